@@ -1,0 +1,75 @@
+// What every op is handed: the device it runs on, its threads, its scratch memory.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "kernels/types.h"
+
+namespace nvllm {
+
+class ThreadPool;
+
+// Bump allocator for temporaries of one op or one step. reset() frees everything at once.
+// Memory is reserved up front; if a caller needs more than was reserved the arena grows once, keeps the larger
+// size, and counts it, so that tests can assert that no step allocates. Not thread-safe: ops take scratch
+// before they go parallel.
+class ScratchArena {
+  public:
+    explicit ScratchArena(size_t reserved_bytes = 0);
+
+    // `bytes` of memory aligned to 64, valid until the reset() or Scope end that follows.
+    void* take(size_t bytes);
+    template <typename T>
+    T* take_array(size_t count) {
+        return static_cast<T*>(take(count * sizeof(T)));
+    }
+    void reset();
+
+    size_t reserved_bytes() const;
+    // Most bytes in use at one time since construction.
+    size_t peak_bytes() const { return peak_bytes_; }
+    // How often take() had to allocate since construction.
+    size_t num_growths() const { return num_growths_; }
+
+    // Gives back on destruction all that was taken after its construction.
+    class Scope {
+      public:
+        explicit Scope(ScratchArena& arena);
+        ~Scope();
+        Scope(const Scope&) = delete;
+        Scope& operator=(const Scope&) = delete;
+
+      private:
+        ScratchArena& arena_;
+        size_t chunk_;
+        size_t used_;
+    };
+
+  private:
+    struct FreeDeleter {
+        void operator()(std::byte* memory) const;
+    };
+    struct Chunk {
+        std::unique_ptr<std::byte[], FreeDeleter> memory;
+        size_t bytes = 0;
+        size_t used = 0;
+    };
+    void add_chunk(size_t bytes);
+    size_t bytes_in_use() const;
+
+    std::vector<Chunk> chunks_;
+    size_t current_ = 0;
+    size_t peak_bytes_ = 0;
+    size_t num_growths_ = 0;
+};
+
+struct Context {
+    Device device;
+    void* stream = nullptr;           // CUDA stream; unused on the CPU
+    ScratchArena* scratch = nullptr;  // never null
+    ThreadPool* threads = nullptr;    // never null on the CPU
+};
+
+}  // namespace nvllm

@@ -1,0 +1,20 @@
+// Element-wise functions of the MLP.
+#pragma once
+
+#include "kernels/context.h"
+#include "kernels/view.h"
+
+namespace nvllm::ops {
+
+// The names config.json uses: silu; gelu (by erf); gelu_tanh (gelu_new, gelu_pytorch_tanh); relu.
+enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu };
+
+// out = f(x). float32 [tokens, width]; may be the same view.
+void activation(const Context& context, Activation function, const ConstTensorView& x,
+                const TensorView& out);
+
+// out = f(gate) * up. float32 [tokens, width] each, rows may be strided; out may be gate or up.
+void gated_activation(const Context& context, Activation function, const ConstTensorView& gate,
+                      const ConstTensorView& up, const TensorView& out);
+
+}  // namespace nvllm::ops

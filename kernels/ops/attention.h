@@ -1,0 +1,44 @@
+// Attention of a batch of sequences over paged key-value storage.
+#pragma once
+
+#include "kernels/context.h"
+#include "kernels/view.h"
+
+namespace nvllm::ops {
+
+struct PagedAttentionOptions {
+    float scale = 1.0f;     // factor on q · k, usually 1 / sqrt(head_dim)
+    int64_t window = 0;     // a query sees the last `window` positions, itself included; 0: all
+    float soft_cap = 0.0f;  // scores become cap * tanh(score / cap); 0: off
+};
+
+// For every sequence s and every query row t of it at position p: softmax over the cached positions [first visible, p].
+//
+//   queries          float32 [tokens, heads, head_dim], rows may be strided; the rows of sequence s are
+//                    [query_starts[s], query_starts[s + 1])
+//   key_cache, value_cache   [blocks, kv_heads, block_size, head_dim]; heads is a multiple of kv_heads, and query head
+//                    h reads kv head h / (heads / kv_heads). Keys of the queries themselves are written already.
+//   query_starts     int32 [sequences + 1]
+//   context_lengths  int32 [sequences]: cached positions including the queries of this step; the last query of the
+//                    sequence is at position context_lengths[s] - 1
+//   block_tables     int32 [sequences, max_blocks]: physical block of each run of block_size positions. Entries wholly
+//                    before the window may hold anything.
+//   out              float32 [tokens, heads, head_dim], contiguous
+//
+// Sums have one order for each query, whatever else is in the batch, how the prompt was cut, how large blocks are and how
+// many threads run: scores are dots along head_dim in the lane order of matmul; positions are taken in tiles of
+// kAttentionTile at absolute multiples of it; each tile updates a running maximum, denominator and output (Milakov &
+// Gimelshein 2018), and within a tile positions are added in ascending order. Keys and values are widened to float32;
+// queries and probabilities are not rounded.
+void paged_attention(const Context& context, const ConstTensorView& queries,
+                     const ConstTensorView& key_cache, const ConstTensorView& value_cache,
+                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& block_tables, const PagedAttentionOptions& options,
+                     const TensorView& out);
+
+constexpr int64_t kAttentionTile = 64;
+
+// Scratch bytes paged_attention takes from the arena, for any batch.
+size_t paged_attention_scratch_bytes(int64_t heads, int64_t head_dim, int num_threads);
+
+}  // namespace nvllm::ops

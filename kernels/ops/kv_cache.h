@@ -1,0 +1,22 @@
+// Writing to and copying within paged key-value storage.
+//
+// One layer's storage is two tensors, keys and values, each [blocks, kv_heads, block_size, head_dim] in the KV
+// type (float32, bfloat16 or float16): the rows of one head in one block lie together, which is what attention
+// reads. A slot is block * block_size + offset in the block. (Kwon et al. 2023, PagedAttention)
+#pragma once
+
+#include "kernels/context.h"
+#include "kernels/view.h"
+
+namespace nvllm::ops {
+
+// Stores row t of keys and values at slots[t].
+// keys, values: float32 [tokens, kv_heads, head_dim], rows may be strided; slots: int64 [tokens].
+void write_kv(const Context& context, const ConstTensorView& keys, const ConstTensorView& values,
+              const ConstTensorView& slots, const TensorView& key_cache,
+              const TensorView& value_cache);
+
+// For each pair (from, to): block `to` becomes a copy of block `from`. cache: [blocks, ...]; pairs: int32 [count, 2].
+void copy_blocks(const Context& context, const ConstTensorView& pairs, const TensorView& cache);
+
+}  // namespace nvllm::ops

@@ -1,0 +1,35 @@
+// Products of activations with weights.
+#pragma once
+
+#include "kernels/context.h"
+#include "kernels/view.h"
+
+namespace nvllm::ops {
+
+// What happens to the output beside the product.
+enum class MatmulOutput : uint8_t {
+    overwrite,   // y = x W^T + bias
+    accumulate,  // y += x W^T + bias; the residual connection
+};
+
+// y[tokens, out] = x[tokens, in] · weight[out, in]^T (+ bias[out]).
+//
+//   x       float32 [tokens, in], rows may be strided
+//   weight  float32, bfloat16 or float16 [out, in], contiguous rows as a checkpoint stores them
+//   bias    same choice of types [out], or a view with data == nullptr
+//   y       float32 [tokens, out], rows may be strided
+//
+// `product_type` is the type the factors have when they are multiplied: with bfloat16 or float16 x is rounded to
+// that type first, with float32 it is not; weights are widened exactly. Sums are float32 in one written order that
+// depends on `in` and the instruction set alone: never on tokens, out, the other rows, or the number of threads.
+//
+// Order of the sum over k (L lanes; L = 16 in AVX-512 float32 paths, 16 pairs in AVX-512 BF16, 8 in AVX2): lane l adds
+// the products k = l, l + L, l + 2L, ... in that order by fused multiply-add; the lanes are then added as a balanced
+// binary tree (l with l + L/2, and so on). A tail shorter than L is padded with zeros.
+void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+            const ConstTensorView& bias, DType product_type, MatmulOutput output, const TensorView& y);
+
+// Scratch bytes that matmul takes from the arena for `tokens` rows of `in` values.
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type);
+
+}  // namespace nvllm::ops
