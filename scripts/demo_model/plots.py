@@ -10,7 +10,7 @@ INTRODUCTIONS = [
     "{hero} was a {trait} {kind} who lived in {home}. {His} {elder} looked after {him}.",
     "There was once a {kind} named {hero}. {He} was very {trait}, and [everyone|each neighbour] in {home} knew {him}. {He} lived with {his} {elder}.",
     "A {trait} little {kind} lived with {his} {elder} in {home}. {His} name was {hero}.",
-    "[Not so long ago|Many years ago|One year], a {kind} called {hero} came to live with {his} {elder} in {home}. {He} was {trait} and [liked to sing|asked many questions|liked long walks|loved {food}].",
+    "[Not so long ago|Many years ago|Some years ago], a {kind} called {hero} came to live with {his} {elder} in {home}. {He} was {trait} and [liked to sing|asked many questions|liked long walks|loved {food}].",
 ]
 
 LOST = {
@@ -129,7 +129,7 @@ RESCUE = {
         ["\"Thank you,\" said the {creature}. \"One day I will help you too.\" {hero} smiled. How could a {creature} ever help {him}?",
          "The {creature} looked back once and was gone. \"Be well, little friend,\" said {hero}.",
          "\"I will not forget this,\" said the {creature}, and it [went away|went home] happily."],
-        ["[Weeks went by|Some time later|Many days passed]. Then, one {weather} night, {danger}. Nobody knew what to do.",
+        ["[Weeks went by|Some time went by|Many days passed]. Then, one {weather} night, {danger}. Nobody knew what to do.",
          "The seasons changed. One day {danger}. {hero} [did not know what to do|was very worried|felt lost].",
          "Not long after that, {danger}. {hero} was close to tears."],
         ["But then the {creature} came. It {return_gift}. All was well again.",
@@ -202,7 +202,7 @@ GARDEN = {
     "beats": [
         ["One spring day, {friend} the {friend_kind} gave {hero} a tiny seed. \"It is a {plant},\" said {friend}. \"Take good care of it.\"",
          "In spring {hero} found a seed near {spot_a}. \"That will be a {plant},\" said {his} friend {friend}, a {friend_kind}."],
-        ["{hero} put the seed into the earth behind the house. {He} gave it water from a {object}.",
+        ["{hero} put the seed into the earth behind the house. {He} gave it water, and beside it {he} put {his} {object} for luck.",
          "{He} made a little hole in the garden, put in the seed, and marked the place with {his} {object}."],
         ["{He} looked at it the next day. Nothing. {He} looked every day for a week, and still there was nothing.",
          "Then {he} waited. One day, two days, three days. \"Why does it not grow?\" {he} asked."],
@@ -252,11 +252,11 @@ TRUTH = {
     "details": [
         {"broken": "the blue vase", "act": "was running through the house"},
         {"broken": "the big window", "act": "was throwing stones"},
-        {"broken": "the old clock", "act": "wanted to see how it worked"},
+        {"broken": "the old clock", "act": "took the old clock apart to see how it worked"},
         {"broken": "the best plate", "act": "was dancing on the table"},
-        {"broken": "the wooden chair", "act": "jumped on it like a horse"},
+        {"broken": "the wooden chair", "act": "rode on the wooden chair like on a horse"},
         {"broken": "the kitchen lamp", "act": "was playing ball inside"},
-        {"broken": "the garden gate", "act": "was swinging on it"},
+        {"broken": "the garden gate", "act": "was swinging on the garden gate"},
     ],
     "beats": [
         ["One {weather} day {hero} {act}. There was a crash. {He} had broken {broken}.",
@@ -392,7 +392,7 @@ BUILD = {
         ["The new {building} was better than the first. {hero} put the {object} back in its place, and they sat there and ate {food}.",
          "And this time it worked! Everyone came to {spot_a} to see the {building}, with the {object} shining in the sun."],
         ["\"I am glad that the first one broke,\" said {friend}. \"Otherwise we would not know how to make a good one.\"",
-         "\"Whoever makes mistakes is learning,\" said {his} {elder}. And {hero} and {friend} already had an idea for the next thing.",],
+         "\"Whoever makes mistakes is learning,\" said {his} {elder}. And {hero} and {friend} already had an idea for the next thing."],
     ],
 }
 
@@ -449,7 +449,7 @@ GREEDY = {
         ["{hero} gave back the {object} that very day, and with it came a full sack. Then {he} opened {his} door and shared the {treasure} with everyone.",
          "The next morning {hero} went to {friend} with a full basket. On the top lay the {object}. \"It is yours,\" {he} said, \"and so is half of all I have.\""],
         ["It was the first winter in which {hero} was not alone, and {he} thought that it was the best of all.",
-         "From then on there was always a light in the window of {hero}, and whoever was hungry could come in.",],
+         "From then on there was always a light in the window of {hero}, and whoever was hungry could come in."],
     ],
 }
 

@@ -1,7 +1,6 @@
 """Generates the stories of the demo corpus, and prints held-out or training-like text from the command line."""
 
 import argparse
-import json
 import random
 from pathlib import Path
 
@@ -28,17 +27,10 @@ def choose_character(rng, taken_names=()):
 
 def choose_coloured_object(rng, name, held_out):
     """A colour and a noun; pairs of name and noun that are reserved appear only in held-out text."""
-    while True:
-        noun = rng.choice(words.OBJECTS)
-        reserved = is_reserved(name, noun)
-        # Half of the held-out stories use a reserved pair, the rest any pair.
-        if not reserved or (held_out and rng.random() < 0.5):
-            break
-        if held_out:
-            continue
-    if held_out and not is_reserved(name, noun) and rng.random() < 0.5:
-        candidates = [candidate for candidate in words.OBJECTS if is_reserved(name, candidate)]
-        noun = rng.choice(candidates) if candidates else noun
+    # Half of the held-out texts use a reserved pair, the rest an ordinary one.
+    use_reserved = held_out and rng.random() < 0.5
+    nouns = [noun for noun in words.OBJECTS if is_reserved(name, noun) == use_reserved]
+    noun = rng.choice(nouns or words.OBJECTS)
     return rng.choice(words.COLOURS), noun
 
 
@@ -100,29 +92,37 @@ def join_parts(rng, parts):
     return text
 
 
+def sentence_ends(story):
+    """Positions after each sentence that ends outside of quotation marks, the last sentence left out."""
+    return [index + 1 for index in range(len(story) - 2)
+            if story[index] in ".!?" and story[index + 1] in " \n" and story[index + 2] in "\nABCDEFGHIJKLMNOPQRSTUVWXYZ"
+            and story[:index].count('"') % 2 == 0]
+
+
 def split_beginning(rng, story):
     """Cut a story after its first one to four sentences: (beginning, rest)."""
-    ends = [index + 1 for index in range(len(story) - 2)
-            if story[index] in ".!?" and story[index + 1] == " " and story[index + 2].isupper()
-            and story[:index + 1].count('"') % 2 == 0]
+    ends = sentence_ends(story)
     end = ends[min(rng.randint(0, 3), len(ends) - 1)]
     return story[:end], story[end:].lstrip()
 
 
-def print_text(rng, held_out, character_budget=None, lines=None):
-    """Print stories as plain text, one per line, up to a budget of characters or a number of lines."""
-    printed_characters = printed_lines = 0
-    while (lines is None or printed_lines < lines) and (character_budget is None or printed_characters < character_budget):
-        story = make_story(rng, held_out)[0].replace("\n\n", " ")
-        print(story)
-        printed_characters += len(story) + 1
-        printed_lines += 1
+def pick_sentence(rng, story):
+    """One of the sentences of a story, shorter than 160 characters."""
+    ends = [0, *sentence_ends(story)]
+    sentences = [story[start:end].strip() for start, end in zip(ends, ends[1:])]
+    return rng.choice([sentence for sentence in sentences if len(sentence) < 160 and "\n" not in sentence])
 
 
-def count_tokens_file(path, rng, wanted):
-    """Print held-out stories until the tokenizer has counted the wanted number of tokens."""
+def print_training_like_lines(rng, lines):
+    """Print a number of stories, one per line."""
+    for _ in range(lines):
+        print(make_story(rng)[0].replace("\n\n", " "))
+
+
+def print_held_out_tokens(tokenizer_path, rng, wanted):
+    """Print held-out stories, one per line, until the tokenizer has counted the wanted number of tokens."""
     from tokenizers import Tokenizer
-    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = Tokenizer.from_file(str(tokenizer_path))
     total = 0
     while total < wanted:
         story = make_story(rng, held_out=True)[0].replace("\n\n", " ")
@@ -139,9 +139,9 @@ def main():
     parser.add_argument("--tokenizer", type=Path, default=default_tokenizer)
     arguments = parser.parse_args()
     if arguments.calibration:
-        print_text(random.Random(CALIBRATION_SEED), held_out=False, lines=arguments.calibration)
+        print_training_like_lines(random.Random(CALIBRATION_SEED), arguments.calibration)
     elif arguments.heldout:
-        count_tokens_file(arguments.tokenizer, random.Random(HELD_OUT_SEED), arguments.tokens)
+        print_held_out_tokens(arguments.tokenizer, random.Random(HELD_OUT_SEED), arguments.tokens)
     else:
         parser.error("give --heldout or --calibration N")
 

@@ -23,7 +23,7 @@ def expand(template, rng, slots):
 def mend(text):
     """Correct `a`/`an`, doubled spaces and the capital letter that starts a sentence."""
     text = re.sub(r" +", " ", text).strip()
-    text = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text)
+    text = re.sub(r"\b([Aa]) (?=[aeiou]|honest)", r"\1n ", text)
     text = re.sub(r'(^"?|[.!?] "?|\."\s)([a-z])', lambda match: match.group(1) + match.group(2).upper(), text)
     return text
 

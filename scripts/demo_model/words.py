@@ -21,9 +21,9 @@ box coat blanket bag bowl ribbon button candle chair clock comb mirror wagon buc
 puppet pencil notebook bracelet necklace glove sock pillow teapot jar rope""".split()
 
 HOMES = """a small village by the sea|a quiet valley|a little house near the forest|a town with narrow streets
-a farm on a hill|a cottage beside a river|a village under the mountains|an old mill by a stream
+a farmhouse on a hill|a cottage beside a river|a village under the mountains|an old mill by a stream
 a tall house in the city|a warm hut at the edge of the woods|a town by a wide lake|a house with a blue door
-a farm near a dusty road|a small town full of gardens|an island with a lighthouse|a village among the fields"""
+a farmhouse near a dusty road|a small town full of gardens|a lighthouse on an island|a village among the fields"""
 HOMES = HOMES.replace("\n", "|").split("|")
 
 # Each entry follows a verb of going ("walked to ...") or of looking ("looked near ...").

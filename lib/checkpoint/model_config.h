@@ -1,0 +1,82 @@
+// What config.json says about a model, checked: one typed view for every family.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/types.h"
+
+namespace nvllm {
+
+// RoPE as configured; kinds: default, linear, dynamic, llama3, yarn, longrope (also written su).
+struct RopeConfig {
+    double theta = 10000.0;
+    double partial_rotary_factor = 1.0;
+    std::string kind = "default";
+    double factor = 1.0;
+    double low_frequency_factor = 1.0;          // llama3
+    double high_frequency_factor = 4.0;         // llama3
+    int64_t original_max_positions = 0;         // llama3, yarn, longrope; 0: max_positions
+    std::optional<double> attention_factor;     // yarn, longrope
+    double beta_fast = 32.0;                    // yarn
+    double beta_slow = 1.0;                     // yarn
+    std::optional<double> mscale;               // yarn
+    std::optional<double> mscale_all_dim;       // yarn
+    bool truncate = true;                       // yarn
+    std::vector<double> short_factor;           // longrope
+    std::vector<double> long_factor;            // longrope
+};
+
+// Sizes and switches, with every value checked against sane limits (nothing is allocated from an unchecked size).
+struct ModelConfig {
+    std::string architecture;  // "LlamaForCausalLM"
+    std::string model_type;    // "llama"
+    int64_t vocab_size = 0;
+    int64_t hidden_size = 0;
+    int64_t intermediate_size = 0;
+    int64_t num_layers = 0;
+    int64_t num_heads = 0;
+    int64_t num_kv_heads = 0;
+    int64_t head_dim = 0;
+    int64_t max_positions = 0;
+    double norm_epsilon = 1e-5;
+    std::string activation = "silu";
+    bool tie_word_embeddings = false;
+    bool attention_bias = false;   // on q, k, v
+    bool attention_output_bias = false;
+    bool mlp_bias = false;
+    int64_t sliding_window = 0;    // 0: none
+    RopeConfig rope;
+    DType dtype = DType::f32;      // torch_dtype / dtype; float32 when absent
+    std::vector<int32_t> eos_token_ids;  // config.json's; generation_config.json wins over it
+    std::optional<int32_t> bos_token_id;
+    std::string raw_json;          // the whole file, for what only one family reads
+
+    // Parameters of a dense decoder of these sizes; for plans made before weights are read.
+    int64_t estimated_parameters() const;
+};
+
+// Reads and checks `directory`/config.json. Throws not_found or bad_data naming the file, the key and the limit.
+ModelConfig read_model_config(const std::filesystem::path& directory);
+ModelConfig parse_model_config(const std::string& json, const std::string& file_name);
+
+// Sampling defaults of generation_config.json; fields that are absent stay empty.
+struct GenerationConfig {
+    std::vector<int32_t> eos_token_ids;
+    std::optional<int32_t> bos_token_id;
+    std::optional<bool> do_sample;
+    std::optional<float> temperature;
+    std::optional<int32_t> top_k;
+    std::optional<float> top_p;
+    std::optional<float> min_p;
+    std::optional<float> repetition_penalty;
+    std::optional<int32_t> max_new_tokens;
+};
+
+// Empty fields when the directory has no such file. Throws bad_data when it is broken.
+GenerationConfig read_generation_config(const std::filesystem::path& directory);
+
+}  // namespace nvllm

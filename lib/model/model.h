@@ -1,0 +1,80 @@
+// A model over the current batch: embed, block(i), head. It knows tensors and no requests.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/context.h"
+#include "kernels/view.h"
+#include "lib/checkpoint/model_config.h"
+
+namespace nvllm {
+
+// Layers whose keys and values have one geometry and therefore share one block table a sequence.
+struct KvGroup {
+    std::vector<int32_t> layers;
+    int32_t kv_heads = 0;
+    int32_t head_dim = 0;
+    int64_t window = 0;  // positions a query sees, itself included; 0: all
+
+    // Bytes of keys and values of one token, all layers of the group.
+    int64_t bytes_per_token(DType kv_dtype) const {
+        return 2 * static_cast<int64_t>(layers.size()) * kv_heads * head_dim *
+               static_cast<int64_t>(dtype_bytes(kv_dtype));
+    }
+};
+
+// Storage of one layer: keys and values [blocks, kv_heads, block_size, head_dim].
+struct KvLayer {
+    TensorView keys;
+    TensorView values;
+    int32_t group = 0;
+};
+
+// Where the batch's keys and values are, for one cache group.
+struct GroupTables {
+    ConstTensorView block_tables;  // int32 [sequences, max_blocks]
+    ConstTensorView slots;         // int64 [tokens], where to write each token
+};
+
+// Everything a forward pass needs to know about the batch. Rows of one sequence are adjacent and in order.
+struct ForwardContext {
+    const Context* kernels = nullptr;
+    ConstTensorView token_ids;        // int32 [tokens]
+    ConstTensorView positions;        // int32 [tokens]
+    ConstTensorView query_starts;     // int32 [sequences + 1]
+    ConstTensorView context_lengths;  // int32 [sequences], this step's tokens included
+    std::span<const GroupTables> groups;
+    std::span<const KvLayer> kv;      // one a layer
+
+    int64_t tokens() const { return token_ids.dim(0); }
+};
+
+// Immutable weights and the order of ops over them. One forward pass at a time. All activations are float32 and come from
+// the context's scratch arena: what embed returns lives until the caller resets the arena.
+class Model {
+  public:
+    virtual ~Model() = default;
+
+    virtual const ModelConfig& config() const = 0;
+    virtual const std::vector<KvGroup>& kv_groups() const = 0;
+    virtual int32_t num_blocks() const = 0;
+
+    // Once per step before embed: what all blocks share (RoPE tables of these positions).
+    virtual void begin(const ForwardContext& batch) = 0;
+    // float32 [tokens, hidden].
+    virtual TensorView embed(const ForwardContext& batch) = 0;
+    // Block `index` over hidden [tokens, hidden], in place; writes this layer's keys and values.
+    virtual void block(int32_t index, const ForwardContext& batch, const TensorView& hidden) = 0;
+    // Final norm and output projection: hidden [rows, hidden] → logits float32 [rows, vocab].
+    virtual TensorView head(const ForwardContext& batch, const ConstTensorView& hidden) = 0;
+
+    // Scratch a step takes at most, for this many tokens of which `rows` get logits.
+    virtual size_t scratch_bytes(int64_t tokens, int64_t rows) const = 0;
+    // Bytes of weights resident (mapped or owned).
+    virtual size_t weight_bytes() const = 0;
+};
+
+}  // namespace nvllm

@@ -1,0 +1,66 @@
+// The only words from bookkeeping to compute: which positions of which sequences to compute next.
+//
+// Plain data without pointers: it can be written down and sent to another process. Plans carry differences; a worker keeps
+// the tokens, block tables and sampling state of every sequence it was told of (`added`) until it is told to forget it
+// (`removed`). A fresh worker gets every living sequence as `added` again.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/request/request.h"
+
+namespace nvllm {
+
+// A sequence the worker does not know yet, or was told to forget (preempted).
+struct AddedSequence {
+    SequenceId sequence = 0;
+    std::vector<int32_t> token_ids;  // prompt, then what was generated before a preemption
+    int32_t num_prompt_tokens = 0;
+    SamplingParams sampling;         // seed set
+    std::vector<int32_t> eos_token_ids;
+    int32_t index = 0;               // which of the request's n continuations: part of the random key
+    // Blocks that already hold this sequence's first tokens (a prefix hit), per cache group.
+    std::vector<std::vector<int32_t>> block_tables;
+};
+
+enum class OutputKind : uint8_t {
+    none,    // a chunk that does not reach the last known token
+    sample,  // choose the next token from the logits after the last position
+};
+
+// "Compute `count` tokens of this sequence from position `first`." Prefill, a chunk of it and decode are this one sentence.
+// Positions from first on are known to the worker: given with the sequence or sampled by it since.
+struct PlanEntry {
+    SequenceId sequence = 0;
+    int32_t first = 0;
+    int32_t count = 0;
+    OutputKind output = OutputKind::none;
+    // Physical blocks to append to the sequence's table before computing, per cache group.
+    std::vector<std::vector<int32_t>> new_blocks;
+};
+
+// Copy one block's keys and values, all layers of a cache group, before anything is computed.
+struct BlockCopy {
+    int32_t group = 0;
+    int32_t from = 0;
+    int32_t to = 0;
+};
+
+struct BatchPlan {
+    uint64_t number = 0;  // consecutive from 1
+    std::vector<SequenceId> removed;
+    std::vector<AddedSequence> added;
+    std::vector<BlockCopy> copies;
+    std::vector<PlanEntry> entries;
+
+    // Sum of counts.
+    int32_t num_tokens() const {
+        int32_t total = 0;
+        for (const PlanEntry& entry : entries) total += entry.count;
+        return total;
+    }
+};
+
+}  // namespace nvllm

@@ -1,0 +1,36 @@
+// What was asked: tokens in, how to go on from them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/request/sampling_params.h"
+
+namespace nvllm {
+
+using RequestId = uint64_t;
+// One continuation of a request; unique over the life of an engine, never reused.
+using SequenceId = uint64_t;
+
+struct Request {
+    RequestId id = 0;
+    std::vector<int32_t> prompt_token_ids;  // at least one
+    SamplingParams sampling;                // seed is set, max_tokens is set and fits the context
+    std::vector<int32_t> eos_token_ids;     // the model's end tokens
+    std::string cache_salt;                 // requests with different salts share no cached blocks
+    int32_t priority = 0;                   // smaller first, for policies that look at it
+    double arrival_s = 0.0;                 // on the engine's clock
+};
+
+enum class FinishReason : uint8_t {
+    stop,       // an end token, a stop id or a stop string
+    length,     // max_tokens or the context's end
+    cancelled,  // the caller took it back
+    error,      // a fault of this request alone
+};
+
+// "stop", "length", "abort", "error": the words of the OpenAI API and of vLLM.
+const char* finish_reason_name(FinishReason reason);
+
+}  // namespace nvllm

@@ -1,0 +1,47 @@
+// The only words from compute to bookkeeping: numbers, never tensors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/request/request.h"
+
+namespace nvllm {
+
+struct TokenLogprob {
+    int32_t token_id = 0;
+    float logprob = 0.0f;
+};
+
+// The logprob of a chosen token, its rank (1: likeliest) and the likeliest tokens, best first; natural logarithms of the
+// model's distribution before penalties, temperature and truncation.
+struct SampledLogprobs {
+    TokenLogprob chosen;
+    int32_t rank = 1;
+    std::vector<TokenLogprob> top;
+};
+
+struct SequenceStep {
+    SequenceId sequence = 0;
+    std::vector<int32_t> token_ids;          // none for OutputKind::none, else one (more with drafts)
+    std::vector<SampledLogprobs> logprobs;   // one a token, when asked for
+    std::optional<Fault> fault;              // this sequence failed (logits that are not numbers); it produced nothing
+};
+
+struct StepResult {
+    uint64_t plan_number = 0;
+    std::vector<SequenceStep> sequences;  // in the order of the plan's entries
+};
+
+// What becomes of a sequence after a step: judged by ids and lengths (schedule), then by text (engine).
+struct Verdict {
+    SequenceId sequence = 0;
+    int32_t num_accepted = 0;  // tokens of the step that stay
+    std::optional<FinishReason> finish;
+    // The id that stopped it, when it was one; its text is not shown unless asked for.
+    std::optional<int32_t> stop_token_id;
+};
+
+}  // namespace nvllm
