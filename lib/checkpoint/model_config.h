@@ -49,11 +49,24 @@ struct ModelConfig {
     bool attention_output_bias = false;
     bool mlp_bias = false;
     int64_t sliding_window = 0;    // 0: none
+    std::vector<int64_t> layer_windows;  // one a layer: positions a query sees, itself included; 0: all
     RopeConfig rope;
+    std::optional<RopeConfig> sliding_rope;  // of layers with a window, where they have their own (Gemma 3)
+    std::optional<double> attention_scale;   // on q · k; empty: 1 / sqrt(head_dim)
+    bool attention_scale_by_layer = false;   // divided by the layer's number, from 1 (GPT-2)
+    double attention_soft_cap = 0.0;         // 0: none (Gemma 2)
+    double logit_soft_cap = 0.0;             // 0: none (Gemma 2)
+    int64_t num_experts = 0;                 // 0: a dense model
+    int64_t experts_per_token = 0;
+    int64_t expert_intermediate_size = 0;
+    bool normalize_expert_weights = false;   // the chosen experts' weights are scaled to sum to 1
+    std::vector<bool> sparse_layers;         // one a layer when num_experts > 0: has experts
     DType dtype = DType::f32;      // torch_dtype / dtype; float32 when absent
     std::vector<int32_t> eos_token_ids;  // config.json's; generation_config.json wins over it
     std::optional<int32_t> bos_token_id;
     std::string raw_json;          // the whole file, for what only one family reads
+    bool quantized = false;        // the file describes quantized weights
+    std::vector<std::string> notes;  // what was ignored, in words for the user
 
     // Parameters of a dense decoder of these sizes; for plans made before weights are read.
     int64_t estimated_parameters() const;

@@ -21,7 +21,8 @@ struct AddedSequence {
     SamplingParams sampling;         // seed set
     std::vector<int32_t> eos_token_ids;
     int32_t index = 0;               // which of the request's n continuations: part of the random key
-    // Blocks that already hold this sequence's first tokens (a prefix hit), per cache group.
+    // Blocks that already hold this sequence's first tokens (a prefix hit), per cache group. Entries wholly before a group's
+    // window are 0: nothing reads them.
     std::vector<std::vector<int32_t>> block_tables;
 };
 
@@ -37,7 +38,7 @@ struct PlanEntry {
     int32_t first = 0;
     int32_t count = 0;
     OutputKind output = OutputKind::none;
-    // Physical blocks to append to the sequence's table before computing, per cache group.
+    // Physical blocks to append to the sequence's table before computing, per cache group; empty when there are none.
     std::vector<std::vector<int32_t>> new_blocks;
 };
 
@@ -50,8 +51,8 @@ struct BlockCopy {
 
 struct BatchPlan {
     uint64_t number = 0;  // consecutive from 1
-    std::vector<SequenceId> removed;
-    std::vector<AddedSequence> added;
+    std::vector<SequenceId> removed;   // forgotten before anything is added: a sequence may be in both
+    std::vector<AddedSequence> added;  // each has an entry
     std::vector<BlockCopy> copies;
     std::vector<PlanEntry> entries;
 

@@ -223,8 +223,8 @@ def answer(rng, held_out):
 
 # How often each kind is drawn, and its generator.
 KINDS = {
-    "story": (0.15, tell_story), "continue": (0.12, continue_story), "repeat": (0.23, repeat), "count": (0.10, count),
-    "how_many": (0.12, how_many), "answer": (0.24, answer), "small_talk": (0.04, small_talk),
+    "story": (0.09, tell_story), "continue": (0.07, continue_story), "repeat": (0.27, repeat), "count": (0.11, count),
+    "how_many": (0.14, how_many), "answer": (0.27, answer), "small_talk": (0.05, small_talk),
 }
 
 

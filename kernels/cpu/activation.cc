@@ -1,0 +1,40 @@
+// Functions of the MLP on the CPU, one row at a time.
+#include "kernels/cpu/activation.h"
+
+#include "kernels/cpu/rows.h"
+
+namespace nvllm::cpu {
+namespace {
+
+static_assert(static_cast<int>(ops::Activation::silu) == static_cast<int>(ActivationKind::silu));
+static_assert(static_cast<int>(ops::Activation::gelu) == static_cast<int>(ActivationKind::gelu));
+static_assert(static_cast<int>(ops::Activation::gelu_tanh) ==
+              static_cast<int>(ActivationKind::gelu_tanh));
+static_assert(static_cast<int>(ops::Activation::relu) == static_cast<int>(ActivationKind::relu));
+
+}  // namespace
+
+void activation(const Context& context, ops::Activation function, const ConstTensorView& x,
+                const TensorView& out) {
+    const RowIndex source(x);
+    const RowIndex target(out);
+    const auto kernel = kernels().activation[static_cast<size_t>(function)];
+    parallel_rows(context, source.count(), source.width(), [&](int64_t row) {
+        kernel(x.as<float>() + source.offset(row), out.as<float>() + target.offset(row),
+               source.width());
+    });
+}
+
+void gated_activation(const Context& context, ops::Activation function, const ConstTensorView& gate,
+                      const ConstTensorView& up, const TensorView& out) {
+    const RowIndex gates(gate);
+    const RowIndex ups(up);
+    const RowIndex target(out);
+    const auto kernel = kernels().gated_activation[static_cast<size_t>(function)];
+    parallel_rows(context, gates.count(), gates.width(), [&](int64_t row) {
+        kernel(gate.as<float>() + gates.offset(row), up.as<float>() + ups.offset(row),
+               out.as<float>() + target.offset(row), gates.width());
+    });
+}
+
+}  // namespace nvllm::cpu

@@ -1,0 +1,14 @@
+// CPU versions of kernels/ops/activation.h; views are checked already.
+#pragma once
+
+#include "kernels/ops/activation.h"
+
+namespace nvllm::cpu {
+
+void activation(const Context& context, ops::Activation function, const ConstTensorView& x,
+                const TensorView& out);
+
+void gated_activation(const Context& context, ops::Activation function, const ConstTensorView& gate,
+                      const ConstTensorView& up, const TensorView& out);
+
+}  // namespace nvllm::cpu

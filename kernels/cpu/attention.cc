@@ -1,0 +1,231 @@
+// Paged attention on the CPU, tile by tile with a running softmax (Milakov & Gimelshein 2018; Dao et al. 2022).
+//
+// A work item is one kv head of one sequence with a run of its queries: all query heads of the group share the tile of
+// keys and values that is widened for them. Rows of an item are (query, head of the group) pairs.
+#include "kernels/cpu/attention.h"
+
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "kernels/cpu/rows.h"
+
+namespace nvllm::cpu {
+namespace {
+
+constexpr int64_t kTile = ops::kAttentionTile;
+constexpr int64_t kRowsPerItem = 96;
+constexpr int64_t kMaxLanes = 16;
+
+int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) * kMaxLanes; }
+
+// One thread's memory, all sizes in multiples of a cache line.
+struct Workspace {
+    float* queries;      // [rows, width]
+    float* outputs;      // [rows, width]
+    float* scores;       // [rows, kTile]
+    float* rows_of_keys;  // [kTile, width]
+    float* keys;         // [width, kTile], transposed
+    float* values;       // [kTile, width]
+    float* maximum;      // [rows], as all below
+    float* denominator;
+    float* correction;
+    int64_t* begin;
+    int64_t* end;
+
+    static size_t bytes(int64_t rows, int64_t width) {
+        const int64_t floats = rows * (2 * width + kTile + 3) + 3 * kTile * width;
+        return static_cast<size_t>(floats) * sizeof(float) +
+               static_cast<size_t>(2 * rows) * sizeof(int64_t);
+    }
+
+    Workspace(std::byte* memory, int64_t rows, int64_t width) {
+        auto* next = reinterpret_cast<float*>(memory);
+        const auto floats = [&next](int64_t count) { return std::exchange(next, next + count); };
+        queries = floats(rows * width);
+        outputs = floats(rows * width);
+        scores = floats(rows * kTile);
+        rows_of_keys = floats(kTile * width);
+        keys = floats(kTile * width);
+        values = floats(kTile * width);
+        maximum = floats(rows);
+        denominator = floats(rows);
+        correction = floats(rows);
+        begin = reinterpret_cast<int64_t*>(next);
+        end = begin + rows;
+    }
+};
+
+int64_t rows_per_item(int64_t heads) { return divided_up(std::max(kRowsPerItem, heads), kMaxLanes) * kMaxLanes; }
+
+struct Batch {
+    const ConstTensorView& queries;
+    const ConstTensorView& key_cache;
+    const ConstTensorView& value_cache;
+    const int32_t* query_starts;
+    const int32_t* context_lengths;
+    const ConstTensorView& block_tables;
+    const ops::PagedAttentionOptions& options;
+    const TensorView& out;
+
+    int64_t num_sequences;
+    int64_t kv_heads;
+    int64_t group;     // query heads of one kv head
+    int64_t head_dim;
+    int64_t width;     // head_dim padded
+    int64_t block_size;
+
+    int64_t queries_per_item() const { return std::max<int64_t>(1, kRowsPerItem / group); }
+    int64_t num_queries(int64_t sequence) const {
+        return query_starts[sequence + 1] - query_starts[sequence];
+    }
+    int64_t num_items(int64_t sequence) const {
+        return divided_up(num_queries(sequence), queries_per_item()) * kv_heads;
+    }
+};
+
+struct Item {
+    int64_t sequence;
+    int64_t kv_head;
+    int64_t first_query;  // row of `queries`
+    int64_t num_queries;
+    int64_t first_position;  // of the first query
+};
+
+Item find_item(const Batch& batch, int64_t index) {
+    int64_t sequence = 0;
+    while (index >= batch.num_items(sequence)) index -= batch.num_items(sequence++);
+    const int64_t run = index / batch.kv_heads * batch.queries_per_item();
+    const int64_t num_queries = batch.num_queries(sequence);
+    return {sequence, index % batch.kv_heads, batch.query_starts[sequence] + run,
+            std::min(batch.queries_per_item(), num_queries - run),
+            batch.context_lengths[sequence] - num_queries + run};
+}
+
+// Widens positions [begin, end) of one kv head into rows `width` apart; row 0 is position `tile`.
+void load_tile(const Batch& batch, const Item& item, const ConstTensorView& cache, int64_t tile,
+               int64_t begin, int64_t end, float* rows) {
+    const auto widen = kernels().widen[float_type_index(cache.dtype)];
+    const int32_t* table = batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
+    for (int64_t position = begin; position < end;) {
+        const int64_t offset = position % batch.block_size;
+        const int64_t count = std::min(batch.block_size - offset, end - position);
+        const int64_t block = table[position / batch.block_size];
+        const int64_t start = block * cache.stride(0) + item.kv_head * cache.stride(1) + offset * batch.head_dim;
+        float* target = rows + (position - tile) * batch.width;
+        if (batch.width == batch.head_dim) {
+            widen(element(cache.data, cache.dtype, start), 1.0f, target, count * batch.head_dim);
+        } else {
+            for (int64_t i = 0; i < count; ++i) {
+                widen(element(cache.data, cache.dtype, start + i * batch.head_dim), 1.0f,
+                      target + i * batch.width, batch.head_dim);
+            }
+        }
+        position += count;
+    }
+}
+
+void load_queries(const Batch& batch, const Item& item, const Workspace& space) {
+    float* row = space.queries;
+    for (int64_t query = 0; query < item.num_queries; ++query) {
+        const float* heads = batch.queries.as<float>() + (item.first_query + query) * batch.queries.stride(0) +
+                             item.kv_head * batch.group * batch.queries.stride(1);
+        for (int64_t head = 0; head < batch.group; ++head, row += batch.width) {
+            std::memcpy(row, heads + head * batch.queries.stride(1),
+                        static_cast<size_t>(batch.head_dim) * sizeof(float));
+        }
+    }
+    const int64_t rows = item.num_queries * batch.group;
+    std::fill_n(space.maximum, rows, std::numeric_limits<float>::lowest());
+    std::fill_n(space.denominator, rows, 0.0f);
+    std::fill_n(space.outputs, rows * batch.width, 0.0f);
+}
+
+int64_t first_visible(const Batch& batch, int64_t position) {
+    return batch.options.window > 0 ? std::max<int64_t>(0, position + 1 - batch.options.window) : 0;
+}
+
+void set_visible(const Batch& batch, const Item& item, int64_t tile, const Workspace& space) {
+    for (int64_t query = 0; query < item.num_queries; ++query) {
+        const int64_t position = item.first_position + query;
+        for (int64_t row = query * batch.group; row < (query + 1) * batch.group; ++row) {
+            space.begin[row] = std::clamp<int64_t>(first_visible(batch, position) - tile, 0, kTile);
+            space.end[row] = std::clamp<int64_t>(position + 1 - tile, 0, kTile);
+        }
+    }
+}
+
+void add_tile(const Batch& batch, const Item& item, int64_t tile, int64_t begin, int64_t end,
+              const Workspace& space) {
+    const Kernels& kernel = kernels();
+    const int64_t rows = item.num_queries * batch.group;
+    load_tile(batch, item, batch.key_cache, tile, begin, end, space.rows_of_keys);
+    load_tile(batch, item, batch.value_cache, tile, begin, end, space.values);
+    kernel.transpose_tile(space.rows_of_keys, batch.head_dim, batch.width, space.keys);
+    kernel.outer_product(space.queries, batch.width, space.keys, kTile, space.scores, kTile, rows,
+                         batch.head_dim, kTile, nullptr);
+    set_visible(batch, item, tile, space);
+    kernel.softmax_tile({space.scores, rows, space.begin, space.end, batch.options.scale,
+                         batch.options.soft_cap, space.maximum, space.denominator, space.correction});
+    kernel.outer_product(space.scores + (begin - tile), kTile,
+                         space.values + (begin - tile) * batch.width, batch.width, space.outputs,
+                         batch.width, rows, end - begin, batch.width, space.correction);
+}
+
+void store_outputs(const Batch& batch, const Item& item, const Workspace& space) {
+    const auto scale = kernels().scale;
+    for (int64_t query = 0; query < item.num_queries; ++query) {
+        for (int64_t head = 0; head < batch.group; ++head) {
+            const int64_t row = query * batch.group + head;
+            float* out = batch.out.as<float>() + (item.first_query + query) * batch.out.stride(0) +
+                         (item.kv_head * batch.group + head) * batch.head_dim;
+            scale(space.outputs + row * batch.width, 1.0f / space.denominator[row], out, batch.head_dim);
+        }
+    }
+}
+
+void run_item(const Batch& batch, const Item& item, const Workspace& space) {
+    load_queries(batch, item, space);
+    const int64_t first = first_visible(batch, item.first_position);
+    const int64_t last = item.first_position + item.num_queries;
+    for (int64_t tile = first / kTile * kTile; tile < last; tile += kTile) {
+        add_tile(batch, item, tile, std::max(tile, first), std::min(tile + kTile, last), space);
+    }
+    store_outputs(batch, item, space);
+}
+
+}  // namespace
+
+void paged_attention(const Context& context, const ConstTensorView& queries,
+                     const ConstTensorView& key_cache, const ConstTensorView& value_cache,
+                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& block_tables, const ops::PagedAttentionOptions& options,
+                     const TensorView& out) {
+    const int64_t kv_heads = key_cache.dim(1);
+    const Batch batch{queries, key_cache, value_cache, query_starts.as<int32_t>(),
+                      context_lengths.as<int32_t>(), block_tables, options, out,
+                      context_lengths.dim(0), kv_heads, queries.dim(1) / kv_heads, queries.dim(2),
+                      padded_width(queries.dim(2)), key_cache.dim(2)};
+    int64_t num_items = 0;
+    for (int64_t sequence = 0; sequence < batch.num_sequences; ++sequence) {
+        num_items += batch.num_items(sequence);
+    }
+    const ScratchArena::Scope scope(*context.scratch);
+    const int64_t rows = rows_per_item(queries.dim(1));
+    const size_t thread_bytes = Workspace::bytes(rows, batch.width);
+    const int num_threads = context.threads->num_threads();
+    auto* memory = static_cast<std::byte*>(context.scratch->take(
+        paged_attention_scratch_bytes(queries.dim(1), batch.head_dim, num_threads)));
+    context.threads->parallel_for(num_items, 1, [&](int64_t begin, int64_t end, int thread) {
+        const Workspace space(memory + static_cast<size_t>(thread) * thread_bytes, rows, batch.width);
+        for (int64_t i = begin; i < end; ++i) run_item(batch, find_item(batch, i), space);
+    });
+}
+
+size_t paged_attention_scratch_bytes(int64_t heads, int64_t head_dim, int num_threads) {
+    return Workspace::bytes(rows_per_item(heads), padded_width(head_dim)) * static_cast<size_t>(num_threads);
+}
+
+}  // namespace nvllm::cpu

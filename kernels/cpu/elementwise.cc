@@ -1,0 +1,55 @@
+// Element-wise ops on the CPU.
+#include "kernels/cpu/elementwise.h"
+
+#include <cstring>
+#include <string>
+
+#include "kernels/cpu/rows.h"
+
+namespace nvllm::cpu {
+
+void add(const Context& context, const ConstTensorView& x, const TensorView& y) {
+    const RowIndex source(x);
+    const RowIndex target(y);
+    const auto kernel = kernels().add;
+    parallel_rows(context, source.count(), source.width(), [&](int64_t row) {
+        kernel(x.as<float>() + source.offset(row), y.as<float>() + target.offset(row),
+               source.width());
+    });
+}
+
+void soft_cap(const Context& context, float cap, const TensorView& x) {
+    const RowIndex rows(x);
+    const auto kernel = kernels().soft_cap;
+    parallel_rows(context, rows.count(), rows.width(), [&](int64_t row) {
+        kernel(cap, x.as<float>() + rows.offset(row), rows.width());
+    });
+}
+
+void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,
+                 const TensorView& out) {
+    const int64_t width = x.dim(1);
+    parallel_rows(context, rows.dim(0), width, [&](int64_t row) {
+        const int64_t from = rows.as<int32_t>()[row];
+        NVLLM_CHECK(from >= 0 && from < x.dim(0), "gather_rows: no row " + std::to_string(from));
+        std::memcpy(out.as<float>() + row * out.stride(0), x.as<float>() + from * x.stride(0),
+                    static_cast<size_t>(width) * sizeof(float));
+    });
+}
+
+void convert(const Context& context, const ConstTensorView& x, const TensorView& out) {
+    const int64_t count = x.numel();
+    const auto widen = kernels().widen[float_type_index(x.dtype)];
+    const auto narrow = kernels().narrow[float_type_index(out.dtype)];
+    context.threads->parallel_for(count, kValuesPerRange, [&](int64_t begin, int64_t end, int) {
+        constexpr int64_t kPiece = 256;
+        float values[kPiece];
+        for (int64_t i = begin; i < end; i += kPiece) {
+            const int64_t piece = std::min(kPiece, end - i);
+            widen(element(x.data, x.dtype, i), 1.0f, values, piece);
+            narrow(values, element(out.data, out.dtype, i), piece);
+        }
+    });
+}
+
+}  // namespace nvllm::cpu

@@ -1,0 +1,110 @@
+// The choice of instruction set, and of its table of kernels.
+#include "kernels/cpu/isa.h"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/error.h"
+
+namespace nvllm::cpu {
+namespace {
+
+#if defined(__x86_64__)
+// The compiler's own check reads CPUID and XCR0, so it covers the operating system too.
+bool has_avx2() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
+}
+bool has_avx512() {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+#endif
+
+struct IsaRow {
+    Isa isa;
+    const char* name;
+    bool (*supported)();
+    const Kernels& (*kernels)();
+};
+
+constexpr auto kIsas = std::to_array<IsaRow>({
+    {Isa::scalar, "scalar", [] { return true; }, scalar_kernels},
+#if defined(__x86_64__)
+    {Isa::avx2, "avx2", has_avx2, avx2_kernels},
+    {Isa::avx512, "avx512", has_avx512, avx512_kernels},
+    {Isa::avx512bf16, "avx512bf16", has_avx512bf16, avx512bf16_kernels},
+#endif
+});
+
+const IsaRow* find_row(Isa isa) {
+    for (const IsaRow& row : kIsas) {
+        if (row.isa == isa) return &row;
+    }
+    return nullptr;
+}
+
+const IsaRow* best_row() {
+    const IsaRow* best = &kIsas[0];
+    for (const IsaRow& row : kIsas) {
+        if (row.supported()) best = &row;
+    }
+    return best;
+}
+
+const IsaRow* row_named(const std::string& name) {
+    for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512bf16}) {
+        if (name != isa_name(isa)) continue;
+        if (!isa_supported(isa)) {
+            throw Error(ErrorKind::unavailable,
+                        "NVLLM_ISA=" + name + ": this machine or build lacks it; best here: " +
+                            best_row()->name);
+        }
+        return find_row(isa);
+    }
+    throw Error(ErrorKind::usage, "NVLLM_ISA=" + name +
+                                      ": unknown; use scalar, avx2, avx512 or avx512bf16");
+}
+
+const IsaRow* chosen_row() {
+    const char* name = std::getenv("NVLLM_ISA");
+    return name != nullptr && *name != '\0' ? row_named(name) : best_row();
+}
+
+std::atomic<const IsaRow*> current{nullptr};
+
+const IsaRow& current_row() {
+    const IsaRow* row = current.load(std::memory_order_acquire);
+    if (row == nullptr) {
+        row = chosen_row();
+        current.store(row, std::memory_order_release);
+    }
+    return *row;
+}
+
+}  // namespace
+
+const char* isa_name(Isa isa) {
+    constexpr std::array<const char*, kNumIsas> names = {"scalar", "avx2", "avx512", "avx512bf16"};
+    return names[static_cast<size_t>(isa)];
+}
+
+bool isa_supported(Isa isa) {
+    const IsaRow* row = find_row(isa);
+    return row != nullptr && row->supported();
+}
+
+Isa current_isa() { return current_row().isa; }
+
+void set_isa_for_testing(Isa isa) {
+    NVLLM_CHECK(isa_supported(isa), std::string(isa_name(isa)) + " is not supported here");
+    current.store(find_row(isa), std::memory_order_release);
+}
+
+const Kernels& kernels() { return current_row().kernels(); }
+
+}  // namespace nvllm::cpu

@@ -1,0 +1,12 @@
+// The kernels for any processor.
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/simd_scalar.h"
+
+namespace nvllm::cpu {
+
+const Kernels& scalar_kernels() {
+    static const Kernels table = kernel_table<Scalar>();
+    return table;
+}
+
+}  // namespace nvllm::cpu

@@ -1,0 +1,54 @@
+// Paged key-value storage on the CPU.
+#include "kernels/cpu/kv_cache.h"
+
+#include <cstring>
+#include <string>
+
+#include "kernels/cpu/rows.h"
+
+namespace nvllm::cpu {
+namespace {
+
+// One token's rows of all heads into their slot.
+void write_token(const ConstTensorView& rows, int64_t token, int64_t slot, const TensorView& cache) {
+    const int64_t block_size = cache.dim(2);
+    const int64_t head_dim = cache.dim(3);
+    const auto narrow = kernels().narrow[float_type_index(cache.dtype)];
+    const int64_t base = slot / block_size * cache.stride(0) + slot % block_size * cache.stride(2);
+    for (int64_t head = 0; head < cache.dim(1); ++head) {
+        narrow(rows.as<float>() + token * rows.stride(0) + head * rows.stride(1),
+               element(cache.data, cache.dtype, base + head * cache.stride(1)), head_dim);
+    }
+}
+
+}  // namespace
+
+void write_kv(const Context& context, const ConstTensorView& keys, const ConstTensorView& values,
+              const ConstTensorView& slots, const TensorView& key_cache,
+              const TensorView& value_cache) {
+    const int64_t num_slots = key_cache.dim(0) * key_cache.dim(2);
+    const int64_t width = 2 * key_cache.dim(1) * key_cache.dim(3);
+    parallel_rows(context, slots.dim(0), width, [&](int64_t token) {
+        const int64_t slot = slots.as<int64_t>()[token];
+        NVLLM_CHECK(slot >= 0 && slot < num_slots, "write_kv: no slot " + std::to_string(slot));
+        write_token(keys, token, slot, key_cache);
+        write_token(values, token, slot, value_cache);
+    });
+}
+
+void copy_blocks(const Context&, const ConstTensorView& pairs, const TensorView& cache) {
+    const int64_t block = cache.stride(0);
+    const size_t bytes = static_cast<size_t>(block) * dtype_bytes(cache.dtype);
+    // In order: a block may be the target of one pair and the source of a later one.
+    for (int64_t i = 0; i < pairs.dim(0); ++i) {
+        const int64_t from = pairs.as<int32_t>()[2 * i];
+        const int64_t to = pairs.as<int32_t>()[2 * i + 1];
+        NVLLM_CHECK(from >= 0 && from < cache.dim(0) && to >= 0 && to < cache.dim(0),
+                    "copy_blocks: no such pair " + std::to_string(from) + ", " + std::to_string(to));
+        if (from == to) continue;
+        std::memcpy(element(cache.data, cache.dtype, to * block),
+                    element(cache.data, cache.dtype, from * block), bytes);
+    }
+}
+
+}  // namespace nvllm::cpu

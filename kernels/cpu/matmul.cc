@@ -1,0 +1,125 @@
+// Matrix products on the CPU: x is packed once, then blocks of (tokens, columns) are shared out to threads.
+#include "kernels/cpu/matmul.h"
+
+#include "kernels/cpu/rows.h"
+
+namespace nvllm::cpu {
+namespace {
+
+constexpr int64_t kMaxStep = 32;           // of any MatmulKernels
+constexpr int64_t kBlockBytes = 256 << 10;  // weights of one block: they stay in the second-level cache
+constexpr int64_t kMaxBlockColumns = 512;
+constexpr int64_t kBlocksPerThread = 8;     // so that threads end together though their blocks take turns
+constexpr int64_t kLeastTokenBlock = 32;
+
+int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+int64_t rounded_up(int64_t value, int64_t to) { return divided_up(value, to) * to; }
+
+struct Product {
+    const ConstTensorView& x;
+    const ConstTensorView& weight;
+    const ConstTensorView& bias;
+    const TensorView& y;
+    bool accumulate;
+    const MatmulKernels& kernel;
+    int64_t tokens;
+    int64_t in;
+    int64_t out;
+    // Sizes of a block; every block but the last of its axis is full.
+    int64_t block_tokens;
+    int64_t block_columns;
+    std::byte* packed;
+
+    int64_t padded_in() const { return rounded_up(in, kernel.step); }
+    int64_t num_token_blocks() const { return divided_up(tokens, block_tokens); }
+    int64_t num_column_blocks() const { return divided_up(out, block_columns); }
+    std::byte* packed_row(int64_t token) const {
+        return packed + token * padded_in() * static_cast<int64_t>(kernel.x_bytes);
+    }
+};
+
+void choose_blocks(Product& product, int num_threads) {
+    const int64_t group = product.kernel.columns_at_once;
+    const int64_t row_bytes = product.in * static_cast<int64_t>(dtype_bytes(product.weight.dtype));
+    const int64_t in_cache = kBlockBytes / row_bytes;
+    const int64_t fair_share = divided_up(product.out, kBlocksPerThread * num_threads);
+    const int64_t columns = std::min({in_cache, fair_share, kMaxBlockColumns});
+    product.block_columns = rounded_up(std::max<int64_t>(columns, 1), group);
+
+    const int64_t wanted_parts =
+        std::max<int64_t>(1, kBlocksPerThread * num_threads / product.num_column_blocks());
+    const int64_t tokens = std::max(divided_up(product.tokens, wanted_parts), kLeastTokenBlock);
+    product.block_tokens = rounded_up(tokens, product.kernel.max_panel_rows);
+}
+
+// Panels of each block of tokens, in parallel.
+void pack_x(const Product& product, ThreadPool& threads) {
+    const int64_t rows = product.kernel.max_panel_rows;
+    const int64_t grain = std::max<int64_t>(1, kValuesPerRange / (product.in * rows));
+    const int64_t block_panels = product.block_tokens / rows;
+    threads.parallel_for(divided_up(product.tokens, rows), grain, [&](int64_t first, int64_t last, int) {
+        for (int64_t i = first; i < last; ++i) {
+            const int64_t block_begin = i / block_panels * product.block_tokens;
+            const int64_t tokens = std::min(product.block_tokens, product.tokens - block_begin);
+            const int64_t panels = divided_up(tokens, rows);
+            const int64_t panel = i % block_panels;
+            const int64_t begin = block_begin + tokens * panel / panels;
+            const int64_t end = block_begin + tokens * (panel + 1) / panels;
+            product.kernel.pack(product.x.as<float>() + begin * product.x.stride(0),
+                                product.x.stride(0), end - begin, product.in, product.packed_row(begin));
+        }
+    });
+}
+
+void multiply_block(const Product& product, int64_t token, int64_t column) {
+    MatmulBlock block;
+    block.x = product.packed_row(token);
+    block.tokens = std::min(product.block_tokens, product.tokens - token);
+    block.weight = element(product.weight.data, product.weight.dtype, column * product.in);
+    block.columns = std::min(product.block_columns, product.out - column);
+    block.in = product.in;
+    block.y = product.y.as<float>() + token * product.y.stride(0) + column;
+    block.y_stride = product.y.stride(0);
+    block.accumulate = product.accumulate;
+    float bias[kMaxBlockColumns + kMaxStep];
+    block.bias = nullptr;
+    if (product.bias.data != nullptr) {
+        kernels().widen[float_type_index(product.bias.dtype)](
+            element(product.bias.data, product.bias.dtype, column), 1.0f, bias, block.columns);
+        block.bias = bias;
+    }
+    product.kernel.multiply(block);
+}
+
+}  // namespace
+
+void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+            const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
+            const TensorView& y) {
+    if (y.numel() == 0) return;
+    const MatmulKernels& kernel =
+        kernels().matmul[float_type_index(product_type)][float_type_index(weight.dtype)];
+    Product product{x, weight, bias, y, output == ops::MatmulOutput::accumulate, kernel,
+                    x.dim(0), x.dim(1), weight.dim(0), 0, 0, nullptr};
+    choose_blocks(product, context.threads->num_threads());
+
+    const ScratchArena::Scope scope(*context.scratch);
+    product.packed = static_cast<std::byte*>(
+        context.scratch->take(matmul_scratch_bytes(product.tokens, product.in)));
+    pack_x(product, *context.threads);
+
+    const int64_t token_blocks = product.num_token_blocks();
+    const int64_t blocks = token_blocks * product.num_column_blocks();
+    context.threads->parallel_for(blocks, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+            multiply_block(product, i % token_blocks * product.block_tokens,
+                           i / token_blocks * product.block_columns);
+        }
+    });
+}
+
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in) {
+    return static_cast<size_t>(tokens * rounded_up(in, kMaxStep)) * sizeof(float);
+}
+
+}  // namespace nvllm::cpu

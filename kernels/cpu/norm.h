@@ -1,0 +1,14 @@
+// CPU versions of kernels/ops/norm.h; views are checked already.
+#pragma once
+
+#include "kernels/ops/norm.h"
+
+namespace nvllm::cpu {
+
+void rms_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+              const ops::RmsNormOptions& options, const TensorView& out);
+
+void layer_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+                const ConstTensorView& bias, float epsilon, const TensorView& out);
+
+}  // namespace nvllm::cpu

@@ -1,0 +1,156 @@
+// Eight float32 lanes with AVX2, FMA and F16C. Names as in simd_scalar.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/types.h"
+
+namespace nvllm::cpu {
+
+struct Avx2 {
+    static constexpr int lanes = 8;
+    static constexpr int max_panel_rows = 3;
+    static constexpr int tile_columns = 4;
+    static constexpr int outer_rows = 6;
+    static constexpr int outer_vectors = 2;
+
+    using F = __m256;
+
+    static F zero() { return _mm256_setzero_ps(); }
+    static F set(float x) { return _mm256_set1_ps(x); }
+    static F lane_indices() { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
+
+    static F load(const float* p) { return _mm256_loadu_ps(p); }
+    static F load(const BFloat16* p) {
+        return widen_bf16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    }
+    static F load(const Float16* p) {
+        return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    }
+    static F load(const float* p, int64_t count) { return _mm256_maskload_ps(p, mask(count)); }
+    static F load(const BFloat16* p, int64_t count) { return widen_bf16(load_halves(p, count)); }
+    static F load(const Float16* p, int64_t count) {
+        return _mm256_cvtph_ps(load_halves(p, count));
+    }
+
+    static void store(float* p, F x) { _mm256_storeu_ps(p, x); }
+    static void store(BFloat16* p, F x) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow_bf16(x));
+    }
+    static void store(Float16* p, F x) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow_f16(x));
+    }
+    static void store(float* p, F x, int64_t count) { _mm256_maskstore_ps(p, mask(count), x); }
+    static void store(BFloat16* p, F x, int64_t count) { store_halves(p, narrow_bf16(x), count); }
+    static void store(Float16* p, F x, int64_t count) { store_halves(p, narrow_f16(x), count); }
+
+    static F round_to(const float*, F x) { return x; }
+    static F round_to(const BFloat16*, F x) { return widen_bf16(narrow_bf16(x)); }
+    static F round_to(const Float16*, F x) { return _mm256_cvtph_ps(narrow_f16(x)); }
+
+    static F add(F a, F b) { return _mm256_add_ps(a, b); }
+    static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
+    static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
+    static F div(F a, F b) { return _mm256_div_ps(a, b); }
+    static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+    static F max(F a, F b) { return _mm256_max_ps(a, b); }
+    static F min(F a, F b) { return _mm256_min_ps(a, b); }
+    static F sqrt(F x) { return _mm256_sqrt_ps(x); }
+    static F select_less(F a, F b, F yes, F no) {
+        return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+    }
+    static F abs(F x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); }
+    static F copy_sign(F x, F y) {
+        return _mm256_or_ps(abs(x), _mm256_and_ps(_mm256_set1_ps(-0.0f), y));
+    }
+    static F round(F x) {
+        return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    }
+    static F power_of_two(F n) {
+        const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+        return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
+    }
+
+    static float reduce_add(F x) {
+        __m128 sum = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+        sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
+        return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
+    }
+    static float reduce_max(F x) {
+        __m128 most = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+        most = _mm_max_ps(most, _mm_movehl_ps(most, most));
+        return _mm_cvtss_f32(_mm_max_ss(most, _mm_movehdup_ps(most)));
+    }
+    static void reduce_add4(F a, F b, F c, F d, float* out) {
+        const F ab = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+        const F cd = _mm256_add_ps(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
+        // Now [a, a, c, c | b, b, d, d] in two halves of each sum.
+        F sum = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+        sum = _mm256_add_ps(sum, _mm256_movehdup_ps(sum));
+        const __m128 ac = _mm256_castps256_ps128(sum);
+        const __m128 bd = _mm256_extractf128_ps(sum, 1);
+        // [a, c, b, d] to [a, b, c, d]
+        const __m128 all = _mm_shuffle_ps(ac, bd, 0x88);
+        _mm_storeu_ps(out, _mm_shuffle_ps(all, all, 0xd8));
+    }
+    static float first(F x) { return _mm256_cvtss_f32(x); }
+
+    static void transpose(const float* x, int64_t stride, float* out, int64_t out_stride) {
+        F row[8];
+        F pair[8];
+        for (int i = 0; i < 8; ++i) row[i] = _mm256_loadu_ps(x + i * stride);
+        for (int i = 0; i < 8; i += 2) {
+            pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+            pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+        }
+        for (int i = 0; i < 8; i += 4) {
+            row[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
+            row[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
+            row[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
+            row[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
+        }
+        for (int i = 0; i < 4; ++i) {
+            _mm256_storeu_ps(out + i * out_stride, _mm256_permute2f128_ps(row[i], row[i + 4], 0x20));
+            _mm256_storeu_ps(out + (i + 4) * out_stride,
+                             _mm256_permute2f128_ps(row[i], row[i + 4], 0x31));
+        }
+    }
+
+  private:
+    static __m256i mask(int64_t count) {
+        const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lane);
+    }
+    static F widen_bf16(__m128i bits) {
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    }
+    // To nearest even; a NaN stays one, as in BFloat16.
+    static __m128i narrow_bf16(F x) {
+        const __m256i raw = _mm256_castps_si256(x);
+        const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(raw, 16), _mm256_set1_epi32(1));
+        const __m256i rounded = _mm256_add_epi32(raw, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+        const __m256i quiet = _mm256_or_si256(raw, _mm256_set1_epi32(0x400000));
+        const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+        const __m256i bits = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+        return _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+    }
+    static __m128i narrow_f16(F x) {
+        return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    }
+    template <typename T>
+    static __m128i load_halves(const T* p, int64_t count) {
+        alignas(16) uint16_t halves[8] = {};
+        for (int64_t i = 0; i < count; ++i) halves[i] = p[i].bits;
+        return _mm_load_si128(reinterpret_cast<const __m128i*>(halves));
+    }
+    template <typename T>
+    static void store_halves(T* p, __m128i bits, int64_t count) {
+        alignas(16) uint16_t halves[8];
+        _mm_store_si128(reinterpret_cast<__m128i*>(halves), bits);
+        for (int64_t i = 0; i < count; ++i) p[i].bits = halves[i];
+    }
+};
+
+}  // namespace nvllm::cpu

@@ -1,0 +1,163 @@
+// Sixteen float32 lanes with AVX-512 F, BW, DQ and VL. Names as in simd_scalar.h.
+#pragma once
+
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12 warns about its own _mm512_undefined_* wherever an intrinsic is inlined (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/types.h"
+
+namespace nvllm::cpu {
+
+struct Avx512 {
+    static constexpr int lanes = 16;
+    static constexpr int max_panel_rows = 4;
+    static constexpr int tile_columns = 6;
+    static constexpr int outer_rows = 6;
+    static constexpr int outer_vectors = 4;
+
+    using F = __m512;
+
+    static F zero() { return _mm512_setzero_ps(); }
+    static F set(float x) { return _mm512_set1_ps(x); }
+    static F lane_indices() {
+        return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    }
+
+    static F load(const float* p) { return _mm512_loadu_ps(p); }
+    static F load(const BFloat16* p) {
+        return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    }
+    static F load(const Float16* p) {
+        return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    }
+    static F load(const float* p, int64_t count) { return _mm512_maskz_loadu_ps(mask(count), p); }
+    static F load(const BFloat16* p, int64_t count) {
+        return widen_bf16(_mm256_maskz_loadu_epi16(mask(count), p));
+    }
+    static F load(const Float16* p, int64_t count) {
+        return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask(count), p));
+    }
+
+    static void store(float* p, F x) { _mm512_storeu_ps(p, x); }
+    static void store(BFloat16* p, F x) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_bf16(x));
+    }
+    static void store(Float16* p, F x) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_f16(x));
+    }
+    static void store(float* p, F x, int64_t count) { _mm512_mask_storeu_ps(p, mask(count), x); }
+    static void store(BFloat16* p, F x, int64_t count) {
+        _mm256_mask_storeu_epi16(p, mask(count), narrow_bf16(x));
+    }
+    static void store(Float16* p, F x, int64_t count) {
+        _mm256_mask_storeu_epi16(p, mask(count), narrow_f16(x));
+    }
+
+    static F round_to(const float*, F x) { return x; }
+    static F round_to(const BFloat16*, F x) { return widen_bf16(narrow_bf16(x)); }
+    static F round_to(const Float16*, F x) { return _mm512_cvtph_ps(narrow_f16(x)); }
+
+    static F add(F a, F b) { return _mm512_add_ps(a, b); }
+    static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
+    static F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+    static F div(F a, F b) { return _mm512_div_ps(a, b); }
+    static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+    static F max(F a, F b) { return _mm512_max_ps(a, b); }
+    static F min(F a, F b) { return _mm512_min_ps(a, b); }
+    static F sqrt(F x) { return _mm512_sqrt_ps(x); }
+    static F select_less(F a, F b, F yes, F no) {
+        return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
+    }
+    static F abs(F x) { return _mm512_abs_ps(x); }
+    static F copy_sign(F x, F y) {
+        const __m512i sign = _mm512_set1_epi32(static_cast<int>(0x80000000u));
+        return _mm512_or_ps(abs(x), _mm512_castsi512_ps(_mm512_and_epi32(sign, _mm512_castps_si512(y))));
+    }
+    static F round(F x) {
+        return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    }
+    static F power_of_two(F n) {
+        const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+        return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
+    }
+
+    static float reduce_add(F x) {
+        const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+        __m128 sum = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+        sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
+        return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
+    }
+    static float reduce_max(F x) {
+        const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+        __m128 most = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+        most = _mm_max_ps(most, _mm_movehl_ps(most, most));
+        return _mm_cvtss_f32(_mm_max_ss(most, _mm_movehdup_ps(most)));
+    }
+    static void reduce_add4(F a, F b, F c, F d, float* out) {
+        const F ab = add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+        const F cd = add(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+        // One sum in each quarter from here on.
+        F sum = add(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+        sum = add(sum, _mm512_permute_ps(sum, 0x4e));
+        sum = add(sum, _mm512_permute_ps(sum, 0xb1));
+        const __m512i quarters = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+        _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(quarters, sum)));
+    }
+    static float first(F x) { return _mm512_cvtss_f32(x); }
+
+    static void transpose(const float* x, int64_t stride, float* out, int64_t out_stride) {
+        F row[16];
+        F next[16];
+        for (int i = 0; i < 16; ++i) row[i] = _mm512_loadu_ps(x + i * stride);
+        for (int i = 0; i < 16; i += 2) {
+            next[i] = _mm512_unpacklo_ps(row[i], row[i + 1]);
+            next[i + 1] = _mm512_unpackhi_ps(row[i], row[i + 1]);
+        }
+        for (int i = 0; i < 16; i += 4) {
+            row[i] = _mm512_shuffle_ps(next[i], next[i + 2], 0x44);
+            row[i + 1] = _mm512_shuffle_ps(next[i], next[i + 2], 0xee);
+            row[i + 2] = _mm512_shuffle_ps(next[i + 1], next[i + 3], 0x44);
+            row[i + 3] = _mm512_shuffle_ps(next[i + 1], next[i + 3], 0xee);
+        }
+        // row[4 b + j] holds column 4 q + j of rows 4 b .. 4 b + 3 in quarter q; what is left is to transpose quarters.
+        for (int j = 0; j < 4; ++j) {
+            const F low01 = _mm512_shuffle_f32x4(row[j], row[4 + j], 0x44);
+            const F high01 = _mm512_shuffle_f32x4(row[j], row[4 + j], 0xee);
+            const F low23 = _mm512_shuffle_f32x4(row[8 + j], row[12 + j], 0x44);
+            const F high23 = _mm512_shuffle_f32x4(row[8 + j], row[12 + j], 0xee);
+            store(out + j * out_stride, _mm512_shuffle_f32x4(low01, low23, 0x88));
+            store(out + (4 + j) * out_stride, _mm512_shuffle_f32x4(low01, low23, 0xdd));
+            store(out + (8 + j) * out_stride, _mm512_shuffle_f32x4(high01, high23, 0x88));
+            store(out + (12 + j) * out_stride, _mm512_shuffle_f32x4(high01, high23, 0xdd));
+        }
+    }
+
+  private:
+    static __mmask16 mask(int64_t count) {
+        return static_cast<__mmask16>((1u << static_cast<unsigned>(count)) - 1u);
+    }
+    static F widen_bf16(__m256i bits) {
+        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+    }
+    // To nearest even; a NaN stays one, as in BFloat16.
+    static __m256i narrow_bf16(F x) {
+        const __m512i raw = _mm512_castps_si512(x);
+        const __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(raw, 16), _mm512_set1_epi32(1));
+        const __m512i rounded = _mm512_add_epi32(raw, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+        const __m512i quiet = _mm512_or_epi32(raw, _mm512_set1_epi32(0x400000));
+        const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+        const __m512i bits = _mm512_mask_blend_epi32(is_nan, rounded, quiet);
+        return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
+    }
+    static __m256i narrow_f16(F x) {
+        return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    }
+};
+
+}  // namespace nvllm::cpu

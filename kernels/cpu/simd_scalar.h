@@ -1,0 +1,121 @@
+// Four float32 lanes in plain C++: what runs where no instruction set of ours does, and the pattern for the others.
+//
+// Each simd_*.h defines one struct with the same names. Templates over it (vector_math.h, *_kernels.h) hold every
+// algorithm once, and because the struct is part of their type, code for one instruction set is never linked into
+// another's.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/types.h"
+
+namespace nvllm::cpu {
+
+struct Scalar {
+    static constexpr int lanes = 4;
+    static constexpr int max_panel_rows = 4;   // rows and columns of matmul's register tile
+    static constexpr int tile_columns = 2;
+    static constexpr int outer_rows = 2;       // rows and vectors of attention's register tile
+    static constexpr int outer_vectors = 2;
+
+    using F = float __attribute__((vector_size(16)));
+    using Int = int32_t __attribute__((vector_size(16)));
+
+    static F zero() { return F{}; }
+    static F set(float x) { return F{x, x, x, x}; }
+    static F lane_indices() { return F{0, 1, 2, 3}; }
+
+    static F load(const float* p) {
+        F result;
+        std::memcpy(&result, p, sizeof(result));
+        return result;
+    }
+    static F load(const BFloat16* p) {
+        return F{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]),
+                 static_cast<float>(p[3])};
+    }
+    static F load(const Float16* p) {
+        return F{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]),
+                 static_cast<float>(p[3])};
+    }
+    // The first `count` values, zeros after them; reads nothing beyond.
+    template <typename T>
+    static F load(const T* p, int64_t count) {
+        F result{};
+        for (int64_t i = 0; i < count; ++i) result[i] = static_cast<float>(p[i]);
+        return result;
+    }
+
+    template <typename T>
+    static void store(T* p, F x) {
+        store(p, x, lanes);
+    }
+    // Stores the first `count` lanes, rounded to nearest even.
+    template <typename T>
+    static void store(T* p, F x, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) p[i] = static_cast<T>(x[i]);
+    }
+    static F round_to(const float*, F x) { return x; }
+    // x rounded to the type that the first argument names.
+    template <typename T>
+    static F round_to(const T*, F x) {
+        for (int i = 0; i < lanes; ++i) x[i] = static_cast<float>(static_cast<T>(x[i]));
+        return x;
+    }
+
+    static F add(F a, F b) { return a + b; }
+    static F sub(F a, F b) { return a - b; }
+    static F mul(F a, F b) { return a * b; }
+    static F div(F a, F b) { return a / b; }
+    // a * b + c
+    static F fma(F a, F b, F c) { return a * b + c; }
+    static F max(F a, F b) { return a > b ? a : b; }
+    static F min(F a, F b) { return a < b ? a : b; }
+    static F sqrt(F x) {
+        for (int i = 0; i < lanes; ++i) x[i] = __builtin_sqrtf(x[i]);
+        return x;
+    }
+    // a < b ? yes : no, lane by lane.
+    static F select_less(F a, F b, F yes, F no) { return a < b ? yes : no; }
+    static F abs(F x) { return reinterpret_cast<F>(reinterpret_cast<Int>(x) & 0x7fffffff); }
+    // |x| with the sign of y.
+    static F copy_sign(F x, F y) {
+        return reinterpret_cast<F>((reinterpret_cast<Int>(x) & 0x7fffffff) |
+                                   (reinterpret_cast<Int>(y) & static_cast<int32_t>(0x80000000)));
+    }
+    static F round(F x) {
+        for (int i = 0; i < lanes; ++i) x[i] = __builtin_rintf(x[i]);
+        return x;
+    }
+    // 2^n for whole n in [-126, 127].
+    static F power_of_two(F n) {
+        const Int whole = __builtin_convertvector(n, Int);
+        return reinterpret_cast<F>((whole + 127) << 23);
+    }
+
+    // Sums as a balanced tree: lane l with l + lanes / 2, and so on.
+    static float reduce_add(F x) { return (x[0] + x[2]) + (x[1] + x[3]); }
+    static float reduce_max(F x) {
+        const float even = x[0] > x[2] ? x[0] : x[2];
+        const float odd = x[1] > x[3] ? x[1] : x[3];
+        return even > odd ? even : odd;
+    }
+    // Four such sums at once.
+    static void reduce_add4(F a, F b, F c, F d, float* out) {
+        out[0] = reduce_add(a);
+        out[1] = reduce_add(b);
+        out[2] = reduce_add(c);
+        out[3] = reduce_add(d);
+    }
+    static float first(F x) { return x[0]; }
+
+    // out[j * out_stride + i] = x[i * stride + j] for i, j < lanes.
+    static void transpose(const float* x, int64_t stride, float* out, int64_t out_stride) {
+        for (int64_t i = 0; i < lanes; ++i) {
+            for (int64_t j = 0; j < lanes; ++j) out[j * out_stride + i] = x[i * stride + j];
+        }
+    }
+};
+
+}  // namespace nvllm::cpu

@@ -1,0 +1,63 @@
+// Checks of attention, and the choice of device.
+#include "kernels/ops/attention.h"
+
+#include "kernels/cpu/attention.h"
+#include "kernels/ops/check.h"
+
+namespace nvllm::ops {
+namespace {
+
+void check_caches(const ConstTensorView& queries, const ConstTensorView& keys, const ConstTensorView& values) {
+    NVLLM_CHECK(is_float_type(keys.dtype) && keys.rank == 4 && keys.contiguous(),
+                "paged_attention: keys " + keys.describe());
+    NVLLM_CHECK(is_float_type(values.dtype) && values.contiguous() && same_shape(keys, values),
+                "paged_attention: keys " + keys.describe() + ", values " + values.describe());
+    NVLLM_CHECK(keys.dim(3) == queries.dim(2) && keys.dim(1) > 0 && keys.dim(2) > 0 &&
+                    queries.dim(1) % keys.dim(1) == 0,
+                "paged_attention: queries " + queries.describe() + ", keys " + keys.describe());
+}
+
+// What the kernel indexes memory with.
+void check_sequences(const ConstTensorView& queries, const ConstTensorView& keys,
+                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& block_tables) {
+    const int64_t sequences = context_lengths.dim(0);
+    check_vector(context_lengths, DType::i32, sequences, "paged_attention lengths");
+    check_vector(query_starts, DType::i32, sequences + 1, "paged_attention starts");
+    NVLLM_CHECK(block_tables.dtype == DType::i32 && block_tables.rank == 2 &&
+                    block_tables.dim(0) == sequences &&
+                    (block_tables.dim(1) <= 1 || block_tables.stride(1) == 1),
+                "paged_attention: block tables " + block_tables.describe());
+    const int32_t* starts = query_starts.as<int32_t>();
+    for (int64_t s = 0; s < sequences; ++s) {
+        const int64_t length = context_lengths.as<int32_t>()[s];
+        NVLLM_CHECK(starts[s] >= 0 && starts[s] <= starts[s + 1] && starts[s + 1] - starts[s] <= length &&
+                        length <= block_tables.dim(1) * keys.dim(2),
+                    "paged_attention: sequence " + std::to_string(s) + " of length " + std::to_string(length));
+    }
+    NVLLM_CHECK(starts[sequences] <= queries.dim(0), "paged_attention: more rows than queries");
+}
+
+}  // namespace
+
+void paged_attention(const Context& context, const ConstTensorView& queries,
+                     const ConstTensorView& key_cache, const ConstTensorView& value_cache,
+                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& block_tables, const PagedAttentionOptions& options,
+                     const TensorView& out) {
+    require_cpu(context, "paged_attention");
+    check_rows(queries, 3, "paged_attention");
+    NVLLM_CHECK(queries.rank == 3, "paged_attention: queries " + queries.describe());
+    check_caches(queries, key_cache, value_cache);
+    check_sequences(queries, key_cache, query_starts, context_lengths, block_tables);
+    NVLLM_CHECK(out.dtype == DType::f32 && same_shape(out, queries) && out.contiguous(),
+                "paged_attention: to " + out.describe());
+    cpu::paged_attention(context, queries, key_cache, value_cache, query_starts, context_lengths,
+                         block_tables, options, out);
+}
+
+size_t paged_attention_scratch_bytes(int64_t heads, int64_t head_dim, int num_threads) {
+    return cpu::paged_attention_scratch_bytes(heads, head_dim, num_threads);
+}
+
+}  // namespace nvllm::ops

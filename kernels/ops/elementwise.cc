@@ -1,0 +1,43 @@
+// Checks of the element-wise ops, and the choice of device.
+#include "kernels/ops/elementwise.h"
+
+#include "kernels/cpu/elementwise.h"
+#include "kernels/ops/check.h"
+
+namespace nvllm::ops {
+
+void add(const Context& context, const ConstTensorView& x, const TensorView& y) {
+    require_cpu(context, "add");
+    check_rows(x, kMaxRank, "add");
+    check_rows(y, kMaxRank, "add");
+    NVLLM_CHECK(same_shape(x, y), "add: " + x.describe() + " to " + y.describe());
+    cpu::add(context, x, y);
+}
+
+void soft_cap(const Context& context, float cap, const TensorView& x) {
+    require_cpu(context, "soft_cap");
+    check_rows(x, kMaxRank, "soft_cap");
+    NVLLM_CHECK(cap > 0, "soft_cap needs a positive cap");
+    cpu::soft_cap(context, cap, x);
+}
+
+void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,
+                 const TensorView& out) {
+    require_cpu(context, "gather_rows");
+    check_rows(x, 2, "gather_rows");
+    check_rows(out, 2, "gather_rows");
+    NVLLM_CHECK(x.rank == 2 && out.rank == 2 && out.dim(1) == x.dim(1),
+                "gather_rows: " + x.describe() + " to " + out.describe());
+    check_vector(rows, DType::i32, out.dim(0), "gather_rows");
+    cpu::gather_rows(context, x, rows, out);
+}
+
+void convert(const Context& context, const ConstTensorView& x, const TensorView& out) {
+    require_cpu(context, "convert");
+    NVLLM_CHECK(is_float_type(x.dtype) && is_float_type(out.dtype) && x.numel() == out.numel() &&
+                    x.contiguous() && out.contiguous(),
+                "convert: " + x.describe() + " to " + out.describe());
+    cpu::convert(context, x, out);
+}
+
+}  // namespace nvllm::ops

@@ -1,0 +1,20 @@
+// Checks of the table look-up, and the choice of device.
+#include "kernels/ops/embedding.h"
+
+#include "kernels/cpu/embedding.h"
+#include "kernels/ops/check.h"
+
+namespace nvllm::ops {
+
+void embedding(const Context& context, const ConstTensorView& table, const ConstTensorView& ids,
+               float scale, const TensorView& out) {
+    require_cpu(context, "embedding");
+    check_rows(out, 2, "embedding");
+    NVLLM_CHECK(table.rank == 2 && is_float_type(table.dtype) && table.stride(1) == 1,
+                "embedding cannot take the table " + table.describe());
+    NVLLM_CHECK(out.rank == 2 && out.dim(1) == table.dim(1), "embedding: to " + out.describe());
+    check_vector(ids, DType::i32, out.dim(0), "embedding");
+    cpu::embedding(context, table, ids, scale, out);
+}
+
+}  // namespace nvllm::ops

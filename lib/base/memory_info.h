@@ -1,0 +1,16 @@
+// How much memory this process could still take.
+#pragma once
+
+#include <cstdint>
+
+namespace nvllm {
+
+// The smaller of what the system reports as available and what is left below the limits of the control groups this process
+// is in (versions 1 and 2).
+uint64_t available_memory_bytes();
+
+// Resident memory of this process now, and at its highest.
+uint64_t resident_memory_bytes();
+uint64_t peak_resident_memory_bytes();
+
+}  // namespace nvllm

@@ -1,0 +1,128 @@
+// The tree of block contents and the blocks that hold them.
+#include "lib/cache/prefix_index.h"
+
+#include <algorithm>
+
+#include "kernels/error.h"
+
+namespace nvllm {
+
+PrefixIndex::PrefixIndex(std::span<const int32_t> group_sizes, const HashKey& hash_key)
+    : hash_key_(hash_key) {
+    for (const int32_t size : group_sizes) places_.emplace_back(size);
+}
+
+BlockKey PrefixIndex::key(const BlockKey& parent, std::span<const int32_t> tokens,
+                          std::string_view extra) const {
+    SipHash128 hash(hash_key_);
+    hash.add(std::as_bytes(std::span(&parent, 1)));
+    hash.add(std::as_bytes(tokens));
+    hash.add(std::as_bytes(std::span(extra)));
+    return hash.finish();
+}
+
+PrefixNode* PrefixIndex::find(const PrefixNode* parent, const BlockKey& key,
+                              std::span<const int32_t> tokens, std::string_view extra) {
+    const auto [begin, end] = nodes_.equal_range(key);
+    for (auto entry = begin; entry != end; ++entry) {
+        PrefixNode& node = entry->second;
+        if (node.parent == parent && node.extra == extra && std::ranges::equal(node.tokens, tokens)) {
+            return &node;
+        }
+    }
+    return nullptr;
+}
+
+PrefixNode* PrefixIndex::find_or_add(PrefixNode* parent, const BlockKey& key,
+                                     std::span<const int32_t> tokens, std::string_view extra) {
+    PrefixNode* node = find(parent, key, tokens, extra);
+    if (node == nullptr) {
+        node = &nodes_.emplace(key, PrefixNode{})->second;
+        node->key = key;
+        node->parent = parent;
+        node->tokens.assign(tokens.begin(), tokens.end());
+        node->extra = extra;
+        node->blocks.resize(places_.size());
+        if (parent != nullptr) ++parent->num_children;
+    }
+    pin(*node);
+    return node;
+}
+
+void PrefixIndex::unpin(PrefixNode& node) {
+    NVLLM_CHECK(node.num_pins > 0, "a node is unpinned twice");
+    --node.num_pins;
+    drop_if_unneeded(&node);
+}
+
+void PrefixIndex::publish(PrefixNode& node, int32_t group, BlockId block) {
+    Place& place = places_[group][block];
+    NVLLM_CHECK(place.node == nullptr, "block " + std::to_string(block) + " is published twice");
+    place = {&node, node.blocks[group].size()};
+    node.blocks[group].push_back(block);
+    ++node.num_blocks;
+}
+
+void PrefixIndex::withdraw(int32_t group, BlockId block) {
+    const Place place = places_[group][block];
+    NVLLM_CHECK(place.node != nullptr, "block " + std::to_string(block) + " is not published");
+    std::vector<BlockId>& blocks = place.node->blocks[group];
+    const BlockId last = blocks.back();
+    blocks[place.place] = last;
+    places_[group][last].place = place.place;
+    blocks.pop_back();
+    places_[group][block] = {};
+    --place.node->num_blocks;
+    drop_if_unneeded(place.node);
+}
+
+std::optional<BlockId> PrefixIndex::block(const PrefixNode& node, int32_t group) {
+    if (node.blocks[group].empty()) return std::nullopt;
+    return node.blocks[group].front();
+}
+
+bool PrefixIndex::is_published(int32_t group, BlockId block) const {
+    return places_[group][block].node != nullptr;
+}
+
+// Dropping a node may leave its parent unneeded, and so on towards the first block.
+void PrefixIndex::drop_if_unneeded(PrefixNode* node) {
+    while (node != nullptr && node->num_blocks + node->num_children + node->num_pins == 0) {
+        PrefixNode* parent = node->parent;
+        auto [entry, end] = nodes_.equal_range(node->key);
+        while (&entry->second != node) ++entry;
+        nodes_.erase(entry);
+        if (parent != nullptr) --parent->num_children;
+        node = parent;
+    }
+}
+
+void PrefixIndex::check_integrity() const {
+    int64_t blocks_in_nodes = 0;
+    std::unordered_map<const PrefixNode*, int32_t> children;
+    for (const auto& [key, node] : nodes_) {
+        int32_t blocks = 0;
+        for (size_t group = 0; group < node.blocks.size(); ++group) {
+            blocks += static_cast<int32_t>(node.blocks[group].size());
+            for (size_t place = 0; place < node.blocks[group].size(); ++place) {
+                const Place& known = places_[group][node.blocks[group][place]];
+                NVLLM_CHECK(known.node == &node && known.place == place, "a block's place is wrong");
+            }
+        }
+        NVLLM_CHECK(blocks == node.num_blocks, "a node's count of blocks is wrong");
+        NVLLM_CHECK(blocks + node.num_children + node.num_pins > 0, "a node that nobody needs");
+        blocks_in_nodes += blocks;
+        if (node.parent != nullptr) ++children[node.parent];
+    }
+    for (const auto& [key, node] : nodes_) {
+        const auto found = children.find(&node);
+        NVLLM_CHECK(node.num_children == (found == children.end() ? 0 : found->second),
+                    "a node's count of children is wrong");
+    }
+    for (const auto& group : places_) {
+        for (const Place& place : group) blocks_in_nodes -= place.node != nullptr;
+    }
+    NVLLM_CHECK(blocks_in_nodes == 0, "a published block is in no node");
+}
+
+}  // namespace nvllm

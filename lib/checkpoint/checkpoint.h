@@ -1,0 +1,52 @@
+// The weights of one model directory: one safetensors file, or shards joined by an index.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/checkpoint/safetensors.h"
+#include "lib/tensor/tensor.h"
+
+namespace nvllm {
+
+// Immutable and thread-safe. Tensors taken from it keep the file they lie in mapped, even after the checkpoint is gone.
+class Checkpoint {
+  public:
+    // Reads model.safetensors, else the shards of model.safetensors.index.json. Only headers are read now; data is read
+    // when it is touched. Throws not_found (nothing there, shards missing) or bad_data (broken or incomplete files).
+    static Checkpoint open(const std::filesystem::path& directory);
+
+    // The stored bytes, read-only. Empty when there is no such tensor.
+    std::optional<ConstTensorView> find(std::string_view name) const;
+    // The same as a tensor that keeps the mapping alive.
+    std::optional<Tensor> tensor(std::string_view name) const;
+    // Where a tensor lies, for messages; the directory when there is no such tensor.
+    std::string file_of(std::string_view name) const;
+
+    // Of all tensors, ascending.
+    std::vector<std::string_view> names() const;
+    size_t num_files() const { return files_.size(); }
+    // Bytes of all tensors.
+    uint64_t data_bytes() const;
+    // Asks the system to read all files ahead.
+    void prefetch() const;
+
+  private:
+    struct Row {
+        const SafetensorsEntry* entry;
+        uint32_t file;
+    };
+
+    void add_rows();
+    const Row* row(std::string_view name) const;
+
+    std::filesystem::path directory_;
+    std::vector<std::shared_ptr<const SafetensorsFile>> files_;
+    std::vector<Row> rows_;  // by name
+};
+
+}  // namespace nvllm

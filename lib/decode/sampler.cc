@@ -1,0 +1,70 @@
+// Greedy choice and random draw over processed logits.
+#include "lib/decode/sampler.h"
+
+#include "lib/base/random.h"
+#include "lib/decode/logits_processors.h"
+#include "lib/decode/logprobs.h"
+
+namespace nvllm {
+namespace {
+
+// The last word of the counter says what a random number is for, so that no two uses share one.
+enum RandomPurpose : uint32_t { kChooseToken = 0 };
+
+double random_point(const SequenceSamplingState& state) {
+    const PhiloxCounter words = philox({static_cast<uint32_t>(state.num_generated()), 0,
+                                        static_cast<uint32_t>(state.continuation_index()), kChooseToken},
+                                       philox_key(state.seed()));
+    return unit_interval(words[0], words[1]);
+}
+
+Fault not_numbers() {
+    return {ErrorKind::internal,
+            "the model's logits for this sequence are not finite numbers (NaN or infinity), so no token "
+            "can be chosen; look for NaN or infinity in the weights, or an activation that overflows"};
+}
+
+Fault none_left() {
+    return {ErrorKind::bad_data,
+            "no token is left to choose: logit_bias, min_tokens and the penalties forbid every one or "
+            "drive scores to infinity"};
+}
+
+// The row as the model gave it, kept aside when processors are about to change it and it is asked for afterwards.
+std::span<const float> keep_raw(const SequenceSamplingState& state, std::span<const float> logits,
+                                std::vector<float>& buffer) {
+    if (!state.params().logprobs || !changes_row(state)) return logits;
+    buffer.assign(logits.begin(), logits.end());
+    return buffer;
+}
+
+Result<int32_t> choose(const SequenceSamplingState& state, std::span<float> logits, Scores& scores) {
+    scores.reset(logits);
+    change_row(state, scores);
+    const RowCheck changed = check_row(logits);
+    if (!changed.valid) return none_left();
+    if (state.params().greedy()) return changed.token_id;
+    narrow(state, scores);
+    return scores.draw(random_point(state)).token_id;
+}
+
+}  // namespace
+
+Result<SampledToken> sample(const SequenceSamplingState& state, std::span<float> logits,
+                            SamplerScratch& scratch) {
+    const RowCheck raw = check_row(logits);
+    if (!raw.valid) return not_numbers();
+    const std::span<const float> raw_logits = keep_raw(state, logits, scratch.raw_logits);
+    const bool is_settled = state.params().greedy() && !changes_row(state);
+    const Result<int32_t> choice =
+        is_settled ? Result<int32_t>(raw.token_id) : choose(state, logits, scratch.scores);
+    if (!choice.ok()) return choice.fault();
+    SampledToken token{*choice, std::nullopt};
+    if (const auto num_top = state.params().logprobs) {
+        token.logprobs.emplace();
+        compute_logprobs(raw_logits, token.token_id, *num_top, scratch.scores, *token.logprobs);
+    }
+    return token;
+}
+
+}  // namespace nvllm

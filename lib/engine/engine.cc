@@ -1,0 +1,394 @@
+// Start of an engine and its loop.
+#include "lib/engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+
+#include "kernels/thread_pool.h"
+#include "lib/base/memory_info.h"
+#include "lib/engine/output_processor.h"
+#include "lib/execute/worker.h"
+#include "lib/model/loader.h"
+
+namespace nvllm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+void check_device(const std::string& device) {
+    if (device == "auto" || device == "cpu") return;
+    throw Error(ErrorKind::unavailable,
+                fmt::format("--device {}: this build has no such backend; use --device cpu", device));
+}
+
+ModelLoadOptions load_options(const EngineConfig& config, ThreadPool* threads) {
+    ModelLoadOptions options;
+    options.directory = resolve_model_directory(config.model);
+    options.dtype = config.dtype;
+    options.load_format = config.load_format;
+    options.seed = config.load_seed;
+    options.threads = threads;
+    return options;
+}
+
+MemoryPlan plan_memory(const EngineConfig& config, const ModelOutline& outline) {
+    MemoryRequest request;
+    request.weight_bytes = outline.weight_bytes;
+    request.scratch_bytes =
+        Worker::scratch_bytes(outline.scratch, config.max_num_batched_tokens, config.max_num_seqs);
+    request.available_bytes = available_memory_bytes();
+    request.kv_cache_bytes = config.kv_cache_memory_bytes;
+    request.max_model_len = config.max_model_len;
+    request.model_max_positions = outline.config.max_positions;
+    request.max_num_seqs = config.max_num_seqs;
+    request.max_num_batched_tokens = config.max_num_batched_tokens;
+    request.block_size = config.block_size;
+    request.kv_dtype = outline.product_type;
+    request.groups = outline.kv_groups;
+    return make_memory_plan(request);
+}
+
+CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan,
+                         const std::vector<KvGroup>& groups) {
+    CacheConfig cache;
+    cache.block_size = plan.block_size;
+    cache.enable_prefix_caching = config.enable_prefix_caching;
+    for (size_t g = 0; g < groups.size(); ++g) {
+        cache.groups.push_back({plan.num_blocks[g], static_cast<int32_t>(groups[g].window)});
+    }
+    return cache;
+}
+
+SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& plan) {
+    SchedulerConfig scheduler;
+    scheduler.max_num_seqs = config.max_num_seqs;
+    scheduler.max_num_batched_tokens = config.max_num_batched_tokens;
+    scheduler.max_model_len = plan.max_model_len;
+    scheduler.enable_chunked_prefill = config.enable_chunked_prefill;
+    scheduler.chunk_size = config.prefill_chunk_size;
+    scheduler.policy = config.scheduling_policy;
+    return scheduler;
+}
+
+WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan, DType kv_dtype) {
+    WorkerConfig worker;
+    worker.block_size = plan.block_size;
+    worker.num_blocks = plan.num_blocks;
+    worker.max_num_batched_tokens = config.max_num_batched_tokens;
+    worker.max_num_seqs = config.max_num_seqs;
+    worker.kv_dtype = kv_dtype;
+    return worker;
+}
+
+}  // namespace
+
+// Everything the engine owns, and the thread that runs it.
+class Engine::Loop {
+  public:
+    explicit Loop(const EngineConfig& config);
+    ~Loop();
+
+    Result<Request> prepare(const RequestInput& input) const { return input_->process(input); }
+    RequestId submit(Request request, OutputListener listener);
+    void cancel(RequestId id);
+    void wait_idle();
+
+    std::function<void(const StepRecord&)> step_listener;
+    ModelConfig model_config;
+    MemoryPlan plan;
+    StartTimings timings;
+    std::shared_ptr<const Tokenizer> tokenizer;
+    const InputProcessor& input() const { return *input_; }
+    EngineStats stats() const;
+
+  private:
+    struct Submitted {
+        Request request;
+        OutputListener listener;
+    };
+    struct Cancelled {
+        RequestId id = 0;
+    };
+    using Message = std::variant<Submitted, Cancelled>;
+
+    double now_s() const { return milliseconds_since(started_) / 1000.0; }
+    void run();
+    // Takes what arrived; waits for it when there is nothing to do. False when the engine is to end.
+    bool take_messages();
+    void start(Submitted& submitted);
+    void refuse(const Request& request, const Fault& fault);
+    void cancel_now(RequestId id);
+    // One step of the loop; false when nothing could be planned.
+    bool step();
+    void commit(const StepResult& result, StepRecord& record);
+    void fail_step(const BatchPlan& plan, const Fault& fault);
+    // Hands out what is new of a request.
+    void emit(RequestId request);
+    void deliver(RequestOutput&& output);
+    void publish_stats();
+
+    Clock::time_point started_ = Clock::now();
+    std::unique_ptr<ThreadPool> threads_;
+    std::unique_ptr<InputProcessor> input_;
+    std::unique_ptr<Worker> worker_;
+    std::unique_ptr<CacheManager> cache_;
+    std::unique_ptr<Scheduler> scheduler_;
+    std::unique_ptr<OutputProcessor> output_;
+    std::unordered_map<RequestId, OutputListener> listeners_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable arrived_;
+    std::condition_variable idle_;
+    std::vector<Message> inbox_;
+    uint64_t next_request_ = 1;
+    size_t num_open_ = 0;  // submitted and not yet finished
+    bool ending_ = false;
+    EngineStats stats_;
+    std::mt19937_64 seeds_{std::random_device{}()};
+
+    std::thread thread_;
+};
+
+Engine::Loop::Loop(const EngineConfig& config) {
+    const Clock::time_point start = Clock::now();
+    check_device(config.device);
+    threads_ = std::make_unique<ThreadPool>(config.threads > 0 ? config.threads : usable_cpu_count());
+    ModelLoadOptions options = load_options(config, threads_.get());
+    const ModelOutline outline = outline_model(options);
+    plan = plan_memory(config, outline);
+    options.max_model_len = plan.max_model_len;
+    model_config = outline.config;
+    timings.config_ms = milliseconds_since(start);
+
+    // The tokenizer reads and parses while the weights are mapped or converted.
+    auto text = std::async(std::launch::async, [&] {
+        const Clock::time_point begin = Clock::now();
+        auto loaded = Tokenizer::load(options.directory);
+        return std::pair(std::move(loaded), milliseconds_since(begin));
+    });
+    Clock::time_point phase = Clock::now();
+    std::unique_ptr<Model> model = load_model(options);
+    timings.weights_ms = milliseconds_since(phase);
+    phase = Clock::now();
+    cache_ = std::make_unique<CacheManager>(cache_config(config, plan, model->kv_groups()));
+    scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, plan), *cache_);
+    worker_ = std::make_unique<Worker>(std::move(model),
+                                       worker_config(config, plan, outline.product_type), *threads_);
+    timings.worker_ms = milliseconds_since(phase);
+    std::tie(tokenizer, timings.tokenizer_ms) = text.get();
+    input_ = std::make_unique<InputProcessor>(
+        tokenizer, model_config, read_generation_config(options.directory), plan.max_model_len);
+    output_ = std::make_unique<OutputProcessor>(tokenizer);
+    timings.total_ms = milliseconds_since(start);
+    thread_ = std::thread([this] { run(); });
+}
+
+Engine::Loop::~Loop() {
+    {
+        const std::lock_guard lock(mutex_);
+        ending_ = true;
+    }
+    arrived_.notify_all();
+    thread_.join();
+}
+
+RequestId Engine::Loop::submit(Request request, OutputListener listener) {
+    const std::lock_guard lock(mutex_);
+    request.id = next_request_++;
+    request.arrival_s = now_s();
+    if (!request.sampling.seed) request.sampling.seed = seeds_();
+    const RequestId id = request.id;
+    inbox_.emplace_back(Submitted{std::move(request), std::move(listener)});
+    ++num_open_;
+    arrived_.notify_one();
+    return id;
+}
+
+void Engine::Loop::cancel(RequestId id) {
+    const std::lock_guard lock(mutex_);
+    inbox_.emplace_back(Cancelled{id});
+    arrived_.notify_one();
+}
+
+void Engine::Loop::wait_idle() {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return num_open_ == 0; });
+}
+
+void Engine::Loop::run() {
+    while (take_messages()) {
+        if (!step()) std::this_thread::yield();
+        publish_stats();
+    }
+}
+
+bool Engine::Loop::take_messages() {
+    std::vector<Message> messages;
+    {
+        std::unique_lock lock(mutex_);
+        if (!scheduler_->has_work()) {
+            arrived_.wait(lock, [&] { return ending_ || !inbox_.empty(); });
+        }
+        if (ending_) return false;
+        messages.swap(inbox_);
+    }
+    for (Message& message : messages) {
+        if (auto* submitted = std::get_if<Submitted>(&message)) {
+            start(*submitted);
+        } else {
+            cancel_now(std::get<Cancelled>(message).id);
+        }
+    }
+    return true;
+}
+
+void Engine::Loop::start(Submitted& submitted) {
+    const Request& request = submitted.request;
+    listeners_.emplace(request.id, std::move(submitted.listener));
+    auto sequences = scheduler_->add(request);
+    if (sequences) {
+        output_->add(request, *sequences);
+        return;
+    }
+    refuse(request, sequences.fault());
+}
+
+void Engine::Loop::refuse(const Request& request, const Fault& fault) {
+    RequestOutput output;
+    output.request = request.id;
+    output.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
+    for (int32_t index = 0; index < request.sampling.n; ++index) {
+        ContinuationOutput failed;
+        failed.index = index;
+        failed.finish = FinishReason::error;
+        failed.fault = fault;
+        output.continuations.push_back(std::move(failed));
+    }
+    output.finished = true;
+    deliver(std::move(output));
+}
+
+void Engine::Loop::cancel_now(RequestId id) {
+    for (const SequenceId sequence : output_->living(id)) {
+        output_->finish(sequence, FinishReason::cancelled);
+    }
+    scheduler_->cancel(id, now_s());
+    emit(id);
+}
+
+bool Engine::Loop::step() {
+    const Clock::time_point begin = Clock::now();
+    std::optional<BatchPlan> plan = scheduler_->next(now_s());
+    if (!plan) return false;
+    StepRecord record;
+    record.plan_number = plan->number;
+    record.num_sequences = static_cast<int32_t>(plan->entries.size());
+    record.num_tokens = plan->num_tokens();
+    for (const AddedSequence& added : plan->added) {
+        const Sequence* sequence = scheduler_->find(added.sequence);
+        output_->admitted(added.sequence, sequence->num_cached_tokens.value_or(0), now_s());
+    }
+    try {
+        commit(worker_->execute(*plan), record);
+    } catch (const std::exception& error) {
+        fail_step(*plan, Fault{ErrorKind::internal, error.what()});
+    }
+    const SchedulerStats scheduled = scheduler_->stats();
+    record.num_waiting = scheduled.num_waiting;
+    record.num_running = scheduled.num_running;
+    record.step_ms = milliseconds_since(begin);
+    if (step_listener) step_listener(record);
+    return true;
+}
+
+void Engine::Loop::commit(const StepResult& result, StepRecord& record) {
+    std::vector<Verdict> verdicts = scheduler_->judge(result);
+    const double now = now_s();
+    std::vector<RequestId> requests;
+    for (size_t i = 0; i < verdicts.size(); ++i) {
+        output_->judge(result.sequences[i], verdicts[i], now);
+        const auto request = output_->request_of(verdicts[i].sequence);
+        if (request && (requests.empty() || requests.back() != *request)) requests.push_back(*request);
+    }
+    record.num_finished = static_cast<int32_t>(scheduler_->commit(result, verdicts, now).size());
+    for (const RequestId request : requests) emit(request);
+}
+
+// The worker cannot be trusted with what it was doing: everybody starts over from the tokens they have, but for those whose
+// step this was.
+void Engine::Loop::fail_step(const BatchPlan& plan, const Fault& fault) {
+    std::vector<RequestId> failed;
+    for (const PlanEntry& entry : plan.entries) {
+        if (const auto request = output_->request_of(entry.sequence)) failed.push_back(*request);
+        output_->finish(entry.sequence, FinishReason::error, fault);
+        scheduler_->cancel_sequence(entry.sequence, now_s());
+    }
+    worker_->reset();
+    scheduler_->reset_worker(now_s());
+    for (const RequestId request : failed) emit(request);
+}
+
+void Engine::Loop::emit(RequestId request) {
+    if (std::optional<RequestOutput> output = output_->take(request, now_s())) deliver(std::move(*output));
+}
+
+void Engine::Loop::deliver(RequestOutput&& output) {
+    const auto listener = listeners_.find(output.request);
+    if (listener == listeners_.end()) return;
+    const bool finished = output.finished;
+    listener->second(std::move(output));
+    if (!finished) return;
+    listeners_.erase(listener);
+    const std::lock_guard lock(mutex_);
+    --num_open_;
+    idle_.notify_all();
+}
+
+void Engine::Loop::publish_stats() {
+    const std::lock_guard lock(mutex_);
+    stats_.scheduler = scheduler_->stats();
+    stats_.cache = cache_->stats();
+}
+
+EngineStats Engine::Loop::stats() const {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+}
+
+Engine::Engine(const EngineConfig& config) : loop_(std::make_unique<Loop>(config)) {}
+Engine::~Engine() = default;
+
+MemoryPlan Engine::plan(const EngineConfig& config) {
+    check_device(config.device);
+    return plan_memory(config, outline_model(load_options(config, nullptr)));
+}
+
+Result<Request> Engine::prepare(const RequestInput& input) const { return loop_->prepare(input); }
+RequestId Engine::submit(Request request, OutputListener listener) {
+    return loop_->submit(std::move(request), std::move(listener));
+}
+void Engine::cancel(RequestId id) { loop_->cancel(id); }
+void Engine::wait_idle() { loop_->wait_idle(); }
+void Engine::set_step_listener(std::function<void(const StepRecord&)> listener) {
+    loop_->step_listener = std::move(listener);
+}
+const InputProcessor& Engine::input_processor() const { return loop_->input(); }
+const std::shared_ptr<const Tokenizer>& Engine::tokenizer() const { return loop_->tokenizer; }
+const ModelConfig& Engine::model_config() const { return loop_->model_config; }
+const MemoryPlan& Engine::memory_plan() const { return loop_->plan; }
+const StartTimings& Engine::start_timings() const { return loop_->timings; }
+EngineStats Engine::stats() const { return loop_->stats(); }
+
+}  // namespace nvllm

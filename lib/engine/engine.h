@@ -1,0 +1,87 @@
+// Accepts requests, streams their outputs: the loop plan → run → judge → commit → emit.
+//
+// One engine thread owns scheduler, cache and worker; callers submit from any thread through an inbox. A request's faults end
+// that request only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/engine/engine_config.h"
+#include "lib/engine/input_processor.h"
+#include "lib/execute/memory_budget.h"
+#include "lib/request/request_output.h"
+#include "lib/schedule/scheduler.h"
+
+namespace nvllm {
+
+// Called on the engine thread with what is new, in order; the last call of a request has `finished` set. Must not block for
+// long and must not call back into the engine but for cancel().
+using OutputListener = std::function<void(RequestOutput&&)>;
+
+// How long each phase of the start took; phases may overlap.
+struct StartTimings {
+    double config_ms = 0.0;     // directory, config.json, memory plan
+    double weights_ms = 0.0;    // mapping, conversion
+    double tokenizer_ms = 0.0;  // beside the weights
+    double worker_ms = 0.0;     // blocks, scratch
+    double total_ms = 0.0;
+};
+
+// One line for every step, for --step-log and tests.
+struct StepRecord {
+    uint64_t plan_number = 0;
+    int32_t num_sequences = 0;        // in the plan
+    int32_t num_tokens = 0;           // computed
+    int32_t num_prompt_tokens = 0;    // of them, positions of prompts
+    int32_t num_waiting = 0;          // after planning
+    int32_t num_running = 0;
+    int32_t num_finished = 0;         // by this step
+    double step_ms = 0.0;
+};
+
+struct EngineStats {
+    SchedulerStats scheduler;
+    CacheStats cache;
+};
+
+class Engine {
+  public:
+    // Loads the model and starts the engine thread. Throws Error for anything wrong with the model or the options.
+    explicit Engine(const EngineConfig& config);
+    // Cancels what is left and joins.
+    ~Engine();
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    // The plan alone: reads headers, not weights. Throws as the constructor does.
+    static MemoryPlan plan(const EngineConfig& config);
+
+    // Checks and tokenizes, on the caller's thread; a fault is the request's own.
+    Result<Request> prepare(const RequestInput& input) const;
+    // Queues a prepared request. What goes wrong from here on arrives as an output with FinishReason::error.
+    RequestId submit(Request request, OutputListener listener);
+    // The listener gets a last output with FinishReason::cancelled, unless the request has finished meanwhile.
+    void cancel(RequestId id);
+    // Blocks until nothing is queued or running.
+    void wait_idle();
+
+    // Set before the first submit(); called on the engine thread after every step.
+    void set_step_listener(std::function<void(const StepRecord&)> listener);
+
+    const InputProcessor& input_processor() const;
+    const std::shared_ptr<const Tokenizer>& tokenizer() const;  // null when the model has none
+    const ModelConfig& model_config() const;
+    const MemoryPlan& memory_plan() const;
+    const StartTimings& start_timings() const;
+    // As of the last step.
+    EngineStats stats() const;
+
+  private:
+    class Loop;
+    std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace nvllm

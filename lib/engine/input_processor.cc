@@ -1,0 +1,120 @@
+// Templates, tokenization and limits of one request.
+#include "lib/engine/input_processor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace nvllm {
+namespace {
+
+Fault fault(std::string message) { return Fault{ErrorKind::bad_data, std::move(message)}; }
+
+// Template variables with what every chat template may expect: the special tokens' texts and a generation prompt.
+nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& variables,
+                                     const Tokenizer& tokenizer) {
+    nlohmann::ordered_json all = variables;
+    if (!all.contains("bos_token")) all["bos_token"] = tokenizer.bos_text();
+    if (!all.contains("eos_token")) all["eos_token"] = tokenizer.eos_text();
+    if (!all.contains("add_generation_prompt")) all["add_generation_prompt"] = true;
+    return all;
+}
+
+}  // namespace
+
+InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
+                               const ModelConfig& config, const GenerationConfig& generation,
+                               int32_t max_model_len, const std::string& chat_template)
+    : tokenizer_(std::move(tokenizer)),
+      generation_(generation),
+      eos_token_ids_(generation.eos_token_ids.empty() ? config.eos_token_ids
+                                                      : generation.eos_token_ids),
+      vocab_size_(static_cast<int32_t>(config.vocab_size)),
+      max_model_len_(max_model_len) {
+    if (!chat_template.empty()) {
+        chat_template_ = std::make_unique<ChatTemplate>(chat_template);
+    } else if (tokenizer_ != nullptr && !tokenizer_->chat_template().empty()) {
+        try {
+            chat_template_ = std::make_unique<ChatTemplate>(tokenizer_->chat_template());
+        } catch (const Error& error) {
+            template_fault_ = error.what();
+        }
+    }
+}
+
+Result<Request> InputProcessor::process(const RequestInput& input) const {
+    if (auto wrong = input.sampling.check(vocab_size_)) return *wrong;
+    if (tokenizer_ == nullptr && !input.sampling.stop.empty()) {
+        return fault("stop: this model has no tokenizer, so stop strings cannot be found; use stop_token_ids");
+    }
+    auto ids = prompt_ids(input);
+    if (!ids) return ids.fault();
+    if (auto wrong = check_ids(*ids)) return *wrong;
+
+    Request request;
+    request.prompt_token_ids = std::move(*ids);
+    request.sampling = input.sampling;
+    request.eos_token_ids = eos_token_ids_;
+    request.cache_salt = input.cache_salt;
+    request.priority = input.priority;
+    const auto room = max_model_len_ - static_cast<int32_t>(request.prompt_token_ids.size());
+    request.sampling.max_tokens = std::min(request.sampling.max_tokens.value_or(room), room);
+    return request;
+}
+
+Result<std::vector<int32_t>> InputProcessor::prompt_ids(const RequestInput& input) const {
+    if (const auto* ids = std::get_if<std::vector<int32_t>>(&input.prompt)) return *ids;
+    if (tokenizer_ == nullptr) {
+        return fault("this model has no tokenizer: give the prompt as token ids");
+    }
+    if (const auto* text = std::get_if<std::string>(&input.prompt)) return tokenizer_->encode(*text);
+    return chat_ids(input);
+}
+
+Result<std::vector<int32_t>> InputProcessor::chat_ids(const RequestInput& input) const {
+    auto rendered = render(*std::get<ChatVariables>(input.prompt));
+    if (!rendered) return rendered.fault();
+    return encode_chat(*tokenizer_, *rendered, input.allow_special_in_messages);
+}
+
+Result<RenderedChat> InputProcessor::render(const nlohmann::ordered_json& variables) const {
+    if (!template_fault_.empty()) {
+        return fault("the chat template of this model cannot be used: " + template_fault_);
+    }
+    if (chat_template_ == nullptr) {
+        return fault("this model has no chat template: give a plain prompt, or a template with --chat-template");
+    }
+    return chat_template_->render(with_defaults(variables, *tokenizer_));
+}
+
+std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids) const {
+    if (ids.empty()) return fault("the prompt is empty: it has no tokens");
+    for (const int32_t id : ids) {
+        if (id < 0 || id >= vocab_size_) {
+            return fault(fmt::format("prompt token id {} is outside of the vocabulary [0, {})", id, vocab_size_));
+        }
+    }
+    if (static_cast<int64_t>(ids.size()) >= max_model_len_) {
+        return fault(fmt::format(
+            "the prompt has {} tokens, but the context of {} leaves room for at most {} and one answer token: shorten it, "
+            "or raise --max-model-len as far as the model allows",
+            ids.size(), max_model_len_, max_model_len_ - 1));
+    }
+    return std::nullopt;
+}
+
+SamplingParams InputProcessor::default_sampling() const {
+    SamplingParams sampling;
+    if (generation_.temperature) sampling.temperature = *generation_.temperature;
+    if (generation_.top_k) sampling.top_k = *generation_.top_k;
+    if (generation_.top_p) sampling.top_p = *generation_.top_p;
+    if (generation_.min_p) sampling.min_p = *generation_.min_p;
+    if (generation_.repetition_penalty) {
+        sampling.repetition_penalty = *generation_.repetition_penalty;
+    }
+    if (generation_.do_sample == false) sampling.temperature = 0.0f;
+    return sampling;
+}
+
+}  // namespace nvllm

@@ -1,0 +1,157 @@
+// Text of each continuation, and what of it may be shown.
+#include "lib/engine/output_processor.h"
+
+namespace nvllm {
+
+OutputProcessor::OutputProcessor(std::shared_ptr<const Tokenizer> tokenizer)
+    : tokenizer_(std::move(tokenizer)) {}
+
+void OutputProcessor::add(const Request& request, std::span<const SequenceId> sequences) {
+    Entry entry{.sampling = request.sampling,
+                .stops = StopMatcher(request.sampling.stop),
+                .continuations = {},
+                .num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size()),
+                .num_living = static_cast<int32_t>(sequences.size()),
+                .arrival_s = request.arrival_s};
+    for (size_t index = 0; index < sequences.size(); ++index) {
+        Continuation continuation;
+        continuation.sequence = sequences[index];
+        if (tokenizer_ != nullptr) {
+            continuation.detokenizer.emplace(tokenizer_, request.sampling.skip_special_tokens,
+                                             request.prompt_token_ids);
+        }
+        entry.continuations.push_back(std::move(continuation));
+        places_.emplace(sequences[index], std::pair(request.id, index));
+    }
+    entries_.emplace(request.id, std::move(entry));
+}
+
+OutputProcessor::Continuation* OutputProcessor::find(SequenceId sequence, Entry*& entry) {
+    const auto place = places_.find(sequence);
+    if (place == places_.end()) return nullptr;
+    entry = &entries_.at(place->second.first);
+    return &entry->continuations[place->second.second];
+}
+
+void OutputProcessor::admitted(SequenceId sequence, int32_t num_cached_tokens, double now_s) {
+    Entry* entry = nullptr;
+    if (find(sequence, entry) == nullptr || entry->admitted_s) return;
+    entry->admitted_s = now_s;
+    entry->num_cached_tokens = num_cached_tokens;
+}
+
+void OutputProcessor::judge(const SequenceStep& step, Verdict& verdict, double now_s) {
+    Entry* entry = nullptr;
+    Continuation* continuation = find(step.sequence, entry);
+    if (continuation == nullptr || continuation->finished) return;
+    if (verdict.num_accepted > 0 && !entry->first_token_s) entry->first_token_s = now_s;
+    const size_t searched = continuation->text.size();
+    append_tokens(step, verdict, *entry, *continuation);
+    if (verdict.finish && continuation->detokenizer) {
+        continuation->text += continuation->detokenizer->finish();
+    }
+    match_stops(*entry, *continuation, searched, verdict);
+    if (verdict.finish) {
+        if (step.fault) continuation->pending.fault = step.fault;
+        end(*entry, *continuation, *verdict.finish);
+    } else {
+        emit(*continuation, entry->stops.safe_length(continuation->text));
+    }
+}
+
+void OutputProcessor::append_tokens(const SequenceStep& step, const Verdict& verdict,
+                                    const Entry& entry, Continuation& continuation) {
+    ContinuationOutput& pending = continuation.pending;
+    for (int32_t i = 0; i < verdict.num_accepted; ++i) {
+        const int32_t id = step.token_ids[static_cast<size_t>(i)];
+        pending.token_ids.push_back(id);
+        if (!step.logprobs.empty()) {
+            pending.logprobs.push_back(step.logprobs[static_cast<size_t>(i)]);
+        }
+        ++continuation.num_tokens;
+        continuation.has_pending = true;
+        const bool ends_here = i + 1 == verdict.num_accepted && verdict.stop_token_id == id;
+        if (ends_here && !entry.sampling.include_stop_in_output) continue;
+        if (continuation.detokenizer) continuation.text += continuation.detokenizer->append(id);
+    }
+}
+
+void OutputProcessor::match_stops(Entry& entry, Continuation& continuation, size_t searched,
+                                  Verdict& verdict) {
+    if (continuation.num_tokens < entry.sampling.min_tokens) return;
+    const auto match = entry.stops.find(continuation.text, searched);
+    if (!match) return;
+    continuation.text.resize(entry.sampling.include_stop_in_output ? match->end : match->begin);
+    verdict.finish = FinishReason::stop;
+}
+
+void OutputProcessor::end(Entry& entry, Continuation& continuation, FinishReason reason) {
+    continuation.finished = true;
+    continuation.pending.finish = reason;
+    continuation.has_pending = true;
+    emit(continuation, continuation.text.size());
+    --entry.num_living;
+}
+
+void OutputProcessor::emit(Continuation& continuation, size_t safe_length) {
+    if (safe_length <= continuation.emitted) return;
+    continuation.pending.text.append(continuation.text, continuation.emitted,
+                                     safe_length - continuation.emitted);
+    continuation.emitted = safe_length;
+    continuation.has_pending = true;
+}
+
+void OutputProcessor::finish(SequenceId sequence, FinishReason reason, std::optional<Fault> fault) {
+    Entry* entry = nullptr;
+    Continuation* continuation = find(sequence, entry);
+    if (continuation == nullptr || continuation->finished) return;
+    if (continuation->detokenizer) continuation->text += continuation->detokenizer->finish();
+    continuation->pending.fault = std::move(fault);
+    end(*entry, *continuation, reason);
+}
+
+std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now_s) {
+    const auto found = entries_.find(request);
+    if (found == entries_.end()) return std::nullopt;
+    Entry& entry = found->second;
+    RequestOutput output;
+    output.request = request;
+    output.num_prompt_tokens = entry.num_prompt_tokens;
+    output.num_cached_tokens = entry.num_cached_tokens;
+    output.timings.total_s = now_s - entry.arrival_s;
+    output.timings.queue_s = entry.admitted_s.value_or(now_s) - entry.arrival_s;
+    output.timings.first_token_s = entry.first_token_s.value_or(now_s) - entry.arrival_s;
+    for (size_t index = 0; index < entry.continuations.size(); ++index) {
+        Continuation& continuation = entry.continuations[index];
+        output.num_completion_tokens += continuation.num_tokens;
+        if (!continuation.has_pending) continue;
+        continuation.pending.index = static_cast<int32_t>(index);
+        output.continuations.push_back(std::exchange(continuation.pending, {}));
+        continuation.has_pending = false;
+    }
+    if (output.continuations.empty()) return std::nullopt;
+    output.finished = entry.num_living == 0;
+    if (output.finished) {
+        for (const Continuation& continuation : entry.continuations) places_.erase(continuation.sequence);
+        entries_.erase(found);
+    }
+    return output;
+}
+
+std::vector<SequenceId> OutputProcessor::living(RequestId request) const {
+    std::vector<SequenceId> sequences;
+    const auto found = entries_.find(request);
+    if (found == entries_.end()) return sequences;
+    for (const Continuation& continuation : found->second.continuations) {
+        if (!continuation.finished) sequences.push_back(continuation.sequence);
+    }
+    return sequences;
+}
+
+std::optional<RequestId> OutputProcessor::request_of(SequenceId sequence) const {
+    const auto place = places_.find(sequence);
+    if (place == places_.end()) return std::nullopt;
+    return place->second.first;
+}
+
+}  // namespace nvllm

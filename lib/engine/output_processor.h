@@ -1,0 +1,80 @@
+// From sampled tokens to text that is safe to show: detokenization, stop strings, verdicts by text.
+//
+// Owned by the engine thread. One entry per request from its start to its last output.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/engine/stop_matcher.h"
+#include "lib/request/request_output.h"
+#include "lib/text/detokenizer.h"
+
+namespace nvllm {
+
+class OutputProcessor {
+  public:
+    explicit OutputProcessor(std::shared_ptr<const Tokenizer> tokenizer);
+
+    // A request with its continuations, in the order of their indices.
+    void add(const Request& request, std::span<const SequenceId> sequences);
+
+    // The sequence was let in, with this many tokens found in the prefix cache; only a request's first time counts.
+    void admitted(SequenceId sequence, int32_t num_cached_tokens, double now_s);
+
+    // Takes the step's accepted tokens of a sequence, looks for stop strings and sharpens the verdict when it finds one. What
+    // is new goes to the request's pending output.
+    void judge(const SequenceStep& step, Verdict& verdict, double now_s);
+
+    // Ends a sequence that gets no further step (cancelled, failed).
+    void finish(SequenceId sequence, FinishReason reason, std::optional<Fault> fault = {});
+
+    // The pending output of the request that has this sequence, with `finished` set when all its continuations have ended, and
+    // the request then forgotten. Nothing when there is nothing new.
+    std::optional<RequestOutput> take(RequestId request, double now_s);
+
+    // The unfinished sequences of a request.
+    std::vector<SequenceId> living(RequestId request) const;
+    std::optional<RequestId> request_of(SequenceId sequence) const;
+
+  private:
+    struct Continuation {
+        SequenceId sequence = 0;
+        std::optional<Detokenizer> detokenizer;
+        std::string text;              // all of it, up to a stop
+        size_t emitted = 0;            // bytes of text given out
+        int32_t num_tokens = 0;
+        bool finished = false;
+        ContinuationOutput pending;
+        bool has_pending = false;
+    };
+    struct Entry {
+        SamplingParams sampling;
+        StopMatcher stops;
+        std::vector<Continuation> continuations;
+        int32_t num_prompt_tokens = 0;
+        int32_t num_living = 0;
+        int32_t num_cached_tokens = 0;
+        double arrival_s = 0.0;
+        std::optional<double> admitted_s;
+        std::optional<double> first_token_s;
+    };
+
+    Continuation* find(SequenceId sequence, Entry*& entry);
+    void append_tokens(const SequenceStep& step, const Verdict& verdict, const Entry& entry,
+                       Continuation& continuation);
+    void match_stops(Entry& entry, Continuation& continuation, size_t searched, Verdict& verdict);
+    void end(Entry& entry, Continuation& continuation, FinishReason reason);
+    static void emit(Continuation& continuation, size_t safe_length);
+
+    std::shared_ptr<const Tokenizer> tokenizer_;
+    std::unordered_map<RequestId, Entry> entries_;
+    std::unordered_map<SequenceId, std::pair<RequestId, size_t>> places_;
+};
+
+}  // namespace nvllm

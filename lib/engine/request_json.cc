@@ -1,0 +1,259 @@
+// The table of request fields and how each is read.
+#include "lib/engine/request_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "lib/base/json.h"
+#include "lib/base/text_distance.h"
+
+namespace nvllm {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What a field's reader throws; turned into the request's fault with the field's name.
+struct WrongField {
+    std::string expected;
+};
+
+double read_number(const Json& value) {
+    if (!value.is_number()) throw WrongField{"a number"};
+    return value.get<double>();
+}
+
+float read_float(const Json& value) {
+    const double number = read_number(value);
+    // A magnitude beyond float32 would become infinite, which range checks then refuse by name.
+    return static_cast<float>(number);
+}
+
+int64_t read_integer(const Json& value, int64_t lowest, int64_t highest) {
+    const std::string expected = fmt::format("an integer in [{}, {}]", lowest, highest);
+    double number = 0.0;
+    if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+        throw WrongField{expected};
+    }
+    if (value.is_number_integer()) {
+        const int64_t integer = value.get<int64_t>();
+        if (integer < lowest || integer > highest) throw WrongField{expected};
+        return integer;
+    }
+    number = read_number(value);
+    if (number != std::floor(number) || number < static_cast<double>(lowest) ||
+        number > static_cast<double>(highest)) {
+        throw WrongField{expected};
+    }
+    return static_cast<int64_t>(number);
+}
+
+int32_t read_int32(const Json& value) {
+    return static_cast<int32_t>(read_integer(value, std::numeric_limits<int32_t>::min(),
+                                             std::numeric_limits<int32_t>::max()));
+}
+
+bool read_bool(const Json& value) {
+    if (!value.is_boolean()) throw WrongField{"true or false"};
+    return value.get<bool>();
+}
+
+std::string read_string(const Json& value) {
+    if (!value.is_string()) throw WrongField{"a string"};
+    return value.get<std::string>();
+}
+
+std::vector<int32_t> read_ids(const Json& value) {
+    if (!value.is_array()) throw WrongField{"a list of token ids"};
+    std::vector<int32_t> ids;
+    ids.reserve(value.size());
+    for (const Json& id : value) ids.push_back(read_int32(id));
+    return ids;
+}
+
+std::vector<std::string> read_stop(const Json& value) {
+    if (value.is_string()) return {read_string(value)};
+    if (!value.is_array()) throw WrongField{"a string or a list of strings"};
+    std::vector<std::string> stop;
+    for (const Json& text : value) stop.push_back(read_string(text));
+    return stop;
+}
+
+std::vector<std::pair<int32_t, float>> read_logit_bias(const Json& value) {
+    if (!value.is_object()) throw WrongField{"an object from token id to bias"};
+    std::vector<std::pair<int32_t, float>> bias;
+    for (const auto& [key, amount] : value.items()) {
+        int32_t id = 0;
+        const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+        if (error != std::errc() || end != key.data() + key.size()) {
+            throw WrongField{"an object from token id to bias"};
+        }
+        bias.emplace_back(id, read_float(amount));
+    }
+    return bias;
+}
+
+// Completions give a count, chat gives true and the count as top_logprobs.
+void read_logprobs(const Json& value, SamplingParams& sampling) {
+    if (value.is_boolean()) {
+        if (value.get<bool>()) sampling.logprobs = sampling.logprobs.value_or(0);
+        else sampling.logprobs.reset();
+        return;
+    }
+    sampling.logprobs = read_int32(value);
+}
+
+struct Builder {
+    JsonRequest request;
+    Json chat = Json::object();
+};
+
+struct Field {
+    const char* name;
+    void (*read)(const Json&, Builder&);
+};
+
+// Reads straight into a member of SamplingParams.
+template <auto Member, auto Reader>
+void into(const Json& value, Builder& builder) {
+    builder.request.input.sampling.*Member = Reader(value);
+}
+
+template <const char* Name>
+void into_chat(const Json& value, Builder& builder) {
+    builder.chat[Name] = value;
+}
+
+constexpr char kMessages[] = "messages";
+constexpr char kTools[] = "tools";
+constexpr char kDocuments[] = "documents";
+constexpr char kAddGenerationPrompt[] = "add_generation_prompt";
+
+void read_prompt(const Json& value, Builder& builder) {
+    if (value.is_string()) {
+        builder.request.prompt_text = value.get<std::string>();
+        builder.request.input.prompt = builder.request.prompt_text;
+    } else if (value.is_array()) {
+        builder.request.input.prompt = read_ids(value);
+    } else {
+        throw WrongField{"a string or a list of token ids"};
+    }
+}
+
+void read_template_kwargs(const Json& value, Builder& builder) {
+    if (!value.is_object()) throw WrongField{"an object"};
+    for (const auto& [key, argument] : value.items()) builder.chat[key] = argument;
+}
+
+void ignored(const Json&, Builder&) {}
+
+constexpr auto kFields = std::to_array<Field>({
+    {"prompt", read_prompt},
+    {"prompt_token_ids", [](const Json& v, Builder& b) { b.request.input.prompt = read_ids(v); }},
+    {"messages", into_chat<kMessages>},
+    {"tools", into_chat<kTools>},
+    {"documents", into_chat<kDocuments>},
+    {"add_generation_prompt", into_chat<kAddGenerationPrompt>},
+    {"chat_template_kwargs", read_template_kwargs},
+    {"max_tokens", into<&SamplingParams::max_tokens, read_int32>},
+    {"max_completion_tokens", into<&SamplingParams::max_tokens, read_int32>},
+    {"temperature", into<&SamplingParams::temperature, read_float>},
+    {"top_k", [](const Json& v, Builder& b) { b.request.input.sampling.top_k = std::max(read_int32(v), 0); }},
+    {"top_p", into<&SamplingParams::top_p, read_float>},
+    {"min_p", into<&SamplingParams::min_p, read_float>},
+    {"repetition_penalty", into<&SamplingParams::repetition_penalty, read_float>},
+    {"presence_penalty", into<&SamplingParams::presence_penalty, read_float>},
+    {"frequency_penalty", into<&SamplingParams::frequency_penalty, read_float>},
+    {"logit_bias", into<&SamplingParams::logit_bias, read_logit_bias>},
+    {"min_tokens", into<&SamplingParams::min_tokens, read_int32>},
+    {"ignore_eos", into<&SamplingParams::ignore_eos, read_bool>},
+    {"stop", into<&SamplingParams::stop, read_stop>},
+    {"stop_token_ids", into<&SamplingParams::stop_token_ids, read_ids>},
+    {"include_stop_str_in_output", into<&SamplingParams::include_stop_in_output, read_bool>},
+    {"skip_special_tokens", into<&SamplingParams::skip_special_tokens, read_bool>},
+    {"logprobs", [](const Json& v, Builder& b) { read_logprobs(v, b.request.input.sampling); }},
+    {"top_logprobs", into<&SamplingParams::logprobs, read_int32>},
+    {"n", into<&SamplingParams::n, read_int32>},
+    {"seed",
+     [](const Json& v, Builder& b) {
+         b.request.input.sampling.seed =
+             static_cast<uint64_t>(read_integer(v, std::numeric_limits<int64_t>::min(), INT64_MAX));
+     }},
+    {"cache_salt", [](const Json& v, Builder& b) { b.request.input.cache_salt = read_string(v); }},
+    {"priority", [](const Json& v, Builder& b) { b.request.input.priority = read_int32(v); }},
+    // What says who asks or how to answer, not what to generate.
+    {"model", ignored},
+    {"user", ignored},
+    {"metadata", ignored},
+    {"stream", ignored},
+    {"stream_options", ignored},
+});
+
+Fault fault(std::string message) { return Fault{ErrorKind::bad_data, std::move(message)}; }
+
+Fault unknown_field(const std::string& name) {
+    std::vector<std::string_view> known;
+    for (const Field& field : kFields) known.emplace_back(field.name);
+    return fault(fmt::format("unknown field '{}'{}", name, did_you_mean(name, known)));
+}
+
+// `top_logprobs` counts only beside `logprobs`, which may come after it.
+std::optional<Fault> read_fields(const Json& object, Builder& builder) {
+    for (const auto& [name, value] : object.items()) {
+        const auto* field = std::find_if(kFields.begin(), kFields.end(),
+                                         [&](const Field& row) { return name == row.name; });
+        if (field == kFields.end()) return unknown_field(name);
+        if (value.is_null()) continue;
+        try {
+            field->read(value, builder);
+        } catch (const WrongField& wrong) {
+            return fault(fmt::format("'{}' must be {}", name, wrong.expected));
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Fault> check_prompt_fields(const Json& object) {
+    int given = 0;
+    for (const char* name : {"prompt", "prompt_token_ids", "messages"}) given += object.contains(name);
+    if (given == 1) return std::nullopt;
+    return fault(given == 0 ? "one of 'prompt', 'prompt_token_ids' and 'messages' is needed"
+                            : "only one of 'prompt', 'prompt_token_ids' and 'messages' may be given");
+}
+
+}  // namespace
+
+Result<JsonRequest> request_from_json(const Json& object, const SamplingParams& defaults) {
+    if (!object.is_object()) return fault("a request is a JSON object");
+    if (object.contains("custom_id") && object.contains("body")) {
+        if (!object["custom_id"].is_string()) return fault("'custom_id' must be a string");
+        auto request = request_from_json(object["body"], defaults);
+        if (request) request->custom_id = object["custom_id"].get<std::string>();
+        return request;
+    }
+    Builder builder;
+    builder.request.input.sampling = defaults;
+    if (auto wrong = check_prompt_fields(object)) return *wrong;
+    if (auto wrong = read_fields(object, builder)) return *wrong;
+    if (object.contains("messages")) {
+        builder.request.input.prompt = std::make_shared<const Json>(std::move(builder.chat));
+    }
+    return std::move(builder.request);
+}
+
+Result<JsonRequest> request_from_json_text(const std::string& text,
+                                           const SamplingParams& defaults) {
+    try {
+        return request_from_json(parse_json(text, "request"), defaults);
+    } catch (const Error& error) {
+        return Fault{error.kind(), error.what()};
+    }
+}
+
+}  // namespace nvllm

@@ -1,0 +1,137 @@
+// The forward pass of decoders, top to bottom.
+#include "lib/model/families/decoder.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "kernels/ops/elementwise.h"
+#include "kernels/ops/embedding.h"
+#include "lib/model/weights/dense.h"
+
+namespace nvllm {
+namespace {
+
+// One group for each window there is, in order of first use.
+std::vector<KvGroup> groups_of(const std::vector<DecoderBlock>& blocks) {
+    std::vector<KvGroup> groups;
+    for (size_t layer = 0; layer < blocks.size(); ++layer) {
+        const Attention& attention = blocks[layer].attention;
+        const auto same_geometry = [&](const KvGroup& group) {
+            return group.window == attention.options.window &&
+                   group.kv_heads == attention.kv_heads && group.head_dim == attention.head_dim;
+        };
+        auto group = std::find_if(groups.begin(), groups.end(), same_geometry);
+        if (group == groups.end()) {
+            groups.push_back({{},
+                              static_cast<int32_t>(attention.kv_heads),
+                              static_cast<int32_t>(attention.head_dim),
+                              attention.options.window});
+            group = groups.end() - 1;
+        }
+        group->layers.push_back(static_cast<int32_t>(layer));
+    }
+    return groups;
+}
+
+class Decoder final : public Model {
+  public:
+    Decoder(const ModelConfig& config, const ModelSettings& settings, DecoderParts parts)
+        : config_(config),
+          settings_(settings),
+          parts_(std::move(parts)),
+          groups_(groups_of(parts_.blocks)) {}
+
+    const ModelConfig& config() const override { return config_; }
+    const std::vector<KvGroup>& kv_groups() const override { return groups_; }
+    int32_t num_blocks() const override { return static_cast<int32_t>(parts_.blocks.size()); }
+
+    void begin(const ForwardContext& batch) override {
+        angles_.clear();
+        for (const Rotary& rotary : parts_.rotaries) {
+            angles_.push_back(rotary.angles(*batch.kernels, batch.positions));
+        }
+    }
+
+    TensorView embed(const ForwardContext& batch) override {
+        const Context& context = *batch.kernels;
+        const TensorView hidden = take_activations(context, {batch.tokens(), config_.hidden_size});
+        ops::embedding(context, parts_.token_embedding.view(), batch.token_ids,
+                       parts_.embedding_scale, hidden);
+        if (parts_.position_embedding.empty()) return hidden;
+        const ScratchArena::Scope scope(*context.scratch);
+        const TensorView places = take_activations(context, {batch.tokens(), config_.hidden_size});
+        ops::embedding(context, parts_.position_embedding.view(), batch.positions, 1.0f, places);
+        ops::add(context, places, hidden);
+        return hidden;
+    }
+
+    void block(int32_t index, const ForwardContext& batch, const TensorView& hidden) override {
+        const DecoderBlock& block = parts_.blocks[static_cast<size_t>(index)];
+        block.apply(batch, index, block.rotary ? &angles_[*block.rotary] : nullptr, hidden);
+    }
+
+    TensorView head(const ForwardContext& batch, const ConstTensorView& hidden) override {
+        const Context& context = *batch.kernels;
+        const TensorView logits = take_activations(context, {hidden.dim(0), config_.vocab_size});
+        const ScratchArena::Scope scope(*context.scratch);
+        const TensorView normed = take_activations(context, {hidden.dim(0), config_.hidden_size});
+        parts_.final_norm.apply(context, hidden, normed);
+        parts_.head.apply(context, normed, ops::MatmulOutput::overwrite, logits);
+        if (parts_.logit_soft_cap > 0.0f) ops::soft_cap(context, parts_.logit_soft_cap, logits);
+        return logits;
+    }
+
+    size_t scratch_bytes(int64_t tokens, int64_t rows) const override {
+        const size_t hidden = scratch_for_activations(tokens * config_.hidden_size);
+        size_t shared = hidden;
+        for (const Rotary& rotary : parts_.rotaries) shared += rotary.scratch_bytes(tokens);
+        size_t passing = parts_.position_embedding.empty() ? 0 : hidden;
+        for (const DecoderBlock& block : parts_.blocks) {
+            passing = std::max(passing, block.scratch_bytes(tokens, settings_.num_threads));
+        }
+        const size_t picked = scratch_for_activations(rows * config_.hidden_size);
+        const size_t at_head = 2 * picked + scratch_for_activations(rows * config_.vocab_size) +
+                               scratch_for_bytes(parts_.head.scratch_bytes(rows));
+        return shared + std::max(passing, at_head);
+    }
+
+    size_t weight_bytes() const override {
+        size_t bytes = parts_.token_embedding.bytes() + parts_.position_embedding.bytes() +
+                       parts_.final_norm.bytes() + (parts_.tied ? 0 : parts_.head.bytes());
+        for (const DecoderBlock& block : parts_.blocks) bytes += block.bytes();
+        return bytes;
+    }
+
+  private:
+    ModelConfig config_;
+    ModelSettings settings_;
+    DecoderParts parts_;
+    std::vector<KvGroup> groups_;
+    std::vector<RotaryAngles> angles_;  // of the current step, on its arena
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettings& settings,
+                                    DecoderParts parts) {
+    return std::make_unique<Decoder>(config, settings, std::move(parts));
+}
+
+Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, int64_t hidden) {
+    return as_product_matrix(source, source.read(name, {rows, hidden}, WeightRole::matrix));
+}
+
+void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,
+               DecoderParts& parts) {
+    parts.tied = config.tie_word_embeddings;
+    if (!parts.tied) {
+        parts.head = load_linear(source, {name, config.hidden_size, config.vocab_size});
+        return;
+    }
+    std::vector<std::unique_ptr<LinearPart>> shared;
+    shared.push_back(make_dense_part(parts.token_embedding, {}, source.product_type()));
+    parts.head = LinearWeight(std::move(shared));
+}
+
+}  // namespace nvllm

@@ -1,0 +1,42 @@
+// The body that all decoder families share: embedding, blocks, final norm, head. A family fills in the parts.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/model/layers/decoder_block.h"
+#include "lib/model/layers/rotary.h"
+#include "lib/model/model.h"
+
+namespace nvllm {
+
+// What a family needs to know beside its config and weights.
+struct ModelSettings {
+    int64_t max_model_len = 0;  // longest sequence the engine will run
+    int num_threads = 1;
+};
+
+struct DecoderParts {
+    Tensor token_embedding;           // [vocab, hidden]
+    float embedding_scale = 1.0f;
+    Tensor position_embedding;        // [max_positions, hidden]; empty where positions are rotary
+    std::vector<Rotary> rotaries;     // blocks name theirs
+    std::vector<DecoderBlock> blocks;
+    Norm final_norm;
+    LinearWeight head;                // [hidden] → [vocab]
+    bool tied = false;                // the head's weight is the embedding
+    float logit_soft_cap = 0.0f;      // 0: none
+};
+
+// A model of these parts. Cache groups follow from the blocks' windows.
+std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettings& settings,
+                                    DecoderParts parts);
+
+// `parts.head` over the embedding or over a weight of its own, as config.tie_word_embeddings says.
+void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,
+               DecoderParts& parts);
+
+// [rows, hidden] as a table to look up in: in the product type, like any matrix.
+Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, int64_t hidden);
+
+}  // namespace nvllm

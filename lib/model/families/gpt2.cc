@@ -1,0 +1,89 @@
+// GPT-2 (Radford et al. 2019). Matrices are stored [in, out] (Conv1D) and are turned at load. Names come with or without
+// "transformer." in front, as the whole model or its body was saved.
+#include "lib/model/families/gpt2.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "kernels/error.h"
+
+namespace nvllm {
+namespace {
+
+struct Gpt2Loader {
+    const ModelConfig& config;
+    WeightSource& source;
+
+    LinearWeight linear(const std::string& name, int64_t in, int64_t out) const {
+        return load_linear(source, {name, in, out, true, MatrixOrder::in_out});
+    }
+
+    Norm norm(const std::string& name) const {
+        return load_layer_norm(source, name, config.hidden_size, config.norm_epsilon);
+    }
+
+    Attention attention(const std::string& name, int64_t index) const {
+        const int64_t hidden = config.hidden_size;
+        const double scale =
+            config.attention_scale.value_or(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
+        const double divisor =
+            config.attention_scale_by_layer ? static_cast<double>(index + 1) : 1.0;
+        Attention layer;
+        layer.heads = config.num_heads;
+        layer.kv_heads = config.num_heads;
+        layer.head_dim = config.head_dim;
+        layer.options.scale = static_cast<float>(scale / divisor);
+        layer.query_key_value = linear(name + ".c_attn", hidden, 3 * hidden);
+        layer.output = linear(name + ".c_proj", hidden, hidden);
+        return layer;
+    }
+
+    Mlp mlp(const std::string& name) const {
+        Mlp layer;
+        layer.gated = false;
+        layer.activation = activation_named(config.activation);
+        layer.in = linear(name + ".c_fc", config.hidden_size, config.intermediate_size);
+        layer.down = linear(name + ".c_proj", config.intermediate_size, config.hidden_size);
+        return layer;
+    }
+
+    DecoderBlock block(const std::string& name, int64_t index) const {
+        DecoderBlock block;
+        block.attention_norm = norm(name + ".ln_1");
+        block.attention = attention(name + ".attn", index);
+        block.mlp_norm = norm(name + ".ln_2");
+        block.mlp = mlp(name + ".mlp");
+        return block;
+    }
+};
+
+void check_length(const ModelConfig& config, const ModelSettings& settings) {
+    if (settings.max_model_len <= config.max_positions) return;
+    throw Error(ErrorKind::bad_config,
+                fmt::format("a maximum length of {} was asked for, but this GPT-2 learned only {} "
+                            "positions; ask for at most that",
+                            settings.max_model_len, config.max_positions));
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_gpt2(const ModelConfig& config, WeightSource& source,
+                                 const ModelSettings& settings) {
+    check_length(config, settings);
+    const Gpt2Loader loader{config, source};
+    const std::string prefix = source.has("wte.weight") ? "" : "transformer.";
+    DecoderParts parts;
+    parts.token_embedding =
+        load_table(source, prefix + "wte.weight", config.vocab_size, config.hidden_size);
+    parts.position_embedding =
+        load_table(source, prefix + "wpe.weight", config.max_positions, config.hidden_size);
+    for (int64_t index = 0; index < config.num_layers; ++index) {
+        parts.blocks.push_back(loader.block(fmt::format("{}h.{}", prefix, index), index));
+    }
+    parts.final_norm = loader.norm(prefix + "ln_f");
+    load_head(source, config, "lm_head", parts);
+    return make_decoder(config, settings, std::move(parts));
+}
+
+}  // namespace nvllm

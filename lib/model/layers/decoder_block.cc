@@ -1,0 +1,55 @@
+// The order of layers in a decoder block.
+#include "lib/model/layers/decoder_block.h"
+
+#include <algorithm>
+
+#include "kernels/ops/elementwise.h"
+
+namespace nvllm {
+namespace {
+
+// hidden += after(layer(before(hidden))). Without a norm after it, a layer adds to the residual by itself.
+template <typename Layer>
+void apply_residual(const Context& context, const Norm& before, const std::optional<Norm>& after,
+                    const TensorView& hidden, Layer&& layer) {
+    const ScratchArena::Scope scope(*context.scratch);
+    const TensorView normed = take_activations(context, {hidden.dim(0), hidden.dim(1)});
+    before.apply(context, hidden, normed);
+    if (!after) {
+        layer(normed, ops::MatmulOutput::accumulate, hidden);
+        return;
+    }
+    const TensorView out = take_activations(context, {hidden.dim(0), hidden.dim(1)});
+    layer(normed, ops::MatmulOutput::overwrite, out);
+    after->apply(context, out, out);
+    ops::add(context, out, hidden);
+}
+
+}  // namespace
+
+void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
+                         const TensorView& hidden) const {
+    const Context& context = *batch.kernels;
+    apply_residual(context, attention_norm, after_attention_norm, hidden,
+                   [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
+                       attention.apply(batch, index, angles, x, how, y);
+                   });
+    apply_residual(context, mlp_norm, after_mlp_norm, hidden,
+                   [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
+                       mlp.apply(context, x, how, y);
+                   });
+}
+
+size_t DecoderBlock::scratch_bytes(int64_t tokens, int num_threads) const {
+    const size_t rows = scratch_for_activations(tokens * attention_norm.weight.view().dim(0));
+    return rows * (after_attention_norm || after_mlp_norm ? 2 : 1) +
+           std::max(attention.scratch_bytes(tokens, num_threads), mlp.scratch_bytes(tokens));
+}
+
+size_t DecoderBlock::bytes() const {
+    return attention_norm.bytes() + attention.bytes() + mlp_norm.bytes() + mlp.bytes() +
+           (after_attention_norm ? after_attention_norm->bytes() : 0) +
+           (after_mlp_norm ? after_mlp_norm->bytes() : 0);
+}
+
+}  // namespace nvllm

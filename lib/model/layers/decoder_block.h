@@ -1,0 +1,29 @@
+// One block of a decoder: attention and feed-forward, each behind a norm and added to the residual.
+#pragma once
+
+#include <optional>
+
+#include "lib/model/layers/attention.h"
+#include "lib/model/layers/mlp.h"
+#include "lib/model/layers/norm.h"
+
+namespace nvllm {
+
+struct DecoderBlock {
+    Norm attention_norm;
+    Attention attention;
+    std::optional<Norm> after_attention_norm;  // before the residual is added (Gemma 2, 3)
+    Norm mlp_norm;
+    Mlp mlp;
+    std::optional<Norm> after_mlp_norm;
+    std::optional<size_t> rotary;  // which of the model's rotary embeddings; empty: none
+
+    // hidden [tokens, hidden], in place. `angles` are those of `rotary`, or null.
+    void apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
+               const TensorView& hidden) const;
+
+    size_t scratch_bytes(int64_t tokens, int num_threads) const;
+    size_t bytes() const;
+};
+
+}  // namespace nvllm

@@ -1,0 +1,29 @@
+// The feed-forward layer: gated (down(f(gate x) * up x)) or plain (down(f(up x))).
+#pragma once
+
+#include <string>
+
+#include "kernels/ops/activation.h"
+#include "lib/model/layers/scratch.h"
+#include "lib/model/weights/scheme.h"
+
+namespace nvllm {
+
+struct Mlp {
+    bool gated = true;
+    ops::Activation activation = ops::Activation::silu;
+    LinearWeight in;    // [hidden] → gate, then up: [2 * intermediate]; plain: [intermediate]
+    LinearWeight down;  // [intermediate] → [hidden]
+
+    // y (+)= mlp(x). x, y: float32 [tokens, hidden].
+    void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
+               const TensorView& y) const;
+
+    size_t scratch_bytes(int64_t tokens) const;
+    size_t bytes() const { return in.bytes() + down.bytes(); }
+};
+
+// The function that config.json means. Throws bad_data naming those that are known.
+ops::Activation activation_named(const std::string& name);
+
+}  // namespace nvllm

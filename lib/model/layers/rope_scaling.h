@@ -1,0 +1,21 @@
+// The inverse frequencies of rotary embeddings under every kind of length scaling.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/checkpoint/model_config.h"
+
+namespace nvllm {
+
+struct RopeFrequencies {
+    std::vector<float> inverse;  // [rotary / 2]
+    float attention_factor = 1.0f;  // on cosines and sines
+};
+
+// As transformers computes them. Kinds that depend on the length of a sequence (dynamic, longrope) are settled here once
+// for all sequences, from `max_model_len`. `max_positions` is the model's own limit.
+RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_positions,
+                                 int64_t max_model_len);
+
+}  // namespace nvllm

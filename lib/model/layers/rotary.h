@@ -1,0 +1,35 @@
+// Rotary position embedding of one kind of layer, and the angles of one step.
+#pragma once
+
+#include "kernels/ops/rope.h"
+#include "lib/model/layers/rope_scaling.h"
+#include "lib/model/layers/scratch.h"
+#include "lib/tensor/tensor.h"
+
+namespace nvllm {
+
+// float32 [tokens, rotary / 2] each, on the step's arena.
+struct RotaryAngles {
+    TensorView cosines;
+    TensorView sines;
+
+    // x: float32 [tokens, heads, head_dim], in place.
+    void rotate(const Context& context, const TensorView& x) const {
+        ops::rope(context, cosines, sines, x);
+    }
+};
+
+class Rotary {
+  public:
+    explicit Rotary(const RopeFrequencies& frequencies);
+
+    // positions: int32 [tokens].
+    RotaryAngles angles(const Context& context, const ConstTensorView& positions) const;
+    size_t scratch_bytes(int64_t tokens) const;
+
+  private:
+    Tensor inverse_frequencies_;  // float32 [rotary / 2]
+    float attention_factor_;
+};
+
+}  // namespace nvllm

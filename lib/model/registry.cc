@@ -1,0 +1,42 @@
+// Which families exist.
+#include "lib/model/registry.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "kernels/error.h"
+#include "lib/model/families/gpt2.h"
+#include "lib/model/families/llama.h"
+#include "lib/model/families/qwen2.h"
+#include "lib/model/families/qwen3.h"
+
+namespace nvllm {
+namespace {
+
+constexpr std::array<FamilyRow, 5> kFamilies = {{
+    {"LlamaForCausalLM", make_llama},
+    {"MistralForCausalLM", make_llama},
+    {"Qwen2ForCausalLM", make_qwen2},
+    {"Qwen3ForCausalLM", make_qwen3},
+    {"GPT2LMHeadModel", make_gpt2},
+}};
+
+}  // namespace
+
+std::span<const FamilyRow> model_families() { return kFamilies; }
+
+const FamilyRow& family_of(const ModelConfig& config) {
+    std::vector<std::string_view> known;
+    for (const FamilyRow& family : kFamilies) {
+        if (config.architecture == family.architecture) return family;
+        known.push_back(family.architecture);
+    }
+    throw Error(ErrorKind::unavailable,
+                fmt::format("the architecture \"{}\" is not supported; known are {}",
+                            config.architecture, fmt::join(known, ", ")));
+}
+
+}  // namespace nvllm

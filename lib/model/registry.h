@@ -1,0 +1,22 @@
+// The table of model families: an architecture's name and what makes such a model.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "lib/model/families/decoder.h"
+
+namespace nvllm {
+
+struct FamilyRow {
+    const char* architecture;  // as config.json names it
+    std::unique_ptr<Model> (*make)(const ModelConfig& config, WeightSource& source,
+                                   const ModelSettings& settings);
+};
+
+std::span<const FamilyRow> model_families();
+
+// Throws unavailable naming the architectures that are known.
+const FamilyRow& family_of(const ModelConfig& config);
+
+}  // namespace nvllm

@@ -1,0 +1,79 @@
+// How a linear is stored and multiplied: the table of schemes, and the list of parts that a linear is.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/matmul.h"
+#include "lib/model/weights/weight_source.h"
+
+namespace nvllm {
+
+// y = x W^T + b for one stored matrix. Immutable.
+class LinearPart {
+  public:
+    virtual ~LinearPart() = default;
+
+    virtual int64_t in() const = 0;
+    virtual int64_t out() const = 0;
+    // Bytes of weights, mapped or owned.
+    virtual size_t bytes() const = 0;
+    // Scratch that apply() takes from the arena for `tokens` rows.
+    virtual size_t scratch_bytes(int64_t tokens) const = 0;
+    // x: float32 [tokens, in]; y: float32 [tokens, out]; rows of both may be strided.
+    virtual void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
+                       const TensorView& y) const = 0;
+};
+
+// Which axis of a stored matrix comes first.
+enum class MatrixOrder : uint8_t {
+    out_in,  // as products want it
+    in_out,  // GPT-2's Conv1D
+};
+
+// A linear in a checkpoint: its tensors are NAME.weight, NAME.bias and whatever a scheme adds.
+struct LinearName {
+    std::string name;
+    int64_t in = 0;
+    int64_t out = 0;
+    bool bias = false;
+    MatrixOrder order = MatrixOrder::out_in;
+};
+
+struct WeightScheme {
+    const char* name;
+    // Whether the source keeps this linear in this way.
+    bool (*stores)(const WeightSource& source, const LinearName& linear);
+    std::unique_ptr<LinearPart> (*load)(WeightSource& source, const LinearName& linear);
+};
+
+// All schemes; the first that stores a linear loads it, and the last takes any.
+std::span<const WeightScheme> weight_schemes();
+
+// One or several matrices over the same x whose outputs lie side by side: fused q, k and v keep their own tensors (and
+// scales), so that none is copied at load.
+class LinearWeight {
+  public:
+    LinearWeight() = default;
+    explicit LinearWeight(std::vector<std::unique_ptr<LinearPart>> parts);
+
+    int64_t in() const { return parts_.empty() ? 0 : parts_.front()->in(); }
+    // Columns of all parts together.
+    int64_t out() const;
+    size_t bytes() const;
+    size_t scratch_bytes(int64_t tokens) const;
+    // x: float32 [tokens, in]; y: float32 [tokens, out]; rows of both may be strided.
+    void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
+               const TensorView& y) const;
+
+  private:
+    std::vector<std::unique_ptr<LinearPart>> parts_;
+};
+
+// Loads each name as one part, by whichever scheme stores it.
+LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names);
+LinearWeight load_linear(WeightSource& source, const LinearName& name);
+
+}  // namespace nvllm

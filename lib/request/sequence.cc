@@ -1,0 +1,65 @@
+// The lawful steps of a sequence.
+#include "lib/request/sequence.h"
+
+#include "kernels/error.h"
+
+namespace nvllm {
+
+Sequence Sequence::waiting(const Request& request, SequenceId id, int32_t index) {
+    NVLLM_CHECK(index >= 0 && index < request.sampling.n, "no such continuation");
+    Sequence sequence;
+    sequence.id = id;
+    sequence.request_id = request.id;
+    sequence.index = index;
+    sequence.priority = request.priority;
+    sequence.token_ids = request.prompt_token_ids;
+    sequence.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
+    sequence.arrival_s = request.arrival_s;
+    return sequence;
+}
+
+void Sequence::start(int32_t num_cached, double now_s) {
+    NVLLM_CHECK(state == SequenceState::waiting, "only a waiting sequence is let in");
+    state = SequenceState::running;
+    num_computed = num_cached;
+    if (!num_cached_tokens) num_cached_tokens = num_cached;
+    if (!first_scheduled_s) first_scheduled_s = now_s;
+}
+
+void Sequence::plan(int32_t count) {
+    NVLLM_CHECK(state == SequenceState::running, "only a running sequence is planned");
+    NVLLM_CHECK(count >= 1 && count <= num_unplanned(), "a plan is for known tokens");
+    num_in_flight += count;
+}
+
+void Sequence::take_back(int32_t count) {
+    NVLLM_CHECK(count <= num_in_flight, "only what is planned is taken back");
+    num_in_flight -= count;
+}
+
+void Sequence::commit(int32_t count, std::span<const int32_t> sampled, double now_s) {
+    NVLLM_CHECK(state == SequenceState::running, "only a running sequence advances");
+    NVLLM_CHECK(count <= num_in_flight, "only what is planned is committed");
+    num_in_flight -= count;
+    num_computed += count;
+    token_ids.insert(token_ids.end(), sampled.begin(), sampled.end());
+    if (!sampled.empty() && !first_token_s) first_token_s = now_s;
+}
+
+void Sequence::preempt() {
+    NVLLM_CHECK(state == SequenceState::running, "only a running sequence is preempted");
+    state = SequenceState::waiting;
+    num_computed = 0;
+    num_in_flight = 0;
+    ++num_preemptions;
+}
+
+void Sequence::finish(FinishReason reason, double now_s) {
+    NVLLM_CHECK(state != SequenceState::finished, "a sequence finishes once");
+    state = SequenceState::finished;
+    finish_reason = reason;
+    num_in_flight = 0;
+    finished_s = now_s;
+}
+
+}  // namespace nvllm

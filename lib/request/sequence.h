@@ -1,0 +1,69 @@
+// One continuation of a request and where it stands: plain data and its few lawful steps.
+//
+//   waiting --> running --> finished       preempt(): running --> waiting, with all tokens and none computed
+//
+// Invariant: num_computed + num_in_flight <= token_ids.size(); a sequence that waits or has finished has nothing in flight.
+// Times are on the engine's clock and handed in: nothing here reads a clock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/request/request.h"
+
+namespace nvllm {
+
+enum class SequenceState : uint8_t { waiting, running, finished };
+
+struct Sequence {
+    SequenceId id = 0;  // grows in the order of arrival
+    RequestId request_id = 0;
+    int32_t index = 0;  // which of the request's n continuations
+    int32_t priority = 0;
+
+    std::vector<int32_t> token_ids;  // prompt, then generated
+    int32_t num_prompt_tokens = 0;
+    int32_t num_computed = 0;   // leading tokens whose keys and values are committed
+    int32_t num_in_flight = 0;  // after those, planned and not committed yet
+    // Found in the cache when it was first let in; empty before.
+    std::optional<int32_t> num_cached_tokens;
+
+    SequenceState state = SequenceState::waiting;
+    std::optional<FinishReason> finish_reason;
+    int32_t num_preemptions = 0;
+
+    double arrival_s = 0.0;
+    std::optional<double> first_scheduled_s;
+    std::optional<double> first_token_s;
+    std::optional<double> finished_s;
+
+    // A sequence that waits. REQUIRES: 0 <= index < n.
+    static Sequence waiting(const Request& request, SequenceId id, int32_t index);
+
+    int32_t num_tokens() const { return static_cast<int32_t>(token_ids.size()); }
+    int32_t num_generated() const { return num_tokens() - num_prompt_tokens; }
+    std::span<const int32_t> generated() const {
+        return std::span(token_ids).subspan(static_cast<size_t>(num_prompt_tokens));
+    }
+    // The first position that no plan computes yet.
+    int32_t num_planned() const { return num_computed + num_in_flight; }
+    // Known tokens that no plan computes yet.
+    int32_t num_unplanned() const { return num_tokens() - num_planned(); }
+
+    // Let in, with its first tokens found in the cache. REQUIRES: waiting.
+    void start(int32_t num_cached, double now_s);
+    // The next tokens are in a plan. REQUIRES: running; that many are unplanned.
+    void plan(int32_t count);
+    // The plan is not made after all. REQUIRES: the last plan() was of `count`.
+    void take_back(int32_t count);
+    // The oldest planned tokens are computed, and these came out. REQUIRES: running; `count` are in flight.
+    void commit(int32_t count, std::span<const int32_t> sampled, double now_s);
+    // Everything computed is given up, all tokens are kept. REQUIRES: running.
+    void preempt();
+    // REQUIRES: not finished.
+    void finish(FinishReason reason, double now_s);
+};
+
+}  // namespace nvllm

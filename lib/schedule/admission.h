@@ -1,0 +1,42 @@
+// Who may come in: which requests can ever run, and which of the waiting sequences is next.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+
+#include "lib/base/result.h"
+#include "lib/cache/cache_manager.h"
+#include "lib/schedule/policy.h"
+#include "lib/schedule/scheduled_sequence.h"
+#include "lib/schedule/scheduler_config.h"
+
+namespace nvllm {
+
+// Prompt and answer together, at most.
+int32_t longest_length(const SchedulerConfig& config, int32_t num_prompt_tokens,
+                       const SamplingParams& sampling);
+
+// Why the request can never run, with the numbers and the flag to change; empty when it can.
+std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager& cache,
+                               const Request& request);
+
+// The sequences that wait, in the policy's order: one that was preempted stands where it would have stood all along, under
+// "fcfs" before all that came later.
+class WaitingQueue {
+  public:
+    explicit WaitingQueue(const SchedulingPolicy& policy) : policy_(policy) {}
+
+    bool empty() const { return sequences_.empty(); }
+    size_t size() const { return sequences_.size(); }
+    ScheduledSequence& operator[](size_t place) const { return *sequences_[place]; }
+    void add(ScheduledSequence& sequence);
+    void remove(const ScheduledSequence& sequence);
+    void remove_at(size_t place) { sequences_.erase(sequences_.begin() + static_cast<long>(place)); }
+
+  private:
+    const SchedulingPolicy& policy_;
+    std::deque<ScheduledSequence*> sequences_;
+};
+
+}  // namespace nvllm

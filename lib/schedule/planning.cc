@@ -1,0 +1,183 @@
+// How the scheduler makes a plan.
+#include <algorithm>
+#include <utility>
+
+#include "kernels/error.h"
+#include "lib/schedule/preemption.h"
+#include "lib/schedule/scheduler.h"
+
+namespace nvllm {
+
+Scheduler::Draft::Draft(const SchedulerConfig& config) : budget(config) {
+    plan.entries.reserve(config.max_num_seqs);
+    entries.reserve(config.max_num_seqs);
+}
+
+std::optional<BatchPlan> Scheduler::next(double now_s) {
+    forget_retired();
+    now_s_ = now_s;
+    if (!has_work() || num_in_flight() >= config_.pipeline_depth) return std::nullopt;
+    Draft draft(config_);
+    plan_running(draft, true);
+    plan_running(draft, false);
+    leave_running();
+    if (!draft.short_of_blocks) admit_waiting(draft);
+    return seal(draft);
+}
+
+void Scheduler::plan_running(Draft& draft, bool one_token_left) {
+    for (ScheduledSequence* scheduled : running_) {
+        const Sequence& sequence = scheduled->sequence;
+        // Victims of this step stand in the list still.
+        if (sequence.state != SequenceState::running || scheduled->leaving || scheduled->cancelled) {
+            continue;
+        }
+        const int32_t unplanned = sequence.num_unplanned();
+        if (unplanned == 0 || (unplanned == 1) != one_token_left) continue;
+        plan_sequence(draft, *scheduled);
+    }
+}
+
+void Scheduler::plan_sequence(Draft& draft, ScheduledSequence& scheduled) {
+    const Sequence& sequence = scheduled.sequence;
+    const int32_t count = draft.budget.grant(sequence.num_unplanned());
+    if (count == 0) return;
+    std::vector<std::vector<BlockId>> new_blocks;
+    if (!make_room(draft, scheduled, sequence.num_planned() + count, new_blocks)) return;
+    add_entry(draft, scheduled, count, std::move(new_blocks));
+}
+
+// Blocks for the needy one, taken from those that yield before it; false when it has to wait.
+bool Scheduler::make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
+                          std::vector<std::vector<BlockId>>& new_blocks) {
+    while (!cache_.allocate(needy.cache, num_positions, new_blocks)) {
+        draft.short_of_blocks = true;
+        // Blocks are on their way back already.
+        if (cache_.awaits_commit()) return false;
+        ScheduledSequence* victim = choose_victim(running_, needy, policy_);
+        if (victim == nullptr) return false;
+        if (victim->num_plans > 0) {
+            victim->leaving = true;
+            return false;
+        }
+        drop_entry(draft, *victim);
+        preempt(*victim);
+        ++counters_.preemptions;
+    }
+    return true;
+}
+
+// A victim may have been planned in this very step.
+void Scheduler::drop_entry(Draft& draft, const ScheduledSequence& scheduled) {
+    for (size_t i = 0; i < draft.entries.size(); ++i) {
+        if (draft.entries[i].sequence != &scheduled) continue;
+        draft.entries[i].sequence->sequence.take_back(draft.entries[i].count);
+        draft.budget.give_back(draft.entries[i].count);
+        draft.entries.erase(draft.entries.begin() + static_cast<long>(i));
+        draft.plan.entries.erase(draft.plan.entries.begin() + static_cast<long>(i));
+        return;
+    }
+}
+
+void Scheduler::admit_waiting(Draft& draft) {
+    if (waiting_.empty()) return;
+    // One block for each sequence that will want another, or what comes in would be preempted right away.
+    int32_t headroom = num_growing();
+    size_t place = 0;
+    while (place < waiting_.size() && !draft.budget.spent() &&
+           running_.size() < static_cast<size_t>(config_.max_num_seqs)) {
+        ScheduledSequence& scheduled = waiting_[place];
+        if (!ready(scheduled)) {
+            ++place;
+            continue;
+        }
+        // Nobody passes one that waits for blocks: it would wait for ever.
+        if (!admit(draft, scheduled, headroom)) return;
+        waiting_.remove_at(place);
+        running_.push_back(&scheduled);
+        headroom += may_grow(scheduled) ? 1 : 0;
+    }
+}
+
+bool Scheduler::ready(const ScheduledSequence& scheduled) const {
+    const ScheduledRequest& request = *scheduled.request;
+    if (!cache_.prefix_caching() || request.prompt_computed) return true;
+    // A prompt that fills no block leaves nothing to share.
+    if (scheduled.sequence.num_prompt_tokens <= cache_.block_size()) return true;
+    return request.leader == scheduled.sequence.id;
+}
+
+bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headroom) {
+    Sequence& sequence = scheduled.sequence;
+    const PrefixMatch match = cache_.match(scheduled.cache, sequence.token_ids);
+    const int32_t count = draft.budget.grant(sequence.num_tokens() - match.num_tokens);
+    if (count == 0) return false;
+    if (!cache_.admit(scheduled.cache, match, sequence.num_tokens(), config_.largest_step(), headroom)) {
+        return false;
+    }
+    sequence.start(match.num_tokens, now_s_);
+    AddedSequence& added = draft.plan.added.emplace_back();
+    const ScheduledRequest& request = *scheduled.request;
+    added.sequence = sequence.id;
+    added.token_ids = sequence.token_ids;
+    added.num_prompt_tokens = sequence.num_prompt_tokens;
+    added.sampling = request.request.sampling;
+    added.eos_token_ids = request.request.eos_token_ids;
+    added.index = sequence.index;
+    std::vector<std::vector<BlockId>> new_blocks;
+    const auto num_matched = static_cast<long>(match.contents.size());
+    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
+        const std::vector<BlockId>& blocks = scheduled.cache.table(group).blocks();
+        added.block_tables.emplace_back(blocks.begin(), blocks.begin() + num_matched);
+        new_blocks.emplace_back(blocks.begin() + num_matched, blocks.end());
+    }
+    add_entry(draft, scheduled, count, std::move(new_blocks));
+    return true;
+}
+
+void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t count,
+                          std::vector<std::vector<BlockId>> new_blocks) {
+    Sequence& sequence = scheduled.sequence;
+    PlanEntry& entry = draft.plan.entries.emplace_back();
+    entry.sequence = sequence.id;
+    entry.first = sequence.num_planned();
+    entry.count = count;
+    entry.new_blocks = std::move(new_blocks);
+    sequence.plan(count);
+    entry.output = sequence.num_unplanned() == 0 ? OutputKind::sample : OutputKind::none;
+    draft.entries.push_back({&scheduled, count, entry.output});
+    draft.budget.spend(count);
+}
+
+int32_t Scheduler::num_growing() const {
+    return static_cast<int32_t>(std::ranges::count_if(
+        running_, [this](const ScheduledSequence* scheduled) { return may_grow(*scheduled); }));
+}
+
+// Whether its answer can become longer than the blocks it has.
+bool Scheduler::may_grow(const ScheduledSequence& scheduled) const {
+    const SamplingParams& sampling = scheduled.request->request.sampling;
+    const int32_t num_positions =
+        longest_length(config_, scheduled.sequence.num_prompt_tokens, sampling) - 1;
+    return num_positions > scheduled.cache.table(0).size() * cache_.block_size();
+}
+
+std::optional<BatchPlan> Scheduler::seal(Draft& draft) {
+    if (draft.entries.empty()) {
+        if (in_flight_.empty()) ++counters_.stalled_steps;
+        return std::nullopt;
+    }
+    draft.plan.number = next_plan_++;
+    draft.plan.removed = std::exchange(removed_, {});
+    for (const PlannedEntry& entry : draft.entries) {
+        ++entry.sequence->num_plans;
+        cache_.name_in_plan(entry.sequence->cache, draft.plan.number);
+        counters_.scheduled_tokens += entry.count;
+    }
+    ++counters_.steps;
+    counters_.filled_slots += static_cast<int64_t>(draft.entries.size());
+    in_flight_.push_back({draft.plan.number, std::move(draft.entries)});
+    return std::move(draft.plan);
+}
+
+}  // namespace nvllm

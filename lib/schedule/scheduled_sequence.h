@@ -1,0 +1,32 @@
+// A sequence as the scheduler keeps it: with its share of the cache, its request, and what is to become of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "lib/cache/cache_manager.h"
+#include "lib/request/request.h"
+#include "lib/request/sequence.h"
+
+namespace nvllm {
+
+// What the continuations of a request have in common.
+struct ScheduledRequest {
+    Request request;  // without the prompt, which each sequence has
+    SequenceId first = 0;
+    int32_t num_living = 0;  // continuations that have not finished
+    // The continuation that computes the prompt; the others wait for it, to find the prompt in the cache.
+    SequenceId leader = 0;
+    bool prompt_computed = false;
+};
+
+struct ScheduledSequence {
+    Sequence sequence;
+    SequenceCache cache;
+    std::shared_ptr<ScheduledRequest> request;
+    int32_t num_plans = 0;   // uncommitted plans that name it
+    bool cancelled = false;  // finishes with the next commit
+    bool leaving = false;    // is preempted as soon as nothing of it is in flight
+};
+
+}  // namespace nvllm

@@ -1,0 +1,292 @@
+// Requests in and out: adding, committing, cancelling. How a plan is made is in planning.cc.
+#include "lib/schedule/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/error.h"
+#include "lib/schedule/judgement.h"
+
+namespace nvllm {
+
+Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache)
+    : config_(config), policy_(find_policy(config.policy)), cache_(cache), waiting_(policy_) {
+    config_.check();
+}
+
+Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
+    if (std::optional<Fault> fault = why_never(config_, cache_, request)) return *std::move(fault);
+    auto shared = std::make_shared<ScheduledRequest>();
+    if (!requests_.try_emplace(request.id, shared).second) {
+        return Fault{ErrorKind::bad_data, fmt::format("request {} is under way already", request.id)};
+    }
+    shared->request = request;
+    shared->request.prompt_token_ids = {};
+    shared->first = shared->leader = next_sequence_;
+    shared->num_living = request.sampling.n;
+    std::vector<SequenceId> ids;
+    for (int32_t index = 0; index < request.sampling.n; ++index) {
+        const SequenceId id = next_sequence_++;
+        auto sequence = std::make_unique<ScheduledSequence>(
+            ScheduledSequence{.sequence = Sequence::waiting(request, id, index),
+                              .cache = SequenceCache(cache_, request.cache_salt),
+                              .request = shared});
+        waiting_.add(*sequence);
+        sequences_.emplace(id, std::move(sequence));
+        ids.push_back(id);
+    }
+    return ids;
+}
+
+const Scheduler::InFlight& Scheduler::oldest_plan(const StepResult& result) const {
+    NVLLM_CHECK(!in_flight_.empty(), "no plan is under way");
+    const InFlight& plan = in_flight_.front();
+    NVLLM_CHECK(result.plan_number == plan.number, "results come in the order of the plans");
+    NVLLM_CHECK(result.sequences.size() == plan.entries.size(), "a result has one step for each entry");
+    return plan;
+}
+
+std::vector<Verdict> Scheduler::judge(const StepResult& result) const {
+    const InFlight& plan = oldest_plan(result);
+    std::vector<Verdict> verdicts;
+    verdicts.reserve(plan.entries.size());
+    for (size_t i = 0; i < plan.entries.size(); ++i) {
+        const ScheduledSequence& scheduled = *plan.entries[i].sequence;
+        const SequenceStep& step = result.sequences[i];
+        Verdict verdict;
+        verdict.sequence = scheduled.sequence.id;
+        if (scheduled.sequence.state == SequenceState::finished) {
+            verdict.finish = scheduled.sequence.finish_reason;
+        } else if (scheduled.cancelled) {
+            verdict.finish = FinishReason::cancelled;
+        } else if (step.fault) {
+            verdict.finish = FinishReason::error;
+        } else {
+            verdict = judge_tokens(scheduled.sequence, scheduled.request->request,
+                                   config_.max_model_len, step.token_ids);
+        }
+        verdicts.push_back(verdict);
+    }
+    return verdicts;
+}
+
+std::vector<SequenceId> Scheduler::commit(const StepResult& result,
+                                          const std::vector<Verdict>& verdicts, double now_s) {
+    forget_retired();
+    now_s_ = now_s;
+    NVLLM_CHECK(verdicts.size() == oldest_plan(result).entries.size(), "one verdict for each entry");
+    const InFlight plan = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    cache_.plan_committed(plan.number);
+    for (size_t i = 0; i < plan.entries.size(); ++i) {
+        advance(plan.entries[i], result.sequences[i], verdicts[i]);
+    }
+    for (ScheduledSequence* sequence : cancelled_) {
+        if (sequence->sequence.state == SequenceState::finished) continue;
+        finish(*sequence, FinishReason::cancelled);
+    }
+    cancelled_.clear();
+    leave_running();
+    return take_finished();
+}
+
+void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step, const Verdict& verdict) {
+    ScheduledSequence& scheduled = *entry.sequence;
+    Sequence& sequence = scheduled.sequence;
+    --scheduled.num_plans;
+    NVLLM_CHECK(step.sequence == sequence.id && verdict.sequence == sequence.id,
+                "results and verdicts stand in the order of the plan's entries");
+    const size_t num_accepted = static_cast<size_t>(verdict.num_accepted);
+    NVLLM_CHECK(num_accepted <= step.token_ids.size(), "more tokens are accepted than came");
+    // Finished under an earlier plan, or about to be: what came out is nobody's any more.
+    if (sequence.state == SequenceState::finished || scheduled.cancelled) return;
+    if (verdict.finish == FinishReason::error) {
+        finish(scheduled, FinishReason::error);
+        return;
+    }
+    NVLLM_CHECK(verdict.finish || (num_accepted > 0) == (entry.output == OutputKind::sample),
+                "a sequence that goes on has a token just when it was to choose one");
+    sequence.commit(entry.count, std::span(step.token_ids).first(num_accepted), now_s_);
+    cache_.commit(scheduled.cache, sequence.token_ids, sequence.num_computed);
+    if (sequence.num_computed >= sequence.num_prompt_tokens) scheduled.request->prompt_computed = true;
+    if (verdict.finish) {
+        finish(scheduled, *verdict.finish);
+    } else if (scheduled.leaving && sequence.num_in_flight == 0) {
+        preempt(scheduled);
+        ++counters_.preemptions;
+    }
+}
+
+// Leaves `running_` to be tidied by leave_running().
+void Scheduler::preempt(ScheduledSequence& scheduled) {
+    scheduled.leaving = false;
+    scheduled.sequence.preempt();
+    cache_.release(scheduled.cache);
+    removed_.push_back(scheduled.sequence.id);
+    waiting_.add(scheduled);
+}
+
+// Leaves `running_` to be tidied by leave_running().
+void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
+    if (scheduled.sequence.state == SequenceState::running) {
+        removed_.push_back(scheduled.sequence.id);
+    } else {
+        waiting_.remove(scheduled);
+    }
+    scheduled.sequence.finish(reason, now_s_);
+    if (reason == FinishReason::error) {
+        cache_.discard(scheduled.cache);
+    } else {
+        cache_.release(scheduled.cache);
+    }
+    ScheduledRequest& request = *scheduled.request;
+    --request.num_living;
+    if (request.num_living == 0) {
+        requests_.erase(request.request.id);
+    } else if (request.leader == scheduled.sequence.id) {
+        choose_next_leader(request);
+    }
+    finished_.push_back(scheduled.sequence.id);
+    retired_.push_back(&scheduled);
+}
+
+// The first living continuation, which is the one that waits first.
+void Scheduler::choose_next_leader(ScheduledRequest& request) {
+    const SequenceId end = request.first + static_cast<SequenceId>(request.request.sampling.n);
+    for (SequenceId id = request.first; id < end; ++id) {
+        const ScheduledSequence* candidate = lookup(id);
+        if (candidate == nullptr || candidate->sequence.state == SequenceState::finished) continue;
+        request.leader = id;
+        return;
+    }
+}
+
+std::vector<SequenceId> Scheduler::cancel(RequestId request) {
+    const auto found = requests_.find(request);
+    if (found == requests_.end()) return {};
+    const SequenceId first = found->second->first;
+    const SequenceId end = first + static_cast<SequenceId>(found->second->request.sampling.n);
+    for (SequenceId id = first; id < end; ++id) {
+        if (ScheduledSequence* sequence = lookup(id)) cancel(*sequence);
+    }
+    leave_running();
+    return take_finished();
+}
+
+std::vector<SequenceId> Scheduler::cancel_sequence(SequenceId sequence) {
+    if (ScheduledSequence* scheduled = lookup(sequence)) cancel(*scheduled);
+    leave_running();
+    return take_finished();
+}
+
+void Scheduler::cancel(ScheduledSequence& scheduled) {
+    if (scheduled.sequence.state == SequenceState::finished || scheduled.cancelled) return;
+    if (scheduled.num_plans == 0) {
+        finish(scheduled, FinishReason::cancelled);
+    } else {
+        scheduled.cancelled = true;
+        cancelled_.push_back(&scheduled);
+    }
+}
+
+std::vector<SequenceId> Scheduler::reset_worker() {
+    for (const InFlight& plan : in_flight_) {
+        for (const PlannedEntry& entry : plan.entries) entry.sequence->num_plans = 0;
+    }
+    in_flight_.clear();
+    cache_.plan_committed(next_plan_ - 1);
+    for (ScheduledSequence* sequence : running_) {
+        if (sequence->cancelled) {
+            finish(*sequence, FinishReason::cancelled);
+        } else {
+            preempt(*sequence);
+        }
+    }
+    leave_running();
+    cancelled_.clear();
+    removed_.clear();
+    cache_.forget_contents();
+    // The prompts' blocks are gone too: one continuation of each request computes them again.
+    for (auto& [id, request] : requests_) {
+        request->prompt_computed = false;
+        choose_next_leader(*request);
+    }
+    ++counters_.worker_resets;
+    return take_finished();
+}
+
+std::vector<SequenceId> Scheduler::take_finished() { return std::exchange(finished_, {}); }
+
+// Those that an uncommitted plan still names stay.
+void Scheduler::forget_retired() {
+    std::erase_if(retired_, [this](const ScheduledSequence* sequence) {
+        if (sequence->num_plans > 0) return false;
+        sequences_.erase(sequence->sequence.id);
+        return true;
+    });
+}
+
+void Scheduler::leave_running() {
+    std::erase_if(running_, [](const ScheduledSequence* sequence) {
+        return sequence->sequence.state != SequenceState::running;
+    });
+}
+
+ScheduledSequence* Scheduler::lookup(SequenceId sequence) const {
+    const auto found = sequences_.find(sequence);
+    return found == sequences_.end() ? nullptr : found->second.get();
+}
+
+const Sequence* Scheduler::find(SequenceId sequence) const {
+    const ScheduledSequence* scheduled = lookup(sequence);
+    return scheduled == nullptr ? nullptr : &scheduled->sequence;
+}
+
+SchedulerStats Scheduler::stats() const {
+    SchedulerStats stats = counters_;
+    stats.num_running = static_cast<int32_t>(running_.size());
+    stats.num_waiting = static_cast<int32_t>(waiting_.size());
+    return stats;
+}
+
+void Scheduler::check_integrity() const {
+    std::vector<const SequenceCache*> caches;
+    for (const auto& [id, scheduled] : sequences_) caches.push_back(&scheduled->cache);
+    cache_.check_integrity(caches);
+    check_counts();
+    for (const ScheduledSequence* scheduled : running_) {
+        NVLLM_CHECK(scheduled->sequence.state == SequenceState::running, "only the running run");
+    }
+    for (size_t place = 0; place < waiting_.size(); ++place) {
+        const ScheduledSequence& scheduled = waiting_[place];
+        NVLLM_CHECK(scheduled.sequence.state == SequenceState::waiting, "only the waiting wait");
+        NVLLM_CHECK(scheduled.cache.empty(), "a waiting sequence holds blocks");
+        NVLLM_CHECK(place == 0 || policy_.waits_before(waiting_[place - 1].sequence, scheduled.sequence),
+                    "the queue is out of order");
+    }
+}
+
+// What plans say is in flight is what the sequences say.
+void Scheduler::check_counts() const {
+    std::unordered_map<const ScheduledSequence*, std::pair<int32_t, int32_t>> in_plans;
+    for (const InFlight& plan : in_flight_) {
+        for (const PlannedEntry& entry : plan.entries) {
+            in_plans[entry.sequence].first += entry.count;
+            ++in_plans[entry.sequence].second;
+        }
+    }
+    for (const auto& [id, scheduled] : sequences_) {
+        const Sequence& sequence = scheduled->sequence;
+        const auto [tokens, plans] = in_plans[scheduled.get()];
+        NVLLM_CHECK(plans == scheduled->num_plans, "a sequence's count of plans is wrong");
+        NVLLM_CHECK(sequence.num_in_flight == tokens || sequence.state == SequenceState::finished,
+                    "a sequence's count of tokens in flight is wrong");
+        NVLLM_CHECK(sequence.num_unplanned() >= 0, "more is planned than is known");
+        NVLLM_CHECK(scheduled->cache.empty() == (sequence.state != SequenceState::running),
+                    "a sequence holds blocks just while it runs");
+    }
+}
+
+}  // namespace nvllm

@@ -1,0 +1,160 @@
+// Turns sequences into the next plan, and what became of a plan into new state.
+//
+//   add() --> waiting --next()--> running --commit()--> running ... finished
+//                ^------------------ preempted: blocks ran out, or the worker was lost
+//
+// In each step the budget of tokens goes to sequences with one token to compute, then to those with more, then to waiting
+// ones, which come in only when the cache holds all they have to compute. Who runs out of blocks takes those of sequences
+// that yield before it (policy), or waits with what it has; the sequence that yields last always advances.
+//
+// Invariants: a sequence is in a plan at most once; every position of a sequence is planned exactly once between
+// preemptions; up to pipeline_depth plans are uncommitted and they are committed in their order.
+//
+// The engine thread owns it: no locks, no clock; times are handed in.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/cache/cache_manager.h"
+#include "lib/request/batch_plan.h"
+#include "lib/request/request.h"
+#include "lib/request/sequence.h"
+#include "lib/request/step_result.h"
+#include "lib/schedule/admission.h"
+#include "lib/schedule/policy.h"
+#include "lib/schedule/scheduled_sequence.h"
+#include "lib/schedule/scheduler_config.h"
+#include "lib/schedule/token_budget.h"
+
+namespace nvllm {
+
+// Counts since the start; num_running and num_waiting are of now.
+struct SchedulerStats {
+    int32_t num_running = 0;
+    int32_t num_waiting = 0;
+    int64_t steps = 0;             // plans made
+    int64_t scheduled_tokens = 0;  // tokens in them
+    int64_t filled_slots = 0;      // sequences in them, of steps * max_num_seqs
+    int64_t preemptions = 0;       // for want of blocks
+    int64_t worker_resets = 0;
+    int64_t stalled_steps = 0;     // nothing could be planned though work waited and no plan was under way: our mistake
+};
+
+class Scheduler {
+  public:
+    // `cache` outlives the scheduler. Throws bad_config when the configuration contradicts itself.
+    Scheduler(const SchedulerConfig& config, CacheManager& cache);
+    Scheduler(const Scheduler&) = delete;
+    Scheduler& operator=(const Scheduler&) = delete;
+
+    // Makes the request's n sequences; their ids, by index. A fault when it can never run.
+    // REQUIRES: its sampling parameters were checked.
+    Result<std::vector<SequenceId>> add(const Request& request);
+
+    // The next plan, or nothing: no work, or pipeline_depth plans are uncommitted.
+    std::optional<BatchPlan> next(double now_s);
+
+    // What ids and lengths say about the oldest uncommitted plan's outcome, one verdict for each of its entries.
+    // REQUIRES: the result is of that plan.
+    std::vector<Verdict> judge(const StepResult& result) const;
+
+    // The oldest uncommitted plan is done: its sequences advance or finish. `verdicts` are those of judge(), perhaps
+    // stricter. Returns the sequences that finished; find() knows them until the following next() or commit().
+    // REQUIRES: what judge() requires; a sequence that was to choose a token and goes on has one accepted.
+    std::vector<SequenceId> commit(const StepResult& result, const std::vector<Verdict>& verdicts,
+                                   double now_s);
+
+    // Takes back a request, or one continuation. Returns those that finished at once; those in an uncommitted plan finish
+    // with the next commit and are among what it returns. Unknown and finished ones are no error.
+    std::vector<SequenceId> cancel(RequestId request);
+    std::vector<SequenceId> cancel_sequence(SequenceId sequence);
+
+    // The worker is gone with all it held: running sequences wait again with the tokens they have, nothing is in flight,
+    // and the next plans tell a fresh worker all it needs. Returns the cancelled sequences that finished by this.
+    std::vector<SequenceId> reset_worker();
+
+    bool has_work() const { return !running_.empty() || !waiting_.empty(); }
+    // Plans not committed.
+    int32_t num_in_flight() const { return static_cast<int32_t>(in_flight_.size()); }
+    // Null when unknown.
+    const Sequence* find(SequenceId sequence) const;
+    SchedulerStats stats() const;
+
+    // Throws internal when states, queues, counters and blocks disagree; slow, for tests.
+    void check_integrity() const;
+
+  private:
+    struct PlannedEntry {
+        ScheduledSequence* sequence = nullptr;
+        int32_t count = 0;
+        OutputKind output = OutputKind::none;
+    };
+    struct InFlight {
+        uint64_t number = 0;
+        std::vector<PlannedEntry> entries;  // as in the plan
+    };
+    // A plan being made.
+    struct Draft {
+        explicit Draft(const SchedulerConfig& config);
+
+        BatchPlan plan;
+        std::vector<PlannedEntry> entries;
+        TokenBudget budget;
+        bool short_of_blocks = false;  // somebody running needs blocks: nobody comes in
+    };
+
+    // Planning.
+    void plan_running(Draft& draft, bool one_token_left);
+    void plan_sequence(Draft& draft, ScheduledSequence& sequence);
+    bool make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
+                   std::vector<std::vector<BlockId>>& new_blocks);
+    void drop_entry(Draft& draft, const ScheduledSequence& sequence);
+    void admit_waiting(Draft& draft);
+    bool admit(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
+    void add_entry(Draft& draft, ScheduledSequence& sequence, int32_t count,
+                   std::vector<std::vector<BlockId>> new_blocks);
+    int32_t num_growing() const;
+    bool may_grow(const ScheduledSequence& sequence) const;
+    bool ready(const ScheduledSequence& sequence) const;
+    std::optional<BatchPlan> seal(Draft& draft);
+
+    // Advancing.
+    const InFlight& oldest_plan(const StepResult& result) const;
+    void advance(const PlannedEntry& entry, const SequenceStep& step, const Verdict& verdict);
+    void preempt(ScheduledSequence& sequence);
+    void finish(ScheduledSequence& sequence, FinishReason reason);
+    void choose_next_leader(ScheduledRequest& request);
+    void cancel(ScheduledSequence& sequence);
+    std::vector<SequenceId> take_finished();
+    void forget_retired();
+    void leave_running();
+    ScheduledSequence* lookup(SequenceId sequence) const;
+    void check_counts() const;
+
+    SchedulerConfig config_;
+    const SchedulingPolicy& policy_;
+    CacheManager& cache_;
+    SequenceId next_sequence_ = 1;
+    uint64_t next_plan_ = 1;
+    double now_s_ = 0.0;  // handed in last
+
+    std::unordered_map<SequenceId, std::unique_ptr<ScheduledSequence>> sequences_;
+    std::unordered_map<RequestId, std::shared_ptr<ScheduledRequest>> requests_;  // with a living continuation
+    WaitingQueue waiting_;
+    std::vector<ScheduledSequence*> running_;  // in the order of coming in
+    std::deque<InFlight> in_flight_;           // oldest first
+    std::vector<SequenceId> removed_;          // what the worker is to forget with the next plan
+    std::vector<ScheduledSequence*> cancelled_;
+    std::vector<SequenceId> finished_;          // not returned to the caller yet
+    std::vector<ScheduledSequence*> retired_;   // finished, still findable
+    SchedulerStats counters_;
+};
+
+}  // namespace nvllm

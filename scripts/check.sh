@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# The slower checks: layers, formatting, a short clang-tidy list, every test under AddressSanitizer and
+# UndefinedBehaviorSanitizer, the threaded tests under ThreadSanitizer, and fuzzing. FUZZ_SECONDS sets the time for each fuzz
+# target (20). Safe to repeat.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
+# shellcheck disable=SC2086  # a list of words is meant
+install_packages $packages_build $packages_test $packages_check
+jobs=$(build_jobs)
+threaded_tests="test_kernels test_lib_engine"
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "layers"
+scripts/check_layers.sh
+
+step "formatting"
+find kernels lib tools tests -name '*.h' -o -name '*.cc' -o -name '*.cu' | xargs clang-format-14 --dry-run --Werror
+
+step "clang-tidy"
+scripts/check_tidy.sh
+
+step "tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+cmake --preset dev >/dev/null
+cmake --build --preset dev -j "$jobs"
+UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/dev --output-on-failure
+
+step "threaded tests under ThreadSanitizer"
+cmake --preset tsan >/dev/null
+cmake --build --preset tsan -j "$jobs" --target $threaded_tests
+for test in $threaded_tests; do
+    "build/tsan/bin/$test"
+done
+
+step "fuzzing"
+scripts/fuzz.sh

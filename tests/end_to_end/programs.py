@@ -1,0 +1,44 @@
+"""Runs the built programs as a user would; shared by the end-to-end tests."""
+
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("NVLLM_BIN", SOURCE / "build" / "release" / "bin"))
+RUN = str(BIN / "nvllm-run")
+DEMO = str(SOURCE / "models" / "demo")
+SHARED = pathlib.Path(os.environ.get("NVLLM_SHARED_DATA", SOURCE.parent / "shared" / "data"))
+
+# Sanitizer builds are several times slower; no test asserts a time, only that things end.
+TIMEOUT_S = 300
+
+
+def environment(**changes):
+    """The environment without settings that a developer's shell may carry."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("NVLLM_") or k == "NVLLM_ISA"}
+    clean.update(changes)
+    return clean
+
+
+def run(*arguments, stdin="", check=True, env=None):
+    """nvllm-run with these arguments; stdin is text. Returns the completed process."""
+    done = subprocess.run([RUN, *map(str, arguments)], input=stdin, capture_output=True, text=True,
+                          timeout=TIMEOUT_S, env=env or environment())
+    if check and done.returncode != 0:
+        raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, arguments))}\n{done.stderr}")
+    return done
+
+
+def run_jsonl(requests, *arguments, model=DEMO):
+    """Answers (one object a request) of a batch in one process."""
+    lines = "".join(json.dumps(request) + "\n" for request in requests)
+    done = run("-m", model, "--input-format", "jsonl", "--output-format", "jsonl", *arguments, stdin=lines)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def needs_shared(name):
+    """Skips, saying so, when the shared test data is not beside the checkout."""
+    return unittest.skipUnless((SHARED / name).exists(), f"needs shared test data '{name}', not at {SHARED}")

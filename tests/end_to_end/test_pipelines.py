@@ -1,0 +1,98 @@
+"""nvllm-run in a shell pipeline: streaming input, early-closed output, one program feeding another."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+import unittest
+
+from programs import DEMO, RUN, TIMEOUT_S, environment, run, run_jsonl
+
+
+class Pipelines(unittest.TestCase):
+    def test_answer_before_next_line(self):
+        with subprocess.Popen([RUN, "-m", DEMO, "--input-format", "jsonl", "--output-format", "jsonl", "-n", "4"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              env=environment()) as process:
+            for index in range(3):
+                process.stdin.write(json.dumps({"prompt": f"Line {index}"}) + "\n")
+                process.stdin.flush()
+                # The next line is not written before this answer is here; stdin stays open.
+                ready, _, _ = select.select([process.stdout], [], [], TIMEOUT_S)
+                self.assertTrue(ready)
+                self.assertEqual(json.loads(process.stdout.readline())["index"], index)
+            process.stdin.close()
+            self.assertEqual(process.wait(TIMEOUT_S), 0)
+
+    def test_closed_output_ends_quietly(self):
+        done = subprocess.run(["bash", "-c", f'set -o pipefail; "{RUN}" -m "{DEMO}" -p "Once" -p "Two" -p "Three" -n 200 --ignore-eos | head -1'],
+                              capture_output=True, text=True, timeout=TIMEOUT_S, env=environment())
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+        self.assertNotIn("error", done.stderr)
+
+    def test_one_feeds_the_other(self):
+        done = subprocess.run(["bash", "-c", f'set -o pipefail; "{RUN}" -m "{DEMO}" -p "Once upon a time" -n 20 --temperature 0 | "{RUN}" -m "{DEMO}" -n 10 --temperature 0'],
+                              capture_output=True, text=True, timeout=TIMEOUT_S, env=environment())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.strip())
+
+    def test_standard_input_is_one_prompt(self):
+        text = "Once upon a time\nthere was a dog."
+        piped = json.loads(run("-m", DEMO, "-n", "5", "--output-format", "json", stdin=text).stdout)
+        self.assertEqual(piped["prompt"], text)
+
+    def test_text_alone_on_standard_output(self):
+        done = run("-m", DEMO, "-p", "Once upon a time", "-n", "8", "--temperature", "0")
+        answer = json.loads(run("-m", DEMO, "-p", "Once upon a time", "-n", "8", "--temperature", "0",
+                                "--output-format", "json").stdout)
+        self.assertEqual(done.stdout, answer["text"].rstrip("\n") + "\n" if not answer["text"].endswith("\n") else answer["text"])
+
+    def test_order_of_answers(self):
+        requests = [{"prompt": "Once", "max_tokens": 60 - 3 * index, "ignore_eos": True} for index in range(20)]
+        answers = run_jsonl(requests, "--max-num-seqs", "7")
+        self.assertEqual([answer["index"] for answer in answers], list(range(20)))
+        self.assertEqual([answer["usage"]["completion_tokens"] for answer in answers],
+                         [60 - 3 * index for index in range(20)])
+
+    def test_interrupt(self):
+        with subprocess.Popen([RUN, "-m", DEMO, "--input-format", "jsonl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, env=environment()) as process:
+            time.sleep(1.0)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(TIMEOUT_S), 130)
+
+
+class Chat(unittest.TestCase):
+    def test_conversation_on_a_terminal(self):
+        parent, child = pty.openpty()
+        process = subprocess.Popen([RUN, "-m", DEMO, "--temperature", "0", "-n", "24"], stdin=child, stdout=child, stderr=child,
+                                   env=environment(TERM="dumb", NO_COLOR="1"), close_fds=True)
+        os.close(child)
+        seen = b""
+
+        def read_until(text):
+            nonlocal seen
+            deadline = time.monotonic() + TIMEOUT_S
+            while text not in seen and time.monotonic() < deadline:
+                if select.select([parent], [], [], 1.0)[0]:
+                    seen += os.read(parent, 4096)
+            self.assertIn(text, seen)
+
+        read_until(b"> ")
+        os.write(parent, b"/help\n")
+        read_until(b"/clear")
+        os.write(parent, b"Who are you?\n")
+        read_until(b"Who are you?")
+        seen = b""
+        read_until(b"> ")
+        os.write(parent, b"\x04")
+        self.assertEqual(process.wait(TIMEOUT_S), 0)
+        os.close(parent)
+
+
+if __name__ == "__main__":
+    unittest.main()

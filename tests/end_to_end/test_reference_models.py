@@ -1,0 +1,59 @@
+"""Greedy ids of real trained models, through the built program, against published references."""
+
+import json
+import pathlib
+import unittest
+
+from programs import DEMO, SHARED, SOURCE, needs_shared, run_jsonl
+
+# Below these margins between the best and the second logit another choice is a tie of that arithmetic, not a fault.
+TIES = {"float32": 0.01, "bfloat16": 0.1}
+
+
+class ReferenceModels(unittest.TestCase):
+    def compare(self, model, cases, dtype):
+        requests = [{"prompt_token_ids": case["prompt_ids"], "temperature": 0, "max_tokens": len(case["greedy_ids"])}
+                    for case in cases]
+        answers = run_jsonl(requests, "--dtype", dtype, model=str(model))
+        exact = 0
+        for case, answer in zip(cases, answers, strict=True):
+            expected = case["greedy_ids"]
+            margins = case.get("margins", [case.get("min_margin", 1.0)] * len(expected))
+            ties = [step for step, margin in enumerate(margins) if margin < TIES[dtype]]
+            upto = ties[0] if ties and answer["token_ids"] != expected else len(expected)
+            self.assertEqual(answer["token_ids"][:upto], expected[:upto])
+            exact += answer["token_ids"] == expected
+        print(f"{model.name} {dtype}: {exact} of {len(cases)} exact to the end")
+
+    def cases(self, path):
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    @needs_shared("models")
+    def test_shared_models(self):
+        for name in ("stories260k", "capp-gpt2"):
+            model = SHARED / "models" / name
+            for dtype in TIES:
+                self.compare(model, self.cases(model / "reference" / "greedy.jsonl"), dtype)
+
+    @needs_shared("models/stories260k")
+    def test_published_story(self):
+        model = SHARED / "models" / "stories260k"
+        story = (model / "reference" / "documented_story.txt").read_text()
+        answer = run_jsonl([{"prompt_token_ids": [1], "temperature": 0, "max_tokens": 255, "ignore_eos": True}],
+                           "--dtype", "float32", model=str(model))[0]
+        self.assertEqual(answer["text"].strip()[:len(story.strip())], story.strip())
+
+    def test_bundled_models(self):
+        fixtures = SOURCE / "tests" / "fixtures" / "demo"
+        self.compare(pathlib.Path(DEMO), self.cases(fixtures / "greedy.jsonl"), "float32")
+        self.compare(SOURCE / "models" / "demo-draft", self.cases(fixtures / "draft_greedy.jsonl"), "float32")
+
+    def test_chat_template(self):
+        cases = self.cases(SOURCE / "tests" / "fixtures" / "demo" / "chat.jsonl")
+        answers = run_jsonl([{"messages": case["messages"], "max_tokens": 1} for case in cases])
+        for case, answer in zip(cases, answers, strict=True):
+            self.assertEqual(answer["prompt_token_ids"], case["ids"])
+
+
+if __name__ == "__main__":
+    unittest.main()

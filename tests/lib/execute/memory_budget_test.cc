@@ -1,0 +1,96 @@
+// The memory plan: known figures, what fits, and what is said when it does not.
+#include "lib/execute/memory_budget.h"
+
+#include <doctest/doctest.h>
+
+using namespace nvllm;
+
+namespace {
+
+KvGroup full_group(int32_t layers, int32_t kv_heads, int32_t head_dim, int64_t window = 0) {
+    KvGroup group;
+    for (int32_t layer = 0; layer < layers; ++layer) group.layers.push_back(layer);
+    group.kv_heads = kv_heads;
+    group.head_dim = head_dim;
+    group.window = window;
+    return group;
+}
+
+MemoryRequest small_request() {
+    MemoryRequest request;
+    request.available_bytes = uint64_t{8} << 30;
+    request.model_max_positions = 2048;
+    request.max_num_seqs = 8;
+    request.max_num_batched_tokens = 512;
+    request.block_size = 16;
+    request.kv_dtype = DType::f16;
+    request.groups = {full_group(4, 2, 64)};
+    return request;
+}
+
+}  // namespace
+
+TEST_CASE("bytes per token of published shapes") {
+    MemoryRequest request = small_request();
+    request.available_bytes = uint64_t{200} << 30;
+    request.groups = {full_group(32, 32, 128)};
+    CHECK(make_memory_plan(request).kv_bytes_per_token == 524288);  // Llama-2-7B
+    request.groups = {full_group(80, 8, 128)};
+    CHECK(make_memory_plan(request).kv_bytes_per_token == 327680);  // Llama-2-70B
+}
+
+TEST_CASE("no more blocks than all slots can use") {
+    const MemoryPlan plan = make_memory_plan(small_request());
+    CHECK(plan.max_model_len == 2048);
+    CHECK(plan.num_blocks == std::vector<int32_t>{8 * 128});
+    CHECK(plan.kv_tokens == 8 * 2048);
+    CHECK(plan.kv_bytes == uint64_t{8} * 2048 * 2048);
+    CHECK(plan.max_concurrency == doctest::Approx(8.0));
+    CHECK(plan.notices.empty());
+}
+
+TEST_CASE("a given size is kept to") {
+    MemoryRequest request = small_request();
+    request.kv_cache_bytes = uint64_t{6} << 20;
+    const MemoryPlan plan = make_memory_plan(request);
+    CHECK(plan.kv_bytes <= *request.kv_cache_bytes);
+    CHECK(plan.kv_bytes > *request.kv_cache_bytes * 9 / 10);
+}
+
+TEST_CASE("the context is cut to what fits, with a notice") {
+    MemoryRequest request = small_request();
+    request.kv_cache_bytes = 2048 * 1000;
+    const MemoryPlan plan = make_memory_plan(request);
+    CHECK(plan.max_model_len == 992);
+    REQUIRE(plan.notices.size() == 1);
+    CHECK(plan.notices[0].find("992") != std::string::npos);
+}
+
+TEST_CASE("a context that was asked for and does not fit is an error that names what does") {
+    MemoryRequest request = small_request();
+    request.kv_cache_bytes = 2048 * 1000;
+    request.max_model_len = 2000;
+    try {
+        make_memory_plan(request);
+        FAIL("expected an error");
+    } catch (const Error& error) {
+        CHECK(error.kind() == ErrorKind::does_not_fit);
+        const std::string message = error.what();
+        CHECK(message.find("--max-model-len 992") != std::string::npos);
+        CHECK(message.find("--kv-cache-memory-bytes 4096000") != std::string::npos);
+    }
+    request.max_model_len = 992;
+    CHECK(make_memory_plan(request).max_model_len == 992);
+    request.max_model_len = 2000;
+    request.kv_cache_bytes = 4096000;
+    CHECK(make_memory_plan(request).max_model_len == 2000);
+}
+
+TEST_CASE("a window holds fewer blocks than the whole context") {
+    MemoryRequest request = small_request();
+    request.groups = {full_group(2, 2, 64), full_group(2, 2, 64, 128)};
+    const MemoryPlan plan = make_memory_plan(request);
+    REQUIRE(plan.num_blocks.size() == 2);
+    CHECK(plan.num_blocks[0] == 8 * 128);
+    CHECK(plan.num_blocks[1] == 8 * ((128 + 512) / 16 + 1));
+}

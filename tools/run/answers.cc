@@ -1,0 +1,242 @@
+// Ordered printing of answers as text or JSON.
+#include "tools/run/answers.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace nvllm::run {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json token_json(const TokenLogprob& token, const Tokenizer* tokenizer) {
+    Json object = {{"token", ""}, {"logprob", token.logprob}, {"bytes", nullptr}};
+    if (tokenizer != nullptr) {
+        const std::string bytes = tokenizer->token_bytes(token.token_id);
+        object["token"] = bytes;
+        object["bytes"] = Json::array();
+        for (const char byte : bytes) object["bytes"].push_back(static_cast<uint8_t>(byte));
+    }
+    object["token_id"] = token.token_id;
+    return object;
+}
+
+// The shape of the chat API, with ids beside it.
+Json logprobs_json(const std::vector<SampledLogprobs>& logprobs, const Tokenizer* tokenizer) {
+    Json content = Json::array();
+    for (const SampledLogprobs& token : logprobs) {
+        Json object = token_json(token.chosen, tokenizer);
+        object["rank"] = token.rank;
+        object["top_logprobs"] = Json::array();
+        for (const TokenLogprob& top : token.top) object["top_logprobs"].push_back(token_json(top, tokenizer));
+        content.push_back(std::move(object));
+    }
+    return {{"content", std::move(content)}};
+}
+
+double per_second(double count, double milliseconds) {
+    return milliseconds > 0.0 ? count / milliseconds * 1000.0 : 0.0;
+}
+
+Json timings_json(const Answer& answer, const Choice& choice, const Engine& engine) {
+    const double first_ms = answer.timings.first_token_s * 1000.0;
+    const double prompt_ms = first_ms - answer.timings.queue_s * 1000.0;
+    const double predicted_ms = answer.timings.total_s * 1000.0 - first_ms;
+    const auto computed =
+        static_cast<double>(answer.prompt_token_ids.size()) - answer.num_cached_tokens;
+    return {{"load_ms", engine.start_timings().total_ms},
+            {"prompt_ms", prompt_ms},
+            {"prompt_per_second", per_second(computed, prompt_ms)},
+            {"predicted_ms", predicted_ms},
+            {"predicted_per_second", per_second(choice.num_tokens - 1, predicted_ms)},
+            {"ttft_ms", first_ms}};
+}
+
+Json usage_json(const Answer& answer, const Choice& choice) {
+    return {{"prompt_tokens", answer.prompt_token_ids.size()},
+            {"completion_tokens", choice.num_tokens},
+            {"total_tokens", answer.prompt_token_ids.size() + static_cast<size_t>(choice.num_tokens)},
+            {"cached_tokens", answer.num_cached_tokens}};
+}
+
+Json error_json(const Fault& fault) {
+    return {{"message", fault.message}, {"type", error_kind_row(fault.kind).name}};
+}
+
+Json head_json(const Answer& answer) {
+    Json object = {{"index", answer.index}};
+    if (answer.request.custom_id) object["custom_id"] = *answer.request.custom_id;
+    return object;
+}
+
+Json choice_json(const Answer& answer, size_t number, const Engine& engine) {
+    const Choice& choice = answer.choices[number];
+    const Tokenizer* tokenizer = engine.tokenizer().get();
+    Json object = head_json(answer);
+    if (answer.choices.size() > 1) object["choice"] = number;
+    object["prompt"] = answer.request.prompt_text;
+    object["prompt_token_ids"] = answer.prompt_token_ids;
+    object["text"] = choice.text;
+    object["token_ids"] = choice.token_ids;
+    object["finish_reason"] =
+        choice.finish ? Json(finish_reason_name(*choice.finish)) : Json(nullptr);
+    object["logprobs"] = answer.request.input.sampling.logprobs
+                             ? logprobs_json(choice.logprobs, tokenizer)
+                             : Json(nullptr);
+    object["usage"] = usage_json(answer, choice);
+    object["timings"] = timings_json(answer, choice, engine);
+    if (choice.fault) object["error"] = error_json(*choice.fault);
+    return object;
+}
+
+// Text may end in half a character only when a token did; JSON shows that as U+FFFD.
+std::string dump(const Json& object) {
+    return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::vector<std::string> answer_objects(const Answer& answer, const Engine& engine) {
+    if (answer.fault) {
+        Json object = head_json(answer);
+        object["prompt"] = answer.request.prompt_text;
+        object["error"] = error_json(*answer.fault);
+        return {dump(object)};
+    }
+    std::vector<std::string> objects;
+    for (size_t number = 0; number < answer.choices.size(); ++number) {
+        objects.push_back(dump(choice_json(answer, number, engine)));
+    }
+    return objects;
+}
+
+AnswerPrinter::AnswerPrinter(const Engine& engine, OutputFormat format, std::FILE* stream)
+    : engine_(engine), format_(format), stream_(stream) {}
+
+size_t AnswerPrinter::add(JsonRequest request, std::vector<int32_t> prompt_token_ids) {
+    const std::lock_guard lock(mutex_);
+    const size_t index = num_added_++;
+    Answer& answer = answers_[index];
+    answer.index = index;
+    answer.choices.resize(static_cast<size_t>(request.input.sampling.n));
+    answer.request = std::move(request);
+    answer.prompt_token_ids = std::move(prompt_token_ids);
+    return index;
+}
+
+void AnswerPrinter::add_fault(JsonRequest request, Fault fault) {
+    const std::lock_guard lock(mutex_);
+    const size_t index = num_added_++;
+    Answer& answer = answers_[index];
+    answer.index = index;
+    answer.request = std::move(request);
+    answer.fault = std::move(fault);
+    answer.finished = true;
+    print_ready();
+}
+
+void AnswerPrinter::take(size_t index, RequestOutput&& output) {
+    const std::lock_guard lock(mutex_);
+    Answer& answer = answers_.at(index);
+    for (ContinuationOutput& part : output.continuations) {
+        Choice& choice = answer.choices.at(static_cast<size_t>(part.index));
+        choice.text += part.text;
+        choice.num_tokens += static_cast<int32_t>(part.token_ids.size());
+        choice.token_ids.insert(choice.token_ids.end(), part.token_ids.begin(), part.token_ids.end());
+        for (SampledLogprobs& logprob : part.logprobs) choice.logprobs.push_back(std::move(logprob));
+        if (part.finish) choice.finish = part.finish;
+        if (part.fault) choice.fault = part.fault;
+    }
+    answer.num_cached_tokens = output.num_cached_tokens;
+    answer.timings = output.timings;
+    answer.finished = output.finished;
+    print_ready();
+}
+
+void AnswerPrinter::print_ready() {
+    while (!answers_.empty() && answers_.begin()->first == num_printed_) {
+        Answer& answer = answers_.begin()->second;
+        if (format_ == OutputFormat::text) {
+            print_text(answer);
+        } else if (answer.finished) {
+            print_object(answer);
+        }
+        if (!answer.finished) break;
+        std::optional<Fault> fault = answer.fault;
+        for (const Choice& choice : answer.choices) {
+            if (!fault) fault = choice.fault;
+        }
+        if (fault && !first_fault_) first_fault_ = fault->kind;
+        if (fault && format_ == OutputFormat::text) {
+            fmt::print(stderr, "nvllm-run: error: prompt {}: {}\n", answer.index + 1, fault->message);
+        }
+        answers_.erase(answers_.begin());
+        ++num_printed_;
+        shown_bytes_ = 0;
+    }
+    changed_.notify_all();
+}
+
+// A single continuation is shown as it grows; several are shown one after the other when all are done.
+void AnswerPrinter::print_text(Answer& answer) {
+    if (answer.fault) return;
+    if (answer.choices.size() == 1) {
+        const std::string& text = answer.choices[0].text;
+        if (text.size() > shown_bytes_) write(text.substr(shown_bytes_));
+        shown_bytes_ = text.size();
+    }
+    if (!answer.finished) return;
+    for (const Choice& choice : answer.choices) {
+        if (answer.choices.size() > 1) write(choice.text);
+        if (choice.text.empty() || choice.text.back() != '\n') write("\n");
+    }
+}
+
+void AnswerPrinter::print_object(const Answer& answer) {
+    for (const std::string& object : answer_objects(answer, engine_)) {
+        ++num_objects_;
+        if (format_ == OutputFormat::jsonl) {
+            write(object + "\n");
+        } else if (num_objects_ == 1) {
+            held_objects_ = object;  // an array only when a second one follows
+        } else {
+            write(num_objects_ == 2 ? "[" + held_objects_ + ",\n" + object : ",\n" + object);
+        }
+    }
+}
+
+void AnswerPrinter::close() {
+    const std::lock_guard lock(mutex_);
+    if (format_ != OutputFormat::json) return;
+    if (num_objects_ == 0) write("[]\n");
+    if (num_objects_ == 1) write(held_objects_ + "\n");
+    if (num_objects_ > 1) write("]\n");
+}
+
+void AnswerPrinter::write(const std::string& text) {
+    if (broken_) return;
+    const bool written = std::fwrite(text.data(), 1, text.size(), stream_) == text.size();
+    if (!written || std::fflush(stream_) != 0) broken_ = true;
+}
+
+void AnswerPrinter::wait(const std::function<bool()>& interrupted) {
+    std::unique_lock lock(mutex_);
+    while (num_printed_ < num_added_ && !broken_ && !interrupted()) {
+        changed_.wait_for(lock, std::chrono::milliseconds(50));
+    }
+}
+
+std::optional<ErrorKind> AnswerPrinter::first_fault() const {
+    const std::lock_guard lock(mutex_);
+    return first_fault_;
+}
+
+bool AnswerPrinter::broken() const {
+    const std::lock_guard lock(mutex_);
+    return broken_;
+}
+
+}  // namespace nvllm::run
