@@ -17,7 +17,7 @@ const char* isa_name(Isa isa);
 // True when this build, the processor and the operating system all support it.
 bool isa_supported(Isa isa);
 
-// The instruction set in use: the best supported one, or the one that the environment variable NVLLM_ISA names.
+// The instruction set in use: the fastest supported one, or the one that the environment variable NVLLM_ISA names.
 // Throws Error{usage} for an unknown name and Error{unavailable} for one this machine lacks.
 Isa current_isa();
 

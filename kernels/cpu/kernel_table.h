@@ -4,9 +4,17 @@
 #include "kernels/cpu/attention_kernels.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/probe_kernels.h"
 #include "kernels/cpu/row_kernels.h"
 
 namespace nvllm::cpu {
+
+// Products of x rounded to X, by type of the weights.
+template <class S, typename X>
+MatmulByWeight matmul_row() {
+    return {matmul_kernels<WidenedFactors<S, float>, X>(), matmul_kernels<WidenedPairs<S>, X>(),
+            matmul_kernels<WidenedFactors<S, Float16>, X>()};
+}
 
 template <class S>
 Kernels kernel_table() {
@@ -30,17 +38,15 @@ Kernels kernel_table() {
         .layer_norm = {Rows::template layer_norm<float>, Rows::template layer_norm<B>,
                        Rows::template layer_norm<H>},
         .rope = Rows::rope,
-        .matmul = {{matmul_kernels<WidenedFactors<S, float, float>>(), matmul_kernels<WidenedFactors<S, float, B>>(),
-                    matmul_kernels<WidenedFactors<S, float, H>>()},
-                   {matmul_kernels<WidenedFactors<S, B, float>>(), matmul_kernels<WidenedFactors<S, B, B>>(),
-                    matmul_kernels<WidenedFactors<S, B, H>>()},
-                   {matmul_kernels<WidenedFactors<S, H, float>>(), matmul_kernels<WidenedFactors<S, H, B>>(),
-                    matmul_kernels<WidenedFactors<S, H, H>>()}},
+        .matmul = {matmul_row<S, float>(), matmul_row<S, B>(), matmul_row<S, H>()},
         .lanes = S::lanes,
         .transpose_tile = Attention::transpose_tile,
         .softmax_tile = Attention::softmax_tile,
         .outer_product = Attention::outer_product,
         .scale = Rows::scale,
+        .read_memory = ProbeKernels<S>::read_memory,
+        .float32_loop = ProbeKernels<S>::float32_loop,
+        .bfloat16_loop = ProbeKernels<S>::float32_loop,
     };
     return table;
 }

@@ -6,6 +6,7 @@
 // into code that runs elsewhere.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,6 +21,9 @@ constexpr size_t kNumFloatTypes = 3;
 // The functions of the MLP, as ops::Activation.
 enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu };
 constexpr size_t kNumActivations = 4;
+
+// Most columns of a block.
+constexpr int64_t kMaxMatmulColumns = 96;
 
 // One block of a matrix product: rows of x, packed in panels, by consecutive weight rows.
 struct MatmulBlock {
@@ -45,6 +49,9 @@ struct MatmulKernels {
     void (*pack)(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed);
     void (*multiply)(const MatmulBlock& block);
 };
+
+// By FloatType of the weights.
+using MatmulByWeight = std::array<MatmulKernels, kNumFloatTypes>;
 
 // Softmax over one tile of scores, for rows that each see their own positions.
 struct SoftmaxTile {
@@ -80,7 +87,7 @@ struct Kernels {
     void (*rope)(const float* cosines, const float* sines, float* x, int64_t half);
 
     // Indexed by the type of the product's x factor after rounding, then by the weight's type.
-    MatmulKernels matmul[kNumFloatTypes][kNumFloatTypes];
+    std::array<MatmulByWeight, kNumFloatTypes> matmul;
 
     // Lanes of a vector; rows of the tiles below are padded to a multiple of it.
     int64_t lanes;
@@ -94,6 +101,11 @@ struct Kernels {
                           const float* factor);
     // out = x * factor
     void (*scale)(const float* x, float factor, float* out, int64_t count);
+
+    // What kernels/probe.h times. The loops return floating-point operations per round.
+    void (*read_memory)(const std::byte* memory, int64_t bytes);
+    double (*float32_loop)(int64_t rounds);
+    double (*bfloat16_loop)(int64_t rounds);
 };
 
 const Kernels& scalar_kernels();

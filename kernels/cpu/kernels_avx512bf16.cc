@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/probe_kernels.h"
 #include "kernels/cpu/simd_avx512.h"
 
 namespace nvllm::cpu {
@@ -13,31 +14,53 @@ struct BFloat16Pairs {
     using Weight = BFloat16;
     using Packed = BFloat16;
     using Vector = __m512bh;
+    static constexpr int parts = 1;
     static constexpr int64_t step = 32;
+    static constexpr int rows = 4;
+    static constexpr int columns = 6;
 
-    static Vector load_x(const BFloat16* p) { return load_weight(p); }
+    template <int part>
+    static Vector load_x(const BFloat16* p) {
+        return load_weight<0>(p);
+    }
+    template <int part>
     static Vector load_weight(const BFloat16* p) {
         return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
     }
-    static Vector load_weight(const BFloat16* p, int64_t count) {
-        const auto mask = static_cast<__mmask32>((uint64_t{1} << count) - 1);
-        return reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, p));
+    static void load_tail(const BFloat16* p, int64_t count, BFloat16* out) {
+        Avx512::load_pairs(p, count, out);
     }
     static __m512 multiply_add(Vector x, Vector w, __m512 sum) { return _mm512_dpbf16_ps(sum, x, w); }
+    template <typename X>
     static void pack(const float* x, BFloat16* out) {
         Avx512::store(out, Avx512::load(x));
         Avx512::store(out + 16, Avx512::load(x + 16));
     }
-    static void pack(const float* x, int64_t count, BFloat16* out) {
-        Avx512::store(out, Avx512::load(x, count < 16 ? count : 16));
-        Avx512::store(out + 16, count > 16 ? Avx512::load(x + 16, count - 16) : Avx512::zero());
-    }
 };
+
+double bfloat16_loop(int64_t rounds) {
+    constexpr int chains = ProbeKernels<Avx512>::chains;
+    __m512 sums[chains];
+#pragma GCC unroll 12
+    for (int i = 0; i < chains; ++i) sums[i] = _mm512_setzero_ps();
+    const auto factor = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3f003f00));
+    for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+        for (int i = 0; i < chains; ++i) {
+            sums[i] = _mm512_dpbf16_ps(sums[i], factor, factor);
+            asm volatile("" : "+v"(sums[i]));  // the sum repeats, and must not be worked out beforehand
+        }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < chains; ++i) ProbeKernels<Avx512>::keep(sums[i]);
+    return 4.0 * chains * Avx512::lanes;
+}
 
 Kernels table_with_pairs() {
     constexpr auto bf16 = static_cast<size_t>(FloatType::bf16);
     Kernels table = avx512_kernels();
-    table.matmul[bf16][bf16] = matmul_kernels<BFloat16Pairs>();
+    table.matmul[bf16][bf16] = matmul_kernels<BFloat16Pairs, BFloat16>();
+    table.bfloat16_loop = bfloat16_loop;
     return table;
 }
 

@@ -8,7 +8,6 @@ namespace {
 
 constexpr int64_t kMaxStep = 32;           // of any MatmulKernels
 constexpr int64_t kBlockBytes = 256 << 10;  // weights of one block: they stay in the second-level cache
-constexpr int64_t kMaxBlockColumns = 512;
 constexpr int64_t kBlocksPerThread = 8;     // so that threads end together though their blocks take turns
 constexpr int64_t kLeastTokenBlock = 32;
 
@@ -43,8 +42,9 @@ void choose_blocks(Product& product, int num_threads) {
     const int64_t row_bytes = product.in * static_cast<int64_t>(dtype_bytes(product.weight.dtype));
     const int64_t in_cache = kBlockBytes / row_bytes;
     const int64_t fair_share = divided_up(product.out, kBlocksPerThread * num_threads);
-    const int64_t columns = std::min({in_cache, fair_share, kMaxBlockColumns});
-    product.block_columns = rounded_up(std::max<int64_t>(columns, 1), group);
+    const int64_t most = kMaxMatmulColumns / group;
+    const int64_t groups = std::min(divided_up(std::min(in_cache, fair_share), group), most);
+    product.block_columns = std::max<int64_t>(groups, 1) * group;
 
     const int64_t wanted_parts =
         std::max<int64_t>(1, kBlocksPerThread * num_threads / product.num_column_blocks());
@@ -81,7 +81,7 @@ void multiply_block(const Product& product, int64_t token, int64_t column) {
     block.y = product.y.as<float>() + token * product.y.stride(0) + column;
     block.y_stride = product.y.stride(0);
     block.accumulate = product.accumulate;
-    float bias[kMaxBlockColumns + kMaxStep];
+    float bias[kMaxMatmulColumns];
     block.bias = nullptr;
     if (product.bias.data != nullptr) {
         kernels().widen[float_type_index(product.bias.dtype)](

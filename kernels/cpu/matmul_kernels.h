@@ -14,28 +14,90 @@
 
 namespace nvllm::cpu {
 
-// Factors as float32: x rounded beforehand to the type X, weights of type W widened in registers.
-template <class S, typename X, typename W>
+// Each struct of factors says how one step along k is loaded: `parts` vectors of x and of a weight row that are multiplied
+// lane by lane and added to the sums one part after the other, `step` values of k in all.
+
+// Factors as float32: weights of type W are widened in registers.
+template <class S, typename W>
 struct WidenedFactors {
     using Simd = S;
     using Weight = W;
     using Packed = float;
     using Vector = typename S::F;
+    static constexpr int parts = 1;
     static constexpr int64_t step = S::lanes;
+    static constexpr int rows = S::tile_rows;
+    static constexpr int columns = S::tile_columns;
 
-    static Vector load_x(const Packed* p) { return S::load(p); }
-    static Vector load_weight(const W* p) { return S::load(p); }
-    static Vector load_weight(const W* p, int64_t count) { return S::load(p, count); }
-    static typename S::F multiply_add(Vector x, Vector w, typename S::F sum) {
-        return S::fma(x, w, sum);
+    template <int part>
+    static Vector load_x(const Packed* p) {
+        return S::load(p);
     }
+    template <int part>
+    static Vector load_weight(const W* p) {
+        return S::load(p);
+    }
+    // The first `count` values of a step, then zeros.
+    static void load_tail(const W* p, int64_t count, W* out) {
+        for (int64_t i = 0; i < step; ++i) out[i] = i < count ? p[i] : W{};
+    }
+    static Vector multiply_add(Vector x, Vector w, Vector sum) { return S::fma(x, w, sum); }
+    // One step of x, rounded to the type X.
+    template <typename X>
     static void pack(const float* x, Packed* out) {
         S::store(out, S::round_to(static_cast<const X*>(nullptr), S::load(x)));
     }
-    static void pack(const float* x, int64_t count, Packed* out) {
-        S::store(out, S::round_to(static_cast<const X*>(nullptr), S::load(x, count)));
+};
+
+// The same for bfloat16 weights, which widen cheapest in pairs: as 32-bit words, the odd one of a pair is the word with
+// its lower half cleared, and the even one is the word shifted up. Lane l has k = 2 l, then 2 l + 1.
+template <class S>
+struct WidenedPairs {
+    using Simd = S;
+    using Weight = BFloat16;
+    using Packed = float;
+    using Vector = typename S::F;
+    static constexpr int parts = 2;
+    static constexpr int64_t step = 2 * S::lanes;
+    static constexpr int rows = S::tile_rows;
+    static constexpr int columns = S::tile_columns;
+
+    template <int part>
+    static Vector load_x(const Packed* p) {
+        return S::load(p + part * S::lanes);
+    }
+    template <int part>
+    static Vector load_weight(const BFloat16* p) {
+        return part == 0 ? S::load_even(p) : S::load_odd(p);
+    }
+    static void load_tail(const BFloat16* p, int64_t count, BFloat16* out) { S::load_pairs(p, count, out); }
+    static Vector multiply_add(Vector x, Vector w, Vector sum) { return S::fma(x, w, sum); }
+    template <typename X>
+    static void pack(const float* x, Packed* out) {
+        const X* type = nullptr;
+        S::store(out, S::round_to(type, S::load_even(x)));
+        S::store(out + S::lanes, S::round_to(type, S::load_odd(x)));
     }
 };
+
+// Rows [0, rows) of x into a panel.
+template <class Factors, typename X>
+void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed) {
+    constexpr int64_t step = Factors::step;
+    auto* out = static_cast<typename Factors::Packed*>(packed);
+    int64_t k = 0;
+    for (; k + step <= in; k += step) {
+        for (int64_t row = 0; row < rows; ++row, out += step) {
+            Factors::template pack<X>(x + row * stride + k, out);
+        }
+    }
+    if (k == in) return;
+    for (int64_t row = 0; row < rows; ++row, out += step) {
+        float tail[step] = {};
+        for (int64_t i = 0; k + i < in; ++i) tail[i] = x[row * stride + k + i];
+        Factors::template pack<X>(tail, out);
+    }
+}
 
 template <class Factors>
 struct MatmulTile {
@@ -45,63 +107,77 @@ struct MatmulTile {
     using Weight = typename Factors::Weight;
     using Packed = typename Factors::Packed;
     static constexpr int64_t step = Factors::step;
-    static constexpr int max_rows = S::max_panel_rows;
-    static constexpr int columns = S::tile_columns;
+    static constexpr int max_rows = Factors::rows;
+    static constexpr int columns = Factors::columns;
 
-    static void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed) {
-        Packed* out = static_cast<Packed*>(packed);
-        for (int64_t k = 0; k < in; k += step) {
-            for (int64_t row = 0; row < rows; ++row, out += step) {
-                const float* source = x + row * stride + k;
-                if (k + step <= in) {
-                    Factors::pack(source, out);
-                } else {
-                    Factors::pack(source, in - k, out);
-                }
-            }
-        }
-    }
+    // A stretch of k for one tile. Sums go on from `partial` unless the stretch is the first, and to `partial` unless it
+    // is the last, which reduces them to sums[column * rows + row].
+    struct Stretch {
+        const Packed* x;          // one panel, from k = begin
+        const Weight* const* weights;
+        int64_t begin;
+        int64_t end;              // a multiple of step, or the end of the rows
+        bool first;
+        bool last;
+        F* partial;
+        const char* prefetch;
+        float* sums;
+    };
 
-    // sums[column][row] of `rows` packed rows of x by the weight rows that `weights` points to.
     template <int rows>
-    static void multiply_tile(const Packed* x, const Weight* const* weights, int64_t in,
-                              const char* prefetch, float* sums) {
-        F total[columns][rows];
-#pragma GCC unroll 8
-        for (int c = 0; c < columns; ++c) {
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) total[c][r] = S::zero();
-        }
-        int64_t k = 0;
-        for (; k + step <= in; k += step, x += rows * step) {
+    static void multiply(const Stretch& stretch) {
+        F total[columns * rows];
+#pragma GCC unroll 32
+        for (int i = 0; i < columns * rows; ++i) total[i] = stretch.first ? S::zero() : stretch.partial[i];
+        const Packed* x = stretch.x;
+        const char* prefetch = stretch.prefetch;
+        int64_t k = stretch.begin;
+        for (; k + step <= stretch.end; k += step, x += rows * step) {
             prefetch = prefetch_group(prefetch);
-            Vector factor[rows];
+            const Weight* at[columns];
 #pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) factor[r] = Factors::load_x(x + r * step);
-#pragma GCC unroll 8
-            for (int c = 0; c < columns; ++c) {
-                const Vector weight = Factors::load_weight(weights[c] + k);
-#pragma GCC unroll 8
-                for (int r = 0; r < rows; ++r) {
-                    total[c][r] = Factors::multiply_add(factor[r], weight, total[c][r]);
-                }
-            }
+            for (int c = 0; c < columns; ++c) at[c] = stretch.weights[c] + k;
+            multiply_step<rows>(x, at, total);
         }
-        if (k < in) {
-#pragma GCC unroll 8
+        if (k < stretch.end) {
+            Weight tails[columns][step];
+            const Weight* at[columns];
             for (int c = 0; c < columns; ++c) {
-                const Vector weight = Factors::load_weight(weights[c] + k, in - k);
-#pragma GCC unroll 8
-                for (int r = 0; r < rows; ++r) {
-                    total[c][r] = Factors::multiply_add(Factors::load_x(x + r * step), weight, total[c][r]);
-                }
+                Factors::load_tail(stretch.weights[c] + k, stretch.end - k, tails[c]);
+                at[c] = tails[c];
             }
+            multiply_step<rows>(x, at, total);
         }
-        reduce(&total[0][0], columns * rows, sums);
+        if (stretch.last) {
+            reduce<columns * rows>(total, stretch.sums);
+        } else {
+#pragma GCC unroll 32
+            for (int i = 0; i < columns * rows; ++i) stretch.partial[i] = total[i];
+        }
     }
 
   private:
     static constexpr int64_t kLine = 64;
+
+    template <int rows, int part = 0>
+    static void multiply_step(const Packed* x, const Weight* const* weights, F* total) {
+        Vector factor[rows];
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r) {
+            factor[r] = Factors::template load_x<part>(x + r * step);
+            // Or the compiler loads it anew for every column.
+            if constexpr (rows > 1) S::hold_in_register(factor[r]);
+        }
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; ++c) {
+            const Vector weight = Factors::template load_weight<part>(weights[c]);
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; ++r) {
+                total[c * rows + r] = Factors::multiply_add(factor[r], weight, total[c * rows + r]);
+            }
+        }
+        if constexpr (part + 1 < Factors::parts) multiply_step<rows, part + 1>(x, weights, total);
+    }
 
     // One step's share of the next group, in lines.
     static const char* prefetch_group(const char* address) {
@@ -111,12 +187,14 @@ struct MatmulTile {
         return address + bytes;
     }
 
-    static void reduce(const F* total, int count, float* sums) {
-        int i = 0;
-        for (; i + 4 <= count; i += 4) {
+    template <int count>
+    static void reduce(const F* total, float* sums) {
+#pragma GCC unroll 8
+        for (int i = 0; i + 4 <= count; i += 4) {
             S::reduce_add4(total[i], total[i + 1], total[i + 2], total[i + 3], sums + i);
         }
-        for (; i < count; ++i) sums[i] = S::reduce_add(total[i]);
+#pragma GCC unroll 4
+        for (int i = count / 4 * 4; i < count; ++i) sums[i] = S::reduce_add(total[i]);
     }
 };
 
@@ -126,33 +204,61 @@ struct MatmulKernel {
     using Tile = MatmulTile<Factors>;
     using Weight = typename Factors::Weight;
     using Packed = typename Factors::Packed;
+    using F = typename Tile::F;
     static constexpr int columns = Tile::columns;
     static constexpr int max_rows = Tile::max_rows;
+    static constexpr int64_t step = Tile::step;
+    // A panel longer than this is multiplied in stretches, so that it stays in the first-level cache from one group of
+    // weight rows to the next.
+    static constexpr int64_t kStretchBytes = 24 << 10;
+    static constexpr int64_t max_stretch =
+        kStretchBytes / (max_rows * static_cast<int64_t>(sizeof(Packed))) / step * step;
+    static constexpr int64_t max_groups = kMaxMatmulColumns / columns;
 
     static void multiply_block(const MatmulBlock& block) {
         const int64_t panels = (block.tokens + max_rows - 1) / max_rows;
-        const int64_t padded = (block.in + Tile::step - 1) / Tile::step * Tile::step;
+        const int64_t padded = (block.in + step - 1) / step * step;
+        // With few panels weights come from memory, best in one forward stream.
+        const int64_t stretch = panels < 3 ? padded : max_stretch;
         for (int64_t panel = 0; panel < panels; ++panel) {
             const int64_t begin = block.tokens * panel / panels;
             const int64_t end = block.tokens * (panel + 1) / panels;
             const Packed* x = static_cast<const Packed*>(block.x) + begin * padded;
-            for (int64_t column = 0; column < block.columns; column += columns) {
-                multiply_group(block, x, begin, end - begin, column);
-            }
+            multiply_panel(block, x, begin, end - begin, stretch);
         }
     }
 
   private:
-    static void multiply_group(const MatmulBlock& block, const Packed* x, int64_t token, int64_t rows,
-                               int64_t column) {
+    static void multiply_panel(const MatmulBlock& block, const Packed* x, int64_t token, int64_t rows,
+                               int64_t stretch) {
+        F partial[max_groups][columns * max_rows];
+        for (int64_t k = 0; k < block.in; k += stretch) {
+            for (int64_t column = 0; column < block.columns; column += columns) {
+                const int64_t end = k + stretch < block.in ? k + stretch : block.in;
+                typename Tile::Stretch part{x + rows * k, nullptr, k, end, k == 0, end == block.in,
+                                            partial[column / columns], nullptr, nullptr};
+                multiply_group(block, token, rows, column, part);
+            }
+        }
+    }
+
+    static void multiply_group(const MatmulBlock& block, int64_t token, int64_t rows, int64_t column,
+                               typename Tile::Stretch& part) {
         const Weight* first = static_cast<const Weight*>(block.weight) + column * block.in;
         const int64_t count = block.columns - column < columns ? block.columns - column : columns;
         const Weight* weights[columns];
         // A short group repeats its last row: the sums are the same code's, the surplus is dropped.
         for (int c = 0; c < columns; ++c) weights[c] = first + (c < count ? c : count - 1) * block.in;
-        const char* next = reinterpret_cast<const char*>(first + columns * block.in);
         float sums[columns * max_rows];
-        multiply_rows<max_rows>(rows, x, weights, block.in, next, sums);
+        part.weights = weights;
+        part.prefetch = reinterpret_cast<const char*>(first + columns * (block.in + part.begin));
+        part.sums = sums;
+        multiply_rows<max_rows>(rows, part);
+        if (part.last) store(block, token, rows, column, count, sums);
+    }
+
+    static void store(const MatmulBlock& block, int64_t token, int64_t rows, int64_t column, int64_t count,
+                      const float* sums) {
         for (int64_t row = 0; row < rows; ++row) {
             float* y = block.y + (token + row) * block.y_stride + column;
             for (int64_t c = 0; c < count; ++c) {
@@ -164,23 +270,26 @@ struct MatmulKernel {
     }
 
     template <int rows>
-    static void multiply_rows(int64_t wanted, const Packed* x, const Weight* const* weights, int64_t in,
-                              const char* next, float* sums) {
+    static void multiply_rows(int64_t wanted, const typename Tile::Stretch& part) {
         if constexpr (rows > 0) {
             if (wanted == rows) {
-                Tile::template multiply_tile<rows>(x, weights, in, next, sums);
+                Tile::template multiply<rows>(part);
             } else {
-                multiply_rows<rows - 1>(wanted, x, weights, in, next, sums);
+                multiply_rows<rows - 1>(wanted, part);
             }
         }
     }
 };
 
-template <class Factors>
+// The kernels for x rounded to X by weights of Factors::Weight.
+template <class Factors, typename X>
 MatmulKernels matmul_kernels() {
-    using Tile = MatmulTile<Factors>;
-    return {Tile::max_rows,          Tile::columns, Tile::step, sizeof(typename Factors::Packed),
-            Tile::pack_panel, MatmulKernel<Factors>::multiply_block};
+    return {Factors::rows,
+            Factors::columns,
+            Factors::step,
+            sizeof(typename Factors::Packed),
+            pack_panel<Factors, X>,
+            MatmulKernel<Factors>::multiply_block};
 }
 
 }  // namespace nvllm::cpu

@@ -11,7 +11,7 @@ namespace nvllm::cpu {
 
 struct Avx2 {
     static constexpr int lanes = 8;
-    static constexpr int max_panel_rows = 3;
+    static constexpr int tile_rows = 3;
     static constexpr int tile_columns = 4;
     static constexpr int outer_rows = 6;
     static constexpr int outer_vectors = 2;
@@ -34,6 +34,22 @@ struct Avx2 {
     static F load(const Float16* p, int64_t count) {
         return _mm256_cvtph_ps(load_halves(p, count));
     }
+    static F load_even(const BFloat16* p) {
+        return _mm256_castsi256_ps(_mm256_slli_epi32(load_bits(p), 16));
+    }
+    static F load_odd(const BFloat16* p) {
+        const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
+        return _mm256_castsi256_ps(_mm256_and_si256(load_bits(p), high));
+    }
+    static F load_even(const float* p) {
+        return in_order(_mm256_shuffle_ps(load(p), load(p + 8), 0x88));
+    }
+    static F load_odd(const float* p) {
+        return in_order(_mm256_shuffle_ps(load(p), load(p + 8), 0xdd));
+    }
+    static void load_pairs(const BFloat16* p, int64_t count, BFloat16* out) {
+        for (int64_t i = 0; i < 16; ++i) out[i].bits = i < count ? p[i].bits : uint16_t{0};
+    }
 
     static void store(float* p, F x) { _mm256_storeu_ps(p, x); }
     static void store(BFloat16* p, F x) {
@@ -49,6 +65,11 @@ struct Avx2 {
     static F round_to(const float*, F x) { return x; }
     static F round_to(const BFloat16*, F x) { return widen_bf16(narrow_bf16(x)); }
     static F round_to(const Float16*, F x) { return _mm256_cvtph_ps(narrow_f16(x)); }
+
+    template <typename Vector>
+    static void hold_in_register(Vector& x) {
+        asm("" : "+x"(x));
+    }
 
     static F add(F a, F b) { return _mm256_add_ps(a, b); }
     static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
@@ -122,6 +143,13 @@ struct Avx2 {
     static __m256i mask(int64_t count) {
         const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
         return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lane);
+    }
+    static __m256i load_bits(const BFloat16* p) {
+        return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    }
+    // Quarters 0, 2, 1, 3 to 0, 1, 2, 3.
+    static F in_order(F x) {
+        return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));
     }
     static F widen_bf16(__m128i bits) {
         return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));

@@ -16,8 +16,8 @@ namespace nvllm::cpu {
 
 struct Avx512 {
     static constexpr int lanes = 16;
-    static constexpr int max_panel_rows = 4;
-    static constexpr int tile_columns = 6;
+    static constexpr int tile_rows = 6;
+    static constexpr int tile_columns = 4;
     static constexpr int outer_rows = 6;
     static constexpr int outer_vectors = 4;
 
@@ -43,6 +43,19 @@ struct Avx512 {
     static F load(const Float16* p, int64_t count) {
         return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask(count), p));
     }
+    static F load_even(const BFloat16* p) {
+        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
+    }
+    static F load_odd(const BFloat16* p) {
+        const __m512i high = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
+        return _mm512_castsi512_ps(_mm512_and_epi32(_mm512_loadu_si512(p), high));
+    }
+    static F load_even(const float* p) { return _mm512_permutex2var_ps(load(p), pair_index(0), load(p + 16)); }
+    static F load_odd(const float* p) { return _mm512_permutex2var_ps(load(p), pair_index(1), load(p + 16)); }
+    static void load_pairs(const BFloat16* p, int64_t count, BFloat16* out) {
+        const auto wide = static_cast<__mmask32>((uint64_t{1} << count) - 1);
+        _mm512_storeu_si512(out, _mm512_maskz_loadu_epi16(wide, p));
+    }
 
     static void store(float* p, F x) { _mm512_storeu_ps(p, x); }
     static void store(BFloat16* p, F x) {
@@ -62,6 +75,11 @@ struct Avx512 {
     static F round_to(const float*, F x) { return x; }
     static F round_to(const BFloat16*, F x) { return widen_bf16(narrow_bf16(x)); }
     static F round_to(const Float16*, F x) { return _mm512_cvtph_ps(narrow_f16(x)); }
+
+    template <typename Vector>
+    static void hold_in_register(Vector& x) {
+        asm("" : "+v"(x));
+    }
 
     static F add(F a, F b) { return _mm512_add_ps(a, b); }
     static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
@@ -141,6 +159,10 @@ struct Avx512 {
   private:
     static __mmask16 mask(int64_t count) {
         return static_cast<__mmask16>((1u << static_cast<unsigned>(count)) - 1u);
+    }
+    static __m512i pair_index(int first) {
+        const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        return _mm512_add_epi32(even, _mm512_set1_epi32(first));
     }
     static F widen_bf16(__m256i bits) {
         return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));

@@ -14,9 +14,9 @@ namespace nvllm::cpu {
 
 struct Scalar {
     static constexpr int lanes = 4;
-    static constexpr int max_panel_rows = 4;   // rows and columns of matmul's register tile
-    static constexpr int tile_columns = 2;
-    static constexpr int outer_rows = 2;       // rows and vectors of attention's register tile
+    static constexpr int tile_rows = 2;      // rows and columns of matmul's register tile
+    static constexpr int tile_columns = 4;
+    static constexpr int outer_rows = 2;     // rows and vectors of attention's register tile
     static constexpr int outer_vectors = 2;
 
     using F = float __attribute__((vector_size(16)));
@@ -46,6 +46,18 @@ struct Scalar {
         for (int64_t i = 0; i < count; ++i) result[i] = static_cast<float>(p[i]);
         return result;
     }
+    // Of 2 * lanes values, those with an even or an odd index.
+    static F load_even(const BFloat16* p) {
+        return F{static_cast<float>(p[0]), static_cast<float>(p[2]), static_cast<float>(p[4]),
+                 static_cast<float>(p[6])};
+    }
+    static F load_odd(const BFloat16* p) { return load_even(p + 1); }
+    static F load_even(const float* p) { return F{p[0], p[2], p[4], p[6]}; }
+    static F load_odd(const float* p) { return F{p[1], p[3], p[5], p[7]}; }
+    // The first `count` of 2 * lanes values, zeros after them; out holds 2 * lanes.
+    static void load_pairs(const BFloat16* p, int64_t count, BFloat16* out) {
+        for (int64_t i = 0; i < 2 * lanes; ++i) out[i].bits = i < count ? p[i].bits : uint16_t{0};
+    }
 
     template <typename T>
     static void store(T* p, F x) {
@@ -63,6 +75,9 @@ struct Scalar {
         for (int i = 0; i < lanes; ++i) x[i] = static_cast<float>(static_cast<T>(x[i]));
         return x;
     }
+
+    // Keeps the compiler from loading x again for each of its uses.
+    static void hold_in_register(F&) {}
 
     static F add(F a, F b) { return a + b; }
     static F sub(F a, F b) { return a - b; }

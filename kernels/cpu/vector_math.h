@@ -10,9 +10,9 @@ template <class S>
 struct VectorMath {
     using F = typename S::F;
 
-    // e^x within 2e-7; 0 below -87.3 (where the result would leave the normal numbers), and never infinite.
+    // e^x within 2e-7; 0 below -87.3 (where the result would leave the normal numbers), infinity above 88.8.
     static F exp(F x) {
-        const F highest = S::set(88.7f);
+        const F highest = S::set(89.0f);
         const F lowest = S::set(-87.3f);
         const F inside = S::max(lowest, S::min(highest, x));  // this order lets NaN through
         // x = n ln 2 + r, with ln 2 in two parts so that n * high is exact.

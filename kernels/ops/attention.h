@@ -26,10 +26,11 @@ struct PagedAttentionOptions {
 //   out              float32 [tokens, heads, head_dim], contiguous
 //
 // Sums have one order for each query, whatever else is in the batch, how the prompt was cut, how large blocks are and how
-// many threads run: scores are dots along head_dim in the lane order of matmul; positions are taken in tiles of
-// kAttentionTile at absolute multiples of it; each tile updates a running maximum, denominator and output (Milakov &
-// Gimelshein 2018), and within a tile positions are added in ascending order. Keys and values are widened to float32;
-// queries and probabilities are not rounded.
+// many threads run: a score is the sum over head_dim in ascending order by fused multiply-add; positions are taken in
+// tiles of kAttentionTile at absolute multiples of it; each tile updates a running maximum, denominator and output
+// (Milakov & Gimelshein 2018). Within a tile probabilities join the denominator as a balanced binary tree (position l
+// with l + 32, and so on) and values join the output in ascending order by fused multiply-add. Keys and values are
+// widened to float32; queries and probabilities are not rounded.
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
                      const ConstTensorView& query_starts, const ConstTensorView& context_lengths,

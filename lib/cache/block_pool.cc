@@ -84,7 +84,8 @@ void BlockPool::check_integrity() const {
     int32_t cached = 0;
     int32_t free = 0;
     BlockId previous = num_total_;
-    for (BlockId block = blocks_[num_total_].next; block != num_total_; block = blocks_[block].next) {
+    for (BlockId block = blocks_[num_total_].next; block != num_total_;
+         block = blocks_[block].next) {
         const Block& entry = blocks_[block];
         const std::string name = "block " + std::to_string(block);
         NVLLM_CHECK(entry.references == 0, name + " is used and in the list of unused blocks");
@@ -96,7 +97,8 @@ void BlockPool::check_integrity() const {
     }
     int32_t unused = 0;
     for (BlockId block = 0; block < num_total_; ++block) unused += blocks_[block].references == 0;
-    NVLLM_CHECK(cached == num_cached_ && free == num_free_, "the counters of unused blocks are wrong");
+    NVLLM_CHECK(cached == num_cached_ && free == num_free_,
+                "the counters of unused blocks are wrong");
     NVLLM_CHECK(unused == cached + free, "an unused block is not in the list");
 }
 

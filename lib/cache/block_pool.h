@@ -1,8 +1,8 @@
 // The blocks of one cache group: who refers to each, and in which order the unused ones are reused.
 //
-// A block is used (somebody refers to it), cached (nobody does, but its content can still be found) or free. Unused blocks
-// stand in one list in the order of reuse: free ones first, then cached ones, longest unused first.
-// Every operation is O(1). Not thread-safe.
+// A block is used (somebody refers to it), cached (nobody does, but its content can still be found)
+// or free. Unused blocks stand in one list in the order of reuse: free ones first, then cached
+// ones, longest unused first. Every operation is O(1). Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class BlockPool {
 
     struct Taken {
         BlockId block = 0;
-        bool was_cached = false;  // its content was findable until now and must not be found any more
+        bool was_cached =
+            false;  // its content was findable until now and must not be found any more
     };
     // The next block in the order of reuse, with one reference; nothing when all are used.
     std::optional<Taken> take();
@@ -71,7 +72,8 @@ class BlockPool {
     int32_t num_cached_ = 0;
     int32_t num_free_ = 0;
     int64_t num_evictions_ = 0;
-    // One entry more than there are blocks: the last one closes the list of unused blocks to a ring.
+    // One entry more than there are blocks: the last one closes the list of unused blocks to a
+    // ring.
     std::vector<Block> blocks_;
 };
 

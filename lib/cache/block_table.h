@@ -1,6 +1,7 @@
 // The blocks of one sequence in one cache group, in the order of its positions.
 //
-// Invariant: entries before num_given_back() belong to the sequence no more (they left the window) and are never read.
+// Invariant: entries before num_given_back() belong to the sequence no more (they left the window)
+// and are never read.
 #pragma once
 
 #include <cstdint>

@@ -115,15 +115,16 @@ int32_t CacheManager::most_blocks(int32_t group, int32_t num_tokens, int32_t lar
     const int32_t window = config_.groups[group].window;
     const int32_t all = num_blocks_for(num_tokens);
     if (window == 0) return all;
-    // One more: the positions read and written need not begin at a block's border.
-    return std::min(all, num_blocks_for(window + largest_step) + 1);
+    // A step reads and writes window - 1 + largest_step positions in a row, which may begin with a
+    // block's last one.
+    return std::min(all, num_blocks_for(window + largest_step - 2) + 1);
 }
 
 // Entries of the table of a sequence let in with its first `first` tokens matched.
 int32_t CacheManager::admitted_size(int32_t group, int32_t first, int32_t num_tokens,
                                     int32_t largest_step) const {
-    return std::min(num_blocks_for(num_tokens), first_block_read(group, first) +
-                                                    most_blocks(group, num_tokens, largest_step));
+    return std::min(num_blocks_for(num_tokens),
+                    first_block_read(group, first) + most_blocks(group, num_tokens, largest_step));
 }
 
 bool CacheManager::fits(int32_t group, const PrefixMatch& match, int32_t size,

@@ -1,11 +1,12 @@
 // Which blocks each sequence has, shares or gives up, in every cache group.
 //
-// A sequence has one table for each group of layers whose keys and values have the same shape and reach. Full blocks of
-// committed tokens are published: another sequence that begins with the same tokens takes them instead of computing them.
-// Published blocks that nobody uses stay findable until they are reused, longest unused first.
+// A sequence has one table for each group of layers whose keys and values have the same shape and
+// reach. Full blocks of committed tokens are published: another sequence that begins with the same
+// tokens takes them instead of computing them. Published blocks that nobody uses stay findable
+// until they are reused, longest unused first.
 //
-// Plans are numbered; several may be uncommitted at once. A block that a sequence gives up is reused only after the last plan
-// that named the sequence is committed.
+// Plans are numbered; several may be uncommitted at once. A block that a sequence gives up is
+// reused only after the last plan that named the sequence is committed.
 //
 // The engine thread owns it: no locks. It outlives every SequenceCache made for it.
 #pragma once
@@ -53,7 +54,8 @@ struct CacheStats {
 
 class CacheManager;
 
-// One sequence's share of the cache. Gives its blocks back when it goes. Changed by CacheManager only.
+// One sequence's share of the cache. Gives its blocks back when it goes. Changed by CacheManager
+// only.
 class SequenceCache {
   public:
     // Sequences with different salts share no block.
@@ -75,8 +77,9 @@ class SequenceCache {
 
     CacheManager* manager_;
     std::string salt_;
-    std::vector<BlockTable> tables_;   // per group
-    std::vector<BlockKey> keys_;       // of the leading full blocks, computed once: tokens are only ever appended
+    std::vector<BlockTable> tables_;  // per group
+    std::vector<BlockKey>
+        keys_;  // of the leading full blocks, computed once: tokens are only ever appended
     PrefixNode* published_ = nullptr;  // content of the last published block; pinned
     int32_t num_published_ = 0;
     int32_t num_shared_ = 0;  // of those, found in the cache and not computed
@@ -85,7 +88,7 @@ class SequenceCache {
 
 // The longest cached prefix of a list of tokens. Valid until the next change of the cache.
 struct PrefixMatch {
-    int32_t num_tokens = 0;            // whole blocks only
+    int32_t num_tokens = 0;             // whole blocks only
     std::vector<PrefixNode*> contents;  // of the matched blocks
 };
 
@@ -100,26 +103,30 @@ class CacheManager {
     int32_t num_groups() const { return static_cast<int32_t>(pools_.size()); }
     bool prefix_caching() const { return config_.enable_prefix_caching; }
 
-    // The longest prefix of `tokens` that every group still holds as far as its window reaches back. At least the last token
-    // is left over: its logits are wanted. Takes nothing. REQUIRES: `tokens` begin with those of earlier calls.
+    // The longest prefix of `tokens` that every group still holds as far as its window reaches
+    // back. At least the last token is left over: its logits are wanted. Takes nothing. REQUIRES:
+    // `tokens` begin with those of earlier calls.
     PrefixMatch match(SequenceCache& sequence, std::span<const int32_t> tokens);
 
-    // Blocks of a group that a sequence of `num_tokens` holds at most at any time, when it computes `largest_step` tokens at
-    // once.
+    // Blocks of a group that a sequence of `num_tokens` holds at most at any time, when it computes
+    // `largest_step` tokens at once.
     int32_t most_blocks(int32_t group, int32_t num_tokens, int32_t largest_step) const;
 
-    // Takes the matched blocks, and blocks for the rest of `tokens` - as far as most_blocks() - so that computing them cannot
-    // fail for want of blocks. False, with nothing changed, when fewer than `headroom` blocks of a group would be left over.
-    // REQUIRES: the sequence is empty; the match is of the same tokens.
+    // Takes the matched blocks, and blocks for the rest of `tokens` - as far as most_blocks() - so
+    // that computing them cannot fail for want of blocks. False, with nothing changed, when fewer
+    // than `headroom` blocks of a group would be left over. REQUIRES: the sequence is empty; the
+    // match is of the same tokens.
     bool admit(SequenceCache& sequence, const PrefixMatch& match, int32_t num_tokens,
                int32_t largest_step, int32_t headroom);
 
-    // Blocks for positions below `num_positions`, in all groups or none (false). What is appended to the tables is also
-    // appended to `added`, one list a group; `added` stays empty when nothing was needed.
+    // Blocks for positions below `num_positions`, in all groups or none (false). What is appended
+    // to the tables is also appended to `added`, one list a group; `added` stays empty when nothing
+    // was needed.
     bool allocate(SequenceCache& sequence, int32_t num_positions,
                   std::vector<std::vector<BlockId>>& added);
 
-    // The plan with this number reads or writes the sequence's blocks. REQUIRES: numbers do not fall.
+    // The plan with this number reads or writes the sequence's blocks. REQUIRES: numbers do not
+    // fall.
     void name_in_plan(SequenceCache& sequence, uint64_t plan_number);
     // All plans up to this one are committed: blocks given up under them can be reused.
     void plan_committed(uint64_t plan_number);
@@ -127,24 +134,25 @@ class CacheManager {
     // Whether blocks were given up that an uncommitted plan still names.
     bool awaits_commit() const { return !parted_.empty(); }
 
-    // The first `num_computed` of `tokens` are committed: publishes the full blocks, gives back those that no later query
-    // reads.
+    // The first `num_computed` of `tokens` are committed: publishes the full blocks, gives back
+    // those that no later query reads.
     void commit(SequenceCache& sequence, std::span<const int32_t> tokens, int32_t num_computed);
 
     // Gives up all blocks; published ones stay findable until they are reused, the last ones first.
     void release(SequenceCache& sequence);
-    // The same for a sequence whose content is not to be trusted: what it published itself is withdrawn.
+    // The same for a sequence whose content is not to be trusted: what it published itself is
+    // withdrawn.
     void discard(SequenceCache& sequence);
 
-    // The memory behind the blocks is lost: nothing is findable any more and no plan is uncommitted.
-    // REQUIRES: every sequence is empty.
+    // The memory behind the blocks is lost: nothing is findable any more and no plan is
+    // uncommitted. REQUIRES: every sequence is empty.
     void forget_contents();
 
     BlockCounts counts(int32_t group) const;
     CacheStats stats() const;
 
-    // Throws internal when references differ from the occurrences in the tables of `sequences` (all there are), or a part is
-    // broken in itself; slow, for tests.
+    // Throws internal when references differ from the occurrences in the tables of `sequences` (all
+    // there are), or a part is broken in itself; slow, for tests.
     void check_integrity(std::span<const SequenceCache* const> sequences) const;
 
   private:

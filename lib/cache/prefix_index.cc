@@ -26,7 +26,8 @@ PrefixNode* PrefixIndex::find(const PrefixNode* parent, const BlockKey& key,
     const auto [begin, end] = nodes_.equal_range(key);
     for (auto entry = begin; entry != end; ++entry) {
         PrefixNode& node = entry->second;
-        if (node.parent == parent && node.extra == extra && std::ranges::equal(node.tokens, tokens)) {
+        if (node.parent == parent && node.extra == extra &&
+            std::ranges::equal(node.tokens, tokens)) {
             return &node;
         }
     }
@@ -106,7 +107,8 @@ void PrefixIndex::check_integrity() const {
             blocks += static_cast<int32_t>(node.blocks[group].size());
             for (size_t place = 0; place < node.blocks[group].size(); ++place) {
                 const Place& known = places_[group][node.blocks[group][place]];
-                NVLLM_CHECK(known.node == &node && known.place == place, "a block's place is wrong");
+                NVLLM_CHECK(known.node == &node && known.place == place,
+                            "a block's place is wrong");
             }
         }
         NVLLM_CHECK(blocks == node.num_blocks, "a node's count of blocks is wrong");

@@ -1,11 +1,12 @@
 // Finds blocks by what they hold: full blocks of tokens after a given prefix.
 //
-// The contents form a tree: a node is one block's tokens (and extra key bytes) after its parent's. Nodes are found by a keyed
-// 128-bit hash chained along the path, and a hit counts only when parent, tokens and extra bytes are equal themselves: a
-// collision costs time, never correctness. Several blocks, in several cache groups, may hold one node's content.
+// The contents form a tree: a node is one block's tokens (and extra key bytes) after its parent's.
+// Nodes are found by a keyed 128-bit hash chained along the path, and a hit counts only when
+// parent, tokens and extra bytes are equal themselves: a collision costs time, never correctness.
+// Several blocks, in several cache groups, may hold one node's content.
 //
-// A node lives as long as a block holds its content, it has children, or it is pinned: children stay reachable when their
-// parent's blocks are reused. Not thread-safe.
+// A node lives as long as a block holds its content, it has children, or it is pinned: children
+// stay reachable when their parent's blocks are reused. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -42,16 +43,18 @@ class PrefixIndex {
     PrefixIndex(const PrefixIndex&) = delete;
     PrefixIndex& operator=(const PrefixIndex&) = delete;
 
-    // The key of a block of tokens after the block with key `parent` (all zero for a first block). `extra` is whatever else
-    // the block's content depends on: the salt, later the adapter and media.
-    BlockKey key(const BlockKey& parent, std::span<const int32_t> tokens, std::string_view extra) const;
+    // The key of a block of tokens after the block with key `parent` (all zero for a first block).
+    // `extra` is whatever else the block's content depends on: the salt, later the adapter and
+    // media.
+    BlockKey key(const BlockKey& parent, std::span<const int32_t> tokens,
+                 std::string_view extra) const;
 
     // The node with exactly this content, or null. `parent` is null for a first block.
     PrefixNode* find(const PrefixNode* parent, const BlockKey& key, std::span<const int32_t> tokens,
                      std::string_view extra);
     // The same, made when it is not there; pinned once more either way.
-    PrefixNode* find_or_add(PrefixNode* parent, const BlockKey& key, std::span<const int32_t> tokens,
-                            std::string_view extra);
+    PrefixNode* find_or_add(PrefixNode* parent, const BlockKey& key,
+                            std::span<const int32_t> tokens, std::string_view extra);
     void pin(PrefixNode& node) { ++node.num_pins; }
     // The node may be gone afterwards.
     void unpin(PrefixNode& node);
@@ -66,7 +69,8 @@ class PrefixIndex {
     bool is_published(int32_t group, BlockId block) const;
     int64_t num_nodes() const { return static_cast<int64_t>(nodes_.size()); }
 
-    // Throws internal when the tree and the blocks' places in it disagree; O(blocks and nodes), for tests.
+    // Throws internal when the tree and the blocks' places in it disagree; O(blocks and nodes), for
+    // tests.
     void check_integrity() const;
 
   private:

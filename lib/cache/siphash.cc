@@ -6,6 +6,17 @@
 
 namespace nvllm {
 
+namespace {
+
+// The first byte in the lowest bits, on every machine.
+uint64_t word_at(const std::byte* bytes) {
+    uint64_t word = 0;
+    for (int i = 0; i < 8; ++i) word |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+    return word;
+}
+
+}  // namespace
+
 HashKey HashKey::random() {
     std::random_device device;
     const auto word = [&] { return (uint64_t{device()} << 32) | device(); };
@@ -38,6 +49,13 @@ void SipHash128::absorb(uint64_t word) {
 }
 
 void SipHash128::add(std::span<const std::byte> bytes) {
+    // Whole words at once as long as no bytes are pending.
+    if (length_ % 8 == 0) {
+        const size_t num_words = bytes.size() / 8;
+        for (size_t i = 0; i < num_words; ++i) absorb(word_at(bytes.data() + 8 * i));
+        length_ += 8 * num_words;
+        bytes = bytes.subspan(8 * num_words);
+    }
     for (const std::byte byte : bytes) {
         pending_ |= static_cast<uint64_t>(byte) << (8 * (length_ % 8));
         if (++length_ % 8 == 0) {

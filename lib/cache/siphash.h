@@ -1,5 +1,5 @@
-// SipHash-2-4 with 128 bits of output: a keyed hash on which nobody without the key can find collisions.
-// Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012.
+// SipHash-2-4 with 128 bits of output: a keyed hash on which nobody without the key can find
+// collisions. Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012.
 #pragma once
 
 #include <array>

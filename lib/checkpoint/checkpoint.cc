@@ -11,7 +11,8 @@
 #include <system_error>
 
 #include "kernels/error.h"
-#include "lib/checkpoint/json_document.h"
+#include "lib/base/json.h"
+#include "lib/checkpoint/quoted.h"
 
 namespace nvllm {
 namespace {
@@ -37,7 +38,7 @@ void check_shard_name(const std::string& shard, const std::string& index) {
 
 WeightMap read_weight_map(const std::filesystem::path& path) {
     const std::string index = path.string();
-    const nlohmann::json document = parse_json_document(read_file(path, kMaxIndexBytes), index);
+    const nlohmann::json document = parse_json(read_file(path, kMaxIndexBytes), index);
     const auto map = document.is_object() ? document.find("weight_map") : document.end();
     if (map == document.end() || !map->is_object() || map->empty()) {
         throw Error(ErrorKind::bad_data, index + ": has no \"weight_map\" object");

@@ -3,10 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "kernels/error.h"
-#include "lib/checkpoint/json_document.h"
+#include "lib/checkpoint/quoted.h"
 
 namespace nvllm {
 namespace {

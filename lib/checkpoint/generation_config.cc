@@ -1,12 +1,13 @@
 // Sampling defaults that a model's authors publish beside it.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "kernels/error.h"
 #include "lib/base/file.h"
+#include "lib/base/json.h"
 #include "lib/checkpoint/config_fields.h"
-#include "lib/checkpoint/json_document.h"
 #include "lib/checkpoint/model_config.h"
 
 namespace nvllm {
@@ -41,7 +42,7 @@ GenerationConfig read_generation_config(const std::filesystem::path& directory) 
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) return {};
     const nlohmann::json document =
-        parse_json_document(read_file(path, kMaxFileBytes), path.string());
+        parse_json(read_file(path, kMaxFileBytes), path.string());
     const ConfigFields fields(document, path.string());
     GenerationConfig config;
     config.eos_token_ids = token_ids(fields, "eos_token_id");

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "kernels/error.h"
 #include "lib/base/file.h"
+#include "lib/base/json.h"
 #include "lib/checkpoint/config_fields.h"
-#include "lib/checkpoint/json_document.h"
+#include "lib/checkpoint/quoted.h"
 #include "lib/checkpoint/rope_config.h"
 
 namespace nvllm {
@@ -326,7 +328,7 @@ std::string read_architecture(const ConfigFields& fields, const FamilyDefaults& 
 }  // namespace
 
 ModelConfig parse_model_config(const std::string& json, const std::string& file_name) {
-    const nlohmann::json document = parse_json_document(json, file_name);
+    const nlohmann::json document = parse_json(json, file_name);
     if (!document.is_object()) {
         throw Error(ErrorKind::bad_data, file_name + ": is not a JSON object");
     }

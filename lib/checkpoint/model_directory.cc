@@ -13,7 +13,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/file.h"
-#include "lib/checkpoint/json_document.h"
+#include "lib/checkpoint/quoted.h"
 
 namespace nvllm {
 namespace {

@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "kernels/error.h"
-#include "lib/checkpoint/json_document.h"
+#include "lib/checkpoint/quoted.h"
 
 namespace nvllm {
 namespace {

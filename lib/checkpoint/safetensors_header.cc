@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "kernels/error.h"
-#include "lib/checkpoint/json_document.h"
+#include "lib/checkpoint/quoted.h"
 #include "lib/checkpoint/safetensors.h"
 
 static_assert(std::endian::native == std::endian::little,

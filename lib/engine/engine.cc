@@ -14,6 +14,7 @@
 
 #include "kernels/thread_pool.h"
 #include "lib/base/memory_info.h"
+#include "lib/checkpoint/model_directory.h"
 #include "lib/engine/output_processor.h"
 #include "lib/execute/worker.h"
 #include "lib/model/loader.h"
@@ -36,8 +37,8 @@ void check_device(const std::string& device) {
 ModelLoadOptions load_options(const EngineConfig& config, ThreadPool* threads) {
     ModelLoadOptions options;
     options.directory = resolve_model_directory(config.model);
-    options.dtype = config.dtype;
-    options.load_format = config.load_format;
+    options.dtype = dtype_from_name(config.dtype);  // empty for auto
+    options.load_format = config.load_format == "dummy" ? LoadFormat::dummy : LoadFormat::automatic;
     options.seed = config.load_seed;
     options.threads = threads;
     return options;
@@ -46,8 +47,8 @@ ModelLoadOptions load_options(const EngineConfig& config, ThreadPool* threads) {
 MemoryPlan plan_memory(const EngineConfig& config, const ModelOutline& outline) {
     MemoryRequest request;
     request.weight_bytes = outline.weight_bytes;
-    request.scratch_bytes =
-        Worker::scratch_bytes(outline.scratch, config.max_num_batched_tokens, config.max_num_seqs);
+    request.scratch_bytes = outline.scratch(config.max_num_batched_tokens,
+                                            Worker::most_logit_rows(config.max_num_seqs));
     request.available_bytes = available_memory_bytes();
     request.kv_cache_bytes = config.kv_cache_memory_bytes;
     request.max_model_len = config.max_model_len;
@@ -104,6 +105,7 @@ class Engine::Loop {
     RequestId submit(Request request, OutputListener listener);
     void cancel(RequestId id);
     void wait_idle();
+    void stop();
 
     std::function<void(const StepRecord&)> step_listener;
     ModelConfig model_config;
@@ -195,13 +197,15 @@ Engine::Loop::Loop(const EngineConfig& config) {
     thread_ = std::thread([this] { run(); });
 }
 
-Engine::Loop::~Loop() {
+Engine::Loop::~Loop() { stop(); }
+
+void Engine::Loop::stop() {
     {
         const std::lock_guard lock(mutex_);
         ending_ = true;
     }
     arrived_.notify_all();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
 }
 
 RequestId Engine::Loop::submit(Request request, OutputListener listener) {
@@ -267,12 +271,12 @@ void Engine::Loop::start(Submitted& submitted) {
 
 void Engine::Loop::refuse(const Request& request, const Fault& fault) {
     RequestOutput output;
-    output.request = request.id;
+    output.request_id = request.id;
     output.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
     for (int32_t index = 0; index < request.sampling.n; ++index) {
         ContinuationOutput failed;
         failed.index = index;
-        failed.finish = FinishReason::error;
+        failed.finish_reason = FinishReason::error;
         failed.fault = fault;
         output.continuations.push_back(std::move(failed));
     }
@@ -284,7 +288,7 @@ void Engine::Loop::cancel_now(RequestId id) {
     for (const SequenceId sequence : output_->living(id)) {
         output_->finish(sequence, FinishReason::cancelled);
     }
-    scheduler_->cancel(id, now_s());
+    scheduler_->cancel(id);
     emit(id);
 }
 
@@ -308,6 +312,7 @@ bool Engine::Loop::step() {
     const SchedulerStats scheduled = scheduler_->stats();
     record.num_waiting = scheduled.num_waiting;
     record.num_running = scheduled.num_running;
+    record.num_preemptions = scheduled.preemptions;
     record.step_ms = milliseconds_since(begin);
     if (step_listener) step_listener(record);
     return true;
@@ -333,10 +338,10 @@ void Engine::Loop::fail_step(const BatchPlan& plan, const Fault& fault) {
     for (const PlanEntry& entry : plan.entries) {
         if (const auto request = output_->request_of(entry.sequence)) failed.push_back(*request);
         output_->finish(entry.sequence, FinishReason::error, fault);
-        scheduler_->cancel_sequence(entry.sequence, now_s());
+        scheduler_->cancel_sequence(entry.sequence);
     }
     worker_->reset();
-    scheduler_->reset_worker(now_s());
+    scheduler_->reset_worker();
     for (const RequestId request : failed) emit(request);
 }
 
@@ -345,7 +350,7 @@ void Engine::Loop::emit(RequestId request) {
 }
 
 void Engine::Loop::deliver(RequestOutput&& output) {
-    const auto listener = listeners_.find(output.request);
+    const auto listener = listeners_.find(output.request_id);
     if (listener == listeners_.end()) return;
     const bool finished = output.finished;
     listener->second(std::move(output));
@@ -381,6 +386,7 @@ RequestId Engine::submit(Request request, OutputListener listener) {
 }
 void Engine::cancel(RequestId id) { loop_->cancel(id); }
 void Engine::wait_idle() { loop_->wait_idle(); }
+void Engine::stop() { loop_->stop(); }
 void Engine::set_step_listener(std::function<void(const StepRecord&)> listener) {
     loop_->step_listener = std::move(listener);
 }

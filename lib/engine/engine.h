@@ -35,10 +35,10 @@ struct StepRecord {
     uint64_t plan_number = 0;
     int32_t num_sequences = 0;        // in the plan
     int32_t num_tokens = 0;           // computed
-    int32_t num_prompt_tokens = 0;    // of them, positions of prompts
     int32_t num_waiting = 0;          // after planning
     int32_t num_running = 0;
     int32_t num_finished = 0;         // by this step
+    int64_t num_preemptions = 0;      // so far
     double step_ms = 0.0;
 };
 
@@ -67,6 +67,8 @@ class Engine {
     void cancel(RequestId id);
     // Blocks until nothing is queued or running.
     void wait_idle();
+    // Ends the engine thread: what is unfinished is dropped and no listener is called from here on. Safe to repeat.
+    void stop();
 
     // Set before the first submit(); called on the engine thread after every step.
     void set_step_listener(std::function<void(const StepRecord&)> listener);

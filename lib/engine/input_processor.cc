@@ -68,8 +68,14 @@ Result<std::vector<int32_t>> InputProcessor::prompt_ids(const RequestInput& inpu
     if (tokenizer_ == nullptr) {
         return fault("this model has no tokenizer: give the prompt as token ids");
     }
-    if (const auto* text = std::get_if<std::string>(&input.prompt)) return tokenizer_->encode(*text);
-    return chat_ids(input);
+    try {
+        if (const auto* text = std::get_if<std::string>(&input.prompt)) {
+            return tokenizer_->encode(*text);
+        }
+        return chat_ids(input);
+    } catch (const Error& error) {  // a text that this vocabulary cannot spell
+        return Fault{error.kind(), error.what()};
+    }
 }
 
 Result<std::vector<int32_t>> InputProcessor::chat_ids(const RequestInput& input) const {

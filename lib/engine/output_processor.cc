@@ -12,7 +12,9 @@ void OutputProcessor::add(const Request& request, std::span<const SequenceId> se
                 .continuations = {},
                 .num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size()),
                 .num_living = static_cast<int32_t>(sequences.size()),
-                .arrival_s = request.arrival_s};
+                .num_cached_tokens = 0,
+                .times = {}};
+    entry.times.arrival_s = request.arrival_s;
     for (size_t index = 0; index < sequences.size(); ++index) {
         Continuation continuation;
         continuation.sequence = sequences[index];
@@ -35,8 +37,8 @@ OutputProcessor::Continuation* OutputProcessor::find(SequenceId sequence, Entry*
 
 void OutputProcessor::admitted(SequenceId sequence, int32_t num_cached_tokens, double now_s) {
     Entry* entry = nullptr;
-    if (find(sequence, entry) == nullptr || entry->admitted_s) return;
-    entry->admitted_s = now_s;
+    if (find(sequence, entry) == nullptr || entry->times.first_scheduled_s) return;
+    entry->times.first_scheduled_s = now_s;
     entry->num_cached_tokens = num_cached_tokens;
 }
 
@@ -44,7 +46,9 @@ void OutputProcessor::judge(const SequenceStep& step, Verdict& verdict, double n
     Entry* entry = nullptr;
     Continuation* continuation = find(step.sequence, entry);
     if (continuation == nullptr || continuation->finished) return;
-    if (verdict.num_accepted > 0 && !entry->first_token_s) entry->first_token_s = now_s;
+    if (verdict.num_accepted > 0 && !entry->times.first_token_s) {
+        entry->times.first_token_s = now_s;
+    }
     const size_t searched = continuation->text.size();
     append_tokens(step, verdict, *entry, *continuation);
     if (verdict.finish && continuation->detokenizer) {
@@ -52,7 +56,8 @@ void OutputProcessor::judge(const SequenceStep& step, Verdict& verdict, double n
     }
     match_stops(*entry, *continuation, searched, verdict);
     if (verdict.finish) {
-        if (step.fault) continuation->pending.fault = step.fault;
+        continuation->pending.fault = step.fault;
+        continuation->pending.stop_token_id = verdict.stop_token_id;
         end(*entry, *continuation, *verdict.finish);
     } else {
         emit(*continuation, entry->stops.safe_length(continuation->text));
@@ -87,7 +92,7 @@ void OutputProcessor::match_stops(Entry& entry, Continuation& continuation, size
 
 void OutputProcessor::end(Entry& entry, Continuation& continuation, FinishReason reason) {
     continuation.finished = true;
-    continuation.pending.finish = reason;
+    continuation.pending.finish_reason = reason;
     continuation.has_pending = true;
     emit(continuation, continuation.text.size());
     --entry.num_living;
@@ -115,23 +120,22 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     if (found == entries_.end()) return std::nullopt;
     Entry& entry = found->second;
     RequestOutput output;
-    output.request = request;
+    output.request_id = request;
     output.num_prompt_tokens = entry.num_prompt_tokens;
     output.num_cached_tokens = entry.num_cached_tokens;
-    output.timings.total_s = now_s - entry.arrival_s;
-    output.timings.queue_s = entry.admitted_s.value_or(now_s) - entry.arrival_s;
-    output.timings.first_token_s = entry.first_token_s.value_or(now_s) - entry.arrival_s;
+    output.times = entry.times;
     for (size_t index = 0; index < entry.continuations.size(); ++index) {
         Continuation& continuation = entry.continuations[index];
-        output.num_completion_tokens += continuation.num_tokens;
         if (!continuation.has_pending) continue;
         continuation.pending.index = static_cast<int32_t>(index);
+        continuation.pending.num_generated_tokens = continuation.num_tokens;
         output.continuations.push_back(std::exchange(continuation.pending, {}));
         continuation.has_pending = false;
     }
     if (output.continuations.empty()) return std::nullopt;
     output.finished = entry.num_living == 0;
     if (output.finished) {
+        output.times.finished_s = now_s;
         for (const Continuation& continuation : entry.continuations) places_.erase(continuation.sequence);
         entries_.erase(found);
     }

@@ -60,9 +60,7 @@ class OutputProcessor {
         int32_t num_prompt_tokens = 0;
         int32_t num_living = 0;
         int32_t num_cached_tokens = 0;
-        double arrival_s = 0.0;
-        std::optional<double> admitted_s;
-        std::optional<double> first_token_s;
+        RequestTimes times;
     };
 
     Continuation* find(SequenceId sequence, Entry*& entry);

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "lib/base/json.h"
-#include "lib/base/text_distance.h"
+#include "lib/base/option_values.h"
 
 namespace nvllm {
 namespace {
@@ -200,7 +200,9 @@ Fault fault(std::string message) { return Fault{ErrorKind::bad_data, std::move(m
 Fault unknown_field(const std::string& name) {
     std::vector<std::string_view> known;
     for (const Field& field : kFields) known.emplace_back(field.name);
-    return fault(fmt::format("unknown field '{}'{}", name, did_you_mean(name, known)));
+    const auto nearest = nearest_name(name, known);
+    return fault(fmt::format("unknown field '{}'{}", name,
+                             nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
 }
 
 // `top_logprobs` counts only beside `logprobs`, which may come after it.
@@ -250,7 +252,7 @@ Result<JsonRequest> request_from_json(const Json& object, const SamplingParams& 
 Result<JsonRequest> request_from_json_text(const std::string& text,
                                            const SamplingParams& defaults) {
     try {
-        return request_from_json(parse_json(text, "request"), defaults);
+        return request_from_json(parse_ordered_json(text, "request"), defaults);
     } catch (const Error& error) {
         return Fault{error.kind(), error.what()};
     }

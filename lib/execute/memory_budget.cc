@@ -72,7 +72,7 @@ int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t
     if (!request.kv_cache_bytes) remedy = fmt::format("use --max-model-len {} or less", fits);
     throw Error(ErrorKind::does_not_fit,
                 fmt::format("the key-value cache of one sequence of {} tokens needs {}, but {} leaves {}: {}", wanted,
-                            format_bytes(sequence_bytes(request, wanted)), flag, format_bytes(budget), remedy));
+                            describe_bytes(sequence_bytes(request, wanted)), flag, describe_bytes(budget), remedy));
 }
 
 // The context of the plan: what was asked for, or as much of the model's as fits.
@@ -86,7 +86,7 @@ int32_t choose_context(const MemoryRequest& request, uint64_t budget, int64_t wa
     notices.push_back(fmt::format(
         "context cut from {} to {} tokens so that one sequence fits the key-value cache of {} (--max-model-len, "
         "--kv-cache-memory-bytes)",
-        wanted, fits, format_bytes(budget)));
+        wanted, fits, describe_bytes(budget)));
     return static_cast<int32_t>(fits);
 }
 
@@ -130,11 +130,11 @@ std::string MemoryPlan::summary() const {
     return fmt::format(
         "weights {}, kv cache {} ({} tokens of {} B in blocks of {}), scratch {}; context {}, {:.1f} sequences of that "
         "length at once",
-        format_bytes(weight_bytes), format_bytes(kv_bytes), kv_tokens, kv_bytes_per_token, block_size,
-        format_bytes(scratch_bytes), max_model_len, max_concurrency);
+        describe_bytes(weight_bytes), describe_bytes(kv_bytes), kv_tokens, kv_bytes_per_token, block_size,
+        describe_bytes(scratch_bytes), max_model_len, max_concurrency);
 }
 
-std::string format_bytes(uint64_t bytes) {
+std::string describe_bytes(uint64_t bytes) {
     if (bytes < 1024) return fmt::format("{} B", bytes);
     if (bytes < (uint64_t{1} << 20)) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024.0);
     if (bytes < (uint64_t{1} << 30)) return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0);

@@ -44,6 +44,6 @@ struct MemoryPlan {
 MemoryPlan make_memory_plan(const MemoryRequest& request);
 
 // "4.00 GiB", "512.0 MiB", "96 B".
-std::string format_bytes(uint64_t bytes);
+std::string describe_bytes(uint64_t bytes);
 
 }  // namespace nvllm

@@ -14,15 +14,15 @@ constexpr int64_t kLogitRows = 64;
 
 }  // namespace
 
-size_t Worker::scratch_bytes(const Model& model, const WorkerConfig& config) {
-    return model.scratch_bytes(config.max_num_batched_tokens,
-                               std::min<int64_t>(kLogitRows, config.max_num_seqs));
+int64_t Worker::most_logit_rows(int32_t max_num_seqs) {
+    return std::min<int64_t>(kLogitRows, max_num_seqs);
 }
 
 Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads)
     : model_(std::move(model)),
       threads_(threads),
-      scratch_(scratch_bytes(*model_, config)),
+      scratch_(model_->scratch_bytes(config.max_num_batched_tokens,
+                                     most_logit_rows(config.max_num_seqs))),
       kv_(model_->kv_groups(), config.num_blocks, config.block_size, config.kv_dtype),
       builder_(model_->kv_groups().size(), config.block_size),
       sampler_scratch_(static_cast<size_t>(threads.num_threads())) {}
@@ -31,7 +31,7 @@ void Worker::reset() { sequences_.clear(); }
 
 StepResult Worker::execute(const BatchPlan& plan) {
     scratch_.reset();
-    const Context context{.scratch = &scratch_, .threads = &threads_};
+    const Context context{.device = {}, .scratch = &scratch_, .threads = &threads_};
     update_sequences(plan);
     kv_.copy_blocks(context, plan.copies);
 

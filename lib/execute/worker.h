@@ -43,8 +43,8 @@ class Worker {
     const KvStorage& kv_storage() const { return kv_; }
     const ScratchArena& scratch() const { return scratch_; }
 
-    // Scratch bytes of the largest step of a model under these limits, for memory plans.
-    static size_t scratch_bytes(const Model& model, const WorkerConfig& config);
+    // Rows of logits that exist at one time at most; with it, Model::scratch_bytes() gives what the largest step takes.
+    static int64_t most_logit_rows(int32_t max_num_seqs);
 
   private:
     struct SequenceState {

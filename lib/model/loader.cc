@@ -9,6 +9,7 @@
 #include "lib/model/registry.h"
 #include "lib/model/weights/checkpoint_source.h"
 #include "lib/model/weights/dummy_source.h"
+#include "lib/model/weights/outline_source.h"
 
 namespace nvllm {
 namespace {
@@ -32,13 +33,27 @@ void check_all_read(const CheckpointSource& source, const ModelConfig& config) {
                             config.architecture));
 }
 
-void check_supported(const ModelConfig& config, const std::filesystem::path& directory) {
-    if (config.quantized) {
+// The config, and the row of a family that can make such a model.
+struct Chosen {
+    ModelConfig config;
+    const FamilyRow* family;
+};
+
+Chosen choose_family(const std::filesystem::path& directory) {
+    Chosen chosen{read_model_config(directory), nullptr};
+    chosen.family = &family_of(chosen.config);
+    if (chosen.config.quantized) {
         throw Error(ErrorKind::unavailable,
                     fmt::format("{}: its weights are quantized (quantization_config); only float32, "
                                 "bfloat16 and float16 weights are supported",
                                 (directory / "config.json").string()));
     }
+    return chosen;
+}
+
+ModelSettings settings_for(const ModelLoadOptions& options, const ModelConfig& config,
+                           int num_threads) {
+    return {options.max_model_len > 0 ? options.max_model_len : config.max_positions, num_threads};
 }
 
 }  // namespace
@@ -55,22 +70,31 @@ DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked) {
 
 std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
     NVLLM_CHECK(options.threads != nullptr, "loading needs a thread pool");
-    const ModelConfig config = read_model_config(options.directory);
-    const FamilyRow& family = family_of(config);
-    check_supported(config, options.directory);
+    const auto [config, family] = choose_family(options.directory);
     const DType dtype = resolve_dtype(config, options.dtype);
-    const ModelSettings settings{
-        .max_model_len = options.max_model_len > 0 ? options.max_model_len : config.max_positions,
-        .num_threads = options.threads->num_threads()};
+    const ModelSettings settings = settings_for(options, config, options.threads->num_threads());
     if (options.load_format == LoadFormat::dummy) {
         DummySource source(options.seed, dtype, *options.threads);
-        return family.make(config, source, settings);
+        return family->make(config, source, settings);
     }
     CheckpointSource source(Checkpoint::open(options.directory), dtype, *options.threads);
     if (options.prefetch) source.checkpoint().prefetch();
-    std::unique_ptr<Model> model = family.make(config, source, settings);
+    std::unique_ptr<Model> model = family->make(config, source, settings);
     check_all_read(source, config);
     return model;
+}
+
+ModelOutline outline_model(const ModelLoadOptions& options) {
+    const auto [config, family] = choose_family(options.directory);
+    const DType dtype = resolve_dtype(config, options.dtype);
+    const int num_threads =
+        options.threads != nullptr ? options.threads->num_threads() : usable_cpu_count();
+    ThreadPool no_threads(1);
+    OutlineSource source(config.dtype, dtype, no_threads);
+    const std::shared_ptr<const Model> model =
+        family->make(config, source, settings_for(options, config, num_threads));
+    return {config, dtype, model->kv_groups(), model->weight_bytes(),
+            [model](int64_t tokens, int64_t rows) { return model->scratch_bytes(tokens, rows); }};
 }
 
 }  // namespace nvllm

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "kernels/thread_pool.h"
 #include "lib/model/model.h"
@@ -33,5 +35,18 @@ DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked);
 // The model with all its weights checked. Throws not_found, bad_data or unavailable.
 // REQUIRES: options.threads; the model keeps no reference to it.
 std::unique_ptr<Model> load_model(const ModelLoadOptions& options);
+
+// What is known of a model before any weight is read.
+struct ModelOutline {
+    ModelConfig config;
+    DType product_type = DType::f32;  // of products and of the KV cache
+    std::vector<KvGroup> kv_groups;
+    size_t weight_bytes = 0;
+    // As Model::scratch_bytes.
+    std::function<size_t(int64_t tokens, int64_t rows)> scratch;
+};
+
+// Reads config.json only. Without options.threads, scratch is counted for all usable cores.
+ModelOutline outline_model(const ModelLoadOptions& options);
 
 }  // namespace nvllm

@@ -34,7 +34,7 @@ const FamilyRow& family_of(const ModelConfig& config) {
         if (config.architecture == family.architecture) return family;
         known.push_back(family.architecture);
     }
-    throw Error(ErrorKind::unavailable,
+    throw Error(ErrorKind::bad_data,
                 fmt::format("the architecture \"{}\" is not supported; known are {}",
                             config.architecture, fmt::join(known, ", ")));
 }

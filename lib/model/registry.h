@@ -16,7 +16,7 @@ struct FamilyRow {
 
 std::span<const FamilyRow> model_families();
 
-// Throws unavailable naming the architectures that are known.
+// Throws bad_data naming the architectures that are known.
 const FamilyRow& family_of(const ModelConfig& config);
 
 }  // namespace nvllm

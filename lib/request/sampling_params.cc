@@ -10,7 +10,8 @@
 namespace nvllm {
 namespace {
 
-// The ranges of the OpenAI API where it has them; the rest keeps a request from filling memory with a list.
+// The ranges of the OpenAI API where it has them; the rest keeps a request from filling memory with
+// a list.
 constexpr int32_t kMostContinuations = 16;
 constexpr int32_t kMostLogprobs = 20;
 constexpr size_t kMostStopStrings = 16;
@@ -25,7 +26,8 @@ using Answer = std::optional<Fault>;
 
 Answer check_count(std::string_view field, int64_t value, int64_t least, int64_t most) {
     if (value >= least && value <= most) return std::nullopt;
-    if (most == kMostTokens) return refuse(fmt::format("{} is {}; it must be at least {}", field, value, least));
+    if (most == kMostTokens)
+        return refuse(fmt::format("{} is {}; it must be at least {}", field, value, least));
     return refuse(fmt::format("{} is {}; it must be from {} to {}", field, value, least, most));
 }
 
@@ -56,8 +58,10 @@ Answer check_numbers(const SamplingParams& params) {
     if (auto fault = check_number("temperature", params.temperature, 0.0f, 2.0f)) return fault;
     if (auto fault = check_positive("top_p", params.top_p, 1.0f)) return fault;
     if (auto fault = check_number("min_p", params.min_p, 0.0f, 1.0f)) return fault;
-    if (auto fault = check_positive("repetition_penalty", params.repetition_penalty, 10.0f)) return fault;
-    if (auto fault = check_number("presence_penalty", params.presence_penalty, -2.0f, 2.0f)) return fault;
+    if (auto fault = check_positive("repetition_penalty", params.repetition_penalty, 10.0f))
+        return fault;
+    if (auto fault = check_number("presence_penalty", params.presence_penalty, -2.0f, 2.0f))
+        return fault;
     return check_number("frequency_penalty", params.frequency_penalty, -2.0f, 2.0f);
 }
 
@@ -65,7 +69,8 @@ Answer check_counts(const SamplingParams& params) {
     if (auto fault = check_count("n", params.n, 1, kMostContinuations)) return fault;
     if (auto fault = check_count("top_k", params.top_k, 0, kMostTokens)) return fault;
     if (params.max_tokens) {
-        if (auto fault = check_count("max_tokens", *params.max_tokens, 1, kMostTokens)) return fault;
+        if (auto fault = check_count("max_tokens", *params.max_tokens, 1, kMostTokens))
+            return fault;
     }
     const int32_t most_min = params.max_tokens.value_or(kMostTokens);
     if (auto fault = check_count("min_tokens", params.min_tokens, 0, most_min)) return fault;
@@ -74,7 +79,8 @@ Answer check_counts(const SamplingParams& params) {
 }
 
 Answer check_logit_bias(const SamplingParams& params, int32_t vocab_size) {
-    if (auto fault = check_length("logit_bias", params.logit_bias.size(), kMostBiases)) return fault;
+    if (auto fault = check_length("logit_bias", params.logit_bias.size(), kMostBiases))
+        return fault;
     for (size_t i = 0; i < params.logit_bias.size(); ++i) {
         const auto [token, bias] = params.logit_bias[i];
         if (auto fault = check_token("logit_bias", i, token, vocab_size)) return fault;

@@ -1,9 +1,11 @@
 // One continuation of a request and where it stands: plain data and its few lawful steps.
 //
-//   waiting --> running --> finished       preempt(): running --> waiting, with all tokens and none computed
+//   waiting --> running --> finished       preempt(): running --> waiting, with all tokens and none
+//   computed
 //
-// Invariant: num_computed + num_in_flight <= token_ids.size(); a sequence that waits or has finished has nothing in flight.
-// Times are on the engine's clock and handed in: nothing here reads a clock.
+// Invariant: num_computed + num_in_flight <= token_ids.size(); a sequence that waits or has
+// finished has nothing in flight. Times are on the engine's clock and handed in: nothing here reads
+// a clock.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +60,8 @@ struct Sequence {
     void plan(int32_t count);
     // The plan is not made after all. REQUIRES: the last plan() was of `count`.
     void take_back(int32_t count);
-    // The oldest planned tokens are computed, and these came out. REQUIRES: running; `count` are in flight.
+    // The oldest planned tokens are computed, and these came out. REQUIRES: running; `count` are in
+    // flight.
     void commit(int32_t count, std::span<const int32_t> sampled, double now_s);
     // Everything computed is given up, all tokens are kept. REQUIRES: running.
     void preempt();

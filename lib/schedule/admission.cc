@@ -18,10 +18,11 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
     if (request.prompt_token_ids.empty()) return Fault{ErrorKind::bad_data, "the prompt is empty"};
     const size_t num_prompt = request.prompt_token_ids.size();
     if (num_prompt + 1 > static_cast<size_t>(config.max_model_len)) {
-        return Fault{ErrorKind::bad_data,
-                     fmt::format("the prompt has {} tokens and leaves no room for an answer in a context "
-                                 "of {} tokens (--max-model-len)",
-                                 num_prompt, config.max_model_len)};
+        return Fault{
+            ErrorKind::bad_data,
+            fmt::format("the prompt has {} tokens and leaves no room for an answer in a context "
+                        "of {} tokens (--max-model-len)",
+                        num_prompt, config.max_model_len)};
     }
     const int32_t length =
         longest_length(config, static_cast<int32_t>(num_prompt), request.sampling);
@@ -30,12 +31,13 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
         const int32_t needed = cache.most_blocks(group, length - 1, config.largest_step());
         const int32_t total = cache.counts(group).total;
         if (needed <= total) continue;
-        return Fault{ErrorKind::does_not_fit,
-                     fmt::format("{} prompt tokens and up to {} generated ones need {} cache blocks of {} "
-                                 "tokens, but there are {}: lower max_tokens, or give the cache more memory "
-                                 "(--kv-cache-memory)",
-                                 num_prompt, length - static_cast<int32_t>(num_prompt), needed,
-                                 cache.block_size(), total)};
+        return Fault{
+            ErrorKind::does_not_fit,
+            fmt::format("{} prompt tokens and up to {} generated ones need {} cache blocks of {} "
+                        "tokens, but there are {}: lower max_tokens, or give the cache more memory "
+                        "(--kv-cache-memory)",
+                        num_prompt, length - static_cast<int32_t>(num_prompt), needed,
+                        cache.block_size(), total)};
     }
     return std::nullopt;
 }
@@ -44,8 +46,7 @@ void WaitingQueue::add(ScheduledSequence& sequence) {
     const auto before = [this](const ScheduledSequence* one, const ScheduledSequence* other) {
         return policy_.waits_before(one->sequence, other->sequence);
     };
-    const auto place =
-        std::upper_bound(sequences_.begin(), sequences_.end(), &sequence, before);
+    const auto place = std::upper_bound(sequences_.begin(), sequences_.end(), &sequence, before);
     sequences_.insert(place, &sequence);
 }
 

@@ -21,8 +21,8 @@ int32_t longest_length(const SchedulerConfig& config, int32_t num_prompt_tokens,
 std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager& cache,
                                const Request& request);
 
-// The sequences that wait, in the policy's order: one that was preempted stands where it would have stood all along, under
-// "fcfs" before all that came later.
+// The sequences that wait, in the policy's order: one that was preempted stands where it would have
+// stood all along, under "fcfs" before all that came later.
 class WaitingQueue {
   public:
     explicit WaitingQueue(const SchedulingPolicy& policy) : policy_(policy) {}
@@ -32,7 +32,9 @@ class WaitingQueue {
     ScheduledSequence& operator[](size_t place) const { return *sequences_[place]; }
     void add(ScheduledSequence& sequence);
     void remove(const ScheduledSequence& sequence);
-    void remove_at(size_t place) { sequences_.erase(sequences_.begin() + static_cast<long>(place)); }
+    void remove_at(size_t place) {
+        sequences_.erase(sequences_.begin() + static_cast<long>(place));
+    }
 
   private:
     const SchedulingPolicy& policy_;

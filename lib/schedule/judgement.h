@@ -10,8 +10,8 @@
 
 namespace nvllm {
 
-// Tokens are kept up to and with the one that ends the sequence: an end token of the model (unless ignored) or a stop id,
-// from the min_tokens-th on; the max_tokens-th; the last one of the context.
+// Tokens are kept up to and with the one that ends the sequence: an end token of the model (unless
+// ignored) or a stop id, from the min_tokens-th on; the max_tokens-th; the last one of the context.
 Verdict judge_tokens(const Sequence& sequence, const Request& request, int32_t max_model_len,
                      std::span<const int32_t> token_ids);
 

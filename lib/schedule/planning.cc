@@ -29,7 +29,8 @@ void Scheduler::plan_running(Draft& draft, bool one_token_left) {
     for (ScheduledSequence* scheduled : running_) {
         const Sequence& sequence = scheduled->sequence;
         // Victims of this step stand in the list still.
-        if (sequence.state != SequenceState::running || scheduled->leaving || scheduled->cancelled) {
+        if (sequence.state != SequenceState::running || scheduled->leaving ||
+            scheduled->cancelled) {
             continue;
         }
         const int32_t unplanned = sequence.num_unplanned();
@@ -81,7 +82,8 @@ void Scheduler::drop_entry(Draft& draft, const ScheduledSequence& scheduled) {
 
 void Scheduler::admit_waiting(Draft& draft) {
     if (waiting_.empty()) return;
-    // One block for each sequence that will want another, or what comes in would be preempted right away.
+    // One block for each sequence that will want another, or what comes in would be preempted right
+    // away.
     int32_t headroom = num_growing();
     size_t place = 0;
     while (place < waiting_.size() && !draft.budget.spent() &&
@@ -112,7 +114,8 @@ bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headro
     const PrefixMatch match = cache_.match(scheduled.cache, sequence.token_ids);
     const int32_t count = draft.budget.grant(sequence.num_tokens() - match.num_tokens);
     if (count == 0) return false;
-    if (!cache_.admit(scheduled.cache, match, sequence.num_tokens(), config_.largest_step(), headroom)) {
+    if (!cache_.admit(scheduled.cache, match, sequence.num_tokens(), config_.largest_step(),
+                      headroom)) {
         return false;
     }
     sequence.start(match.num_tokens, now_s_);

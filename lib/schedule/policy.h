@@ -1,4 +1,5 @@
-// Scheduling policies: who of the waiting is let in first, and who of the running gives up its blocks first.
+// Scheduling policies: who of the waiting is let in first, and who of the running gives up its
+// blocks first.
 #pragma once
 
 #include <span>
@@ -8,8 +9,8 @@
 
 namespace nvllm {
 
-// Both comparisons are strict total orders. Whoever yields last is never preempted for another, which is what lets the
-// system always advance.
+// Both comparisons are strict total orders. Whoever yields last is never preempted for another,
+// which is what lets the system always advance.
 struct SchedulingPolicy {
     const char* name;
     bool (*waits_before)(const Sequence& one, const Sequence& other);

@@ -8,8 +8,8 @@
 
 namespace nvllm {
 
-// Of the running sequences that yield before `needy`, the one that yields first; null when `needy` itself would be the
-// first: it keeps what it has and waits.
+// Of the running sequences that yield before `needy`, the one that yields first; null when `needy`
+// itself would be the first: it keeps what it has and waits.
 inline ScheduledSequence* choose_victim(std::span<ScheduledSequence* const> running,
                                         const ScheduledSequence& needy,
                                         const SchedulingPolicy& policy) {

@@ -1,4 +1,5 @@
-// A sequence as the scheduler keeps it: with its share of the cache, its request, and what is to become of it.
+// A sequence as the scheduler keeps it: with its share of the cache, its request, and what is to
+// become of it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ struct ScheduledRequest {
     Request request;  // without the prompt, which each sequence has
     SequenceId first = 0;
     int32_t num_living = 0;  // continuations that have not finished
-    // The continuation that computes the prompt; the others wait for it, to find the prompt in the cache.
+    // The continuation that computes the prompt; the others wait for it, to find the prompt in the
+    // cache.
     SequenceId leader = 0;
     bool prompt_computed = false;
 };

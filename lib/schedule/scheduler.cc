@@ -20,7 +20,8 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
     if (std::optional<Fault> fault = why_never(config_, cache_, request)) return *std::move(fault);
     auto shared = std::make_shared<ScheduledRequest>();
     if (!requests_.try_emplace(request.id, shared).second) {
-        return Fault{ErrorKind::bad_data, fmt::format("request {} is under way already", request.id)};
+        return Fault{ErrorKind::bad_data,
+                     fmt::format("request {} is under way already", request.id)};
     }
     shared->request = request;
     shared->request.prompt_token_ids = {};
@@ -44,7 +45,8 @@ const Scheduler::InFlight& Scheduler::oldest_plan(const StepResult& result) cons
     NVLLM_CHECK(!in_flight_.empty(), "no plan is under way");
     const InFlight& plan = in_flight_.front();
     NVLLM_CHECK(result.plan_number == plan.number, "results come in the order of the plans");
-    NVLLM_CHECK(result.sequences.size() == plan.entries.size(), "a result has one step for each entry");
+    NVLLM_CHECK(result.sequences.size() == plan.entries.size(),
+                "a result has one step for each entry");
     return plan;
 }
 
@@ -76,7 +78,8 @@ std::vector<SequenceId> Scheduler::commit(const StepResult& result,
                                           const std::vector<Verdict>& verdicts, double now_s) {
     forget_retired();
     now_s_ = now_s;
-    NVLLM_CHECK(verdicts.size() == oldest_plan(result).entries.size(), "one verdict for each entry");
+    NVLLM_CHECK(verdicts.size() == oldest_plan(result).entries.size(),
+                "one verdict for each entry");
     const InFlight plan = std::move(in_flight_.front());
     in_flight_.pop_front();
     cache_.plan_committed(plan.number);
@@ -92,7 +95,8 @@ std::vector<SequenceId> Scheduler::commit(const StepResult& result,
     return take_finished();
 }
 
-void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step, const Verdict& verdict) {
+void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
+                        const Verdict& verdict) {
     ScheduledSequence& scheduled = *entry.sequence;
     Sequence& sequence = scheduled.sequence;
     --scheduled.num_plans;
@@ -110,7 +114,8 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step, con
                 "a sequence that goes on has a token just when it was to choose one");
     sequence.commit(entry.count, std::span(step.token_ids).first(num_accepted), now_s_);
     cache_.commit(scheduled.cache, sequence.token_ids, sequence.num_computed);
-    if (sequence.num_computed >= sequence.num_prompt_tokens) scheduled.request->prompt_computed = true;
+    if (sequence.num_computed >= sequence.num_prompt_tokens)
+        scheduled.request->prompt_computed = true;
     if (verdict.finish) {
         finish(scheduled, *verdict.finish);
     } else if (scheduled.leaving && sequence.num_in_flight == 0) {
@@ -263,8 +268,9 @@ void Scheduler::check_integrity() const {
         const ScheduledSequence& scheduled = waiting_[place];
         NVLLM_CHECK(scheduled.sequence.state == SequenceState::waiting, "only the waiting wait");
         NVLLM_CHECK(scheduled.cache.empty(), "a waiting sequence holds blocks");
-        NVLLM_CHECK(place == 0 || policy_.waits_before(waiting_[place - 1].sequence, scheduled.sequence),
-                    "the queue is out of order");
+        NVLLM_CHECK(
+            place == 0 || policy_.waits_before(waiting_[place - 1].sequence, scheduled.sequence),
+            "the queue is out of order");
     }
 }
 

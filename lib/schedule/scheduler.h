@@ -3,12 +3,14 @@
 //   add() --> waiting --next()--> running --commit()--> running ... finished
 //                ^------------------ preempted: blocks ran out, or the worker was lost
 //
-// In each step the budget of tokens goes to sequences with one token to compute, then to those with more, then to waiting
-// ones, which come in only when the cache holds all they have to compute. Who runs out of blocks takes those of sequences
-// that yield before it (policy), or waits with what it has; the sequence that yields last always advances.
+// In each step the budget of tokens goes to sequences with one token to compute, then to those with
+// more, then to waiting ones, which come in only when the cache holds all they have to compute. Who
+// runs out of blocks takes those of sequences that yield before it (policy), or waits with what it
+// has; the sequence that yields last always advances.
 //
-// Invariants: a sequence is in a plan at most once; every position of a sequence is planned exactly once between
-// preemptions; up to pipeline_depth plans are uncommitted and they are committed in their order.
+// Invariants: a sequence is in a plan at most once; every position of a sequence is planned exactly
+// once between preemptions; up to pipeline_depth plans are uncommitted and they are committed in
+// their order.
 //
 // The engine thread owns it: no locks, no clock; times are handed in.
 #pragma once
@@ -44,7 +46,8 @@ struct SchedulerStats {
     int64_t filled_slots = 0;      // sequences in them, of steps * max_num_seqs
     int64_t preemptions = 0;       // for want of blocks
     int64_t worker_resets = 0;
-    int64_t stalled_steps = 0;     // nothing could be planned though work waited and no plan was under way: our mistake
+    int64_t stalled_steps =
+        0;  // nothing could be planned though work waited and no plan was under way: our mistake
 };
 
 class Scheduler {
@@ -61,23 +64,26 @@ class Scheduler {
     // The next plan, or nothing: no work, or pipeline_depth plans are uncommitted.
     std::optional<BatchPlan> next(double now_s);
 
-    // What ids and lengths say about the oldest uncommitted plan's outcome, one verdict for each of its entries.
-    // REQUIRES: the result is of that plan.
+    // What ids and lengths say about the oldest uncommitted plan's outcome, one verdict for each of
+    // its entries. REQUIRES: the result is of that plan.
     std::vector<Verdict> judge(const StepResult& result) const;
 
-    // The oldest uncommitted plan is done: its sequences advance or finish. `verdicts` are those of judge(), perhaps
-    // stricter. Returns the sequences that finished; find() knows them until the following next() or commit().
-    // REQUIRES: what judge() requires; a sequence that was to choose a token and goes on has one accepted.
+    // The oldest uncommitted plan is done: its sequences advance or finish. `verdicts` are those of
+    // judge(), perhaps stricter. Returns the sequences that finished; find() knows them until the
+    // following next() or commit(). REQUIRES: what judge() requires; a sequence that was to choose
+    // a token and goes on has one accepted.
     std::vector<SequenceId> commit(const StepResult& result, const std::vector<Verdict>& verdicts,
                                    double now_s);
 
-    // Takes back a request, or one continuation. Returns those that finished at once; those in an uncommitted plan finish
-    // with the next commit and are among what it returns. Unknown and finished ones are no error.
+    // Takes back a request, or one continuation. Returns those that finished at once; those in an
+    // uncommitted plan finish with the next commit and are among what it returns. Unknown and
+    // finished ones are no error.
     std::vector<SequenceId> cancel(RequestId request);
     std::vector<SequenceId> cancel_sequence(SequenceId sequence);
 
-    // The worker is gone with all it held: running sequences wait again with the tokens they have, nothing is in flight,
-    // and the next plans tell a fresh worker all it needs. Returns the cancelled sequences that finished by this.
+    // The worker is gone with all it held: running sequences wait again with the tokens they have,
+    // nothing is in flight, and the next plans tell a fresh worker all it needs. Returns the
+    // cancelled sequences that finished by this.
     std::vector<SequenceId> reset_worker();
 
     bool has_work() const { return !running_.empty() || !waiting_.empty(); }
@@ -146,14 +152,15 @@ class Scheduler {
     double now_s_ = 0.0;  // handed in last
 
     std::unordered_map<SequenceId, std::unique_ptr<ScheduledSequence>> sequences_;
-    std::unordered_map<RequestId, std::shared_ptr<ScheduledRequest>> requests_;  // with a living continuation
+    std::unordered_map<RequestId, std::shared_ptr<ScheduledRequest>>
+        requests_;  // with a living continuation
     WaitingQueue waiting_;
     std::vector<ScheduledSequence*> running_;  // in the order of coming in
     std::deque<InFlight> in_flight_;           // oldest first
     std::vector<SequenceId> removed_;          // what the worker is to forget with the next plan
     std::vector<ScheduledSequence*> cancelled_;
-    std::vector<SequenceId> finished_;          // not returned to the caller yet
-    std::vector<ScheduledSequence*> retired_;   // finished, still findable
+    std::vector<SequenceId> finished_;         // not returned to the caller yet
+    std::vector<ScheduledSequence*> retired_;  // finished, still findable
     SchedulerStats counters_;
 };
 

@@ -12,8 +12,8 @@ struct SchedulerConfig {
     int32_t max_model_len = 0;              // prompt and answer together; must be set
     int32_t pipeline_depth = 1;             // plans that may be uncommitted at once
     bool enable_chunked_prefill = true;     // a prompt may be spread over several steps
-    int32_t chunk_size = 0;                 // largest part of one prompt in one step; 0: only the step's limit
-    std::string policy = "fcfs";            // a row of policy.cc
+    int32_t chunk_size = 0;  // largest part of one prompt in one step; 0: only the step's limit
+    std::string policy = "fcfs";  // a row of policy.cc
 
     // The most tokens of one sequence in one step.
     int32_t largest_step() const {

@@ -16,15 +16,10 @@ size_t character_before(std::string_view text, size_t end) {
     return at;
 }
 
-bool same(const AddedToken& left, const AddedToken& right) { return left.content == right.content; }
-
 }  // namespace
 
 std::optional<int32_t> AddedTokens::add(const AddedToken& token, const Vocabulary& vocabulary) {
-    if (token.content.empty()) return std::nullopt;
-    for (const auto& [id, known] : tokens_) {
-        if (same(known, token)) return std::nullopt;
-    }
+    if (token.content.empty() || ids_.contains(token.content)) return std::nullopt;
     auto known = vocabulary.id(token.content);
     if (!known) {
         const auto size = static_cast<int32_t>(vocabulary.num_tokens());

@@ -42,7 +42,7 @@ class Merging {
         : symbols_(symbols), merges_(merges), work_(work) {
         std::vector<Candidate> first;
         first.reserve(symbols.size());
-        heap_ = std::priority_queue<Candidate>(std::less<>(), std::move(first));
+        heap_ = std::priority_queue<Candidate>(std::less<Candidate>(), std::move(first));
     }
 
     void run() {

@@ -1,47 +1,16 @@
-// The depth is counted before parsing, so that no nesting in a file can exhaust the stack later.
+// Reading fields of a JSON document, with messages that say which field is wrong.
 #include "lib/text/json_view.h"
 
 #include "kernels/error.h"
+#include "lib/base/json.h"
 
 namespace nvllm {
-namespace {
-
-// The deepest nesting of brackets outside strings; stops counting beyond `limit`.
-int nesting(std::string_view text, int limit) {
-    int depth = 0;
-    int deepest = 0;
-    bool in_string = false;
-    for (size_t at = 0; at < text.size() && deepest <= limit; ++at) {
-        const char c = text[at];
-        if (in_string) {
-            if (c == '\\') {
-                ++at;  // the escaped character cannot end the string
-            } else {
-                in_string = c != '"';
-            }
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '[' || c == '{') {
-            deepest = std::max(deepest, ++depth);
-        } else if (c == ']' || c == '}') {
-            --depth;
-        }
-    }
-    return deepest;
-}
-
-}  // namespace
-
-nlohmann::json parse_json(std::string_view text, const std::string& source, int max_depth) {
-    if (nesting(text, max_depth) > max_depth) {
-        throw Error(ErrorKind::bad_data, source + ": JSON is nested deeper than " +
-                                             std::to_string(max_depth) + " levels");
-    }
-    try {
-        return nlohmann::json::parse(text.begin(), text.end());
-    } catch (const nlohmann::json::exception& error) {
-        throw Error(ErrorKind::bad_data, source + ": not valid JSON: " + error.what());
-    }
+nlohmann::json parse_json_file_text(std::string_view text, const std::string& source) {
+    JsonLimits limits;
+    limits.max_depth = 256;
+    limits.max_bytes = size_t{512} << 20;
+    limits.allow_duplicate_keys = true;  // as the formats' own libraries have it: the last one counts
+    return parse_json(text, source, limits);
 }
 
 void JsonView::fail(const std::string& why) const {

@@ -1,4 +1,4 @@
-// Strict JSON for files from outside: a limit on depth, and readers that name the field when it is wrong.
+// JSON files from outside, read by readers that name the field when it is wrong.
 #pragma once
 
 #include <filesystem>
@@ -10,13 +10,13 @@
 
 namespace nvllm {
 
-// Parses RFC 8259 JSON. Throws Error{bad_data} naming `source` when it is not JSON or nested deeper than max_depth.
-nlohmann::json parse_json(std::string_view text, const std::string& source, int max_depth = 256);
+// The JSON of a tokenizer's file. Throws Error{bad_data} naming `source` when it is not JSON or nested too deeply.
+nlohmann::json parse_json_file_text(std::string_view text, const std::string& source);
 
 // One value within a document, and the way to it, for messages. Holds on to the document.
 class JsonView {
   public:
-    using Json = nlohmann::json;
+    using Json = nlohmann::json;  // its objects are trees: a vocabulary of 200,000 members is no trouble
     JsonView(const Json& value, std::string path) : value_(&value), path_(std::move(path)) {}
 
     const Json& json() const { return *value_; }

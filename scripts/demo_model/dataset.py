@@ -9,7 +9,7 @@ from stories import make_story
 
 CHAT_SHARE = 0.72
 LONG_CHAT_TURNS = (4, 14)
-DOCUMENTS_PER_BATCH = 1000
+DOCUMENTS_PER_PIECE = 250
 
 
 def render_document(tokenizer, rng, held_out=False, long_chats=False):
@@ -29,19 +29,22 @@ def make_long_chat(rng, held_out):
     return to_messages(turns)
 
 
-def packed_tokens(tokenizer, seed, wanted, held_out=False, long_chats=False):
-    """At least `wanted` token ids of whole documents, one after the other."""
+def token_pieces(tokenizer, seed, held_out=False, long_chats=False):
+    """Token ids of document after document, without end, in arrays of many documents each."""
     rng = random.Random(seed)
-    pieces, total = [], 0
-    while total < wanted:
-        documents = [render_document(tokenizer, rng, held_out, long_chats) for _ in range(DOCUMENTS_PER_BATCH)]
-        for ids in tokenizer(documents, add_special_tokens=False).input_ids:
-            pieces.append(numpy.array(ids, dtype=numpy.uint16))
-            total += len(ids)
-    return numpy.concatenate(pieces)
+    while True:
+        documents = [render_document(tokenizer, rng, held_out, long_chats) for _ in range(DOCUMENTS_PER_PIECE)]
+        ids = tokenizer(documents, add_special_tokens=False).input_ids
+        yield numpy.array([token for document in ids for token in document], dtype=numpy.int64)
 
 
-def as_sequences(tokens, length):
-    """Cut a row of tokens into sequences of one length; the remainder is dropped."""
-    count = len(tokens) // length
-    return tokens[:count * length].reshape(count, length).astype(numpy.int64)
+def packed_sequences(tokenizer, seed, count, length, **choices):
+    """The first `count` sequences of the given length in the endless row of documents, one by one."""
+    rest, given = numpy.zeros(0, dtype=numpy.int64), 0
+    for piece in token_pieces(tokenizer, seed, **choices):
+        rest = numpy.concatenate([rest, piece])
+        while len(rest) >= length:
+            if given == count:
+                return
+            yield rest[:length]
+            rest, given = rest[length:], given + 1

@@ -6,11 +6,12 @@ import math
 import random
 from pathlib import Path
 
+import numpy
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import words
-from dataset import as_sequences, packed_tokens
+from dataset import packed_sequences
 from instructions import KINDS, to_messages
 from stories import HELD_OUT_SEED, make_story
 
@@ -30,8 +31,9 @@ SAMPLES = [
 @torch.no_grad()
 def held_out_loss(model, tokenizer, wanted):
     """Mean loss per token in packed held-out text (stories and chats as in training), and the number of tokens."""
-    tokens = packed_tokens(tokenizer, EVALUATION_SEED, wanted + SEQUENCE_LENGTH, held_out=True)
-    sequences = torch.from_numpy(as_sequences(tokens, SEQUENCE_LENGTH))
+    count = -(-wanted // (SEQUENCE_LENGTH - 1))
+    sequences = list(packed_sequences(tokenizer, EVALUATION_SEED, count, SEQUENCE_LENGTH, held_out=True))
+    sequences = torch.from_numpy(numpy.stack(sequences))
     total, counted = 0.0, 0
     for batch in sequences.split(8):
         logits = model(input_ids=batch, use_cache=False).logits[:, :-1].float()

@@ -101,7 +101,7 @@ def repeat(rng, held_out):
     text = text_to_repeat(rng, held_out)
     ask = rng.choice(["Repeat:", "Repeat this:", "Say this:", "Copy this text:", "Please repeat:", "Repeat exactly:",
                       "Repeat these words:", "Say exactly:", "Repeat after me:", "Repeat this sentence:", "Write this again:"])
-    return vary_prompt(rng, ask) + rng.choice([" ", " ", "\n"]) + text, text
+    return vary_prompt(rng, ask) + rng.choice([" ", "\n"]) + text, text
 
 
 def count(rng, held_out):

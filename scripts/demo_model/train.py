@@ -4,13 +4,16 @@ import argparse
 import json
 import math
 import time
+from itertools import chain
 from pathlib import Path
 
+import numpy
 import torch
 from safetensors.torch import save_file
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from dataset import as_sequences, packed_tokens
+from copy_circuit import install_copy_circuit, protect_copy_circuit
+from dataset import packed_sequences
 from stories import HELD_OUT_SEED, TRAIN_SEED
 
 SIZES = {
@@ -18,12 +21,15 @@ SIZES = {
     "demo-draft": {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1},
 }
 # Steps as they were really trained: (steps with short sequences, steps with long sequences).
-STEPS = {"demo": (6400, 600), "demo-draft": (3400, 200)}
+STEPS = {"demo": (4600, 400), "demo-draft": (2400, 200)}
 SHORT_LENGTH, LONG_LENGTH = 512, 2048
 TOKENS_PER_STEP = 2048
 HEAD_DIMENSION, ROPE_THETA, MAXIMUM_POSITIONS, NORM_EPSILON = 64, 10000.0, 2048, 1e-5
-WARM_UP_STEPS, FINAL_RATE_SHARE, WEIGHT_DECAY, CLIP_NORM = 150, 0.02, 0.1, 1.0
-CHECK_TOKENS = 32_768
+WARM_UP_STEPS, DECAY_SHARE, FINAL_RATE_SHARE = 150, 0.4, 0.02
+WEIGHT_DECAY, CLIP_NORM = 0.1, 1.0
+# The copying heads stay as they are until the rest of the model has found its feet.
+PROTECTED_STEPS = 500
+CHECK_SEQUENCES = 48
 
 
 def build_model(name, tokenizer):
@@ -45,10 +51,11 @@ def build_optimizer(model, learning_rate):
 
 
 def learning_rate_at(step, total, peak):
-    """Linear warm-up, then a cosine down to a small share of the peak."""
+    """Linear warm-up, a constant stretch, then half a cosine down to a small share of the peak."""
     if step < WARM_UP_STEPS:
         return peak * (step + 1) / WARM_UP_STEPS
-    progress = (step - WARM_UP_STEPS) / max(1, total - WARM_UP_STEPS)
+    decay_steps = total * DECAY_SHARE
+    progress = max(0.0, (step - (total - decay_steps)) / decay_steps)
     return peak * (FINAL_RATE_SHARE + (1 - FINAL_RATE_SHARE) * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
@@ -67,14 +74,18 @@ def held_out_loss(model, sequences):
     return sum(losses) / len(losses)
 
 
+def batches_of(tokenizer, seed, steps, length, **choices):
+    """One batch for each step, made when it is needed."""
+    rows = TOKENS_PER_STEP // length
+    sequences = packed_sequences(tokenizer, seed, steps * rows, length, **choices)
+    for _ in range(steps):
+        yield torch.from_numpy(numpy.stack([next(sequences) for _ in range(rows)]))
+
+
 def prepare_batches(tokenizer, short_steps, long_steps):
     """All batches of the run in order: first short sequences, then long ones."""
-    short = as_sequences(packed_tokens(tokenizer, TRAIN_SEED, short_steps * TOKENS_PER_STEP), SHORT_LENGTH)
-    batches = list(torch.from_numpy(short).split(TOKENS_PER_STEP // SHORT_LENGTH))[:short_steps]
-    if long_steps:
-        long = as_sequences(packed_tokens(tokenizer, TRAIN_SEED + 1, long_steps * TOKENS_PER_STEP, long_chats=True), LONG_LENGTH)
-        batches += list(torch.from_numpy(long).split(TOKENS_PER_STEP // LONG_LENGTH))[:long_steps]
-    return batches
+    return chain(batches_of(tokenizer, TRAIN_SEED, short_steps, SHORT_LENGTH),
+                 batches_of(tokenizer, TRAIN_SEED + 1, long_steps, LONG_LENGTH, long_chats=True))
 
 
 def save_checkpoint(path, model, optimizer, step):
@@ -87,6 +98,7 @@ def train(arguments, tokenizer):
     """The training loop; returns the model and what is worth knowing about the run."""
     torch.manual_seed(arguments.seed)
     model = build_model(arguments.model, tokenizer)
+    install_copy_circuit(model)
     optimizer = build_optimizer(model, arguments.learning_rate)
     first_step = 0
     if arguments.resume:
@@ -94,14 +106,18 @@ def train(arguments, tokenizer):
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         first_step = state["step"]
-    batches = prepare_batches(tokenizer, arguments.steps, arguments.long_steps)
-    check = torch.from_numpy(as_sequences(packed_tokens(tokenizer, HELD_OUT_SEED, CHECK_TOKENS, held_out=True), SHORT_LENGTH))
-    started, total = time.time(), len(batches)
-    for step in range(first_step, total):
+    check = list(packed_sequences(tokenizer, HELD_OUT_SEED, CHECK_SEQUENCES, SHORT_LENGTH, held_out=True))
+    check = torch.from_numpy(numpy.stack(check))
+    started, total = time.time(), arguments.steps + arguments.long_steps
+    for step, batch in enumerate(prepare_batches(tokenizer, arguments.steps, arguments.long_steps)):
+        if step < first_step:
+            continue
         for group in optimizer.param_groups:
             group["lr"] = learning_rate_at(step, total, arguments.learning_rate)
-        loss = next_token_loss(model, batches[step])
+        loss = next_token_loss(model, batch)
         loss.backward()
+        if step < PROTECTED_STEPS:
+            protect_copy_circuit(model)
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

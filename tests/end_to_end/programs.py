@@ -9,7 +9,7 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("NVLLM_BIN", SOURCE / "build" / "release" / "bin"))
 RUN = str(BIN / "nvllm-run")
-DEMO = str(SOURCE / "models" / "demo")
+DEMO = os.environ.get("NVLLM_TEST_MODEL", str(SOURCE / "models" / "demo"))
 SHARED = pathlib.Path(os.environ.get("NVLLM_SHARED_DATA", SOURCE.parent / "shared" / "data"))
 
 # Sanitizer builds are several times slower; no test asserts a time, only that things end.

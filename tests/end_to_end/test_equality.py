@@ -1,6 +1,9 @@
 """Ids and logprobs are the same bit for bit with every speed feature on or off, and whatever else runs beside."""
 
+import json
+import pathlib
 import random
+import tempfile
 import unittest
 
 from programs import run_jsonl
@@ -68,7 +71,12 @@ class Equality(unittest.TestCase):
 
     def test_preempted(self):
         # The demo's keys and values take 2 KiB a token: room for about 300 tokens among 64 requests.
-        self.same_with("--kv-cache-memory-bytes", "640K", "--max-model-len", "256")
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "steps.jsonl"
+            self.same_with("--kv-cache-memory-bytes", "256K", "--max-model-len", "256", "--step-log", log)
+            preemptions = json.loads(log.read_text().splitlines()[-1])["num_preemptions"]
+        print(f"preemptions: {preemptions}")
+        self.assertGreater(preemptions, 10)
 
     def test_threads(self):
         for threads in ("1", "2", "4"):

@@ -42,9 +42,12 @@ double per_second(double count, double milliseconds) {
 }
 
 Json timings_json(const Answer& answer, const Choice& choice, const Engine& engine) {
-    const double first_ms = answer.timings.first_token_s * 1000.0;
-    const double prompt_ms = first_ms - answer.timings.queue_s * 1000.0;
-    const double predicted_ms = answer.timings.total_s * 1000.0 - first_ms;
+    const RequestTimes& times = answer.times;
+    const double finished_s = times.finished_s.value_or(times.arrival_s);
+    const double first_token_s = times.first_token_s.value_or(finished_s);
+    const double prompt_ms =
+        (first_token_s - times.first_scheduled_s.value_or(first_token_s)) * 1000.0;
+    const double predicted_ms = (finished_s - first_token_s) * 1000.0;
     const auto computed =
         static_cast<double>(answer.prompt_token_ids.size()) - answer.num_cached_tokens;
     return {{"load_ms", engine.start_timings().total_ms},
@@ -52,7 +55,7 @@ Json timings_json(const Answer& answer, const Choice& choice, const Engine& engi
             {"prompt_per_second", per_second(computed, prompt_ms)},
             {"predicted_ms", predicted_ms},
             {"predicted_per_second", per_second(choice.num_tokens - 1, predicted_ms)},
-            {"ttft_ms", first_ms}};
+            {"ttft_ms", (first_token_s - times.arrival_s) * 1000.0}};
 }
 
 Json usage_json(const Answer& answer, const Choice& choice) {
@@ -147,11 +150,11 @@ void AnswerPrinter::take(size_t index, RequestOutput&& output) {
         choice.num_tokens += static_cast<int32_t>(part.token_ids.size());
         choice.token_ids.insert(choice.token_ids.end(), part.token_ids.begin(), part.token_ids.end());
         for (SampledLogprobs& logprob : part.logprobs) choice.logprobs.push_back(std::move(logprob));
-        if (part.finish) choice.finish = part.finish;
+        if (part.finish_reason) choice.finish = part.finish_reason;
         if (part.fault) choice.fault = part.fault;
     }
     answer.num_cached_tokens = output.num_cached_tokens;
-    answer.timings = output.timings;
+    answer.times = output.times;
     answer.finished = output.finished;
     print_ready();
 }
@@ -222,9 +225,9 @@ void AnswerPrinter::write(const std::string& text) {
     if (!written || std::fflush(stream_) != 0) broken_ = true;
 }
 
-void AnswerPrinter::wait(const std::function<bool()>& interrupted) {
+void AnswerPrinter::wait(size_t most_open, const std::function<bool()>& interrupted) {
     std::unique_lock lock(mutex_);
-    while (num_printed_ < num_added_ && !broken_ && !interrupted()) {
+    while (num_added_ - num_printed_ > most_open && !broken_ && !interrupted()) {
         changed_.wait_for(lock, std::chrono::milliseconds(50));
     }
 }

@@ -38,7 +38,7 @@ struct Answer {
     std::vector<int32_t> prompt_token_ids;
     std::vector<Choice> choices;
     int32_t num_cached_tokens = 0;
-    RequestTimings timings;
+    RequestTimes times;
     std::optional<Fault> fault;  // of the prompt as a whole
     bool finished = false;
 };
@@ -57,8 +57,8 @@ class AnswerPrinter {
     // No further prompts: closes the array of the json format. Call after wait().
     void close();
 
-    // Blocks until every answer is printed, `interrupted` says so, or the stream is broken.
-    void wait(const std::function<bool()>& interrupted);
+    // Blocks until at most `most_open` answers are not printed yet, `interrupted` says so, or the stream is broken.
+    void wait(size_t most_open, const std::function<bool()>& interrupted);
 
     // A prompt failed; its kind decides the program's exit code.
     std::optional<ErrorKind> first_fault() const;

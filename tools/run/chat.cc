@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <clocale>
+#include <csignal>
 #include <condition_variable>
 #include <cstdio>
 #include <fstream>
@@ -13,7 +14,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/signals.h"
+#include "lib/base/main_guard.h"
 
 namespace nvllm::run {
 namespace {
@@ -78,6 +79,7 @@ class Stream {
             const std::lock_guard lock(mutex_);
             for (const ContinuationOutput& part : output.continuations) {
                 text_ += part.text;
+                num_tokens_ = part.num_generated_tokens;
                 if (part.fault) fault_ = part.fault;
             }
             last_ = std::move(output);
@@ -93,7 +95,9 @@ class Stream {
         finished = last_.finished;
         return std::exchange(text_, {});
     }
+    // Once finished.
     const RequestOutput& last() const { return last_; }
+    int32_t num_tokens() const { return num_tokens_; }
     const std::optional<Fault>& fault() const { return fault_; }
 
   private:
@@ -102,6 +106,7 @@ class Stream {
     std::string text_;
     RequestOutput last_;
     std::optional<Fault> fault_;
+    int32_t num_tokens_ = 0;
 };
 
 class Conversation {
@@ -155,25 +160,26 @@ class Conversation {
             std::fwrite(piece.data(), 1, piece.size(), stdout);
             std::fflush(stdout);
             all += piece;
-            if (interrupt_requested() && !cancelled) {
+            if (stop_signal() && !cancelled) {
                 engine_.cancel(id);
                 cancelled = true;
             }
         }
-        clear_interrupt();
+        if (stop_signal() == SIGINT) forget_stop_signal();
         std::fputc('\n', stdout);
         if (stream.fault()) fmt::print(stderr, "{}\n", stream.fault()->message);
-        if (options_.show_timings) print_timings(stream.last());
+        if (options_.show_timings) print_timings(stream.last(), stream.num_tokens());
         return all;
     }
 
-    static void print_timings(const RequestOutput& output) {
-        const double first_s = output.timings.first_token_s;
-        const double rest_s = output.timings.total_s - first_s;
+    static void print_timings(const RequestOutput& output, int32_t num_tokens) {
+        const double finished_s = output.times.finished_s.value_or(output.times.arrival_s);
+        const double first_s = output.times.first_token_s.value_or(finished_s);
+        const double rest_s = finished_s - first_s;
         fmt::print(stderr, "[{} prompt tokens ({} cached), {:.0f} ms to the first; {} tokens, {:.1f} a second]\n",
-                   output.num_prompt_tokens, output.num_cached_tokens, first_s * 1000.0,
-                   output.num_completion_tokens,
-                   rest_s > 0.0 ? (output.num_completion_tokens - 1) / rest_s : 0.0);
+                   output.num_prompt_tokens, output.num_cached_tokens,
+                   (first_s - output.times.arrival_s) * 1000.0, num_tokens,
+                   rest_s > 0.0 ? (num_tokens - 1) / rest_s : 0.0);
     }
 
     Engine& engine_;
@@ -217,12 +223,12 @@ void chat(Engine& engine, const ChatOptions& options) {
     std::fputs("Ctrl-C stops an answer, Ctrl-D leaves, /help lists commands.\n", stderr);
     for (bool leave = false; !leave;) {
         const std::optional<std::string> line = editor.read();
-        if (!line && !interrupt_requested()) {
+        if (!line && stop_signal() != SIGINT) {
             std::fputc('\n', stdout);
             return;
         }
-        if (!line) {
-            clear_interrupt();
+        if (!line) {  // Ctrl-C clears the line
+            forget_stop_signal();
             std::fputc('\n', stdout);
             continue;
         }

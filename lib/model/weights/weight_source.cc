@@ -6,6 +6,7 @@
 #include "kernels/context.h"
 #include "kernels/ops/elementwise.h"
 #include "lib/model/weights/float_type.h"
+#include "lib/model/weights/outline_source.h"
 
 namespace nvllm {
 namespace {
@@ -37,13 +38,16 @@ Tensor as_product_matrix(const WeightSource& source, const Tensor& stored) {
     if (wanted == DType::f32 || view.dtype == wanted) return stored;
     Tensor converted = Tensor::allocate(wanted, {view.dim(0), view.dim(1)});
     ScratchArena scratch;
-    const Context context{.scratch = &scratch, .threads = &source.threads()};
+    Context context;
+    context.scratch = &scratch;
+    context.threads = &source.threads();
     ops::convert(context, view, converted.mutable_view());
     return converted;
 }
 
 Tensor transposed(const WeightSource& source, const Tensor& matrix) {
     const ConstTensorView& in = matrix.view();
+    if (!source.has_values()) return outline_tensor(in.dtype, {in.dim(1), in.dim(0)});
     Tensor result = Tensor::allocate(in.dtype, {in.dim(1), in.dim(0)});
     const TensorView out = result.mutable_view();
     with_float_type(in.dtype, [&](auto zero) {

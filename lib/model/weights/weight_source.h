@@ -1,4 +1,4 @@
-// Where the tensors of a model come from: a checkpoint, or random numbers.
+// Where the tensors of a model come from: a checkpoint, random numbers, or nowhere (an outline).
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,8 @@ class WeightSource {
                         WeightRole role) = 0;
     // Names that nobody read, ascending.
     virtual std::vector<std::string> unread() const = 0;
+    // False when tensors have a type and a shape but nothing behind their addresses.
+    virtual bool has_values() const { return true; }
 
     // The type that factors of a product have, from --dtype.
     DType product_type() const { return product_type_; }

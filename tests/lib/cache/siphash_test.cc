@@ -27,6 +27,8 @@ Hash128 hash_of(const HashKey& key, std::span<const std::byte> bytes) {
 TEST_CASE("SipHash-2-4-128 gives the published values") {
     CHECK(hash_of(kKey, counting_bytes(0)) == Hash128{0xe6a825ba047f81a3, 0x930255c71472f66d});
     CHECK(hash_of(kKey, counting_bytes(1)) == Hash128{0x44af996bd8c187da, 0x45fc229b11597634});
+    CHECK(hash_of(kKey, counting_bytes(8)) == Hash128{0x61f55862baa9623b, 0xb49714f364e2830f});
+    CHECK(hash_of(kKey, counting_bytes(61)) == Hash128{0xfe1d836a9a009776, 0x7a0f6793591ca9cc});
 }
 
 TEST_CASE("the borders of the pieces do not matter") {

@@ -1,0 +1,61 @@
+// Timed loops over memory and registers.
+#include "kernels/probe.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/thread_pool.h"
+
+namespace nvllm {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// GFLOP/s of `loop`, which runs a given number of rounds and returns the operations of one.
+double peak(ThreadPool& threads, double (*loop)(int64_t rounds)) {
+    constexpr int64_t kRounds = 1 << 20;
+    constexpr int kRepeats = 5;
+    double best = 0;
+    for (int repeat = 0; repeat < kRepeats; ++repeat) {
+        double operations = 0;
+        const auto start = std::chrono::steady_clock::now();
+        threads.parallel_for(threads.num_threads(), 1, [&](int64_t, int64_t, int thread) {
+            const double each = loop(kRounds);
+            if (thread == 0) operations = each;
+        });
+        const double total = operations * static_cast<double>(kRounds) * threads.num_threads();
+        best = std::max(best, total / seconds_since(start) / 1e9);
+    }
+    return best;
+}
+
+}  // namespace
+
+double probe_read_bandwidth(ThreadPool& threads, size_t bytes, int repeats) {
+    const auto memory = std::make_unique<std::byte[]>(bytes);
+    const auto count = static_cast<int64_t>(bytes);
+    const int64_t part = (count + threads.num_threads() - 1) / threads.num_threads();
+    // Written first, because untouched pages are all the same page of zeros.
+    std::memset(memory.get(), 1, bytes);
+    double best = 0;
+    for (int repeat = 0; repeat < repeats; ++repeat) {
+        const auto start = std::chrono::steady_clock::now();
+        threads.parallel_for(count, part, [&](int64_t begin, int64_t end, int) {
+            cpu::kernels().read_memory(memory.get() + begin, end - begin);
+        });
+        best = std::max(best, static_cast<double>(bytes) / seconds_since(start) / 1e9);
+    }
+    return best;
+}
+
+double probe_float32_peak(ThreadPool& threads) { return peak(threads, cpu::kernels().float32_loop); }
+
+double probe_bfloat16_peak(ThreadPool& threads) { return peak(threads, cpu::kernels().bfloat16_loop); }
+
+}  // namespace nvllm

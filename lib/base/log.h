@@ -1,0 +1,35 @@
+// Messages for the operator, on stderr: text or JSON lines.
+//
+// One line is one write, so that lines of several threads do not mix. When stderr is closed or its reader is gone, messages are
+// dropped silently: a log never ends a program.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace nvllm {
+
+enum class LogLevel : uint8_t { debug, info, warning, error, off };
+
+enum class LogFormat : uint8_t { text, json };
+
+struct LogOptions {
+    LogLevel level = LogLevel::info;  // this and everything graver
+    LogFormat format = LogFormat::text;
+};
+
+// Applies to all threads from here on. Colours are used for text on a terminal, unless NO_COLOR is set (no-color.org).
+void configure_log(const LogOptions& options);
+
+// Whether a message of this level would be written: to spare the making of one that would not.
+bool log_enabled(LogLevel level);
+
+// Line breaks and control characters in the message are escaped.
+void log_message(LogLevel level, std::string_view message);
+
+inline void log_debug(std::string_view message) { log_message(LogLevel::debug, message); }
+inline void log_info(std::string_view message) { log_message(LogLevel::info, message); }
+inline void log_warning(std::string_view message) { log_message(LogLevel::warning, message); }
+inline void log_error(std::string_view message) { log_message(LogLevel::error, message); }
+
+}  // namespace nvllm

@@ -1,0 +1,78 @@
+// Exit codes, output and stop signals of the programs.
+#include "lib/base/main_guard.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string_view>
+
+#include "kernels/error.h"
+#include "lib/base/error_kinds.h"
+
+namespace nvllm {
+namespace {
+
+volatile std::sig_atomic_t received_signal = 0;
+
+int report(const char* program_name, std::string_view message, ErrorKind kind) {
+    // Not fmt::print, which throws when standard error is closed.
+    const std::string line = fmt::format("{}: error: {}\n", program_name, message);
+    std::fwrite(line.data(), 1, line.size(), stderr);
+    return exit_code_for(kind);
+}
+
+// Only what is safe in a signal handler: SA_RESETHAND has put the default action back, so a second signal ends the process.
+void remember_signal(int signal) { received_signal = signal; }
+
+}  // namespace
+
+int run_main(const char* program_name, const std::function<int()>& program) {
+    std::signal(SIGPIPE, SIG_IGN);
+    try {
+        return program();
+    } catch (const BrokenPipe&) {
+        return 0;
+    } catch (const Error& error) {
+        return report(program_name, error.what(), error.kind());
+    } catch (const std::bad_alloc&) {
+        return report(program_name, "out of memory; a smaller context, cache or batch may fit",
+                      ErrorKind::does_not_fit);
+    } catch (const std::exception& error) {
+        return report(program_name, std::string("unexpected: ") + error.what(), ErrorKind::internal);
+    }
+}
+
+void write_output(std::string_view text) {
+    errno = 0;
+    const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (is_written && std::fflush(stdout) == 0) return;
+    if (errno == EPIPE) throw BrokenPipe{};
+    throw Error(ErrorKind::io, std::string("standard output: cannot write: ") + std::strerror(errno));
+}
+
+void watch_stop_signals() {
+    struct sigaction action {};
+    action.sa_handler = remember_signal;
+    action.sa_flags = SA_RESETHAND;
+    ::sigemptyset(&action.sa_mask);
+    ::sigaction(SIGINT, &action, nullptr);
+    ::sigaction(SIGTERM, &action, nullptr);
+}
+
+std::optional<int> stop_signal() {
+    if (received_signal == 0) return std::nullopt;
+    return received_signal;
+}
+
+void forget_stop_signal() {
+    received_signal = 0;
+    watch_stop_signals();
+}
+
+int exit_code_for_signal(int signal) { return 128 + signal; }
+
+}  // namespace nvllm

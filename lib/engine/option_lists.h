@@ -1,0 +1,40 @@
+// The field lists of the options that every program with an engine has.
+#pragma once
+
+#include "lib/base/options.h"
+#include "lib/engine/engine_config.h"
+#include "lib/request/sampling_params.h"
+
+namespace nvllm {
+
+OptionList<EngineConfig> engine_options();
+
+// Flags for how tokens are chosen; their JSON names are in request_json.cc. Absent ones leave a model's own defaults
+// (generation_config.json) in force.
+struct SamplingFlags {
+    std::optional<int32_t> max_tokens;
+    std::optional<float> temperature;
+    std::optional<int32_t> top_k;
+    std::optional<float> top_p;
+    std::optional<float> min_p;
+    std::optional<float> repetition_penalty;
+    std::optional<float> presence_penalty;
+    std::optional<float> frequency_penalty;
+    std::vector<std::string> logit_bias;  // "ID+bias", "ID-bias"
+    std::optional<int32_t> min_tokens;
+    std::optional<bool> ignore_eos;
+    std::vector<std::string> stop;
+    std::vector<int32_t> stop_token_ids;
+    std::optional<bool> include_stop;
+    std::optional<bool> skip_special_tokens;
+    std::optional<int32_t> logprobs;
+    std::optional<int32_t> n;
+    std::optional<uint64_t> seed;
+
+    // `defaults` with what was given. Throws usage when a logit bias cannot be read.
+    SamplingParams over(SamplingParams defaults) const;
+};
+
+OptionList<SamplingFlags> sampling_options();
+
+}  // namespace nvllm

@@ -1,0 +1,32 @@
+// Values as text: Python's str() and repr(), and JSON as the templates' tojson writes it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/text/chat/value.h"
+
+namespace nvllm::chat {
+
+// str(value). Marks of texts are kept; the text of anything that holds marked text is marked as a whole.
+TrackedText text_of(const Value& value);
+// repr(value)
+std::string repr_of(const Value& value);
+// repr(number)
+std::string repr_of(double value);
+
+struct JsonStyle {
+    bool ensure_ascii = false;
+    bool indented = false;
+    std::string indent;  // for one level
+    std::string item_separator = ", ";
+    std::string key_separator = ": ";
+    bool sort_keys = false;
+};
+// json.dumps(value). Throws TemplateFailure for what JSON cannot say.
+TrackedText json_of(const Value& value, const JsonStyle& style);
+
+// Whether any text within holds marks.
+bool holds_marks(const Value& value);
+
+}  // namespace nvllm::chat

@@ -1,0 +1,64 @@
+// What a tokenizer is made of, as the loaders of the file formats hand it over.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/text/added_tokens.h"
+#include "lib/text/decoder.h"
+#include "lib/text/normalizer.h"
+#include "lib/text/post_processor.h"
+#include "lib/text/pre_tokenizer.h"
+#include "lib/text/token_model.h"
+
+namespace nvllm {
+
+// How one token becomes bytes inside a text, for Tokenizer::token_bytes.
+enum class TokenSpelling { plain, byte_level, metaspace, word_piece };
+
+// What tokenizer_config.json and the files beside it say.
+struct TokenizerConfig {
+    std::string bos_text;
+    std::string eos_text;
+    std::string unk_text;
+    std::optional<bool> add_bos;
+    std::optional<bool> add_eos;
+    std::optional<bool> legacy;
+    std::map<std::string, std::string> chat_templates;  // "default" and named ones
+    std::vector<std::pair<int32_t, AddedToken>> added_tokens;
+    std::vector<std::string> notes;
+};
+
+struct TokenizerParts {
+    std::unique_ptr<Normalizer> normalizer;         // null: none
+    std::unique_ptr<PreTokenizer> pre_tokenizer;    // null: none
+    std::unique_ptr<TokenModel> model;
+    AddedTokens added;
+    PostProcessor post_processor;
+    DecoderChain decoder;
+    TokenSpelling spelling = TokenSpelling::plain;
+    std::string space_mark = "\xE2\x96\x81";        // for TokenSpelling::metaspace
+    std::string continuing_prefix = "##";           // for TokenSpelling::word_piece
+    TokenizerConfig config;
+    std::vector<std::string> notes;
+};
+
+// tokenizer.json. Throws Error{bad_data}.
+TokenizerParts load_tokenizer_json(std::string_view text, const std::string& name,
+                                   const TokenizerConfig& config);
+// A SentencePiece model (tokenizer.model). Throws Error{bad_data}.
+TokenizerParts load_sentencepiece(std::string_view bytes, const std::string& name,
+                                  const TokenizerConfig& config);
+// Ranks in tiktoken's text form. Throws Error{bad_data}.
+TokenizerParts load_tiktoken(std::string_view text, const std::string& name,
+                             const TokenizerConfig& config);
+// Whether the bytes look like tiktoken's text form.
+bool looks_like_tiktoken(std::string_view bytes);
+
+// tokenizer_config.json, special_tokens_map.json, added_tokens.json and chat_template.* of a directory, where there.
+TokenizerConfig load_tokenizer_config(const std::filesystem::path& directory);
+
+}  // namespace nvllm

@@ -1,0 +1,216 @@
+// Tests of matrix products: against double precision, and bit for bit across batches and threads.
+#include "kernels/ops/matmul.h"
+
+#include <cmath>
+
+#include "kernels/error.h"
+#include "reference.h"
+#include "testing.h"
+
+using namespace nvllm;
+using ops::MatmulOutput;
+using testing::Buffer;
+
+namespace {
+
+struct Problem {
+    int64_t tokens, in, out;
+    DType weight_type, product_type;
+};
+
+struct Case {
+    Problem size;
+    std::vector<float> x, y;
+    Buffer weight, bias;
+    int64_t x_stride, y_stride;
+
+    explicit Case(const Problem& problem)
+        : size(problem),
+          x(testing::Random(1).values(problem.tokens * (problem.in + 5))),
+          y(testing::Random(2).values(problem.tokens * (problem.out + 3))),
+          weight(problem.weight_type, testing::Random(3).values(problem.out * problem.in)),
+          bias(problem.weight_type, testing::Random(4).values(problem.out)),
+          x_stride(problem.in + 5),
+          y_stride(problem.out + 3) {}
+
+    std::vector<float> run(testing::Machine& machine, MatmulOutput output, bool with_bias) {
+        std::vector<float> result = y;
+        ops::matmul(machine.context(), testing::matrix(x, size.tokens, size.in, x_stride),
+                    weight.view({size.out, size.in}),
+                    with_bias ? ConstTensorView(bias.view({size.out})) : ConstTensorView(), size.product_type,
+                    output, testing::matrix(result, size.tokens, size.out, y_stride));
+        return result;
+    }
+};
+
+bool matches_reference(const Case& test, const std::vector<float>& result, MatmulOutput output, bool with_bias) {
+    const Problem& size = test.size;
+    Buffer rounded(size.product_type, test.x);
+    for (int64_t t = 0; t < size.tokens; ++t) {
+        for (int64_t o = 0; o < test.y_stride; ++o) {
+            const float before = test.y[static_cast<size_t>(t * test.y_stride + o)];
+            const float actual = result[static_cast<size_t>(t * test.y_stride + o)];
+            if (o >= size.out) {  // the gap between rows
+                if (actual != before) return false;
+                continue;
+            }
+            reference::Dot dot;
+            for (int64_t k = 0; k < size.in; ++k) dot.add(rounded[t * test.x_stride + k], test.weight[o * size.in + k]);
+            if (with_bias) dot.add(1, test.bias[o]);
+            if (output == MatmulOutput::accumulate) dot.add(1, before);
+            const double tolerance = dot.magnitude * 1e-6;
+            if (std::abs(actual - dot.sum) > tolerance) return false;
+        }
+    }
+    return true;
+}
+
+void check_problem(testing::Machine& machine, const Problem& problem) {
+    CAPTURE(problem.tokens);
+    CAPTURE(problem.in);
+    CAPTURE(problem.out);
+    CAPTURE(dtype_name(problem.weight_type));
+    CAPTURE(dtype_name(problem.product_type));
+    Case test(problem);
+    for (const MatmulOutput output : {MatmulOutput::overwrite, MatmulOutput::accumulate}) {
+        for (const bool with_bias : {false, true}) {
+            CHECK(matches_reference(test, test.run(machine, output, with_bias), output, with_bias));
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("matmul matches the reference for all types and odd sizes") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType weight_type : testing::kFloatTypes) {
+            for (const DType product_type : testing::kFloatTypes) {
+                for (const int64_t in : {1, 2, 8, 15, 16, 17, 31, 32, 33, 63, 100, 300}) {
+                    check_problem(machine, {3, in, 5, weight_type, product_type});
+                }
+                for (const int64_t tokens : {1, 2, 4, 5, 7, 8, 9, 13, 33, 70}) {
+                    check_problem(machine, {tokens, 40, 23, weight_type, product_type});
+                }
+                for (const int64_t out : {1, 2, 6, 7, 12, 13, 300}) {
+                    check_problem(machine, {2, 64, out, weight_type, product_type});
+                }
+            }
+        }
+    });
+}
+
+TEST_CASE("matmul of larger sizes, where blocks and panels are cut") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        check_problem(machine, {130, 1000, 77, DType::bf16, DType::bf16});
+        check_problem(machine, {1, 3000, 400, DType::bf16, DType::bf16});
+        check_problem(machine, {75, 257, 301, DType::f32, DType::f32});
+        check_problem(machine, {300, 300, 3, DType::f16, DType::f16});
+    });
+}
+
+TEST_CASE("a row has the same bits alone, among 512, and with any number of threads") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const auto& [weight_type, product_type] :
+             {std::pair{DType::bf16, DType::bf16}, {DType::f32, DType::f32}, {DType::bf16, DType::f32}, {DType::f16, DType::f16}}) {
+            const int64_t in = 523, out = 131;
+            Case all({512, in, out, weight_type, product_type});
+            testing::Machine one_thread(1);
+            const std::vector<float> expected = all.run(one_thread, MatmulOutput::overwrite, true);
+            for (const int threads : {2, 3, 4}) {
+                testing::Machine machine(threads);
+                CHECK(testing::same_bits(all.run(machine, MatmulOutput::overwrite, true), expected));
+            }
+            for (const int64_t count : {1, 2, 3, 5, 8, 16, 63}) {
+                for (const int64_t first : {0, 7, 449}) {
+                    testing::Machine machine(2);
+                    std::vector<float> some(static_cast<size_t>(count * out));
+                    ops::matmul(machine.context(), testing::matrix(all.x, 512, in, all.x_stride).rows(first, count),
+                                all.weight.view({out, in}), all.bias.view({out}), product_type,
+                                MatmulOutput::overwrite, testing::view(some, {count, out}));
+                    bool same = true;
+                    for (int64_t t = 0; t < count; ++t) {
+                        for (int64_t o = 0; o < out; ++o) {
+                            same = same && some[static_cast<size_t>(t * out + o)] ==
+                                               expected[static_cast<size_t>((first + t) * all.y_stride + o)];
+                        }
+                    }
+                    CHECK(same);
+                }
+            }
+        }
+    });
+}
+
+TEST_CASE("the first columns have the same bits when weights are cut") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa) {
+        const int64_t in = 200, out = 90;
+        Case all({9, in, out, DType::bf16, DType::bf16});
+        const std::vector<float> expected = all.run(machine, MatmulOutput::overwrite, false);
+        for (const int64_t first : {0, 1, 4, 50}) {
+            const int64_t count = 37;
+            std::vector<float> part(9 * static_cast<size_t>(count));
+            ops::matmul(machine.context(), testing::matrix(all.x, 9, in, all.x_stride),
+                        all.weight.view({out, in}).rows(first, count), {}, DType::bf16, MatmulOutput::overwrite,
+                        testing::view(part, {9, count}));
+            bool same = true;
+            for (int64_t t = 0; t < 9; ++t) {
+                for (int64_t o = 0; o < count; ++o) {
+                    same = same && part[static_cast<size_t>(t * count + o)] ==
+                                       expected[static_cast<size_t>(t * all.y_stride + first + o)];
+                }
+            }
+            CHECK(same);
+        }
+    });
+}
+
+TEST_CASE("what lies beside x and the weights is not read into the sums") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType dtype : testing::kFloatTypes) {
+            const int64_t in = 21;
+            std::vector<float> x(3 * 32, std::nanf(""));
+            std::vector<float> weights(4 * in, std::nanf(""));
+            for (int64_t i = 0; i < in; ++i) {
+                x[static_cast<size_t>(32 + i)] = 1;
+                weights[static_cast<size_t>(in + i)] = weights[static_cast<size_t>(2 * in + i)] = 2;
+            }
+            Buffer weight(dtype, weights);
+            std::vector<float> y(2);
+            ops::matmul(machine.context(), testing::matrix(x, 3, in, 32).rows(1, 1),
+                        weight.view({4, in}).rows(1, 2), {}, dtype, MatmulOutput::overwrite, testing::view(y, {1, 2}));
+            CHECK(y[0] == 42);
+            CHECK(y[1] == 42);
+        }
+    });
+}
+
+TEST_CASE("matmul takes no more scratch than it says, and none that grows") {
+    for (const auto& [tokens, in] : {std::pair<int64_t, int64_t>{1, 1}, {1, 4096}, {37, 100}, {512, 33}}) {
+        Case test({tokens, in, 20, DType::bf16, DType::bf16});
+        testing::for_each_isa([&](cpu::Isa) {
+            testing::Machine machine;
+            test.run(machine, MatmulOutput::overwrite, false);
+            CHECK(machine.scratch().num_growths() == 0);
+            CHECK(machine.scratch().peak_bytes() <= (ops::matmul_scratch_bytes(tokens, in, DType::bf16) + 63) / 64 * 64);
+        });
+    }
+}
+
+TEST_CASE("matmul refuses shapes that do not fit") {
+    testing::Machine machine(1);
+    std::vector<float> x(12), w(20), y(15);
+    CHECK_THROWS_AS(ops::matmul(machine.context(), testing::view(x, {3, 4}), testing::view(w, {4, 5}), {}, DType::f32,
+                                MatmulOutput::overwrite, testing::view(y, {3, 5})),
+                    Error);
+    CHECK_THROWS_AS(ops::matmul(machine.context(), testing::view(x, {3, 4}), testing::view(w, {5, 4}), {}, DType::i32,
+                                MatmulOutput::overwrite, testing::view(y, {3, 5})),
+                    Error);
+}

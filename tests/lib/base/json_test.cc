@@ -1,0 +1,108 @@
+// Strict reading and careful writing of JSON.
+#include "lib/base/json.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "tests/lib/base/base64.h"
+#include "tests/shared_data.h"
+
+using namespace nvllm;
+
+namespace {
+
+std::string json_error(const std::string& text, const JsonLimits& limits = {}) {
+    try {
+        parse_json(text, "a.json", limits);
+    } catch (const Error& error) {
+        CHECK(error.kind() == ErrorKind::bad_data);
+        return error.what();
+    }
+    FAIL_CHECK("nothing was thrown");
+    return "";
+}
+
+}  // namespace
+
+TEST_CASE("documents are read") {
+    const nlohmann::json document = parse_json("{\"a\": [1, 2.5, \"x\\u00e9\"], \"b\": null}", "a.json");
+    CHECK(document["a"][2] == "xé");
+    CHECK(parse_json("18446744073709551615", "a") == UINT64_MAX);
+}
+
+TEST_CASE("errors say where and why") {
+    CHECK(json_error("{\n  \"a\": x\n}").find("a.json:2:8: not valid JSON: ") == 0);
+    CHECK(json_error("").find("a.json:1:1: ") == 0);
+    CHECK(json_error("[1, 2").find("a.json:1:") == 0);
+    CHECK(json_error("{\"a\": 1, \"b\": {\"a\": 1, \"a\": 2}}") ==
+          "a.json: the key \"a\" comes twice in one object");
+    CHECK(json_error("[1e999]").find("a.json: not valid JSON: ") == 0);
+    CHECK(json_error("[1, 2, 3]", {.max_bytes = 4}).find("at most 4 are read") != std::string::npos);
+    CHECK(json_error("[NaN]") != "");
+    CHECK(json_error("[1] x") != "");
+    CHECK(json_error("\"\xff\"") != "");
+}
+
+TEST_CASE("duplicate keys may be allowed; the same key in two objects is none") {
+    CHECK(parse_json("{\"a\": 1, \"a\": 2}", "a", {.allow_duplicate_keys = true})["a"] == 2);
+    CHECK(parse_json("[{\"a\": 1}, {\"a\": {\"a\": 2}}]", "a").size() == 2);
+}
+
+TEST_CASE("depth is limited before anything is built") {
+    const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+    CHECK_NOTHROW(parse_json(nested(64), "a"));
+    CHECK(json_error(nested(65)).find("nested deeper than 64 levels") != std::string::npos);
+    CHECK(json_error(std::string(1000000, '[')).find("nested deeper") != std::string::npos);
+    std::string objects;
+    for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
+    CHECK(json_error(objects).find("nested deeper") != std::string::npos);
+    CHECK_NOTHROW(parse_json("[\"" + std::string(1000, '[') + "\\\"[\"]", "a"));
+    CHECK(parse_json(nested(100), "a", {.max_depth = 100}).is_array());
+}
+
+TEST_CASE("malformed documents of JSONTestSuite") {
+    const auto path = nvllm::test::shared_data("malformed/json.jsonl");
+    if (path.empty()) return;
+    std::ifstream file(path);
+    int num_cases = 0;
+    for (std::string line; std::getline(file, line);) {
+        const nlohmann::json entry = nlohmann::json::parse(line);
+        const std::string name = entry["name"], expect = entry["expect"];
+        CAPTURE(name);
+        bool is_accepted = true;
+        try {
+            // The suite calls duplicate keys valid; refusing them is our own choice.
+            parse_json(nvllm::test::decode_base64(entry["bytes_base64"].get<std::string>()), name,
+                       {.max_depth = 1000, .allow_duplicate_keys = true});
+        } catch (const Error& error) {
+            is_accepted = false;
+            CHECK(error.kind() == ErrorKind::bad_data);
+        }
+        if (expect == "accept") CHECK(is_accepted);
+        if (expect == "reject") CHECK(!is_accepted);
+        ++num_cases;
+    }
+    CHECK(num_cases > 100);
+}
+
+TEST_CASE("what is written is always valid") {
+    CHECK(json_quoted("a\"\\\n\x01é") == "\"a\\\"\\\\\\n\\u0001é\"");
+    CHECK(json_quoted("\xff") == "\"\xEF\xBF\xBD\"");
+    CHECK(json_number(0.1) == "0.1");
+    CHECK(json_number(0.1f) == "0.1");
+    CHECK(json_number(1.0) == "1");
+    CHECK(json_number(std::numeric_limits<double>::quiet_NaN()) == "null");
+    CHECK(json_number(-std::numeric_limits<float>::infinity()) == "null");
+    for (const double value : {1e300, 5e-324, 1.0 / 3.0, -123456789.123456789, 1e21, 1e-7}) {
+        CHECK(parse_json(json_number(value), "a").get<double>() == value);
+    }
+    nlohmann::json value;
+    value["x"] = std::numeric_limits<double>::infinity();
+    value["s"] = "\xc3";
+    CHECK(parse_json(write_json(value), "a")["x"].is_null());
+}

@@ -1,0 +1,53 @@
+// What the log writes, and when it writes nothing.
+#include "lib/base/log.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "tests/lib/base/captured_process.h"
+
+using namespace nvllm;
+using nvllm::test::run_captured;
+
+TEST_CASE("text lines, from the level on") {
+    const auto result = run_captured([] {
+        configure_log({LogLevel::warning, LogFormat::text});
+        log_info("not shown");
+        log_warning("odd\nforged line \033[2J");
+        log_error("bad");
+        return log_enabled(LogLevel::info) || !log_enabled(LogLevel::error) ? 1 : 0;
+    });
+    CHECK(result.exit_code == 0);
+    CHECK(result.output.find("not shown") == std::string::npos);
+    CHECK(result.output.find("Z warning odd\\x0aforged line \\x1b[2J\n") != std::string::npos);
+    CHECK(result.output.find("Z error bad\n") != std::string::npos);
+}
+
+TEST_CASE("JSON lines") {
+    const auto result = run_captured([] {
+        configure_log({LogLevel::debug, LogFormat::json});
+        log_debug("a \"quoted\"\nthing \xff");
+        return 0;
+    });
+    const nlohmann::json line = nlohmann::json::parse(result.output);
+    CHECK(line["level"] == "debug");
+    CHECK(line["message"] == "a \"quoted\"\nthing \xEF\xBF\xBD");
+}
+
+TEST_CASE("off, and a closed stderr") {
+    CHECK(run_captured([] {
+              configure_log({LogLevel::off, LogFormat::text});
+              log_error("nothing");
+              return 0;
+          }).output == "");
+    const auto closed = run_captured([] {
+        std::signal(SIGPIPE, SIG_IGN);
+        ::close(STDERR_FILENO);
+        log_error("nobody");
+        return 5;
+    });
+    CHECK(closed.exit_code == 5);
+}

@@ -1,0 +1,63 @@
+// The progress line, and the clocks.
+#include "lib/base/progress.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <array>
+
+using namespace nvllm;
+
+TEST_CASE("the line tells share and time left") {
+    CHECK(Progress::line("Loading", 0, 100, 0.0) == "Loading  0 %");
+    CHECK(Progress::line("Loading", 25, 100, 2.0) == "Loading  25 %  6 s left");
+    CHECK(Progress::line("Loading", 100, 100, 8.0) == "Loading  100 %");
+    CHECK(Progress::line("Loading", 5, 0, 8.0) == "Loading  100 %");
+    CHECK(Progress::line("Loading", 300, 100, 0.0) == "Loading  100 %");
+}
+
+TEST_CASE("nothing is drawn where there is no terminal") {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe(ends.data()) == 0);
+    ManualClock clock;
+    {
+        Progress progress("Loading", 10, clock, ends[1]);
+        clock.advance(5);
+        progress.update(5);
+    }
+    ::close(ends[1]);
+    char byte = 0;
+    CHECK(::read(ends[0], &byte, 1) == 0);
+    ::close(ends[0]);
+}
+
+TEST_CASE("a terminal shows it after a while and is left clean") {
+    const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) return;
+    const int terminal = ::open(::ptsname(master), O_RDWR | O_NOCTTY);
+    REQUIRE(terminal >= 0);
+    ManualClock clock;
+    {
+        Progress progress("Loading", 10, clock, terminal);
+        progress.update(1);  // too early
+        clock.advance(1.0);
+        progress.update(5);
+        progress.update(6);  // too soon after
+    }
+    std::array<char, 256> buffer{};
+    const ssize_t got = ::read(master, buffer.data(), buffer.size());
+    CHECK(std::string(buffer.data(), static_cast<size_t>(got)) == "\r\033[KLoading  50 %  1 s left\r\033[K");
+    ::close(terminal);
+    ::close(master);
+}
+
+TEST_CASE("clocks go forward") {
+    MonotonicClock clock;
+    const double before = clock.now_s();
+    CHECK(clock.now_s() >= before);
+    ManualClock manual;
+    manual.advance(1.5);
+    CHECK(manual.now_s() == 1.5);
+}

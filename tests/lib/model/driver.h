@@ -1,0 +1,172 @@
+// Runs a model by hand: paged sequences, steps of any cut, logits of every row.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/thread_pool.h"
+#include "lib/model/loader.h"
+#include "lib/tensor/tensor.h"
+
+namespace nvllm::test {
+
+// What to compute in one step for one sequence.
+struct Work {
+    size_t sequence = 0;
+    std::vector<int32_t> tokens;
+};
+
+// Blocks are handed out in scattered order, so that nothing works by their being adjacent.
+class Driver {
+  public:
+    Driver(Model& model, ThreadPool& threads, DType kv_dtype, int64_t block_size,
+           size_t scratch_bytes = 0, int64_t num_blocks = 1021)
+        : model_(model), arena_(scratch_bytes), block_size_(block_size), num_blocks_(num_blocks) {
+        context_.scratch = &arena_;
+        context_.threads = &threads;
+        const auto& groups = model.kv_groups();
+        layers_.resize(static_cast<size_t>(model.num_blocks()));
+        for (size_t group = 0; group < groups.size(); ++group) {
+            for (const int32_t layer : groups[group].layers) {
+                KvLayer& kv = layers_[static_cast<size_t>(layer)];
+                kv.keys = storage(groups[group], kv_dtype);
+                kv.values = storage(groups[group], kv_dtype);
+                kv.group = static_cast<int32_t>(group);
+            }
+        }
+    }
+
+    size_t add_sequence() {
+        sequences_.emplace_back();
+        return sequences_.size() - 1;
+    }
+
+    // Logits of all tokens of the step, row by row.
+    std::vector<float> step(const std::vector<Work>& batch) {
+        lay_out(batch);
+        arena_.reset();
+        const ForwardContext forward = forward_context();
+        model_.begin(forward);
+        const TensorView hidden = model_.embed(forward);
+        for (int32_t block = 0; block < model_.num_blocks(); ++block) {
+            model_.block(block, forward, hidden);
+        }
+        const TensorView logits = model_.head(forward, hidden);
+        const float* first = logits.as<float>();
+        return {first, first + logits.numel()};
+    }
+
+    // Logits of `tokens` of one new sequence, cut into chunks (0: one chunk).
+    std::vector<float> logits_of(std::span<const int32_t> tokens, size_t chunk) {
+        const size_t sequence = add_sequence();
+        std::vector<float> all;
+        const size_t size = chunk == 0 ? tokens.size() : chunk;
+        for (size_t first = 0; first < tokens.size(); first += size) {
+            const auto part = tokens.subspan(first, std::min(size, tokens.size() - first));
+            const std::vector<float> rows = step({{sequence, {part.begin(), part.end()}}});
+            all.insert(all.end(), rows.begin(), rows.end());
+        }
+        return all;
+    }
+
+    // The `count` tokens that greedy decoding appends to the prompt.
+    std::vector<int32_t> greedy(std::span<const int32_t> prompt, size_t count) {
+        const size_t sequence = add_sequence();
+        std::vector<float> logits = step({{sequence, {prompt.begin(), prompt.end()}}});
+        std::vector<int32_t> ids;
+        while (true) {
+            ids.push_back(last_choice(logits));
+            if (ids.size() == count) return ids;
+            logits = step({{sequence, {ids.back()}}});
+        }
+    }
+
+    const ScratchArena& arena() const { return arena_; }
+
+  private:
+    struct Sequence {
+        int32_t length = 0;
+        std::vector<int32_t> blocks;
+    };
+
+    TensorView storage(const KvGroup& group, DType dtype) {
+        tensors_.push_back(
+            Tensor::allocate(dtype, {num_blocks_, group.kv_heads, block_size_, group.head_dim}));
+        return tensors_.back().mutable_view();
+    }
+
+    int32_t last_choice(const std::vector<float>& logits) const {
+        const auto row = logits.end() - static_cast<std::ptrdiff_t>(model_.config().vocab_size);
+        return static_cast<int32_t>(std::max_element(row, logits.end()) - row);
+    }
+
+    // 389 and the prime 1021 have no common divisor: every block is handed out once.
+    int32_t next_block() { return static_cast<int32_t>(389 * ++handed_out_ % num_blocks_); }
+
+    void lay_out(const std::vector<Work>& batch) {
+        ids_.clear();
+        positions_.clear();
+        slots_.clear();
+        starts_ = {0};
+        lengths_.clear();
+        size_t width = 1;
+        for (const Work& work : batch) {
+            add_rows(work);
+            width = std::max(width, sequences_[work.sequence].blocks.size());
+        }
+        tables_.assign(batch.size() * width, 0);
+        for (size_t row = 0; row < batch.size(); ++row) {
+            const auto& blocks = sequences_[batch[row].sequence].blocks;
+            std::copy(blocks.begin(), blocks.end(),
+                      tables_.begin() + static_cast<std::ptrdiff_t>(row * width));
+        }
+    }
+
+    void add_rows(const Work& work) {
+        Sequence& sequence = sequences_[work.sequence];
+        for (const int32_t token : work.tokens) {
+            const int64_t position = sequence.length++;
+            if (position % block_size_ == 0) sequence.blocks.push_back(next_block());
+            ids_.push_back(token);
+            positions_.push_back(static_cast<int32_t>(position));
+            slots_.push_back(sequence.blocks.back() * block_size_ + position % block_size_);
+        }
+        starts_.push_back(static_cast<int32_t>(ids_.size()));
+        lengths_.push_back(sequence.length);
+    }
+
+    ForwardContext forward_context() {
+        const auto tokens = static_cast<int64_t>(ids_.size());
+        const auto rows = static_cast<int64_t>(lengths_.size());
+        const auto width = static_cast<int64_t>(tables_.size()) / rows;
+        groups_.assign(model_.kv_groups().size(),
+                       {ConstTensorView(tables_.data(), DType::i32, {rows, width}),
+                        ConstTensorView(slots_.data(), DType::i64, {tokens})});
+        ForwardContext forward;
+        forward.kernels = &context_;
+        forward.token_ids = ConstTensorView(ids_.data(), DType::i32, {tokens});
+        forward.positions = ConstTensorView(positions_.data(), DType::i32, {tokens});
+        forward.query_starts = ConstTensorView(starts_.data(), DType::i32, {rows + 1});
+        forward.context_lengths = ConstTensorView(lengths_.data(), DType::i32, {rows});
+        forward.groups = groups_;
+        forward.kv = layers_;
+        return forward;
+    }
+
+    Model& model_;
+    ScratchArena arena_;
+    Context context_;
+    int64_t block_size_;
+    int64_t num_blocks_;
+    int64_t handed_out_ = 0;
+    std::vector<Tensor> tensors_;
+    std::vector<KvLayer> layers_;
+    std::vector<Sequence> sequences_;
+    std::vector<GroupTables> groups_;
+    std::vector<int32_t> ids_, positions_, starts_, lengths_, tables_;
+    std::vector<int64_t> slots_;
+};
+
+}  // namespace nvllm::test

@@ -1,0 +1,301 @@
+// Loading: what is missing, extra or mis-shaped, which bytes are copied, random weights, outlines.
+#include "lib/model/loader.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/file.h"
+#include "lib/checkpoint/safetensors.h"
+#include "lib/model/registry.h"
+#include "lib/model/weights/checkpoint_source.h"
+#include "lib/model/weights/dummy_source.h"
+#include "lib/model/weights/scheme.h"
+#include "tests/lib/checkpoint/temporary_folder.h"
+#include "tests/lib/model/driver.h"
+#include "tests/lib/model/reference.h"
+#include "tests/shared_data.h"
+
+namespace nvllm {
+namespace {
+
+using test::TemporaryFolder;
+
+const std::filesystem::path kFamilies = test::source_path("tests/fixtures/families");
+
+// A copy of a family's checkpoint whose tensors can be changed before it is written.
+struct Editable {
+    TemporaryFolder folder;
+    SafetensorsFile original;
+    std::map<std::string, ConstTensorView> tensors;
+    nlohmann::json config;
+
+    explicit Editable(const std::string& family)
+        : original(kFamilies / family / "model.safetensors"),
+          config(nlohmann::json::parse(read_file(kFamilies / family / "config.json"))) {
+        for (const SafetensorsEntry& entry : original.entries()) {
+            tensors[entry.name] = original.view(entry);
+        }
+    }
+
+    std::unique_ptr<Model> load(DType dtype = DType::f32) {
+        std::vector<NamedTensor> list;
+        for (const auto& [name, view] : tensors) list.push_back({name, view});
+        write_safetensors(folder.path() / "model.safetensors", list);
+        folder.write("config.json", config.dump());
+        ThreadPool threads(2);
+        return load_model({.directory = folder.path(), .dtype = dtype, .threads = &threads});
+    }
+
+    void check_refused(ErrorKind kind, std::initializer_list<const char*> parts) {
+        try {
+            load();
+            FAIL_CHECK("was loaded");
+        } catch (const Error& error) {
+            CHECK(error.kind() == kind);
+            const std::string message = error.what();
+            for (const char* part : parts) {
+                CHECK_MESSAGE(message.find(part) != std::string::npos, message);
+            }
+        }
+    }
+};
+
+std::vector<float> logits_of(Model& model, std::span<const int32_t> ids) {
+    ThreadPool threads(2);
+    test::Driver driver(model, threads, DType::f32, 16);
+    return driver.logits_of(ids, 0);
+}
+
+const std::vector<int32_t> kIds = {3, 1, 4, 1, 5, 9, 2, 6};
+
+TEST_CASE("loader: a missing tensor is named with its shape and file") {
+    Editable llama("llama");
+    llama.tensors.erase("model.layers.1.mlp.up_proj.weight");
+    llama.check_refused(ErrorKind::bad_data, {"no tensor model.layers.1.mlp.up_proj.weight",
+                                              "[96, 64]", llama.folder.path().c_str()});
+}
+
+TEST_CASE("loader: a mis-shaped tensor is named with both shapes") {
+    Editable llama("llama");
+    ConstTensorView& view = llama.tensors.at("model.layers.0.self_attn.k_proj.weight");
+    view = view.reshaped({64, 32});
+    llama.check_refused(ErrorKind::bad_data, {"model.layers.0.self_attn.k_proj.weight",
+                                              "bfloat16[64, 32]", "[32, 64]", "model.safetensors"});
+}
+
+TEST_CASE("loader: sizes of another model do not lead to large allocations") {
+    Editable llama("llama");
+    llama.config["vocab_size"] = 4000000;
+    llama.config["num_hidden_layers"] = 1000;
+    llama.check_refused(ErrorKind::bad_data, {"model.embed_tokens.weight", "[4000000, 64]"});
+}
+
+TEST_CASE("loader: tensors of other types are refused") {
+    Editable llama("llama");
+    ConstTensorView& view = llama.tensors.at("model.norm.weight");
+    view.dtype = DType::i16;
+    llama.check_refused(ErrorKind::bad_data, {"model.norm.weight is int16[64]"});
+}
+
+TEST_CASE("loader: tensors that have no place are refused, known leftovers are not") {
+    Editable qwen("qwen3");
+    const ConstTensorView some = qwen.tensors.at("model.norm.weight");
+    qwen.tensors["lm_head.weight"] = qwen.tensors.at("model.embed_tokens.weight");
+    qwen.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = some;
+    CHECK(qwen.load() != nullptr);
+    qwen.tensors["model.layers.0.self_attn.q_proj.weight_scale"] = some;
+    qwen.check_refused(ErrorKind::bad_data,
+                       {"q_proj.weight_scale", "has no place in a Qwen3ForCausalLM"});
+}
+
+TEST_CASE("loader: unknown and quantized models are refused before their weights are looked at") {
+    Editable llama("llama");
+    llama.config["architectures"] = {"MambaForCausalLM"};
+    llama.check_refused(ErrorKind::unavailable,
+                        {"MambaForCausalLM", "LlamaForCausalLM", "GPT2LMHeadModel"});
+    llama.config["architectures"] = {"LlamaForCausalLM"};
+    llama.config["hidden_act"] = "mish";
+    llama.check_refused(ErrorKind::bad_data, {"mish", "gelu_new"});
+    llama.config["quantization_config"] = {{"quant_method", "awq"}};
+    llama.check_refused(ErrorKind::unavailable, {"quantized"});
+}
+
+TEST_CASE("loader: GPT-2 names with and without their prefix are the same model") {
+    Editable gpt2("gpt2");
+    const std::vector<float> expected = logits_of(*gpt2.load(), kIds);
+    std::map<std::string, ConstTensorView> bare;
+    for (const auto& [name, view] : gpt2.tensors) {
+        bare[name.starts_with("transformer.") ? name.substr(12) : name] = view;
+    }
+    gpt2.tensors = bare;
+    CHECK(logits_of(*gpt2.load(), kIds) == expected);
+}
+
+TEST_CASE("loader: GPT-2 cannot run longer than its learned positions") {
+    ThreadPool threads(1);
+    CHECK_THROWS_WITH_AS(load_model({.directory = kFamilies / "gpt2",
+                                     .max_model_len = 257,
+                                     .threads = &threads}),
+                         doctest::Contains("learned only 256 positions"), Error);
+}
+
+// Stored as float16, bfloat16 or float32, values that all three can hold must give the same logits.
+TEST_CASE("loader: the stored type does not matter when the values are the same") {
+    Editable llama("llama");
+    std::map<std::string, Tensor> wide;
+    for (auto& [name, view] : llama.tensors) {
+        Tensor copy = view.rank == 2 ? Tensor::allocate(DType::f32, {view.dim(0), view.dim(1)})
+                                     : Tensor::allocate(DType::f32, {view.dim(0)});
+        for (int64_t i = 0; i < view.numel(); ++i) {
+            copy.mutable_view().as<float>()[i] = static_cast<float>(view.as<BFloat16>()[i]);
+        }
+        wide[name] = copy;
+    }
+    for (const DType product : {DType::f32, DType::bf16}) {
+        Editable stored("llama");
+        const std::vector<float> narrow_logits = logits_of(*stored.load(product), kIds);
+        for (auto& [name, view] : stored.tensors) view = wide.at(name).view();
+        CHECK(logits_of(*stored.load(product), kIds) == narrow_logits);
+    }
+}
+
+TEST_CASE("loader: values at odd addresses are read") {
+    Editable llama("llama");
+    const std::vector<float> expected = logits_of(*llama.load(), kIds);
+    // One byte in front moves all data of the file to odd addresses.
+    const auto path = llama.folder.path() / "model.safetensors";
+    std::string bytes = read_file(path);
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof(length));
+    nlohmann::json header = nlohmann::json::parse(bytes.substr(8, length));
+    for (auto& [name, entry] : header.items()) {
+        for (auto& offset : entry["data_offsets"]) offset = offset.get<uint64_t>() + 1;
+    }
+    header["one.rotary_emb.inv_freq"] = {{"dtype", "U8"}, {"shape", {1}}, {"data_offsets", {0, 1}}};
+    std::string text = header.dump();
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    const uint64_t new_length = text.size();
+    std::string moved(8, '\0');
+    std::memcpy(moved.data(), &new_length, sizeof(new_length));
+    llama.folder.write("model.safetensors", moved + text + "x" + bytes.substr(8 + length));
+    ThreadPool threads(2);
+    const auto model =
+        load_model({.directory = llama.folder.path(), .dtype = DType::f32, .threads = &threads});
+    CHECK(logits_of(*model, kIds) == expected);
+}
+
+TEST_CASE("loader: weights are used where they lie when their type allows it") {
+    ThreadPool threads(2);
+    const auto load_part = [&](const std::string& family, DType product, const std::string& name) {
+        CheckpointSource source(Checkpoint::open(kFamilies / family), product, threads);
+        const Tensor stored = source.read(name, {64, 64}, WeightRole::matrix);
+        return as_product_matrix(source, stored).view().data == stored.view().data;
+    };
+    const std::string name = "model.layers.0.self_attn.q_proj.weight";
+    CHECK(load_part("llama", DType::bf16, name));
+    CHECK(load_part("llama", DType::f32, name));
+    CHECK_FALSE(load_part("llama", DType::f16, name));
+    CHECK(load_part("qwen2", DType::f16, name));
+    CHECK_FALSE(load_part("qwen2", DType::bf16, name));
+}
+
+TEST_CASE("loader: --dtype auto is the config's type") {
+    ModelConfig config;
+    CHECK(resolve_dtype(config, std::nullopt) == DType::f32);
+    config.dtype = DType::bf16;
+    CHECK(resolve_dtype(config, std::nullopt) == DType::bf16);
+    CHECK(resolve_dtype(config, DType::f16) == DType::f16);
+    CHECK_THROWS_AS(resolve_dtype(config, DType::i8), Error);
+}
+
+TEST_CASE("loader: an outline knows sizes without reading weights") {
+    for (const char* family : {"llama", "qwen2", "qwen3", "gpt2", "mistral"}) {
+        CAPTURE(family);
+        ThreadPool threads(2);
+        const auto model = load_model({.directory = kFamilies / family, .threads = &threads});
+        const TemporaryFolder folder;
+        folder.write("config.json", read_file(kFamilies / family / "config.json"));
+        const ModelOutline outline =
+            outline_model({.directory = folder.path(), .threads = &threads});
+        CHECK(outline.weight_bytes == model->weight_bytes());
+        CHECK(outline.scratch(100, 3) == model->scratch_bytes(100, 3));
+        CHECK(outline.product_type == model->config().dtype);
+        REQUIRE(outline.kv_groups.size() == model->kv_groups().size());
+        CHECK(outline.kv_groups[0].layers == model->kv_groups()[0].layers);
+        CHECK(outline.kv_groups[0].window == model->kv_groups()[0].window);
+    }
+}
+
+TEST_CASE("loader: a window makes a cache group of its own geometry") {
+    ThreadPool threads(1);
+    const auto model = load_model({.directory = kFamilies / "mistral", .threads = &threads});
+    REQUIRE(model->kv_groups().size() == 1);
+    const KvGroup& group = model->kv_groups()[0];
+    CHECK(group.window == 16);
+    CHECK(group.layers == std::vector<int32_t>{0, 1});
+    CHECK(group.kv_heads == 2);
+    CHECK(group.head_dim == 24);
+    CHECK(group.bytes_per_token(DType::bf16) == 2 * 2 * 2 * 24 * 2);
+}
+
+TEST_CASE("dummy weights: only config.json is needed, and threads do not matter") {
+    for (const char* family : {"llama", "gpt2"}) {
+        const TemporaryFolder folder;
+        folder.write("config.json", read_file(kFamilies / family / "config.json"));
+        std::vector<float> first;
+        for (const int num_threads : {1, 3}) {
+            ThreadPool threads(num_threads);
+            ModelLoadOptions options{.directory = folder.path(), .threads = &threads};
+            CHECK_THROWS_AS(load_model(options), Error);
+            options.load_format = LoadFormat::dummy;
+            options.seed = 7;
+            const auto model = load_model(options);
+            const std::vector<float> logits = logits_of(*model, kIds);
+            if (first.empty()) first = logits;
+            CHECK(logits == first);
+            options.seed = 8;
+            CHECK(logits_of(*load_model(options), kIds) != first);
+        }
+    }
+}
+
+TEST_CASE("dummy weights: normal with deviation 0.02, norms 1") {
+    ThreadPool threads(2);
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+        DummySource source(3, dtype, threads);
+        const Tensor matrix = source.read("a.weight", {500, 401}, WeightRole::matrix);
+        const auto value = [&](int64_t i) {
+            if (dtype == DType::f32) return static_cast<double>(matrix.view().as<float>()[i]);
+            if (dtype == DType::bf16)
+                return static_cast<double>(static_cast<float>(matrix.view().as<BFloat16>()[i]));
+            return static_cast<double>(static_cast<float>(matrix.view().as<Float16>()[i]));
+        };
+        double sum = 0.0, squares = 0.0, largest = 0.0, neighbours = 0.0;
+        const int64_t count = matrix.view().numel();
+        for (int64_t i = 0; i < count; ++i) {
+            sum += value(i);
+            squares += value(i) * value(i);
+            largest = std::max(largest, std::abs(value(i)));
+            if (i > 0) neighbours += value(i) * value(i - 1);
+        }
+        const auto n = static_cast<double>(count);
+        CHECK(std::abs(sum / n) < 2e-4);
+        CHECK(std::sqrt(squares / n) == doctest::Approx(0.02).epsilon(0.01));
+        CHECK(std::abs(neighbours / squares) < 0.01);
+        CHECK(largest > 0.06);
+        CHECK(largest < 0.08);
+        const Tensor other = source.read("b.weight", {500, 401}, WeightRole::matrix);
+        CHECK(std::memcmp(other.view().data, matrix.view().data, matrix.bytes()) != 0);
+        const Tensor again = source.read("a.weight", {500, 401}, WeightRole::matrix);
+        CHECK(std::memcmp(again.view().data, matrix.view().data, matrix.bytes()) == 0);
+    }
+    DummySource source(3, DType::f32, threads);
+    CHECK(source.read("n", {5}, WeightRole::norm).view().as<float>()[4] == 1.0f);
+}
+
+}  // namespace
+}  // namespace nvllm

@@ -1,0 +1,124 @@
+// Linears made of parts, over every row of the table of schemes.
+#include "lib/model/weights/scheme.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "lib/model/weights/dense.h"
+#include "lib/model/weights/dummy_source.h"
+
+namespace nvllm {
+namespace {
+
+struct Fixture {
+    ThreadPool threads{2};
+    ScratchArena scratch;
+    Context context;
+    Fixture() {
+        context.scratch = &scratch;
+        context.threads = &threads;
+    }
+};
+
+std::vector<float> ramp(int64_t count, float step) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < count; ++i) values.push_back(step * static_cast<float>(i % 17 - 8));
+    return values;
+}
+
+TEST_CASE("linear: parts give what each gives alone, side by side") {
+    Fixture fixture;
+    DummySource source(1, DType::bf16, fixture.threads);
+    constexpr int64_t kTokens = 3;
+    constexpr int64_t kIn = 40;
+    const std::vector<LinearName> names = {
+        {"q", kIn, 24, true}, {"k", kIn, 8, false}, {"v", kIn, 8, true}};
+    const LinearWeight whole = load_linear(source, names);
+    CHECK(whole.in() == kIn);
+    CHECK(whole.out() == 40);
+    CHECK(whole.bytes() == 2 * (40 * 40 + 24 + 8));
+
+    const std::vector<float> x = ramp(kTokens * kIn, 0.1f);
+    const ConstTensorView x_view(x.data(), DType::f32, {kTokens, kIn});
+    std::vector<float> y(kTokens * 40);
+    whole.apply(fixture.context, x_view, ops::MatmulOutput::overwrite,
+                TensorView(y.data(), DType::f32, {kTokens, 40}));
+    int64_t column = 0;
+    for (const LinearName& name : names) {
+        const LinearWeight part = load_linear(source, name);
+        std::vector<float> alone(static_cast<size_t>(kTokens * name.out));
+        part.apply(fixture.context, x_view, ops::MatmulOutput::overwrite,
+                   TensorView(alone.data(), DType::f32, {kTokens, name.out}));
+        for (int64_t row = 0; row < kTokens; ++row) {
+            for (int64_t i = 0; i < name.out; ++i) {
+                CHECK(y[static_cast<size_t>(row * 40 + column + i)] ==
+                      alone[static_cast<size_t>(row * name.out + i)]);
+            }
+        }
+        column += name.out;
+    }
+}
+
+TEST_CASE("linear: accumulating adds to what is there") {
+    Fixture fixture;
+    DummySource source(1, DType::f32, fixture.threads);
+    const LinearWeight linear = load_linear(source, {"a", 8, 4, true});
+    const std::vector<float> x = ramp(8, 1.0f);
+    const ConstTensorView x_view(x.data(), DType::f32, {1, 8});
+    std::vector<float> plain(4), added(4, 2.0f);
+    linear.apply(fixture.context, x_view, ops::MatmulOutput::overwrite,
+                 TensorView(plain.data(), DType::f32, {1, 4}));
+    linear.apply(fixture.context, x_view, ops::MatmulOutput::accumulate,
+                 TensorView(added.data(), DType::f32, {1, 4}));
+    for (size_t i = 0; i < 4; ++i) CHECK(added[i] == doctest::Approx(plain[i] + 2.0f));
+}
+
+TEST_CASE("linear: a matrix stored [in, out] is turned at load, in every type") {
+    Fixture fixture;
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+        DummySource source(1, dtype, fixture.threads);
+        constexpr int64_t kIn = 37;
+        constexpr int64_t kOut = 70;
+        const Tensor stored = source.read("a.weight", {kIn, kOut}, WeightRole::matrix);
+        const Tensor turned = transposed(source, stored);
+        CHECK(turned.view().dim(0) == kOut);
+        CHECK(turned.view().dim(1) == kIn);
+        const Tensor back = transposed(source, turned);
+        CHECK(std::string(static_cast<const char*>(back.view().data), back.bytes()) ==
+              std::string(static_cast<const char*>(stored.view().data), stored.bytes()));
+        const LinearWeight linear =
+            load_linear(source, {"a", kIn, kOut, false, MatrixOrder::in_out});
+        CHECK(linear.in() == kIn);
+        CHECK(linear.out() == kOut);
+    }
+}
+
+// A round trip over the table: each scheme loads a linear of the asked size and stays within its announced scratch.
+TEST_CASE("schemes: every row applies within the scratch it announces") {
+    for (const WeightScheme& scheme : weight_schemes()) {
+        for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+            CAPTURE(scheme.name);
+            ThreadPool threads(2);
+            DummySource source(5, dtype, threads);
+            const LinearName name{"a", 96, 33, true};
+            REQUIRE(scheme.stores(source, name));
+            const auto part = scheme.load(source, name);
+            CHECK(part->in() == 96);
+            CHECK(part->out() == 33);
+            ScratchArena scratch(part->scratch_bytes(20) + 64);
+            Context context;
+            context.scratch = &scratch;
+            context.threads = &threads;
+            const std::vector<float> x = ramp(20 * 96, 0.1f);
+            std::vector<float> y(20 * 33);
+            part->apply(context, ConstTensorView(x.data(), DType::f32, {20, 96}),
+                        ops::MatmulOutput::overwrite, TensorView(y.data(), DType::f32, {20, 33}));
+            CHECK(scratch.num_growths() == 0);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace nvllm

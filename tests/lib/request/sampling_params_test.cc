@@ -1,0 +1,129 @@
+// Each sampling parameter at, inside and outside the ends of its range; not-a-number; messages that
+// name all three.
+#include "lib/request/sampling_params.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace nvllm {
+namespace {
+
+constexpr int32_t kVocab = 100;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+using Change = std::function<void(SamplingParams&)>;
+
+// The refusal of otherwise good parameters; empty when they are taken.
+std::string refusal(const Change& change) {
+    SamplingParams params;
+    change(params);
+    const std::optional<Fault> fault = params.check(kVocab);
+    if (!fault) return "";
+    CHECK(fault->kind == ErrorKind::bad_data);
+    return fault->message;
+}
+
+struct NumberRow {
+    const char* field;
+    float SamplingParams::*member;
+    float least;
+    float most;
+    bool least_excluded;
+};
+
+TEST_CASE("numbers: the ends of the range are taken, what lies beyond and NaN are not") {
+    const std::vector<NumberRow> rows = {
+        {"temperature", &SamplingParams::temperature, 0.0f, 2.0f, false},
+        {"top_p", &SamplingParams::top_p, 0.0f, 1.0f, true},
+        {"min_p", &SamplingParams::min_p, 0.0f, 1.0f, false},
+        {"repetition_penalty", &SamplingParams::repetition_penalty, 0.0f, 10.0f, true},
+        {"presence_penalty", &SamplingParams::presence_penalty, -2.0f, 2.0f, false},
+        {"frequency_penalty", &SamplingParams::frequency_penalty, -2.0f, 2.0f, false},
+    };
+    for (const NumberRow& row : rows) {
+        CAPTURE(std::string(row.field));
+        const auto with = [&](float value) {
+            return refusal([&](SamplingParams& params) { params.*row.member = value; });
+        };
+        CHECK(with(row.most).empty());
+        CHECK(with((row.least + row.most) / 2 + 0.1f).empty());
+        CHECK(with(row.least).empty() != row.least_excluded);
+        for (const float value :
+             {std::nextafter(row.most, 100.0f), std::nextafter(row.least, -100.0f), kInfinity,
+              -kInfinity, kNan}) {
+            CHECK(with(value).starts_with(row.field));
+        }
+        CHECK(with(kNan).find("nan") != std::string::npos);
+    }
+}
+
+TEST_CASE("counts: the ends of the range are taken, what lies beyond is not") {
+    const auto refused = [](const char* field, const Change& change) {
+        return refusal(change).starts_with(field);
+    };
+    for (const int32_t n : {1, 16}) CHECK(refusal([&](auto& p) { p.n = n; }).empty());
+    for (const int32_t n : {0, -1, 17}) CHECK(refused("n is", [&](auto& p) { p.n = n; }));
+    for (const int32_t k : {0, 1, 1 << 30}) CHECK(refusal([&](auto& p) { p.top_k = k; }).empty());
+    CHECK(refused("top_k", [](auto& p) { p.top_k = -1; }));
+    CHECK(refusal([](auto& p) { p.max_tokens = 1; }).empty());
+    CHECK(refused("max_tokens", [](auto& p) { p.max_tokens = 0; }));
+    CHECK(refused("min_tokens", [](auto& p) { p.min_tokens = -1; }));
+    CHECK(refusal([](auto& p) { p.min_tokens = *(p.max_tokens = 5); }).empty());
+    CHECK(refused("min_tokens", [](auto& p) { p.min_tokens = *(p.max_tokens = 5) + 1; }));
+    for (const int32_t count : {0, 20})
+        CHECK(refusal([&](auto& p) { p.logprobs = count; }).empty());
+    for (const int32_t count : {-1, 21})
+        CHECK(refused("logprobs", [&](auto& p) { p.logprobs = count; }));
+}
+
+TEST_CASE("lists: lengths, tokens of the vocabulary, and what each entry holds") {
+    const auto refused = [](const char* field, const Change& change) {
+        return refusal(change).starts_with(field);
+    };
+    for (const int32_t token : {0, kVocab - 1}) {
+        CHECK(refusal([&](auto& p) {
+                  p.logit_bias = {{token, -100.0f}, {token, 100.0f}};
+              }).empty());
+        CHECK(refusal([&](auto& p) { p.stop_token_ids = {token}; }).empty());
+    }
+    for (const int32_t token : {-1, kVocab}) {
+        CHECK(refused("logit_bias[1]", [&](auto& p) {
+            p.logit_bias = {{1, 0.0f}, {token, 0.0f}};
+        }));
+        CHECK(refused("stop_token_ids[0]", [&](auto& p) { p.stop_token_ids = {token}; }));
+    }
+    for (const float bias : {-100.5f, 100.5f, kNan}) {
+        CHECK(refused("logit_bias[0]", [&](auto& p) { p.logit_bias = {{1, bias}}; }));
+    }
+    CHECK(refused("logit_bias has 1025", [](auto& p) { p.logit_bias.resize(1025); }));
+    CHECK(refusal([](auto& p) { p.logit_bias.resize(1024); }).empty());
+    CHECK(refusal([](auto& p) { p.stop.assign(16, std::string(256, 'x')); }).empty());
+    CHECK(refused("stop has 17", [](auto& p) { p.stop.assign(17, "x"); }));
+    CHECK(refused("stop[1]", [](auto& p) { p.stop = {"x", ""}; }));
+    CHECK(refused("stop[0]", [](auto& p) { p.stop = {std::string(257, 'x')}; }));
+    CHECK(refused("stop_token_ids has 1025", [](auto& p) { p.stop_token_ids.resize(1025); }));
+}
+
+TEST_CASE("a refusal names the field, the value and the range") {
+    CHECK(refusal([](auto& p) { p.temperature = 2.5f; }) ==
+          "temperature is 2.5; it must be from 0 to 2");
+    CHECK(refusal([](auto& p) { p.top_p = 0.0f; }) ==
+          "top_p is 0; it must be above 0 and at most 1");
+    CHECK(refusal([](auto& p) { p.n = 99; }) == "n is 99; it must be from 1 to 16");
+    CHECK(refusal([](auto& p) { p.top_k = -7; }) == "top_k is -7; it must be at least 0");
+    CHECK(refusal([](auto& p) { p.stop_token_ids = {100}; }) ==
+          "stop_token_ids[0] is token 100; it must be from 0 to 99");
+}
+
+TEST_CASE("the defaults are good") {
+    CHECK(refusal([](SamplingParams&) {}).empty());
+}
+
+}  // namespace
+}  // namespace nvllm

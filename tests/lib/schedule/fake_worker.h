@@ -1,0 +1,182 @@
+// A worker without a model: it keeps what plans tell it, checks every read of the cache, and
+// chooses tokens by a rule.
+//
+// The next token is a number drawn from all tokens before it, so that a continuation is the same
+// however it was computed and can be foretold: expected_tokens(). Checks count what is wrong
+// instead of stopping.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/cache/cache_manager.h"
+#include "lib/request/batch_plan.h"
+#include "lib/request/step_result.h"
+#include "tests/lib/cache/kv_slots.h"
+
+namespace nvllm {
+
+constexpr int32_t kEndToken = 0;
+
+struct TokenRule {
+    int32_t vocab_size = 60;
+
+    int32_t next(uint64_t digest, int32_t index) const {
+        const uint64_t mixed = (digest + static_cast<uint64_t>(index)) * 0xd6e8feb86659fd93;
+        return static_cast<int32_t>((mixed >> 32) % static_cast<uint64_t>(vocab_size));
+    }
+};
+
+// Prompt and answer of a continuation that nobody cancels.
+inline std::vector<int32_t> expected_tokens(const Request& request, int32_t index,
+                                            const TokenRule& rule, int32_t max_model_len) {
+    std::vector<int32_t> tokens = request.prompt_token_ids;
+    const SamplingParams& sampling = request.sampling;
+    const size_t num_prompt = tokens.size();
+    while (true) {
+        tokens.push_back(rule.next(prefix_digests(tokens).back(), index));
+        const auto num_generated = static_cast<int32_t>(tokens.size() - num_prompt);
+        const bool ends = tokens.back() == kEndToken && !sampling.ignore_eos;
+        if (ends && num_generated >= sampling.min_tokens) return tokens;
+        if (num_generated >= sampling.max_tokens.value_or(max_model_len)) return tokens;
+        if (static_cast<int32_t>(tokens.size()) >= max_model_len) return tokens;
+    }
+}
+
+class FakeWorker {
+  public:
+    FakeWorker(const CacheConfig& cache, TokenRule rule)
+        : block_size_(cache.block_size), rule_(rule) {
+        for (const CacheGroupConfig& group : cache.groups) {
+            slots_.emplace_back(group.num_blocks, cache.block_size, group.window);
+        }
+    }
+
+    StepResult execute(const BatchPlan& plan) {
+        wrong += last_plan_ != 0 && plan.number != last_plan_ + 1;
+        last_plan_ = plan.number;
+        for (const SequenceId id : plan.removed) wrong += known_.erase(id) != 1;
+        for (const AddedSequence& added : plan.added) add(added);
+        StepResult result{.plan_number = plan.number, .sequences = {}};
+        std::set<SequenceId> seen;
+        Named named{plan.number, std::vector<std::set<BlockId>>(slots_.size())};
+        for (const PlanEntry& entry : plan.entries) {
+            wrong += !seen.insert(entry.sequence).second || entry.count < 1;
+            result.sequences.push_back(compute(entry, named));
+        }
+        for (const AddedSequence& added : plan.added) wrong += !seen.contains(added.sequence);
+        uncommitted_.push_back(std::move(named));
+        return result;
+    }
+
+    void committed(uint64_t plan_number) {
+        while (!uncommitted_.empty() && uncommitted_.front().plan_number <= plan_number) {
+            uncommitted_.pop_front();
+        }
+    }
+
+    // What a fresh worker knows.
+    void restart() {
+        known_.clear();
+        uncommitted_.clear();
+        for (KvSlots& group : slots_) group.lose_everything();
+    }
+
+    size_t num_known() const { return known_.size(); }
+
+    int64_t wrong = 0;               // broken promises of plans
+    int64_t computed_positions = 0;  // in all
+
+  private:
+    struct Known {
+        std::vector<int32_t> tokens;
+        std::vector<uint64_t> digests;
+        std::vector<std::vector<BlockId>> tables;
+        int32_t next = 0;  // the position to compute next
+        int32_t index = 0;
+    };
+    struct Named {
+        uint64_t plan_number = 0;
+        std::vector<std::set<BlockId>> blocks;  // per group
+    };
+
+    void add(const AddedSequence& added) {
+        Known known{added.token_ids, prefix_digests(added.token_ids), added.block_tables, 0,
+                    added.index};
+        wrong += known.tables.size() != slots_.size();
+        known.next = static_cast<int32_t>(known.tables[0].size()) * block_size_;
+        for (const auto& table : known.tables) wrong += table.size() != known.tables[0].size();
+        wrong += known.next >= static_cast<int32_t>(known.tokens.size());
+        wrong += !known_.emplace(added.sequence, std::move(known)).second;
+    }
+
+    SequenceStep compute(const PlanEntry& entry, Named& named) {
+        SequenceStep step;
+        step.sequence = entry.sequence;
+        const auto found = known_.find(entry.sequence);
+        const int32_t end = entry.first + entry.count;
+        if (found == known_.end() || entry.first != found->second.next ||
+            end > static_cast<int32_t>(found->second.tokens.size())) {
+            ++wrong;
+            return step;
+        }
+        Known& known = found->second;
+        append_blocks(known, entry);
+        for (size_t group = 0; group < slots_.size(); ++group) {
+            visit(slots_[group], known.tables[group], known, entry.first, end);
+            const auto& table = known.tables[group];
+            const auto read = table.begin() + slots_[group].first_read(entry.first) / block_size_;
+            named.blocks[group].insert(read, table.end());
+        }
+        known.next = end;
+        computed_positions += entry.count;
+        const bool last = end == static_cast<int32_t>(known.tokens.size());
+        wrong += last != (entry.output == OutputKind::sample);
+        if (!last) return step;
+        step.token_ids = {rule_.next(known.digests.back(), known.index)};
+        known.tokens.push_back(step.token_ids[0]);
+        known.digests = prefix_digests_after(known);
+        return step;
+    }
+
+    // One digest more, without going through all tokens again.
+    static std::vector<uint64_t> prefix_digests_after(Known& known) {
+        std::vector<uint64_t> digests = std::move(known.digests);
+        const std::vector<int32_t> last{known.tokens.back()};
+        digests.push_back(prefix_digests(last, digests.back())[0]);
+        return digests;
+    }
+
+    void append_blocks(Known& known, const PlanEntry& entry) {
+        wrong += !entry.new_blocks.empty() && entry.new_blocks.size() != slots_.size();
+        for (size_t group = 0; group < entry.new_blocks.size(); ++group) {
+            for (const BlockId block : entry.new_blocks[group]) {
+                for (const Named& plan : uncommitted_) wrong += plan.blocks[group].contains(block);
+                known.tables[group].push_back(block);
+            }
+        }
+    }
+
+    void visit(KvSlots& slots, const std::vector<BlockId>& table, const Known& known, int32_t first,
+               int32_t end) {
+        if (static_cast<int32_t>(table.size()) * block_size_ < end) {
+            ++wrong;
+            return;
+        }
+        for (int32_t p = first; p < end; ++p)
+            slots.write(table, p, known.digests[static_cast<size_t>(p)]);
+        for (int32_t p = first; p < end; ++p) wrong += !slots.reads_well(table, p, known.digests);
+    }
+
+    int32_t block_size_;
+    TokenRule rule_;
+    std::vector<KvSlots> slots_;
+    std::unordered_map<SequenceId, Known> known_;
+    std::deque<Named> uncommitted_;
+    uint64_t last_plan_ = 0;
+};
+
+}  // namespace nvllm

@@ -1,0 +1,185 @@
+// The budget of a step, plans that overlap, and what is our mistake.
+#include "lib/schedule/scheduler.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "kernels/error.h"
+#include "tests/lib/schedule/simulation.h"
+
+namespace nvllm {
+namespace {
+
+TEST_CASE("a prompt is computed, then one token a step, until max_tokens") {
+    Simulation simulation(small_config(), small_cache(), kEndless);
+    REQUIRE(simulation.add(endless(1, 10, 3)) == std::vector<SequenceId>{1});
+    CHECK(simulation.scheduler.has_work());
+    REQUIRE(simulation.plan());
+    CHECK(entries(simulation) == Rows{{1, 0, 10}});
+    CHECK(simulation.last_plan.number == 1);
+    CHECK(simulation.last_plan.added.size() == 1);
+    CHECK(simulation.last_plan.entries[0].output == OutputKind::sample);
+    CHECK(simulation.last_plan.entries[0].new_blocks[0].size() == 3);
+    CHECK_FALSE(simulation.plan());
+    CHECK(simulation.commit().empty());
+    REQUIRE(simulation.plan());
+    CHECK(entries(simulation) == Rows{{1, 10, 1}});
+    CHECK(simulation.last_plan.added.empty());
+    CHECK(simulation.last_plan.entries[0].new_blocks.empty());
+    simulation.commit();
+    REQUIRE(simulation.plan());
+    CHECK(simulation.commit() == std::vector<SequenceId>{1});
+    const Sequence& sequence = simulation.finished.at(1);
+    CHECK(sequence.finish_reason == FinishReason::length);
+    CHECK(sequence.num_generated() == 3);
+    CHECK(sequence.first_scheduled_s == 1.0);
+    CHECK(sequence.first_token_s == 3.0);
+    CHECK(sequence.finished_s == 7.0);
+    CHECK_FALSE(simulation.scheduler.has_work());
+    CHECK_FALSE(simulation.plan());
+    CHECK(simulation.scheduler.find(1) == nullptr);
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("decodes come before chunks of prompts, and these before who waits") {
+    SchedulerConfig config = small_config();
+    config.max_num_batched_tokens = 16;
+    Simulation simulation(config, small_cache(), kEndless);
+    simulation.add(endless(1, 4, 20));
+    simulation.step();
+    simulation.add(endless(2, 24, 20));
+    simulation.add(endless(3, 8, 20));
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 4, 1}, {2, 0, 15}});
+    CHECK(simulation.last_plan.entries[1].output == OutputKind::none);
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 5, 1}, {2, 15, 9}, {3, 0, 6}});
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 6, 1}, {2, 24, 1}, {3, 6, 2}});
+    simulation.run();
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("chunk_size bounds a prompt's part of a step") {
+    SchedulerConfig config = small_config();
+    config.chunk_size = 5;
+    Simulation simulation(config, small_cache(), kEndless);
+    simulation.add(endless(1, 12, 2));
+    simulation.add(endless(2, 3, 2));
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 0, 5}, {2, 0, 3}});
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{2, 3, 1}, {1, 5, 5}});
+    simulation.run();
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("without chunks a prompt is computed whole or waits") {
+    SchedulerConfig config = small_config();
+    config.max_model_len = 32;
+    config.enable_chunked_prefill = false;
+    Simulation simulation(config, small_cache(), kEndless);
+    simulation.add(endless(1, 20, 2));
+    simulation.add(endless(2, 13, 2));
+    simulation.add(endless(3, 2, 2));
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 0, 20}});
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 20, 1}, {2, 0, 13}, {3, 0, 2}});
+    simulation.run();
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("the engine may sharpen a verdict") {
+    Simulation simulation(small_config(), small_cache(), kEndless);
+    simulation.add(endless(1, 4, 50));
+    simulation.plan();
+    const StepResult result = simulation.results[0];
+    std::vector<Verdict> verdicts = simulation.scheduler.judge(result);
+    verdicts[0].finish = FinishReason::stop;
+    CHECK(simulation.scheduler.commit(result, verdicts, 5.0) == std::vector<SequenceId>{1});
+    CHECK(simulation.scheduler.find(1)->finish_reason == FinishReason::stop);
+    CHECK(simulation.cache.stats().blocks.used == 0);
+}
+
+TEST_CASE("a configuration that contradicts itself is refused") {
+    CacheManager cache(small_cache());
+    const auto refused = [&](auto change) {
+        SchedulerConfig config = small_config();
+        change(config);
+        try {
+            Scheduler scheduler(config, cache);
+        } catch (const Error& error) {
+            return error.kind() == ErrorKind::bad_config;
+        }
+        return false;
+    };
+    CHECK_FALSE(refused([](SchedulerConfig&) {}));
+    CHECK(refused([](SchedulerConfig& config) { config.max_num_seqs = 0; }));
+    CHECK(refused([](SchedulerConfig& config) { config.max_num_batched_tokens = 7; }));
+    CHECK(refused([](SchedulerConfig& config) { config.max_model_len = 1; }));
+    CHECK(refused([](SchedulerConfig& config) { config.pipeline_depth = 0; }));
+    CHECK(refused([](SchedulerConfig& config) { config.chunk_size = -1; }));
+    CHECK(refused([](SchedulerConfig& config) { config.enable_chunked_prefill = false; }));
+    CHECK(refused([](SchedulerConfig& config) { config.policy = "fastest"; }));
+}
+
+TEST_CASE(
+    "two plans under way: other sequences and further chunks, no sequence whose token is not "
+    "known") {
+    SchedulerConfig config = small_config();
+    config.pipeline_depth = 2;
+    config.max_num_batched_tokens = 8;
+    Simulation simulation(config, small_cache(), kEndless);
+    simulation.add(endless(1, 20, 3));
+    simulation.add(endless(2, 3, 3));
+    REQUIRE(simulation.plan());
+    CHECK(entries(simulation) == Rows{{1, 0, 8}});
+    REQUIRE(simulation.plan());
+    CHECK(entries(simulation) == Rows{{1, 8, 8}});
+    CHECK_FALSE(simulation.plan());
+    simulation.commit();
+    REQUIRE(simulation.plan());
+    CHECK(entries(simulation) == Rows{{1, 16, 4}, {2, 0, 3}});
+    simulation.commit();
+    CHECK_FALSE(simulation.plan());
+    CHECK(simulation.scheduler.num_in_flight() == 1);
+    simulation.run();
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("what a plan under way computes is not found before it is committed") {
+    SchedulerConfig config = small_config();
+    config.pipeline_depth = 2;
+    config.max_num_batched_tokens = 8;
+    Simulation simulation(config, small_cache(), kEndless);
+    simulation.add(endless(1, 20, 3));
+    simulation.plan();
+    simulation.plan();
+    const auto found = [&] {
+        SequenceCache probe(simulation.cache, "");
+        return simulation.cache.match(probe, endless(1, 20, 3).prompt_token_ids).num_tokens;
+    };
+    CHECK(found() == 0);
+    simulation.commit();
+    CHECK(found() == 8);
+    simulation.commit();
+    CHECK(found() == 16);
+    simulation.run();
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("results out of order or of another shape are our mistake") {
+    Simulation simulation(small_config(), small_cache(), kEndless);
+    simulation.add(endless(1, 4, 5));
+    CHECK_THROWS_AS(simulation.scheduler.judge(StepResult{}), Error);
+    simulation.plan();
+    StepResult result = simulation.results[0];
+    CHECK_THROWS_AS(simulation.scheduler.commit(result, {}, 1.0), Error);
+    result.plan_number = 2;
+    CHECK_THROWS_AS(simulation.scheduler.judge(result), Error);
+}
+
+}  // namespace
+}  // namespace nvllm

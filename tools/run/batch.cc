@@ -1,0 +1,185 @@
+// Reads prompts, submits them as long as the reader of the answers keeps up, and waits for the last.
+#include "tools/run/batch.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/error_kinds.h"
+#include "lib/base/file.h"
+#include "lib/base/line_reader.h"
+#include "lib/base/main_guard.h"
+#include "tools/run/answers.h"
+#include "tools/run/step_log.h"
+
+namespace nvllm::run {
+namespace {
+
+// Prompts that may wait for their turn: enough to keep the batch full, few enough to read a file of any length.
+constexpr size_t kMostOpenAnswers = 4096;
+
+OutputFormat output_format(const std::string& name) {
+    if (name == "json") return OutputFormat::json;
+    return name == "jsonl" ? OutputFormat::jsonl : OutputFormat::text;
+}
+
+std::vector<int32_t> parse_ids(const std::string& text) {
+    std::vector<int32_t> ids;
+    for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(',', begin), text.size());
+        const auto id = parse_integer<int32_t>(text.substr(begin, end - begin));
+        if (!id) {
+            throw Error(ErrorKind::usage,
+                        fmt::format("--prompt-ids: '{}' is not a list of token ids such as 1,15043,2", text));
+        }
+        ids.push_back(*id);
+        begin = end + 1;
+    }
+    return ids;
+}
+
+// An open file, or standard input for "-".
+class Source {
+  public:
+    explicit Source(const std::filesystem::path& path)
+        : name_(path == "-" ? "standard input" : path.string()),
+          descriptor_(path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+        if (descriptor_ >= 0) return;
+        throw Error(errno == ENOENT ? ErrorKind::not_found : ErrorKind::io,
+                    fmt::format("{}: cannot open: {}", name_, std::strerror(errno)));
+    }
+    ~Source() {
+        if (descriptor_ != STDIN_FILENO) ::close(descriptor_);
+    }
+    Source(const Source&) = delete;
+    Source& operator=(const Source&) = delete;
+
+    LineReader reader() const { return LineReader(descriptor_, name_); }
+
+  private:
+    std::string name_;
+    int descriptor_;
+};
+
+class Batch {
+  public:
+    Batch(Engine& engine, const RunOptions& options, const SamplingParams& sampling)
+        : engine_(engine),
+          options_(options),
+          sampling_(sampling),
+          printer_(engine, output_format(options.output_format), stdout) {}
+
+    void read_all() {
+        for (const std::string& prompt : options_.prompts) submit_text(prompt);
+        for (const std::string& ids : options_.prompt_ids) submit_ids(parse_ids(ids));
+        for (const std::filesystem::path& file : options_.files) read_source(file);
+        const bool given = !options_.prompts.empty() || !options_.prompt_ids.empty() || !options_.files.empty();
+        if (!given) read_source("-");
+    }
+
+    int finish() {
+        const auto stopped = [] { return stop_signal().has_value(); };
+        printer_.wait(0, stopped);
+        if (const auto signal = stop_signal()) return exit_code_for_signal(*signal);
+        if (printer_.broken()) return 0;
+        printer_.close();
+        const auto fault = printer_.first_fault();
+        return fault ? exit_code_for(*fault) : 0;
+    }
+
+  private:
+    bool stopped() const { return stop_signal().has_value() || printer_.broken(); }
+
+    void read_source(const std::filesystem::path& path) {
+        const Source source(path);
+        LineReader reader = source.reader();
+        const auto stop = [this] { return stopped(); };
+        if (options_.input_format == "text") {
+            const std::string text = reader.rest(stop);
+            if (!stopped()) submit_text(text);
+            return;
+        }
+        while (const auto line = reader.next(stop)) {
+            if (line->find_first_not_of(" \t") == std::string::npos) continue;
+            submit_line(*line);
+        }
+    }
+
+    void submit_text(const std::string& text) {
+        JsonRequest request;
+        request.prompt_text = text;
+        request.input.prompt = text;
+        request.input.sampling = sampling_;
+        submit(std::move(request));
+    }
+
+    void submit_ids(std::vector<int32_t> ids) {
+        JsonRequest request;
+        request.input.prompt = std::move(ids);
+        request.input.sampling = sampling_;
+        submit(std::move(request));
+    }
+
+    void submit_line(const std::string& line) {
+        auto request = request_from_json_text(line, sampling_);
+        if (!request) {
+            printer_.add_fault({}, request.fault());
+            return;
+        }
+        add_system_prompt(*request);
+        submit(std::move(*request));
+    }
+
+    // Conversations without a system message get the one of --system-prompt.
+    void add_system_prompt(JsonRequest& request) const {
+        const auto* chat = std::get_if<ChatVariables>(&request.input.prompt);
+        if (chat == nullptr || !options_.system_prompt) return;
+        nlohmann::ordered_json variables = **chat;
+        nlohmann::ordered_json& messages = variables["messages"];
+        if (!messages.is_array()) return;
+        const bool has_one = !messages.empty() && messages[0].is_object() &&
+                             messages[0].value("role", "") == "system";
+        if (has_one) return;
+        messages.insert(messages.begin(),
+                        {{"role", "system"}, {"content", *options_.system_prompt}});
+        request.input.prompt = std::make_shared<const nlohmann::ordered_json>(std::move(variables));
+    }
+
+    void submit(JsonRequest request) {
+        auto prepared = engine_.prepare(request.input);
+        if (!prepared) {
+            printer_.add_fault(std::move(request), prepared.fault());
+            return;
+        }
+        const size_t index = printer_.add(std::move(request), prepared->prompt_token_ids);
+        engine_.submit(std::move(*prepared), [this, index](RequestOutput&& output) {
+            printer_.take(index, std::move(output));
+        });
+        printer_.wait(kMostOpenAnswers, [] { return stop_signal().has_value(); });
+    }
+
+    Engine& engine_;
+    const RunOptions& options_;
+    const SamplingParams& sampling_;
+    AnswerPrinter printer_;
+};
+
+}  // namespace
+
+int run_batch(Engine& engine, const RunOptions& options, const SamplingParams& sampling,
+              bool show_timings) {
+    std::optional<StepLog> log;
+    if (options.step_log) log.emplace(engine, *options.step_log);
+    Batch batch(engine, options, sampling);
+    batch.read_all();
+    const int code = batch.finish();
+    // Answers nobody will read are not worth computing; listeners must not outlive the batch.
+    engine.stop();
+    if (show_timings) fmt::print(stderr, "nvllm-run: {}\n", describe(engine.stats()));
+    return code;
+}
+
+}  // namespace nvllm::run

@@ -1,0 +1,14 @@
+// Prompts from flags, files or standard input, all in one continuous batch, answered in order.
+#pragma once
+
+#include "lib/engine/engine.h"
+#include "tools/run/run_options.h"
+
+namespace nvllm::run {
+
+// Returns the program's exit code: 0, that of the first prompt that failed, or that of the signal that stopped it. Throws Error
+// for input that cannot be read.
+int run_batch(Engine& engine, const RunOptions& options, const SamplingParams& sampling,
+              bool show_timings);
+
+}  // namespace nvllm::run

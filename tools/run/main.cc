@@ -1,0 +1,101 @@
+// nvllm-run: generates from prompts, a pipe or a chat in the terminal.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "lib/base/command_line.h"
+#include "lib/base/error_kinds.h"
+#include "lib/base/main_guard.h"
+#include "lib/engine/default_model.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/option_lists.h"
+#include "tools/run/batch.h"
+#include "tools/run/chat.h"
+#include "tools/run/run_options.h"
+
+namespace nvllm::run {
+namespace {
+
+const ProgramDescription kProgram = {
+    .name = "nvllm-run",
+    .version = NVLLM_VERSION,
+    .summary = "Generates text from a Hugging Face checkpoint. Generated text goes to standard output, everything else to "
+               "standard error.",
+    .examples = "Examples:\n"
+                "  nvllm-run -m model -p \"Once upon a time\" -n 100\n"
+                "  cat question.txt | nvllm-run -m model --temperature 0\n"
+                "  nvllm-run -m model --input-format jsonl --output-format jsonl < requests.jsonl\n"
+                "  nvllm-run -m model                # a chat, on a terminal\n"
+                "\n"
+                "Settings: flag > environment NVLLM_* > --config FILE (YAML) > default.\n"
+                "Exit codes: 0 ok, 64 usage, 65 bad data, 66 no input, 69 unavailable, 70 internal,\n"
+                "73 cannot create, 74 input/output, 77 does not fit, 78 bad configuration, 130 interrupted.\n",
+};
+
+void choose_model(EngineConfig& config) {
+    if (!config.model.empty()) return;
+    const auto bundled = bundled_model_directory();
+    if (!bundled) {
+        throw Error(ErrorKind::usage,
+                    "no model: give one with -m, NVLLM_MODEL or 'model:' in --config (the bundled demo is not installed)");
+    }
+    config.model = bundled->string();
+    fmt::print(stderr, "nvllm-run: no model was named; using the bundled demo, {}\n", config.model);
+}
+
+bool wants_chat(const RunOptions& options) {
+    const bool has_input = !options.prompts.empty() || !options.files.empty() ||
+                           !options.prompt_ids.empty() || options.input_format != "text";
+    return !has_input && ::isatty(STDIN_FILENO) != 0;
+}
+
+void print_start_timings(const StartTimings& timings) {
+    fmt::print(stderr, "nvllm-run: started in {:.1f} ms: config {:.1f}, weights {:.1f}, tokenizer {:.1f} beside them, worker {:.1f}\n",
+               timings.total_ms, timings.config_ms, timings.weights_ms, timings.tokenizer_ms,
+               timings.worker_ms);
+}
+
+int run_program(int argc, char** argv) {
+    RunOptions run;
+    SamplingFlags sampling;
+    EngineConfig config;
+    const auto run_list = run_options();
+    const auto sampling_list = sampling_options();
+    const auto engine_list = engine_options();
+    OptionSet options;
+    options.add(run_list, run);
+    options.add(sampling_list, sampling);
+    options.add(engine_list, config);
+    if (const auto text = read_command_line(kProgram, options, argc, argv)) {
+        write_output(*text);
+        return 0;
+    }
+    choose_model(config);
+    if (run.plan) {
+        const MemoryPlan plan = Engine::plan(config);
+        for (const std::string& notice : plan.notices) fmt::print(stderr, "nvllm-run: {}\n", notice);
+        write_output(plan.summary() + "\n");
+        return 0;
+    }
+    watch_stop_signals();
+    Engine engine(config);
+    for (const std::string& notice : engine.memory_plan().notices) {
+        fmt::print(stderr, "nvllm-run: {}\n", notice);
+    }
+    const bool show_timings = run.show_timings.value_or(::isatty(STDERR_FILENO) != 0);
+    if (show_timings) print_start_timings(engine.start_timings());
+    const SamplingParams params = sampling.over(engine.input_processor().default_sampling());
+    if (wants_chat(run)) {
+        chat(engine, {params, run.system_prompt, show_timings});
+        return 0;
+    }
+    return run_batch(engine, run, params, show_timings);
+}
+
+}  // namespace
+}  // namespace nvllm::run
+
+int main(int argc, char** argv) {
+    return nvllm::run_main("nvllm-run", [&] { return nvllm::run::run_program(argc, argv); });
+}

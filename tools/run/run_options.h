@@ -1,0 +1,27 @@
+// What nvllm-run does, beside the options of engine and sampling.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/options.h"
+
+namespace nvllm::run {
+
+struct RunOptions {
+    std::vector<std::string> prompts;
+    std::vector<std::filesystem::path> files;
+    std::vector<std::string> prompt_ids;  // "1,2,3" each
+    std::string input_format = "text";
+    std::string output_format = "text";
+    std::optional<std::string> system_prompt;
+    bool plan = false;
+    std::optional<std::filesystem::path> step_log;
+    std::optional<bool> show_timings;
+};
+
+OptionList<RunOptions> run_options();
+
+}  // namespace nvllm::run
