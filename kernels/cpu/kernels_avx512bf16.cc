@@ -16,8 +16,7 @@ struct BFloat16Pairs {
     using Vector = __m512bh;
     static constexpr int parts = 1;
     static constexpr int64_t step = 32;
-    static constexpr int rows = 4;
-    static constexpr int columns = 6;
+    static constexpr int rows = Avx512::tile_rows;
 
     template <int part>
     static Vector load_x(const BFloat16* p) {

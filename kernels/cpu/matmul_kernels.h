@@ -14,6 +14,9 @@
 
 namespace nvllm::cpu {
 
+// Weight rows of a register tile; four sums of a row are reduced together.
+constexpr int kTileColumns = 4;
+
 // Each struct of factors says how one step along k is loaded: `parts` vectors of x and of a weight row that are multiplied
 // lane by lane and added to the sums one part after the other, `step` values of k in all.
 
@@ -27,7 +30,6 @@ struct WidenedFactors {
     static constexpr int parts = 1;
     static constexpr int64_t step = S::lanes;
     static constexpr int rows = S::tile_rows;
-    static constexpr int columns = S::tile_columns;
 
     template <int part>
     static Vector load_x(const Packed* p) {
@@ -60,7 +62,6 @@ struct WidenedPairs {
     static constexpr int parts = 2;
     static constexpr int64_t step = 2 * S::lanes;
     static constexpr int rows = S::tile_rows;
-    static constexpr int columns = S::tile_columns;
 
     template <int part>
     static Vector load_x(const Packed* p) {
@@ -108,10 +109,10 @@ struct MatmulTile {
     using Packed = typename Factors::Packed;
     static constexpr int64_t step = Factors::step;
     static constexpr int max_rows = Factors::rows;
-    static constexpr int columns = Factors::columns;
+    static constexpr int columns = kTileColumns;
 
     // A stretch of k for one tile. Sums go on from `partial` unless the stretch is the first, and to `partial` unless it
-    // is the last, which reduces them to sums[column * rows + row].
+    // is the last, which reduces them to sums[row * columns + column].
     struct Stretch {
         const Packed* x;          // one panel, from k = begin
         const Weight* const* weights;
@@ -149,7 +150,11 @@ struct MatmulTile {
             multiply_step<rows>(x, at, total);
         }
         if (stretch.last) {
-            reduce<columns * rows>(total, stretch.sums);
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; ++r) {
+                S::reduce_add4(total[r], total[rows + r], total[2 * rows + r], total[3 * rows + r],
+                               stretch.sums + r * columns);
+            }
         } else {
 #pragma GCC unroll 32
             for (int i = 0; i < columns * rows; ++i) stretch.partial[i] = total[i];
@@ -186,16 +191,6 @@ struct MatmulTile {
         for (int64_t offset = 0; offset < bytes; offset += kLine) __builtin_prefetch(address + offset);
         return address + bytes;
     }
-
-    template <int count>
-    static void reduce(const F* total, float* sums) {
-#pragma GCC unroll 8
-        for (int i = 0; i + 4 <= count; i += 4) {
-            S::reduce_add4(total[i], total[i + 1], total[i + 2], total[i + 3], sums + i);
-        }
-#pragma GCC unroll 4
-        for (int i = count / 4 * 4; i < count; ++i) sums[i] = S::reduce_add(total[i]);
-    }
 };
 
 // A block of the product: all panels of x by consecutive weight rows.
@@ -213,13 +208,14 @@ struct MatmulKernel {
     static constexpr int64_t kStretchBytes = 24 << 10;
     static constexpr int64_t max_stretch =
         kStretchBytes / (max_rows * static_cast<int64_t>(sizeof(Packed))) / step * step;
+    static constexpr int64_t kFewPanels = 2;
     static constexpr int64_t max_groups = kMaxMatmulColumns / columns;
 
     static void multiply_block(const MatmulBlock& block) {
         const int64_t panels = (block.tokens + max_rows - 1) / max_rows;
         const int64_t padded = (block.in + step - 1) / step * step;
         // With few panels weights come from memory, best in one forward stream.
-        const int64_t stretch = panels < 3 ? padded : max_stretch;
+        const int64_t stretch = panels <= kFewPanels ? padded : max_stretch;
         for (int64_t panel = 0; panel < panels; ++panel) {
             const int64_t begin = block.tokens * panel / panels;
             const int64_t end = block.tokens * (panel + 1) / panels;
@@ -251,22 +247,36 @@ struct MatmulKernel {
         for (int c = 0; c < columns; ++c) weights[c] = first + (c < count ? c : count - 1) * block.in;
         float sums[columns * max_rows];
         part.weights = weights;
-        part.prefetch = reinterpret_cast<const char*>(first + columns * (block.in + part.begin));
+        part.prefetch = what_comes_next(block, part, column);
         part.sums = sums;
         multiply_rows<max_rows>(rows, part);
-        if (part.last) store(block, token, rows, column, count, sums);
-    }
-
-    static void store(const MatmulBlock& block, int64_t token, int64_t rows, int64_t column, int64_t count,
-                      const float* sums) {
+        if (!part.last) return;
         for (int64_t row = 0; row < rows; ++row) {
             float* y = block.y + (token + row) * block.y_stride + column;
-            for (int64_t c = 0; c < count; ++c) {
-                float value = sums[c * rows + row];
-                if (block.bias != nullptr) value += block.bias[column + c];
-                y[c] = block.accumulate ? y[c] + value : value;
+            const float* bias = block.bias == nullptr ? nullptr : block.bias + column;
+            if (count == columns) {
+                store(sums + row * columns, bias, block.accumulate, y, columns);
+            } else {
+                store(sums + row * columns, bias, block.accumulate, y, count);
             }
         }
+    }
+
+    // Where the tile's loop should fetch from: with few panels the weights after this group, which lie in memory; with
+    // many the next stretch of x, a share of it with each group, for weights are in the second-level cache by then.
+    static const char* what_comes_next(const MatmulBlock& block, const typename Tile::Stretch& part, int64_t column) {
+        if (block.tokens <= kFewPanels * max_rows) {
+            return reinterpret_cast<const char*>(part.weights[0] + columns * block.in);
+        }
+        constexpr int64_t share = columns * static_cast<int64_t>(sizeof(Weight)) * max_stretch;
+        return reinterpret_cast<const char*>(part.x) + kStretchBytes + column / columns * share;
+    }
+
+    [[gnu::always_inline]] static void store(const float* sums, const float* bias, bool accumulate, float* y,
+                                             int64_t count) {
+        float values[columns];
+        for (int64_t c = 0; c < count; ++c) values[c] = bias == nullptr ? sums[c] : sums[c] + bias[c];
+        for (int64_t c = 0; c < count; ++c) y[c] = accumulate ? y[c] + values[c] : values[c];
     }
 
     template <int rows>
@@ -285,7 +295,7 @@ struct MatmulKernel {
 template <class Factors, typename X>
 MatmulKernels matmul_kernels() {
     return {Factors::rows,
-            Factors::columns,
+            kTileColumns,
             Factors::step,
             sizeof(typename Factors::Packed),
             pack_panel<Factors, X>,

@@ -12,7 +12,6 @@ namespace nvllm::cpu {
 struct Avx2 {
     static constexpr int lanes = 8;
     static constexpr int tile_rows = 3;
-    static constexpr int tile_columns = 4;
     static constexpr int outer_rows = 6;
     static constexpr int outer_vectors = 2;
 

@@ -17,7 +17,6 @@ namespace nvllm::cpu {
 struct Avx512 {
     static constexpr int lanes = 16;
     static constexpr int tile_rows = 6;
-    static constexpr int tile_columns = 4;
     static constexpr int outer_rows = 6;
     static constexpr int outer_vectors = 4;
 
@@ -47,8 +46,8 @@ struct Avx512 {
         return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
     }
     static F load_odd(const BFloat16* p) {
-        const __m512i high = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
-        return _mm512_castsi512_ps(_mm512_and_epi32(_mm512_loadu_si512(p), high));
+        // A masked load rather than an and: it needs no vector register for the mask, and matmul's tile needs all of them.
+        return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(0xaaaaaaaa, p));
     }
     static F load_even(const float* p) { return _mm512_permutex2var_ps(load(p), pair_index(0), load(p + 16)); }
     static F load_odd(const float* p) { return _mm512_permutex2var_ps(load(p), pair_index(1), load(p + 16)); }

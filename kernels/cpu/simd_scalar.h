@@ -14,8 +14,7 @@ namespace nvllm::cpu {
 
 struct Scalar {
     static constexpr int lanes = 4;
-    static constexpr int tile_rows = 2;      // rows and columns of matmul's register tile
-    static constexpr int tile_columns = 4;
+    static constexpr int tile_rows = 2;      // rows of matmul's register tile
     static constexpr int outer_rows = 2;     // rows and vectors of attention's register tile
     static constexpr int outer_vectors = 2;
 

@@ -15,7 +15,8 @@ class Clock {
 class MonotonicClock : public Clock {
   public:
     double now_s() const override {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+        return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+            .count();
     }
 };
 

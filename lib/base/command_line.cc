@@ -1,17 +1,21 @@
-// Parsing by CLI11, which only this file includes: it sorts arguments into options and says what is left over. Values are read
-// and settings are ordered here, because CLI11 would let a configuration file win over the environment.
+// Parsing by CLI11, which only this file includes: it sorts arguments into options and says what is
+// left over. Values are read and settings are ordered here, because CLI11 would let a configuration
+// file win over the environment.
 #include "lib/base/command_line.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "lib/base/config_file.h"
 
 namespace nvllm {
 namespace {
+
+const std::array<std::string, 3> kGeneralOptions = {"config", "help", "version"};
 
 bool is_boolean(const BoundOption& option) {
     return option.field().kind == OptionKind::boolean && !option.field().is_list;
@@ -38,11 +42,14 @@ std::string cli_names(const OptionField& field, bool is_boolean) {
 class Parser {
   public:
     explicit Parser(OptionSet& options) {
+        for (const std::string& name : kGeneralOptions) {
+            NVLLM_CHECK(options.find(name) == nullptr, "every program has an option --" + name);
+        }
         app_.set_help_flag();
         app_.allow_extras();
         help_ = app_.add_flag("-h,--help");
         version_ = app_.add_flag("--version");
-        if (options.find("config") == nullptr) config_ = add_valued("--config");
+        config_ = add_valued("--config");
         for (BoundOption& option : options.all()) add(option);
     }
 
@@ -78,12 +85,14 @@ class Parser {
         const OptionField& field = option.field();
         Entry entry{&option, nullptr, nullptr};
         if (is_boolean(option)) {
-            entry.flag = app_.add_flag(cli_names(field, true))->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+            entry.flag = app_.add_flag(cli_names(field, true))
+                             ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
         } else {
             entry.flag = add_valued(cli_names(field, false));
         }
         if (field.is_positional) {
-            entry.positional = app_.add_option(field.name + "_argument", [](const CLI::results_t&) { return true; });
+            entry.positional = app_.add_option(field.name + "_argument",
+                                               [](const CLI::results_t&) { return true; });
             entry.positional->expected(field.is_list ? CLI::detail::expected_max_vector_size : 1);
         }
         entries_.push_back(entry);
@@ -92,11 +101,13 @@ class Parser {
     // Whether this is the flag of an option that takes a value.
     bool is_valued_flag(const std::string& flag) const {
         const CLI::Option* option = app_.get_option_no_throw(flag);
-        return option != nullptr && !option->get_positional() && option->get_items_expected_max() > 0;
+        return option != nullptr && !option->get_positional() &&
+               option->get_items_expected_max() > 0;
     }
 
-    // "--name=value" and "-n=value" as two arguments: CLI11 takes the next argument as the value whatever it looks like, but
-    // loses the empty one after "=" and keeps the "=" after a short name.
+    // "--name=value" and "-n=value" as two arguments: CLI11 takes the next argument as the value
+    // whatever it looks like, but loses the empty one after "=" and keeps the "=" after a short
+    // name.
     std::vector<std::string> split_values(std::span<const std::string> arguments) const {
         std::vector<std::string> split;
         for (size_t i = 0; i < arguments.size(); ++i) {
@@ -107,14 +118,16 @@ class Parser {
             if (!takes_value) {
                 split.push_back(argument);
                 if (argument != "--") continue;
-                split.insert(split.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
+                split.insert(split.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                             arguments.end());
                 return split;
             }
             if (equals == std::string::npos && i + 1 == arguments.size()) {
                 throw Error(ErrorKind::usage, flag + " needs a value");
             }
             split.push_back(flag);
-            split.push_back(equals == std::string::npos ? arguments[++i] : argument.substr(equals + 1));
+            split.push_back(equals == std::string::npos ? arguments[++i]
+                                                        : argument.substr(equals + 1));
         }
         return split;
     }
@@ -137,18 +150,21 @@ class Parser {
         const std::string name = flag.substr(flag.starts_with("--") ? 2 : 1);
         auto nearest = options.nearest(name);
         if (!nearest && name.starts_with("no-")) nearest = options.nearest(name.substr(3));
-        return fmt::format("unknown option {}{}", flag, nearest ? "; did you mean --" + *nearest + "?" : "");
+        if (!nearest) nearest = nearest_name(name, kGeneralOptions);
+        return fmt::format("unknown option {}{}", flag,
+                           nearest ? "; did you mean --" + *nearest + "?" : "");
     }
 
     ParsedCommandLine collect() const {
         ParsedCommandLine parsed;
         parsed.wants_help = help_->count() > 0;
         parsed.wants_version = version_->count() > 0;
-        if (config_ != nullptr && config_->count() > 0) parsed.config_file = config_->results().back();
+        if (config_->count() > 0) parsed.config_file = config_->results().back();
         for (const Entry& entry : entries_) {
             const OptionField& field = entry.option->field();
             if (entry.positional != nullptr && entry.positional->count() > 0) {
-                parsed.options.push_back({entry.option, field.value_name, entry.positional->results()});
+                parsed.options.push_back(
+                    {entry.option, field.value_name, entry.positional->results()});
             }
             if (entry.flag->count() > 0) {
                 parsed.options.push_back({entry.option, "--" + field.name, entry.flag->results()});
@@ -183,8 +199,8 @@ void resolve_settings(OptionSet& options, const ParsedCommandLine& parsed,
     }
 }
 
-std::optional<std::string> read_command_line(const ProgramDescription& program, OptionSet& options, int argc,
-                                             const char* const* argv) {
+std::optional<std::string> read_command_line(const ProgramDescription& program, OptionSet& options,
+                                             int argc, const char* const* argv) {
     const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
     const ParsedCommandLine parsed = parse_command_line(arguments, options);
     if (parsed.wants_help) return help_text(program, options);

@@ -1,4 +1,5 @@
-// A program's command line from its option lists: parsing, help, completion, and the order of all settings.
+// A program's command line from its option lists: parsing, help, completion, and the order of all
+// settings.
 #pragma once
 
 #include <optional>
@@ -33,19 +34,22 @@ struct ParsedCommandLine {
     bool wants_version = false;
 };
 
-// Splits the arguments (without the program's own name) by the options. --config FILE, --help (-h) and --version belong to
-// every program. Every option takes "--name value" and "--name=value", with any value: one that begins with a dash, or an
-// empty one. Booleans take no value but "=true" or "=false"; "--no-name" is false. "--" ends the options. Nothing is set yet.
-// Throws usage for unknown flags (with the nearest known one), missing values and arguments that nobody takes.
+// Splits the arguments (without the program's own name) by the options. --config FILE, --help (-h)
+// and --version belong to every program. Every option takes "--name value" and "--name=value", with
+// any value: one that begins with a dash, or an empty one. Booleans take no value but "=true" or
+// "=false"; "--no-name" is false. "--" ends the options. Nothing is set yet. Throws usage for
+// unknown flags (with the nearest known one), missing values and arguments that nobody takes.
 ParsedCommandLine parse_command_line(std::span<const std::string> arguments, OptionSet& options);
 
-// Sets the options: flags over environment (NVLLM_*) over the configuration file (--config or NVLLM_CONFIG) over defaults.
-void resolve_settings(OptionSet& options, const ParsedCommandLine& parsed, const EnvironmentLookup& environment);
+// Sets the options: flags over environment (NVLLM_*) over the configuration file (--config or
+// NVLLM_CONFIG) over defaults.
+void resolve_settings(OptionSet& options, const ParsedCommandLine& parsed,
+                      const EnvironmentLookup& environment);
 
-// All of it for main(): parses, and either sets the options, or gives the text that --help or --version asks for, to be printed
-// on stdout with exit code 0.
-std::optional<std::string> read_command_line(const ProgramDescription& program, OptionSet& options, int argc,
-                                             const char* const* argv);
+// All of it for main(): parses, and either sets the options, or gives the text that --help or
+// --version asks for, to be printed on stdout with exit code 0.
+std::optional<std::string> read_command_line(const ProgramDescription& program, OptionSet& options,
+                                             int argc, const char* const* argv);
 
 // Wrapped to 80 columns, grouped under the options' headings.
 std::string help_text(const ProgramDescription& program, const OptionSet& options);

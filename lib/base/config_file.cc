@@ -1,7 +1,8 @@
 // Walks a YAML document and sets options from it. The only file that knows yaml-cpp.
 //
-// Scalars are taken as they are written, not as YAML 1.1 would read them (where 012 is ten and "no" is false), and then read
-// like flags. yaml-cpp keeps both of two equal keys and answers with the first, so keys are checked here.
+// Scalars are taken as they are written, not as YAML 1.1 would read them (where 012 is ten and "no"
+// is false), and then read like flags. yaml-cpp keeps both of two equal keys and answers with the
+// first, so keys are checked here.
 #include "lib/base/config_file.h"
 
 #include <fmt/format.h>
@@ -44,17 +45,22 @@ class ConfigReader {
         }
         remember(key, option->field().name);
         if (value.IsNull()) return;
-        option->set(texts_of(key, value, option->field()), OptionOrigin::file, place(key), ErrorKind::bad_config);
+        option->set(texts_of(key, value, option->field()), OptionOrigin::file, place(key),
+                    ErrorKind::bad_config);
     }
 
-    std::vector<std::string> texts_of(const YAML::Node& key, const YAML::Node& value, const OptionField& field) {
+    std::vector<std::string> texts_of(const YAML::Node& key, const YAML::Node& value,
+                                      const OptionField& field) {
         if (value.IsScalar()) return {value.Scalar()};
         const std::string& name = key.Scalar();
-        if (value.IsMap()) fail(key, fmt::format("'{}' is a mapping; expected {}", name, field.expectation()));
-        if (!field.is_list) fail(key, fmt::format("'{}' is a list; expected {}", name, field.expectation()));
+        if (value.IsMap())
+            fail(key, fmt::format("'{}' is a mapping; expected {}", name, field.expectation()));
+        if (!field.is_list)
+            fail(key, fmt::format("'{}' is a list; expected {}", name, field.expectation()));
         std::vector<std::string> texts;
         for (const YAML::Node& element : value) {
-            if (!element.IsScalar()) fail(element, fmt::format("an element of '{}' is not a plain value", name));
+            if (!element.IsScalar())
+                fail(element, fmt::format("an element of '{}' is not a plain value", name));
             texts.push_back(element.Scalar());
         }
         return texts;
@@ -62,13 +68,15 @@ class ConfigReader {
 
     bool is_section(const std::string& name) const {
         const auto& all = options_.all();
-        return std::any_of(all.begin(), all.end(),
-                           [&](const BoundOption& option) { return option.field().section == name; });
+        return std::any_of(all.begin(), all.end(), [&](const BoundOption& option) {
+            return option.field().section == name;
+        });
     }
 
     std::string unknown_key(const std::string& name) const {
         const auto nearest = options_.nearest(name);
-        return fmt::format("unknown key '{}'{}", name, nearest ? "; did you mean '" + *nearest + "'?" : "");
+        return fmt::format("unknown key '{}'{}", name,
+                           nearest ? "; did you mean '" + *nearest + "'?" : "");
     }
 
     // `name` is the same for every spelling of a key.
@@ -98,17 +106,19 @@ void apply_config_file(OptionSet& options, const std::filesystem::path& path) {
     apply_config_text(options, read_file(path, kMaxConfigBytes), path.string());
 }
 
-void apply_config_text(OptionSet& options, const std::string& text, const std::string& source_name) {
+void apply_config_text(OptionSet& options, const std::string& text,
+                       const std::string& source_name) {
     try {
         const std::vector<YAML::Node> documents = YAML::LoadAll(text);
         if (documents.empty() || documents[0].IsNull()) return;
         if (documents.size() > 1 || !documents[0].IsMap()) {
-            throw Error(ErrorKind::bad_config, source_name + ": expected one mapping of option names to values");
+            throw Error(ErrorKind::bad_config,
+                        source_name + ": expected one mapping of option names to values");
         }
         ConfigReader(options, source_name).read_mapping(documents[0], "");
     } catch (const YAML::Exception& error) {
-        throw Error(ErrorKind::bad_config,
-                    fmt::format("{}:{}: not valid YAML: {}", source_name, error.mark.line + 1, error.msg));
+        throw Error(ErrorKind::bad_config, fmt::format("{}:{}: not valid YAML: {}", source_name,
+                                                       error.mark.line + 1, error.msg));
     }
 }
 

@@ -11,7 +11,8 @@ namespace {
 constexpr size_t kWidth = 80;
 constexpr size_t kHelpColumn = 28;
 
-// The text broken at spaces so that no line, after `indent` spaces, passes the width; the first line is not indented.
+// The text broken at spaces so that no line, after `indent` spaces, passes the width; the first
+// line is not indented.
 std::string wrapped(const std::string& text, size_t indent) {
     std::string result, line;
     size_t begin = 0;
@@ -31,12 +32,18 @@ std::string wrapped(const std::string& text, size_t indent) {
 std::string shown_value_name(const OptionField& field) {
     if (!field.value_name.empty()) return field.value_name;
     switch (field.kind) {
-        case OptionKind::boolean: return "";
-        case OptionKind::integer: return "N";
-        case OptionKind::number: return "X";
-        case OptionKind::size: return "SIZE";
-        case OptionKind::choice: return "WORD";
-        case OptionKind::text: return "TEXT";
+        case OptionKind::boolean:
+            return "";
+        case OptionKind::integer:
+            return "N";
+        case OptionKind::number:
+            return "X";
+        case OptionKind::size:
+            return "SIZE";
+        case OptionKind::choice:
+            return "WORD";
+        case OptionKind::text:
+            return "TEXT";
     }
     return "";
 }
@@ -54,7 +61,8 @@ std::string flags_of(const OptionField& field) {
 std::string explanation(const BoundOption& option) {
     const OptionField& field = option.field();
     std::vector<std::string> notes;
-    if (!field.choices.empty()) notes.push_back(fmt::format("one of {}", fmt::join(field.choices, ", ")));
+    if (!field.choices.empty())
+        notes.push_back(fmt::format("one of {}", fmt::join(field.choices, ", ")));
     if (!field.range_text.empty()) notes.push_back(field.range_text);
     if (field.is_list) notes.push_back("may be repeated");
     if (!option.default_text().empty()) notes.push_back("default: " + option.default_text());
@@ -63,8 +71,10 @@ std::string explanation(const BoundOption& option) {
 
 std::string entry_text(const std::string& flags, const std::string& explanation) {
     std::string text = flags;
-    if (flags.size() + 2 > kHelpColumn) text += "\n" + std::string(kHelpColumn, ' ');
-    else text += std::string(kHelpColumn - flags.size(), ' ');
+    if (flags.size() + 2 > kHelpColumn)
+        text += "\n" + std::string(kHelpColumn, ' ');
+    else
+        text += std::string(kHelpColumn - flags.size(), ' ');
     return text + wrapped(explanation, kHelpColumn);
 }
 
@@ -82,7 +92,8 @@ std::string usage_line(const ProgramDescription& program, const OptionSet& optio
     std::string line = "Usage: " + program.name + " [OPTIONS]";
     for (const BoundOption& option : options.all()) {
         const OptionField& field = option.field();
-        if (field.is_positional) line += fmt::format(" [{}]{}", shown_value_name(field), field.is_list ? "..." : "");
+        if (field.is_positional)
+            line += fmt::format(" [{}]{}", shown_value_name(field), field.is_list ? "..." : "");
     }
     return line + "\n\n";
 }
@@ -102,15 +113,20 @@ std::string help_text(const ProgramDescription& program, const OptionSet& option
     for (const std::string& group : groups_of(options)) {
         text += fmt::format("\n{}:\n", group);
         for (const BoundOption& option : options.all()) {
-            if (option.field().group == group) text += entry_text(flags_of(option.field()), explanation(option));
+            if (option.field().group == group)
+                text += entry_text(flags_of(option.field()), explanation(option));
         }
     }
-    text += "\nGeneral:\n" + entry_text("      --config FILE", "Read options from a YAML file, by their names.") +
-            entry_text("  -h, --help", "Print this help.") + entry_text("      --version", "Print the version.");
+    text += "\nGeneral:\n" +
+            entry_text("      --config FILE", "Read options from a YAML file, by their names.") +
+            entry_text("  -h, --help", "Print this help.") +
+            entry_text("      --version", "Print the version.");
     text += '\n';
-    text += wrapped("Options come from flags, then from the environment (NVLLM_TOP_K for --top-k), then from "
-                           "the file, then from the defaults. Sizes take k, m, g (powers of 1000), K, M, G and KiB, "
-                           "MiB, GiB (powers of 1024).", 0);
+    text += wrapped(
+        "Options come from flags, then from the environment (NVLLM_TOP_K for --top-k), then from "
+        "the file, then from the defaults. Sizes take k, m, g (powers of 1000), K, M, G and KiB, "
+        "MiB, GiB (powers of 1024).",
+        0);
     if (!program.examples.empty()) text += "\nExamples:\n" + program.examples;
     return text;
 }
@@ -124,21 +140,25 @@ std::string bash_completion(const ProgramDescription& program, const OptionSet& 
         const std::vector<std::string> names = completed_flags(option.field());
         flags += fmt::format(" {}", fmt::join(names, " "));
         if (option.field().choices.empty()) continue;
-        cases += fmt::format("        {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n",
-                             fmt::join(names, "|"), fmt::join(option.field().choices, " "));
+        cases +=
+            fmt::format("        {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n",
+                        fmt::join(names, "|"), fmt::join(option.field().choices, " "));
     }
-    const std::string choices = cases.empty() ? "" : "    case \"$previous\" in\n" + cases + "    esac\n";
-    return fmt::format("{0}() {{\n"
-                       "    local word=\"${{COMP_WORDS[COMP_CWORD]}}\" previous=\"${{COMP_WORDS[COMP_CWORD-1]}}\"\n"
-                       "{1}"
-                       "    if [[ \"$word\" == -* ]]; then\n"
-                       "        COMPREPLY=($(compgen -W \"{2}\" -- \"$word\"))\n"
-                       "    else\n"
-                       "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
-                       "    fi\n"
-                       "}}\n"
-                       "complete -o filenames -F {0} {3}\n",
-                       function, choices, flags, program.name);
+    const std::string choices =
+        cases.empty() ? "" : "    case \"$previous\" in\n" + cases + "    esac\n";
+    return fmt::format(
+        "{0}() {{\n"
+        "    local word=\"${{COMP_WORDS[COMP_CWORD]}}\" "
+        "previous=\"${{COMP_WORDS[COMP_CWORD-1]}}\"\n"
+        "{1}"
+        "    if [[ \"$word\" == -* ]]; then\n"
+        "        COMPREPLY=($(compgen -W \"{2}\" -- \"$word\"))\n"
+        "    else\n"
+        "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
+        "    fi\n"
+        "}}\n"
+        "complete -o filenames -F {0} {3}\n",
+        function, choices, flags, program.name);
 }
 
 }  // namespace nvllm

@@ -20,13 +20,14 @@ using nlohmann::json;
                        std::string_view reason) {
     const std::string_view before = text.substr(0, std::min(offset, text.size()));
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    const size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+    const size_t line_start =
+        before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
     throw Error(ErrorKind::bad_data, fmt::format("{}:{}:{}: not valid JSON: {}", source_name, line,
                                                  before.size() - line_start + 1, reason));
 }
 
-// Brackets outside of strings, counted before anything is built, so that a million of them cost nothing. The parser takes a NUL
-// for the end of the text, and would not see what follows.
+// Brackets outside of strings, counted before anything is built, so that a million of them cost
+// nothing. The parser takes a NUL for the end of the text, and would not see what follows.
 void check_structure(std::string_view text, std::string_view source_name, size_t max_depth) {
     size_t depth = 0;
     bool in_string = false;
@@ -47,12 +48,14 @@ void check_structure(std::string_view text, std::string_view source_name, size_t
     }
 }
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..." without what fail() says better.
+// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..." without what
+// fail() says better.
 std::string reason_of(const json::exception& exception) {
     std::string reason = exception.what();
     if (const size_t end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);
     if (reason.starts_with("parse error")) {
-        if (const size_t end = reason.find(": "); end != std::string::npos) reason.erase(0, end + 2);
+        if (const size_t end = reason.find(": "); end != std::string::npos)
+            reason.erase(0, end + 2);
     }
     // The parser quotes what it read last, which may not be UTF-8.
     const std::string quoted = json_quoted(reason);
@@ -70,8 +73,7 @@ struct DuplicateKeys {
         if (event == Event::object_start) open.emplace_back();
         if (event == Event::object_end) open.pop_back();
         if (event == Event::key && found.empty()) {
-            const auto [place, is_first] =
-                open.back().insert(parsed.template get<std::string>());
+            const auto [place, is_first] = open.back().insert(parsed.template get<std::string>());
             if (!is_first) found = *place;
         }
         return true;
@@ -79,10 +81,11 @@ struct DuplicateKeys {
 };
 
 template <typename Document>
-Document parse_checked(std::string_view text, std::string_view source_name, const JsonLimits& limits) {
+Document parse_checked(std::string_view text, std::string_view source_name,
+                       const JsonLimits& limits) {
     if (text.size() > limits.max_bytes) {
-        throw Error(ErrorKind::bad_data, fmt::format("{}: JSON of {} bytes; at most {} are read", source_name,
-                                                     text.size(), limits.max_bytes));
+        throw Error(ErrorKind::bad_data, fmt::format("{}: JSON of {} bytes; at most {} are read",
+                                                     source_name, text.size(), limits.max_bytes));
     }
     check_structure(text, source_name, limits.max_depth);
     try {
@@ -95,7 +98,8 @@ Document parse_checked(std::string_view text, std::string_view source_name, cons
     } catch (const json::parse_error& error) {
         fail(source_name, text, error.byte == 0 ? 0 : error.byte - 1, reason_of(error));
     } catch (const json::exception& error) {
-        throw Error(ErrorKind::bad_data, fmt::format("{}: not valid JSON: {}", source_name, reason_of(error)));
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: not valid JSON: {}", source_name, reason_of(error)));
     }
 }
 

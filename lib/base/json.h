@@ -1,7 +1,8 @@
-// The front door to JSON: strict reading with limits and errors that say where, and writing that is always valid.
+// The front door to JSON: strict reading with limits and errors that say where, and writing that is
+// always valid.
 //
-// Reading throws Error{bad_data} and no other exception. The parser's own header, <nlohmann/json.hpp>, is included only by
-// .cc files that look inside a document.
+// Reading throws Error{bad_data} and no other exception. The parser's own header,
+// <nlohmann/json.hpp>, is included only by .cc files that look inside a document.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +15,23 @@ namespace nvllm {
 struct JsonLimits {
     size_t max_depth = 64;
     size_t max_bytes = size_t{256} << 20;
-    // RFC 8259 leaves open which of two values counts; what decides over weights or requests must not be open.
+    // RFC 8259 leaves open which of two values counts; what decides over weights or requests must
+    // not be open.
     bool allow_duplicate_keys = false;
 };
 
-// The document in `text`. `source_name` (a file, "request body") begins the message of an error, with line and column.
-nlohmann::json parse_json(std::string_view text, std::string_view source_name, const JsonLimits& limits = {});
+// The document in `text`. `source_name` (a file, "request body") begins the message of an error,
+// with line and column.
+nlohmann::json parse_json(std::string_view text, std::string_view source_name,
+                          const JsonLimits& limits = {});
 
-// The same with the keys of objects in the order they were written; looking one up is linear in their number.
+// The same with the keys of objects in the order they were written; looking one up is linear in
+// their number.
 nlohmann::ordered_json parse_ordered_json(std::string_view text, std::string_view source_name,
                                           const JsonLimits& limits = {});
 
-// The value as text without line breaks: bytes that are not UTF-8 become U+FFFD, NaN and infinity null.
+// The value as text without line breaks: bytes that are not UTF-8 become U+FFFD, NaN and infinity
+// null.
 std::string write_json(const nlohmann::json& value);
 
 // A string in quotes, with the same care.

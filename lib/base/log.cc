@@ -43,11 +43,12 @@ std::string timestamp() {
     const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
     std::tm utc{};
     ::gmtime_r(&seconds, &utc);
-    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
-                       utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, ms % 1000);
+    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
+                       utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, ms % 1000);
 }
 
-// What a message quotes may come from a request: it must not forge further lines or steer the terminal.
+// What a message quotes may come from a request: it must not forge further lines or steer the
+// terminal.
 std::string escaped(std::string_view message) {
     std::string text;
     for (const char letter : message) {
@@ -68,8 +69,8 @@ std::string text_line(const LevelRow& level, std::string_view message) {
 }
 
 std::string json_line(const LevelRow& level, std::string_view message) {
-    return fmt::format("{{\"time\": \"{}\", \"level\": \"{}\", \"message\": {}}}\n", timestamp(), level.name,
-                       json_quoted(message));
+    return fmt::format("{{\"time\": \"{}\", \"level\": \"{}\", \"message\": {}}}\n", timestamp(),
+                       level.name, json_quoted(message));
 }
 
 }  // namespace
@@ -84,7 +85,8 @@ bool log_enabled(LogLevel level) { return level != LogLevel::off && level >= log
 void log_message(LogLevel level, std::string_view message) {
     if (!log_enabled(level)) return;
     const LevelRow& row = kLevels[static_cast<size_t>(level)];
-    const std::string line = log_format == LogFormat::json ? json_line(row, message) : text_line(row, message);
+    const std::string line =
+        log_format == LogFormat::json ? json_line(row, message) : text_line(row, message);
     // A failed write has nowhere to be reported.
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }

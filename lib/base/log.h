@@ -1,7 +1,7 @@
 // Messages for the operator, on stderr: text or JSON lines.
 //
-// One line is one write, so that lines of several threads do not mix. When stderr is closed or its reader is gone, messages are
-// dropped silently: a log never ends a program.
+// One line is one write, so that lines of several threads do not mix. When stderr is closed or its
+// reader is gone, messages are dropped silently: a log never ends a program.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct LogOptions {
     LogFormat format = LogFormat::text;
 };
 
-// Applies to all threads from here on. Colours are used for text on a terminal, unless NO_COLOR is set (no-color.org).
+// Applies to all threads from here on. Colours are used for text on a terminal, unless NO_COLOR is
+// set (no-color.org).
 void configure_log(const LogOptions& options);
 
 // Whether a message of this level would be written: to spare the making of one that would not.

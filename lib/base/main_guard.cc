@@ -25,7 +25,8 @@ int report(const char* program_name, std::string_view message, ErrorKind kind) {
     return exit_code_for(kind);
 }
 
-// Only what is safe in a signal handler: SA_RESETHAND has put the default action back, so a second signal ends the process.
+// Only what is safe in a signal handler: SA_RESETHAND has put the default action back, so a second
+// signal ends the process.
 void remember_signal(int signal) { received_signal = signal; }
 
 }  // namespace
@@ -42,7 +43,8 @@ int run_main(const char* program_name, const std::function<int()>& program) {
         return report(program_name, "out of memory; a smaller context, cache or batch may fit",
                       ErrorKind::does_not_fit);
     } catch (const std::exception& error) {
-        return report(program_name, std::string("unexpected: ") + error.what(), ErrorKind::internal);
+        return report(program_name, std::string("unexpected: ") + error.what(),
+                      ErrorKind::internal);
     }
 }
 
@@ -51,7 +53,8 @@ void write_output(std::string_view text) {
     const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
     if (is_written && std::fflush(stdout) == 0) return;
     if (errno == EPIPE) throw BrokenPipe{};
-    throw Error(ErrorKind::io, std::string("standard output: cannot write: ") + std::strerror(errno));
+    throw Error(ErrorKind::io,
+                std::string("standard output: cannot write: ") + std::strerror(errno));
 }
 
 void watch_stop_signals() {

@@ -7,25 +7,28 @@
 
 namespace nvllm {
 
-// Runs the program. Its exit code is the function's, or, after printing "<name>: error: <message>" on stderr, that of the Error
-// it threw (lib/base/error_kinds.h), 77 for no memory, 70 for any other exception. A reader of stdout that went away is no
-// error: the program ends quietly with 0. SIGPIPE is ignored from here on, so that writes fail with EPIPE instead.
+// Runs the program. Its exit code is the function's, or, after printing "<name>: error: <message>"
+// on stderr, that of the Error it threw (lib/base/error_kinds.h), 77 for no memory, 70 for any
+// other exception. A reader of stdout that went away is no error: the program ends quietly with 0.
+// SIGPIPE is ignored from here on, so that writes fail with EPIPE instead.
 int run_main(const char* program_name, const std::function<int()>& program);
 
-// Writes to stdout and flushes. Throws BrokenPipe when the reader is gone, Error{io} when writing fails otherwise.
+// Writes to stdout and flushes. Throws BrokenPipe when the reader is gone, Error{io} when writing
+// fails otherwise.
 void write_output(std::string_view text);
 
 // Thrown by write_output and understood by run_main; deliberately no Error: nothing went wrong.
 struct BrokenPipe {};
 
-// From here on, SIGINT and SIGTERM only set what stop_signal() tells. A second signal of the same kind ends the process at once.
+// From here on, SIGINT and SIGTERM only set what stop_signal() tells. A second signal of the same
+// kind ends the process at once.
 void watch_stop_signals();
 
 // The signal that asked the program to stop; empty while none has.
 std::optional<int> stop_signal();
 
-// The signal was dealt with: stop_signal() is empty again and the next one is watched for. For programs in which Ctrl-C
-// stops a piece of work and not the program.
+// The signal was dealt with: stop_signal() is empty again and the next one is watched for. For
+// programs in which Ctrl-C stops a piece of work and not the program.
 void forget_stop_signal();
 
 // 130 for SIGINT, 143 for SIGTERM.

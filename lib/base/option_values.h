@@ -31,8 +31,9 @@ std::optional<double> parse_number(std::string_view text);
 // "true" or "false", also "1" and "0", "yes" and "no", "on" and "off"; any case.
 std::optional<bool> parse_boolean(std::string_view text);
 
-// A count or a number of bytes with an optional suffix. 1k, 1m, 1g, 1t and KB, MB, GB, TB are powers of 1000; 1K, 1M, 1G, 1T
-// and KiB, MiB, GiB, TiB powers of 1024; B is one. A fraction is fine when the result is whole: 25.6k.
+// A count or a number of bytes with an optional suffix. 1k, 1m, 1g, 1t and KB, MB, GB, TB are
+// powers of 1000; 1K, 1M, 1G, 1T and KiB, MiB, GiB, TiB powers of 1024; B is one. A fraction is
+// fine when the result is whole: 25.6k.
 std::optional<uint64_t> parse_size(std::string_view text);
 
 // The shortest texts that read back as the same value.
@@ -42,8 +43,8 @@ std::string format_value(bool value);
 // With the largest binary suffix that divides it, from KiB on: "4GiB", "1000".
 std::string format_bytes(uint64_t value);
 
-// The nearest of `names` to `name` by edit distance (insertions, deletions, substitutions, swapped neighbours), if it is near
-// enough to be meant.
+// The nearest of `names` to `name` by edit distance (insertions, deletions, substitutions, swapped
+// neighbours), if it is near enough to be meant.
 template <typename Names>
 std::optional<std::string> nearest_name(std::string_view name, const Names& names);
 

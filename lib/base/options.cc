@@ -35,7 +35,8 @@ std::vector<std::string> split_at_commas(const std::string& text) {
 
 bool is_plain_value(const OptionField& field) {
     return field.kind == OptionKind::integer || field.kind == OptionKind::number ||
-           field.kind == OptionKind::boolean || (field.kind == OptionKind::size && !field.shows_bytes);
+           field.kind == OptionKind::boolean ||
+           (field.kind == OptionKind::size && !field.shows_bytes);
 }
 
 // One value in JSON, which is also valid YAML.
@@ -45,7 +46,8 @@ std::string print_value(const OptionField& field, const std::string& text) {
 
 std::string print_values(const BoundOption& option) {
     const std::vector<std::string> texts = option.texts();
-    if (!option.field().is_list) return texts.empty() ? "null" : print_value(option.field(), texts[0]);
+    if (!option.field().is_list)
+        return texts.empty() ? "null" : print_value(option.field(), texts[0]);
     std::vector<std::string> printed;
     for (const std::string& text : texts) printed.push_back(print_value(option.field(), text));
     return fmt::format("[{}]", join(printed, ", "));
@@ -85,15 +87,24 @@ OptionDetail positional() {
 }
 
 std::string OptionField::expectation() const {
-    const std::string bounds = range_text.empty() ? "" : " from " + range_text;
+    std::string bounds;
+    if (!range_text.empty())
+        bounds = (range_text.starts_with("at least") ? ", " : " from ") + range_text;
     switch (kind) {
-        case OptionKind::integer: return "a whole number" + bounds;
-        case OptionKind::number: return "a number" + bounds;
-        case OptionKind::boolean: return "true or false";
+        case OptionKind::integer:
+            return "a whole number" + bounds;
+        case OptionKind::number:
+            return "a number" + bounds;
+        case OptionKind::boolean:
+            return "true or false";
         case OptionKind::size:
-            return (shows_bytes ? "a size such as 512MiB or 4GiB" : "a whole number such as 4096 or 32k") + bounds;
-        case OptionKind::choice: return "one of " + join(choices, ", ");
-        case OptionKind::text: return "a text";
+            return (shows_bytes ? "a size such as 512MiB or 4GiB"
+                                : "a whole number such as 4096 or 32k") +
+                   bounds;
+        case OptionKind::choice:
+            return "one of " + join(choices, ", ");
+        case OptionKind::text:
+            return "a text";
     }
     return "valid";
 }
@@ -107,7 +118,8 @@ void BoundOption::set(std::span<const std::string> texts, OptionOrigin origin, s
                       ErrorKind kind) {
     if (const auto bad = typed_.set(typed_.field, object_, texts)) {
         const std::string key = origin == OptionOrigin::file ? ": " + typed_.field.name : "";
-        throw Error(kind, fmt::format("{}{}: '{}' is not {}", where, key, *bad, typed_.field.expectation()));
+        throw Error(kind, fmt::format("{}{}: '{}' is not {}", where, key, *bad,
+                                      typed_.field.expectation()));
     }
     origin_ = origin;
     where_ = std::move(where);
@@ -144,7 +156,9 @@ std::string environment_name(std::string_view option_name) {
     std::string name = "NVLLM_";
     for (const char letter : option_name) {
         const bool is_lower = letter >= 'a' && letter <= 'z';
-        name.push_back(letter == '-' ? '_' : is_lower ? static_cast<char>(letter - 'a' + 'A') : letter);
+        name.push_back(letter == '-' ? '_'
+                       : is_lower    ? static_cast<char>(letter - 'a' + 'A')
+                                     : letter);
     }
     return name;
 }

@@ -1,16 +1,20 @@
-// One list of fields for each options struct: names, help, ranges, and how to set and show the member.
+// One list of fields for each options struct: names, help, ranges, and how to set and show the
+// member.
 //
-// Flags, environment, configuration files, help, completion and printing all read these lists; nothing else restates a field.
+// Flags, environment, configuration files, help, completion and printing all read these lists;
+// nothing else restates a field.
 //
 //     OptionList<EngineConfig> list("engine");
 //     list.group("Scheduling");
-//     list.add("max-num-seqs", &EngineConfig::max_num_seqs, "Sequences computed at once.", range(1, 4096));
+//     list.add("max-num-seqs", &EngineConfig::max_num_seqs, "Sequences computed at once.", range(1,
+//     4096));
 //
 //     OptionSet options;
 //     options.add(list, config);  // config must outlive options
 //
-// Members may be integers, floating point, bool, std::string, paths, vectors of these, and std::optional of all: an empty
-// optional means that the default is decided later. Enums are listed with add_choice.
+// Members may be integers, floating point, bool, std::string, paths, vectors of these, and
+// std::optional of all: an empty optional means that the default is decided later. Enums are listed
+// with add_choice.
 #pragma once
 
 #include <concepts>
@@ -51,7 +55,7 @@ struct OptionField {
     std::string group;    // heading in --help
     std::string section;  // key in files under which the field may stand
     std::string value_name;
-    std::string range_text;    // "1 to 4096"
+    std::string range_text;    // "1 to 4096", "at least 1"
     std::string default_text;  // when it says more than the member's own default
     std::optional<char> short_name;
     std::vector<std::string> aliases;
@@ -63,7 +67,8 @@ struct OptionField {
     std::string expectation() const;
 };
 
-// --- What may follow the help text in OptionList::add -------------------------------------------------------------
+// --- What may follow the help text in OptionList::add
+// -------------------------------------------------------------
 
 // Inclusive bounds.
 template <typename Low, typename High>
@@ -96,7 +101,8 @@ OptionDetail value_name(std::string name);
 OptionDetail default_text(std::string text);
 OptionDetail positional();
 
-// --- Typed members as texts ---------------------------------------------------------------------------------------
+// --- Typed members as texts
+// ---------------------------------------------------------------------------------------
 
 // A bound, as the member's type.
 template <typename T>
@@ -188,9 +194,10 @@ struct OptionMember<std::vector<T>> {
     static constexpr bool is_list = true, is_optional = false;
 };
 
-// Reads all texts into the member; gives back the first that is no valid value, and leaves the member alone then.
-using OptionSetter =
-    std::function<std::optional<std::string>(const OptionField&, void*, std::span<const std::string>)>;
+// Reads all texts into the member; gives back the first that is no valid value, and leaves the
+// member alone then.
+using OptionSetter = std::function<std::optional<std::string>(const OptionField&, void*,
+                                                              std::span<const std::string>)>;
 // The member as texts: none for an empty optional or list.
 using OptionGetter = std::function<std::vector<std::string>(const OptionField&, const void*)>;
 
@@ -200,7 +207,8 @@ struct TypedOptionField {
     OptionGetter get;
 };
 
-// --- Lists ------------------------------------------------------------------------------------------------------------
+// --- Lists
+// ------------------------------------------------------------------------------------------------------------
 
 template <typename Struct>
 class OptionList {
@@ -212,9 +220,11 @@ class OptionList {
     void group(std::string heading) { group_ = std::move(heading); }
 
     template <typename Member, typename... Details>
-    void add(std::string name, Member Struct::*member, std::string help, const Details&... details) {
+    void add(std::string name, Member Struct::*member, std::string help,
+             const Details&... details) {
         using Value = typename OptionMember<Member>::Value;
-        TypedOptionField& added = start<Member>(std::move(name), std::move(help), OptionType<Value>::kind);
+        TypedOptionField& added =
+            start<Member>(std::move(name), std::move(help), OptionType<Value>::kind);
         OptionBounds<Value> bounds;
         apply_all(added.field, bounds, details...);
         const auto parse = [bounds](const OptionField& field, const std::string& text) {
@@ -229,7 +239,8 @@ class OptionList {
     template <typename Member, typename Enum, typename... Details>
     void add_choice(std::string name, Member Struct::*member, std::string help,
                     std::vector<std::pair<std::string, Enum>> words, const Details&... details) {
-        TypedOptionField& added = start<Member>(std::move(name), std::move(help), OptionKind::choice);
+        TypedOptionField& added =
+            start<Member>(std::move(name), std::move(help), OptionKind::choice);
         for (const auto& [word, value] : words) added.field.choices.push_back(word);
         (apply_detail(added.field, details), ...);
         const auto parse = [words](const OptionField&, const std::string& text) {
@@ -266,7 +277,8 @@ class OptionList {
 
     // Bounds come last: how they are written depends on the other details.
     template <typename Value, typename... Details>
-    static void apply_all(OptionField& field, OptionBounds<Value>& bounds, const Details&... details) {
+    static void apply_all(OptionField& field, OptionBounds<Value>& bounds,
+                          const Details&... details) {
         (apply_detail(field, details), ...);
         (apply_bounds(field, bounds, details), ...);
     }
@@ -277,23 +289,27 @@ class OptionList {
     template <typename Value>
     static void apply_bounds(OptionField&, OptionBounds<Value>&, const OptionDetail&) {}
     template <typename Value, typename Low, typename High>
-    static void apply_bounds(OptionField& field, OptionBounds<Value>& bounds, const OptionRange<Low, High>& range) {
+    static void apply_bounds(OptionField& field, OptionBounds<Value>& bounds,
+                             const OptionRange<Low, High>& range) {
         bounds.low = static_cast<Value>(range.low);
         bounds.high = static_cast<Value>(range.high);
         field.range_text = OptionType<Value>::format(field, *bounds.low) + " to " +
                            OptionType<Value>::format(field, *bounds.high);
     }
     template <typename Value, typename Low>
-    static void apply_bounds(OptionField& field, OptionBounds<Value>& bounds, const OptionMinimum<Low>& minimum) {
+    static void apply_bounds(OptionField& field, OptionBounds<Value>& bounds,
+                             const OptionMinimum<Low>& minimum) {
         bounds.low = static_cast<Value>(minimum.low);
-        field.range_text = OptionType<Value>::format(field, *bounds.low) + " or more";
+        field.range_text = "at least " + OptionType<Value>::format(field, *bounds.low);
     }
 
     template <typename Member, typename Parse, typename Format>
-    static void finish(TypedOptionField& added, Member Struct::*member, Parse parse, Format format) {
+    static void finish(TypedOptionField& added, Member Struct::*member, Parse parse,
+                       Format format) {
         using Value = typename OptionMember<Member>::Value;
-        added.set = [member, parse](const OptionField& field, void* object,
-                                    std::span<const std::string> texts) -> std::optional<std::string> {
+        added.set = [member, parse](
+                        const OptionField& field, void* object,
+                        std::span<const std::string> texts) -> std::optional<std::string> {
             std::vector<Value> values;
             for (const std::string& text : texts) {
                 std::optional<Value> value = parse(field, text);
@@ -304,7 +320,8 @@ class OptionList {
             if constexpr (OptionMember<Member>::is_list) {
                 target = std::move(values);
             } else {
-                NVLLM_CHECK(values.size() == 1, "an option of one value was given " + std::to_string(texts.size()));
+                NVLLM_CHECK(values.size() == 1,
+                            "an option of one value was given " + std::to_string(texts.size()));
                 target = values[0];
             }
             return std::nullopt;
@@ -328,7 +345,8 @@ class OptionList {
     std::vector<TypedOptionField> fields_;
 };
 
-// --- Bound to the structs of one program ---------------------------------------------------------------------------
+// --- Bound to the structs of one program
+// ---------------------------------------------------------------------------
 
 // A field bound to an object, and where its value comes from.
 class BoundOption {
@@ -343,8 +361,10 @@ class BoundOption {
     // The built-in default, as help shows it: empty when there is none to show.
     const std::string& default_text() const { return default_text_; }
 
-    // Throws Error{kind} "<where>: '<text>' is not <expectation>", for files with the key after the place.
-    void set(std::span<const std::string> texts, OptionOrigin origin, std::string where, ErrorKind kind);
+    // Throws Error{kind} "<where>: '<text>' is not <expectation>", for files with the key after the
+    // place.
+    void set(std::span<const std::string> texts, OptionOrigin origin, std::string where,
+             ErrorKind kind);
 
   private:
     TypedOptionField typed_;
@@ -383,12 +403,12 @@ std::string environment_name(std::string_view option_name);
 using EnvironmentLookup = std::function<std::optional<std::string>(const std::string& name)>;
 EnvironmentLookup process_environment();
 
-// Sets every option whose variable is set and not empty; the elements of lists are separated by commas.
-// Throws bad_config that names the variable.
+// Sets every option whose variable is set and not empty; the elements of lists are separated by
+// commas. Throws bad_config that names the variable.
 void apply_environment(OptionSet& options, const EnvironmentLookup& environment);
 
-// Every option with its value and where it comes from, grouped as in --help: what --print-config shows. Valid as a
-// configuration file.
+// Every option with its value and where it comes from, grouped as in --help: what --print-config
+// shows. Valid as a configuration file.
 std::string print_as_yaml(const OptionSet& options);
 // The values as one JSON object by name; null for what is not set.
 std::string print_as_json(const OptionSet& options);

@@ -38,8 +38,10 @@ void Progress::update(uint64_t done) {
     draw(kClearLine + line(label_, done, total_, now_s - start_s_));
 }
 
-std::string Progress::line(const std::string& label, uint64_t done, uint64_t total, double elapsed_s) {
-    const double share = total == 0 ? 1.0 : static_cast<double>(std::min(done, total)) / static_cast<double>(total);
+std::string Progress::line(const std::string& label, uint64_t done, uint64_t total,
+                           double elapsed_s) {
+    const double share =
+        total == 0 ? 1.0 : static_cast<double>(std::min(done, total)) / static_cast<double>(total);
     std::string text = fmt::format("{}  {} %", label, static_cast<int>(100.0 * share));
     if (elapsed_s >= 1.0 && share > 0.0 && share < 1.0) {
         text += fmt::format("  {:.0f} s left", elapsed_s * (1.0 - share) / share);

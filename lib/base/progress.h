@@ -8,8 +8,8 @@
 
 namespace nvllm {
 
-// Draws on file descriptor `fd` at most ten times a second, and only when it is a terminal; the line is gone when the object is.
-// Not thread-safe.
+// Draws on file descriptor `fd` at most ten times a second, and only when it is a terminal; the
+// line is gone when the object is. Not thread-safe.
 class Progress {
   public:
     // `total` in the units of update(); `clock` must outlive the object.
@@ -21,7 +21,8 @@ class Progress {
     void update(uint64_t done);
 
     // "Loading  42 %  3 s left"; the time left is told once there is a second to judge by.
-    static std::string line(const std::string& label, uint64_t done, uint64_t total, double elapsed_s);
+    static std::string line(const std::string& label, uint64_t done, uint64_t total,
+                            double elapsed_s);
 
   private:
     void draw(const std::string& text) const;

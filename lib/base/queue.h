@@ -13,7 +13,8 @@
 
 namespace nvllm {
 
-// Any number of producers and consumers. Closing refuses what comes and lets consumers take what is there.
+// Any number of producers and consumers. Closing refuses what comes and lets consumers take what is
+// there.
 template <typename T>
 class BoundedQueue {
   public:

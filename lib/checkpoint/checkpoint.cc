@@ -1,4 +1,5 @@
-// Opening a model directory's weights: the single file, the index and its shards, and what to say when neither is there.
+// Opening a model directory's weights: the single file, the index and its shards, and what to say
+// when neither is there.
 #include "lib/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
@@ -46,9 +47,8 @@ WeightMap read_weight_map(const std::filesystem::path& path) {
     WeightMap weights;
     for (const auto& [tensor, shard] : map->items()) {
         if (!shard.is_string()) {
-            throw Error(ErrorKind::bad_data,
-                        fmt::format("{}: the file of tensor {} is not a text", index,
-                                    quoted_for_message(tensor)));
+            throw Error(ErrorKind::bad_data, fmt::format("{}: the file of tensor {} is not a text",
+                                                         index, quoted_for_message(tensor)));
         }
         check_shard_name(shard.get_ref<const std::string&>(), index);
         weights.emplace(tensor, shard.get<std::string>());
@@ -79,35 +79,36 @@ std::vector<std::string> files_ending_with(const std::filesystem::path& director
 }
 
 [[noreturn]] void throw_no_weights(const std::filesystem::path& directory) {
-    std::string message = fmt::format("{}: has neither {} nor {}", directory.string(), kSingleFile,
-                                      kIndexFile);
+    std::string message =
+        fmt::format("{}: has neither {} nor {}", directory.string(), kSingleFile, kIndexFile);
     const auto pickled = files_ending_with(directory, {".bin", ".pt", ".pth", ".pkl", ".ckpt"});
     const auto gguf = files_ending_with(directory, {".gguf"});
     const auto loose = files_ending_with(directory, {".safetensors"});
     if (!loose.empty()) {
         message += fmt::format("; it has {}: download the index file too", joined(loose, ", "));
     } else if (!gguf.empty()) {
-        message += fmt::format("; {}: GGUF is not supported, only safetensors",
-                               joined(gguf, ", "));
+        message += fmt::format("; {}: GGUF is not supported, only safetensors", joined(gguf, ", "));
     } else if (!pickled.empty()) {
-        message += fmt::format("; {}: pickled weights can run code and are never read, only "
-                               "safetensors; convert them with save_pretrained of transformers",
-                               joined(pickled, ", "));
+        message += fmt::format(
+            "; {}: pickled weights can run code and are never read, only "
+            "safetensors; convert them with save_pretrained of transformers",
+            joined(pickled, ", "));
     }
     throw Error(ErrorKind::not_found, message);
 }
 
-void check_all_present(const std::filesystem::path& directory, const std::set<std::string>& shards) {
+void check_all_present(const std::filesystem::path& directory,
+                       const std::set<std::string>& shards) {
     std::vector<std::string> missing;
     for (const std::string& shard : shards) {
         std::error_code ignored;
         if (!std::filesystem::exists(directory / shard, ignored)) missing.push_back(shard);
     }
     if (missing.empty()) return;
-    throw Error(ErrorKind::not_found,
-                fmt::format("{}: {} of {} weight files are missing: {}; download them",
-                            directory.string(), missing.size(), shards.size(),
-                            joined(missing, ", ")));
+    throw Error(
+        ErrorKind::not_found,
+        fmt::format("{}: {} of {} weight files are missing: {}; download them", directory.string(),
+                    missing.size(), shards.size(), joined(missing, ", ")));
 }
 
 // Opens every shard, so that one message tells all that are broken.
@@ -147,9 +148,9 @@ Checkpoint Checkpoint::open(const std::filesystem::path& directory) {
     std::set<std::string> shards;
     for (const auto& [tensor, shard] : weights) shards.insert(shard);
     if (shards.size() > kMaxShards) {
-        throw Error(ErrorKind::bad_data, fmt::format("{}: names {} files, at most {} are opened",
-                                                     (directory / kIndexFile).string(),
-                                                     shards.size(), kMaxShards));
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: names {} files, at most {} are opened",
+                                (directory / kIndexFile).string(), shards.size(), kMaxShards));
     }
     check_all_present(directory, shards);
     checkpoint.files_ = open_shards(directory, shards);
@@ -157,11 +158,11 @@ Checkpoint Checkpoint::open(const std::filesystem::path& directory) {
     for (const auto& [tensor, shard] : weights) {
         const std::string found = checkpoint.file_of(tensor);
         if (checkpoint.row(tensor) == nullptr || found != (directory / shard).string()) {
-            throw Error(ErrorKind::bad_data,
-                        fmt::format("{}: tensor {} should be in {}, but is not; the files do not "
-                                    "belong together",
-                                    (directory / kIndexFile).string(), quoted_for_message(tensor),
-                                    shard));
+            throw Error(
+                ErrorKind::bad_data,
+                fmt::format("{}: tensor {} should be in {}, but is not; the files do not "
+                            "belong together",
+                            (directory / kIndexFile).string(), quoted_for_message(tensor), shard));
         }
     }
     return checkpoint;
@@ -175,10 +176,9 @@ void Checkpoint::add_rows() {
     }
     std::sort(rows_.begin(), rows_.end(),
               [](const Row& a, const Row& b) { return a.entry->name < b.entry->name; });
-    const auto twin =
-        std::adjacent_find(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
-            return a.entry->name == b.entry->name;
-        });
+    const auto twin = std::adjacent_find(
+        rows_.begin(), rows_.end(),
+        [](const Row& a, const Row& b) { return a.entry->name == b.entry->name; });
     if (twin != rows_.end()) {
         throw Error(ErrorKind::bad_data,
                     fmt::format("{}: tensor {} is in two files", directory_.string(),

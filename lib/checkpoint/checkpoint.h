@@ -13,11 +13,13 @@
 
 namespace nvllm {
 
-// Immutable and thread-safe. Tensors taken from it keep the file they lie in mapped, even after the checkpoint is gone.
+// Immutable and thread-safe. Tensors taken from it keep the file they lie in mapped, even after the
+// checkpoint is gone.
 class Checkpoint {
   public:
-    // Reads model.safetensors, else the shards of model.safetensors.index.json. Only headers are read now; data is read
-    // when it is touched. Throws not_found (nothing there, shards missing) or bad_data (broken or incomplete files).
+    // Reads model.safetensors, else the shards of model.safetensors.index.json. Only headers are
+    // read now; data is read when it is touched. Throws not_found (nothing there, shards missing)
+    // or bad_data (broken or incomplete files).
     static Checkpoint open(const std::filesystem::path& directory);
 
     // The stored bytes, read-only. Empty when there is no such tensor.

@@ -81,7 +81,8 @@ std::optional<std::vector<double>> ConfigFields::numbers(const char* key, double
                                                          double high) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
-    const std::string expected = fmt::format("a list of numbers from {} to {} is expected", low, high);
+    const std::string expected =
+        fmt::format("a list of numbers from {} to {} is expected", low, high);
     if (!value->is_array() || value->size() > kMaxListItems) refuse(key, expected);
     std::vector<double> items;
     for (const nlohmann::json& item : *value) {
@@ -95,7 +96,8 @@ std::optional<std::vector<double>> ConfigFields::numbers(const char* key, double
 std::optional<std::vector<std::string>> ConfigFields::texts(const char* key) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_array() || value->size() > kMaxListItems) refuse(key, "a list of texts is expected");
+    if (!value->is_array() || value->size() > kMaxListItems)
+        refuse(key, "a list of texts is expected");
     std::vector<std::string> items;
     for (const nlohmann::json& item : *value) {
         if (!item.is_string()) refuse(key, "a list of texts is expected");

@@ -1,4 +1,5 @@
-// Typed and bounded reads of a config file's JSON object: every fault names the file, the key, the value and the limit.
+// Typed and bounded reads of a config file's JSON object: every fault names the file, the key, the
+// value and the limit.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace nvllm {
 
-// A view of one JSON object; the object must outlive it. Keys that are absent or null read as empty.
+// A view of one JSON object; the object must outlive it. Keys that are absent or null read as
+// empty.
 class ConfigFields {
   public:
     // Throws bad_data when `object` is not an object.

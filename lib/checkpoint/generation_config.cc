@@ -41,8 +41,7 @@ GenerationConfig read_generation_config(const std::filesystem::path& directory) 
     const std::filesystem::path path = directory / "generation_config.json";
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) return {};
-    const nlohmann::json document =
-        parse_json(read_file(path, kMaxFileBytes), path.string());
+    const nlohmann::json document = parse_json(read_file(path, kMaxFileBytes), path.string());
     const ConfigFields fields(document, path.string());
     GenerationConfig config;
     config.eos_token_ids = token_ids(fields, "eos_token_id");

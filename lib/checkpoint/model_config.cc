@@ -1,4 +1,5 @@
-// config.json of the families that are read: their key names and defaults, then the limits every value must keep.
+// config.json of the families that are read: their key names and defaults, then the limits every
+// value must keep.
 #include "lib/checkpoint/model_config.h"
 
 #include <fmt/format.h>
@@ -51,33 +52,87 @@ struct FamilyDefaults {
 
 constexpr std::array<FamilyDefaults, 12> kFamilies = {{
     {.model_type = "llama", .architecture = "LlamaForCausalLM"},
-    {.model_type = "mistral", .architecture = "MistralForCausalLM", .num_kv_heads = 8,
-     .max_positions = 131072, .windows = Windows::all, .window = 4096},
-    {.model_type = "qwen2", .architecture = "Qwen2ForCausalLM", .max_positions = 32768,
-     .windows = Windows::switched, .window = 4096},
-    {.model_type = "qwen3", .architecture = "Qwen3ForCausalLM", .head_dim = 128,
-     .max_positions = 32768, .windows = Windows::switched, .window = 4096},
-    {.model_type = "gpt2", .architecture = "GPT2LMHeadModel", .max_positions = 1024,
-     .epsilon = 1e-5, .activation = "gelu_new", .tied = true},
-    {.model_type = "gemma", .architecture = "GemmaForCausalLM", .num_kv_heads = 16,
-     .head_dim = 256, .max_positions = 8192, .activation = "gelu_pytorch_tanh", .tied = true},
-    {.model_type = "gemma2", .architecture = "Gemma2ForCausalLM", .num_kv_heads = 4,
-     .head_dim = 256, .max_positions = 8192, .activation = "gelu_pytorch_tanh", .tied = true,
-     .windows = Windows::alternating, .window = 4096},
-    {.model_type = "gemma3_text", .architecture = "Gemma3ForCausalLM", .vocab_size = 262208,
-     .num_heads = 8, .num_kv_heads = 4, .head_dim = 256, .max_positions = 131072, .theta = 1e6,
-     .activation = "gelu_pytorch_tanh", .tied = true, .windows = Windows::five_of_six,
+    {.model_type = "mistral",
+     .architecture = "MistralForCausalLM",
+     .num_kv_heads = 8,
+     .max_positions = 131072,
+     .windows = Windows::all,
      .window = 4096},
-    {.model_type = "gemma3", .architecture = "Gemma3ForConditionalGeneration",
-     .vocab_size = 262208, .num_heads = 8, .num_kv_heads = 4, .head_dim = 256,
-     .max_positions = 131072, .theta = 1e6, .activation = "gelu_pytorch_tanh", .tied = true,
-     .windows = Windows::five_of_six, .window = 4096},
-    {.model_type = "phi3", .architecture = "Phi3ForCausalLM", .max_positions = 4096,
-     .epsilon = 1e-5, .windows = Windows::all},
-    {.model_type = "mixtral", .architecture = "MixtralForCausalLM", .num_kv_heads = 8,
-     .max_positions = 131072, .epsilon = 1e-5, .theta = 1e6, .windows = Windows::all},
-    {.model_type = "qwen3_moe", .architecture = "Qwen3MoeForCausalLM", .num_kv_heads = 4,
-     .max_positions = 32768, .windows = Windows::switched, .window = 4096},
+    {.model_type = "qwen2",
+     .architecture = "Qwen2ForCausalLM",
+     .max_positions = 32768,
+     .windows = Windows::switched,
+     .window = 4096},
+    {.model_type = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .head_dim = 128,
+     .max_positions = 32768,
+     .windows = Windows::switched,
+     .window = 4096},
+    {.model_type = "gpt2",
+     .architecture = "GPT2LMHeadModel",
+     .max_positions = 1024,
+     .epsilon = 1e-5,
+     .activation = "gelu_new",
+     .tied = true},
+    {.model_type = "gemma",
+     .architecture = "GemmaForCausalLM",
+     .num_kv_heads = 16,
+     .head_dim = 256,
+     .max_positions = 8192,
+     .activation = "gelu_pytorch_tanh",
+     .tied = true},
+    {.model_type = "gemma2",
+     .architecture = "Gemma2ForCausalLM",
+     .num_kv_heads = 4,
+     .head_dim = 256,
+     .max_positions = 8192,
+     .activation = "gelu_pytorch_tanh",
+     .tied = true,
+     .windows = Windows::alternating,
+     .window = 4096},
+    {.model_type = "gemma3_text",
+     .architecture = "Gemma3ForCausalLM",
+     .vocab_size = 262208,
+     .num_heads = 8,
+     .num_kv_heads = 4,
+     .head_dim = 256,
+     .max_positions = 131072,
+     .theta = 1e6,
+     .activation = "gelu_pytorch_tanh",
+     .tied = true,
+     .windows = Windows::five_of_six,
+     .window = 4096},
+    {.model_type = "gemma3",
+     .architecture = "Gemma3ForConditionalGeneration",
+     .vocab_size = 262208,
+     .num_heads = 8,
+     .num_kv_heads = 4,
+     .head_dim = 256,
+     .max_positions = 131072,
+     .theta = 1e6,
+     .activation = "gelu_pytorch_tanh",
+     .tied = true,
+     .windows = Windows::five_of_six,
+     .window = 4096},
+    {.model_type = "phi3",
+     .architecture = "Phi3ForCausalLM",
+     .max_positions = 4096,
+     .epsilon = 1e-5,
+     .windows = Windows::all},
+    {.model_type = "mixtral",
+     .architecture = "MixtralForCausalLM",
+     .num_kv_heads = 8,
+     .max_positions = 131072,
+     .epsilon = 1e-5,
+     .theta = 1e6,
+     .windows = Windows::all},
+    {.model_type = "qwen3_moe",
+     .architecture = "Qwen3MoeForCausalLM",
+     .num_kv_heads = 4,
+     .max_positions = 32768,
+     .windows = Windows::switched,
+     .window = 4096},
 }};
 
 // For families that are not read: the file's own words, and no demands.
@@ -183,15 +238,19 @@ void read_attention_scale(const ConfigFields& fields, ModelConfig& config) {
 
 bool window_by_rule(const ConfigFields& fields, const FamilyDefaults& family, int64_t layer) {
     switch (family.windows) {
-        case Windows::none: return false;
-        case Windows::all: return true;
+        case Windows::none:
+            return false;
+        case Windows::all:
+            return true;
         case Windows::switched:
             // Qwen3-MoE knows no layers without the window.
             return family.model_type == "qwen3_moe" ||
                    layer >= fields.integer("max_window_layers", 0, kMaxLayers).value_or(28);
-        case Windows::alternating: return layer % 2 == 0;
+        case Windows::alternating:
+            return layer % 2 == 0;
         case Windows::five_of_six:
-            return (layer + 1) % fields.integer("sliding_window_pattern", 1, kMaxLayers).value_or(6) !=
+            return (layer + 1) %
+                       fields.integer("sliding_window_pattern", 1, kMaxLayers).value_or(6) !=
                    0;
     }
     return false;
@@ -218,12 +277,12 @@ std::vector<bool> windowed_layers(const ConfigFields& fields, const ModelConfig&
 void read_windows(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.layer_windows.assign(static_cast<size_t>(config.num_layers), 0);
     const bool said = fields.json().contains("sliding_window");
-    const bool off = family.windows == Windows::none ||
-                     (family.windows == Windows::switched &&
-                      !fields.boolean("use_sliding_window").value_or(false));
+    const bool off =
+        family.windows == Windows::none || (family.windows == Windows::switched &&
+                                            !fields.boolean("use_sliding_window").value_or(false));
     if (off) return;
-    config.sliding_window = fields.integer("sliding_window", 1, kMaxPositions)
-                                .value_or(said ? 0 : family.window);
+    config.sliding_window =
+        fields.integer("sliding_window", 1, kMaxPositions).value_or(said ? 0 : family.window);
     // A window that no position can leave is none.
     if (config.sliding_window >= config.max_positions) config.sliding_window = 0;
     const std::vector<bool> windowed = windowed_layers(fields, config);
@@ -290,7 +349,8 @@ void read_dtype(const ConfigFields& fields, ModelConfig& config) {
     }
 }
 
-// Ids that no vocabulary of this size has cannot be generated; old GPT-2 files name some all the same.
+// Ids that no vocabulary of this size has cannot be generated; old GPT-2 files name some all the
+// same.
 void read_special_tokens(const ConfigFields& fields, ModelConfig& config) {
     const auto known = [&](const char* key, int64_t id) {
         if (id >= 0 && (config.vocab_size == 0 || id < config.vocab_size)) return true;
@@ -352,8 +412,9 @@ ModelConfig parse_model_config(const std::string& json, const std::string& file_
     read_special_tokens(fields, config);
     config.quantized = fields.has("quantization_config");
     if (fields.has("auto_map")) {
-        config.notes.push_back(file_name + ": auto_map names code of the checkpoint's own, which is "
-                                           "never run; the built-in model is used");
+        config.notes.push_back(file_name +
+                               ": auto_map names code of the checkpoint's own, which is "
+                               "never run; the built-in model is used");
     }
     return config;
 }

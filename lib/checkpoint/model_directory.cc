@@ -39,7 +39,8 @@ std::optional<HubName> parse_hub_name(const std::string& model) {
     const size_t at = model.find('@');
     name.repository = model.substr(0, at);
     if (at != std::string::npos) name.revision = model.substr(at + 1);
-    const bool one_slash_at_most = std::count(name.repository.begin(), name.repository.end(), '/') <= 1;
+    const bool one_slash_at_most =
+        std::count(name.repository.begin(), name.repository.end(), '/') <= 1;
     const bool plain = made_of(name.repository, "-_./") && made_of(name.revision, "-_./") &&
                        model.find("..") == std::string::npos && name.repository.front() != '/' &&
                        name.repository.front() != '.' && name.repository.back() != '/' &&
@@ -81,7 +82,8 @@ std::optional<std::string> commit_of_reference(const fs::path& repository,
     return commit;
 }
 
-// Snapshots whose commit begins with `prefix`; a prefix shorter than four digits would match by accident.
+// Snapshots whose commit begins with `prefix`; a prefix shorter than four digits would match by
+// accident.
 std::vector<std::string> commits_beginning_with(const fs::path& repository,
                                                 const std::string& prefix) {
     std::vector<std::string> commits;
@@ -92,7 +94,8 @@ std::vector<std::string> commits_beginning_with(const fs::path& repository,
     return commits;
 }
 
-// Throws when the snapshot lacks what every model has, or when a link leads to a blob that was never finished.
+// Throws when the snapshot lacks what every model has, or when a link leads to a blob that was
+// never finished.
 void check_snapshot(const fs::path& snapshot, const std::string& model) {
     std::vector<std::string> missing;
     std::error_code ignored;
@@ -124,9 +127,8 @@ fs::path find_snapshot(const fs::path& repository, const HubName& name, const st
     const std::vector<std::string> commits = commits_beginning_with(repository, name.revision);
     if (commits.size() == 1) return snapshots / commits.front();
     if (commits.size() > 1) {
-        throw Error(ErrorKind::not_found,
-                    fmt::format("{}: revision {} is ambiguous: {}", model, name.revision,
-                                fmt::join(commits, ", ")));
+        throw Error(ErrorKind::not_found, fmt::format("{}: revision {} is ambiguous: {}", model,
+                                                      name.revision, fmt::join(commits, ", ")));
     }
     throw Error(ErrorKind::not_found,
                 fmt::format("{}: no revision {} in the cache; searched {} and {}", model,

@@ -1,4 +1,5 @@
-// What "-m" may be: a folder, or a name in the local Hugging Face cache. Never writes, never downloads.
+// What "-m" may be: a folder, or a name in the local Hugging Face cache. Never writes, never
+// downloads.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +9,11 @@ namespace nvllm {
 
 // The folder that holds the model.
 //
-// `model` is a folder, or "org/name" or "name", optionally "@revision" (branch, tag, or a full or unambiguous short
-// commit; main when absent). Names are looked up in HF_HUB_CACHE, else HF_HOME/hub, else
-// XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. Throws not_found with every place that was searched, or
-// with what the cached snapshot lacks; bad_data when `model` is a file.
+// `model` is a folder, or "org/name" or "name", optionally "@revision" (branch, tag, or a full or
+// unambiguous short commit; main when absent). Names are looked up in HF_HUB_CACHE, else
+// HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. Throws not_found
+// with every place that was searched, or with what the cached snapshot lacks; bad_data when `model`
+// is a file.
 std::filesystem::path resolve_model_directory(const std::string& model);
 
 // The cache folder that the environment chooses; empty when there is no home either.

@@ -17,7 +17,8 @@ constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e6;
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
 
-// The object that describes the scaling: rope_parameters or rope_scaling, or the one of this layer type inside it.
+// The object that describes the scaling: rope_parameters or rope_scaling, or the one of this layer
+// type inside it.
 std::optional<ConfigFields> scaling_fields(const ConfigFields& fields, const char* layer_type) {
     for (const char* key : {"rope_parameters", "rope_scaling"}) {
         const std::optional<ConfigFields> found = fields.object(key);
@@ -43,7 +44,8 @@ double read_factor(const ConfigFields& scaling, const RopeConfig& rope, int64_t 
     if (const auto factor = scaling.number("factor", 1e-6, kMaxFactor)) return *factor;
     // Absent, it follows from how far the positions were stretched.
     if (rope.kind == "yarn" || rope.kind == "longrope") {
-        return static_cast<double>(max_positions) / static_cast<double>(rope.original_max_positions);
+        return static_cast<double>(max_positions) /
+               static_cast<double>(rope.original_max_positions);
     }
     if (rope.kind != "default") {
         scaling.refuse("factor", fmt::format("RoPE of kind {} needs it", rope.kind));
@@ -68,8 +70,8 @@ void read_yarn(const ConfigFields& scaling, RopeConfig& rope) {
 }
 
 void read_longrope(const ConfigFields& scaling, int64_t head_dim, RopeConfig& rope) {
-    const auto rotary = static_cast<int64_t>(static_cast<double>(head_dim) *
-                                             rope.partial_rotary_factor);
+    const auto rotary =
+        static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor);
     for (const char* key : {"short_factor", "long_factor"}) {
         const auto factors = scaling.numbers(key, 1e-6, kMaxFactor);
         if (!factors || static_cast<int64_t>(factors->size()) != rotary / 2) {
@@ -81,8 +83,8 @@ void read_longrope(const ConfigFields& scaling, int64_t head_dim, RopeConfig& ro
 
 }  // namespace
 
-RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type, double default_theta,
-                            int64_t max_positions, int64_t head_dim) {
+RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type,
+                            double default_theta, int64_t max_positions, int64_t head_dim) {
     RopeConfig rope;
     rope.theta = fields.number("rope_theta", 1.0, kMaxTheta).value_or(default_theta);
     rope.partial_rotary_factor = fields.number("partial_rotary_factor", 1e-3, 1.0).value_or(1.0);
@@ -93,11 +95,12 @@ RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type, 
 
     rope.kind = read_kind(*scaling);
     rope.theta = scaling->number("rope_theta", 1.0, kMaxTheta).value_or(rope.theta);
-    rope.partial_rotary_factor = scaling->number("partial_rotary_factor", 1e-3, 1.0)
-                                     .value_or(rope.partial_rotary_factor);
+    rope.partial_rotary_factor =
+        scaling->number("partial_rotary_factor", 1e-3, 1.0).value_or(rope.partial_rotary_factor);
     // What stands beside the scaling wins over what stands in it, as transformers reads Phi-3.
     const auto original = scaling->integer("original_max_position_embeddings", 1, kMaxPositions);
-    if (rope.original_max_positions == 0) rope.original_max_positions = original.value_or(max_positions);
+    if (rope.original_max_positions == 0)
+        rope.original_max_positions = original.value_or(max_positions);
     rope.factor = read_factor(*scaling, rope, max_positions);
     rope.attention_factor = scaling->number("attention_factor", 0.0, kMaxFactor);
     if (rope.kind == "llama3") read_llama3(*scaling, rope);

@@ -29,21 +29,36 @@ const std::filesystem::path& regular_file(const std::filesystem::path& path) {
 
 const char* header_dtype(DType dtype) {
     switch (dtype) {
-        case DType::f32: return "F32";
-        case DType::f16: return "F16";
-        case DType::bf16: return "BF16";
-        case DType::f64: return "F64";
-        case DType::i64: return "I64";
-        case DType::i32: return "I32";
-        case DType::i16: return "I16";
-        case DType::i8: return "I8";
-        case DType::u64: return "U64";
-        case DType::u32: return "U32";
-        case DType::u16: return "U16";
-        case DType::u8: return "U8";
-        case DType::boolean: return "BOOL";
-        case DType::f8_e4m3: return "F8_E4M3";
-        case DType::f8_e5m2: return "F8_E5M2";
+        case DType::f32:
+            return "F32";
+        case DType::f16:
+            return "F16";
+        case DType::bf16:
+            return "BF16";
+        case DType::f64:
+            return "F64";
+        case DType::i64:
+            return "I64";
+        case DType::i32:
+            return "I32";
+        case DType::i16:
+            return "I16";
+        case DType::i8:
+            return "I8";
+        case DType::u64:
+            return "U64";
+        case DType::u32:
+            return "U32";
+        case DType::u16:
+            return "U16";
+        case DType::u8:
+            return "U8";
+        case DType::boolean:
+            return "BOOL";
+        case DType::f8_e4m3:
+            return "F8_E4M3";
+        case DType::f8_e5m2:
+            return "F8_E5M2";
     }
     NVLLM_CHECK(false, "a dtype without a name");
     return "";
@@ -112,8 +127,8 @@ class TemporaryFile {
 
   private:
     [[noreturn]] void fail(ErrorKind kind, const char* doing) const {
-        throw Error(kind, fmt::format("{}: cannot {}: {}", path_.string(), doing,
-                                      std::strerror(errno)));
+        throw Error(kind,
+                    fmt::format("{}: cannot {}: {}", path_.string(), doing, std::strerror(errno)));
     }
 
     // Makes the new name survive a power cut; file systems that cannot do that lose nothing by it.
@@ -145,10 +160,10 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
 
 ConstTensorView SafetensorsFile::view(const SafetensorsEntry& entry) const {
     if (entry.rank > kMaxRank) {
-        throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: tensor {} is {}; at most {} axes are supported",
-                                path().string(), quoted_for_message(entry.name), entry.describe(),
-                                kMaxRank));
+        throw Error(
+            ErrorKind::bad_data,
+            fmt::format("{}: tensor {} is {}; at most {} axes are supported", path().string(),
+                        quoted_for_message(entry.name), entry.describe(), kMaxRank));
     }
     ViewLayout layout;
     layout.dtype = entry.dtype;

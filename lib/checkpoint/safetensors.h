@@ -1,7 +1,8 @@
 // Reading and writing safetensors files: a checked header and the mapped bytes behind it.
 //
-// Layout: 8 bytes header length (little endian), a JSON object, then the data of all tensors without holes. Nothing
-// announced by a file is believed before it was compared with the file's real length.
+// Layout: 8 bytes header length (little endian), a JSON object, then the data of all tensors
+// without holes. Nothing announced by a file is believed before it was compared with the file's
+// real length.
 #pragma once
 
 #include <array>
@@ -42,12 +43,13 @@ struct SafetensorsHeader {
     uint64_t data_begin = 0;
 };
 
-// The checked header of a whole file's bytes. Throws bad_data that names `file_name`, what is wrong and, where the file
-// is too short, how long it should be.
+// The checked header of a whole file's bytes. Throws bad_data that names `file_name`, what is wrong
+// and, where the file is too short, how long it should be.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file,
                                            const std::string& file_name);
 
-// A mapped file. Immutable and thread-safe; views point into the mapping and need the file to stay alive.
+// A mapped file. Immutable and thread-safe; views point into the mapping and need the file to stay
+// alive.
 class SafetensorsFile {
   public:
     // Throws not_found, io or bad_data.
@@ -60,7 +62,8 @@ class SafetensorsFile {
 
     // Null when there is no tensor of this name.
     const SafetensorsEntry* find(std::string_view name) const;
-    // The tensor's bytes as they lie, possibly at an odd address. Throws bad_data when its rank is above kMaxRank.
+    // The tensor's bytes as they lie, possibly at an odd address. Throws bad_data when its rank is
+    // above kMaxRank.
     ConstTensorView view(const SafetensorsEntry& entry) const;
 
   private:
@@ -73,8 +76,9 @@ struct NamedTensor {
     ConstTensorView view;  // contiguous
 };
 
-// Writes `path` whole or not at all: a temporary file beside it, fsync, rename. Data starts at a multiple of 64 and
-// wider types come first, so that every value is aligned. Throws cannot_create or io.
+// Writes `path` whole or not at all: a temporary file beside it, fsync, rename. Data starts at a
+// multiple of 64 and wider types come first, so that every value is aligned. Throws cannot_create
+// or io.
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

@@ -1,4 +1,5 @@
-// The header of a safetensors file: JSON events into entries, then every rule that ties entries to the data.
+// The header of a safetensors file: JSON events into entries, then every rule that ties entries to
+// the data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,8 +44,9 @@ std::optional<DType> dtype_from_header(std::string_view name) {
     return std::nullopt;
 }
 
-// Receives the header's JSON events. Depth 1 is the header object, depth 2 one tensor or the metadata, depth 3 a shape or
-// a pair of offsets; nothing may lie deeper, so foreign nesting never reaches a stack.
+// Receives the header's JSON events. Depth 1 is the header object, depth 2 one tensor or the
+// metadata, depth 3 a shape or a pair of offsets; nothing may lie deeper, so foreign nesting never
+// reaches a stack.
 class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   public:
     explicit HeaderEvents(std::string file_name) : file_name_(std::move(file_name)) {}
@@ -122,9 +124,9 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
 
     bool parse_error(size_t position, const std::string&,
                      const nlohmann::json::exception&) override {
-        throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: the header is not valid JSON at byte {} of it", file_name_,
-                                position));
+        throw Error(
+            ErrorKind::bad_data,
+            fmt::format("{}: the header is not valid JSON at byte {} of it", file_name_, position));
     }
 
   private:
@@ -267,7 +269,8 @@ void check_size(const SafetensorsEntry& entry, const std::string& file_name) {
     }
 }
 
-// Offsets, taken in order, must cover the data from its start without hole or overlap. Returns where they end.
+// Offsets, taken in order, must cover the data from its start without hole or overlap. Returns
+// where they end.
 uint64_t check_contiguous(const SafetensorsHeader& header, const std::string& file_name) {
     std::vector<uint32_t> order(header.entries.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint32_t>(i);
@@ -329,8 +332,8 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file,
                                 covered, header.data_begin, file.size()));
     }
     if (covered < present) {
-        refuse_file(file_name, fmt::format("{} bytes lie after the last tensor",
-                                           present - covered));
+        refuse_file(file_name,
+                    fmt::format("{} bytes lie after the last tensor", present - covered));
     }
     for (SafetensorsEntry& entry : header.entries) {
         entry.begin += header.data_begin;

@@ -7,7 +7,8 @@
 namespace nvllm {
 namespace {
 
-// Ids may come from a tokenizer or a checkpoint that knows more tokens than the model has logits for.
+// Ids may come from a tokenizer or a checkpoint that knows more tokens than the model has logits
+// for.
 float* score_of(std::span<float> row, int32_t token_id) {
     if (token_id < 0 || static_cast<size_t>(token_id) >= row.size()) return nullptr;
     return &row[static_cast<size_t>(token_id)];
@@ -33,7 +34,8 @@ void add_logit_bias(const SequenceSamplingState& state, Scores& scores) {
     }
 }
 
-// Keskar et al. 2019, "CTRL": once for each distinct token, whether it was in the prompt or generated.
+// Keskar et al. 2019, "CTRL": once for each distinct token, whether it was in the prompt or
+// generated.
 bool needs_repetition_penalty(const SequenceSamplingState& state) {
     return state.params().repetition_penalty != 1.0f;
 }

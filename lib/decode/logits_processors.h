@@ -1,11 +1,13 @@
 // The ordered table of everything that may change a row of logits before a token is chosen.
 //
-// Order: end tokens forbidden by min_tokens, logit_bias, repetition, frequency and presence penalty as in vLLM; then
-// temperature, top-k, top-p, min-p as in transformers' generate(). Definitions are those of transformers' classes where it has
-// one (its float32 sums aside: shares are summed in double here). Where equal scores straddle the edge of top-p, transformers
-// leaves open which of them stay; here the lower ids do.
+// Order: end tokens forbidden by min_tokens, logit_bias, repetition, frequency and presence penalty
+// as in vLLM; then temperature, top-k, top-p, min-p as in transformers' generate(). Definitions are
+// those of transformers' classes where it has one (its float32 sums aside: shares are summed in
+// double here). Where equal scores straddle the edge of top-p, transformers leaves open which of
+// them stay; here the lower ids do.
 //
-// To add one: a function in logits_processors.cc, its place in the table, a field in SamplingParams.
+// To add one: a function in logits_processors.cc, its place in the table, a field in
+// SamplingParams.
 #pragma once
 
 #include <span>
@@ -17,7 +19,8 @@ namespace nvllm {
 
 struct LogitsProcessor {
     const char* name;  // as the parameter is called
-    // Works on the whole row and matters for greedy choice too; the others only narrow or reweigh for a random draw.
+    // Works on the whole row and matters for greedy choice too; the others only narrow or reweigh
+    // for a random draw.
     bool changes_row;
     bool (*needed)(const SequenceSamplingState& state);
     void (*apply)(const SequenceSamplingState& state, Scores& scores);
@@ -31,7 +34,8 @@ bool changes_row(const SequenceSamplingState& state);
 
 // Applies the needed ones that change the row.
 void change_row(const SequenceSamplingState& state, Scores& scores);
-// Applies the needed ones that narrow and reweigh what is left. REQUIRES: scores.max() is finite, no score is NaN.
+// Applies the needed ones that narrow and reweigh what is left. REQUIRES: scores.max() is finite,
+// no score is NaN.
 void narrow(const SequenceSamplingState& state, Scores& scores);
 
 }  // namespace nvllm

@@ -12,25 +12,30 @@ namespace {
 enum RandomPurpose : uint32_t { kChooseToken = 0 };
 
 double random_point(const SequenceSamplingState& state) {
-    const PhiloxCounter words = philox({static_cast<uint32_t>(state.num_generated()), 0,
-                                        static_cast<uint32_t>(state.continuation_index()), kChooseToken},
-                                       philox_key(state.seed()));
+    const PhiloxCounter words =
+        philox({static_cast<uint32_t>(state.num_generated()), 0,
+                static_cast<uint32_t>(state.continuation_index()), kChooseToken},
+               philox_key(state.seed()));
     return unit_interval(words[0], words[1]);
 }
 
 Fault not_numbers() {
-    return {ErrorKind::internal,
-            "the model's logits for this sequence are not finite numbers (NaN or infinity), so no token "
-            "can be chosen; look for NaN or infinity in the weights, or an activation that overflows"};
+    return {
+        ErrorKind::internal,
+        "the model's logits for this sequence are not finite numbers (NaN or infinity), so no "
+        "token "
+        "can be chosen; look for NaN or infinity in the weights, or an activation that overflows"};
 }
 
 Fault none_left() {
-    return {ErrorKind::bad_data,
-            "no token is left to choose: logit_bias, min_tokens and the penalties forbid every one or "
-            "drive scores to infinity"};
+    return {
+        ErrorKind::bad_data,
+        "no token is left to choose: logit_bias, min_tokens and the penalties forbid every one or "
+        "drive scores to infinity"};
 }
 
-// The row as the model gave it, kept aside when processors are about to change it and it is asked for afterwards.
+// The row as the model gave it, kept aside when processors are about to change it and it is asked
+// for afterwards.
 std::span<const float> keep_raw(const SequenceSamplingState& state, std::span<const float> logits,
                                 std::vector<float>& buffer) {
     if (!state.params().logprobs || !changes_row(state)) return logits;
@@ -38,7 +43,8 @@ std::span<const float> keep_raw(const SequenceSamplingState& state, std::span<co
     return buffer;
 }
 
-Result<int32_t> choose(const SequenceSamplingState& state, std::span<float> logits, Scores& scores) {
+Result<int32_t> choose(const SequenceSamplingState& state, std::span<float> logits,
+                       Scores& scores) {
     scores.reset(logits);
     change_row(state, scores);
     const RowCheck changed = check_row(logits);

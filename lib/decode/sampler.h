@@ -1,7 +1,8 @@
 // From one sequence's row of logits to its next token.
 //
-// A random choice depends on the row, the sampling parameters, the seed, the continuation index and the number of the token,
-// and on nothing else: not on the batch, the thread, what was drawn before, or a preemption.
+// A random choice depends on the row, the sampling parameters, the seed, the continuation index and
+// the number of the token, and on nothing else: not on the batch, the thread, what was drawn
+// before, or a preemption.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,17 @@ struct SampledToken {
     std::optional<SampledLogprobs> logprobs;  // when asked for
 };
 
-// Buffers of one thread, reused from step to step: after the first use with a vocabulary nothing is allocated but the lists
-// that results carry away.
+// Buffers of one thread, reused from step to step: after the first use with a vocabulary nothing is
+// allocated but the lists that results carry away.
 struct SamplerScratch {
     Scores scores;
     std::vector<float> raw_logits;
 };
 
-// Chooses the next token of the sequence from `logits` [vocab], which are overwritten. Does not change the state: the caller
-// accept()s the token once it belongs to the sequence. Greedy choice takes the lowest id of equals. A fault ends this sequence
-// only: internal when a logit is NaN or +inf or all are -inf, bad_data when the parameters forbid every token.
+// Chooses the next token of the sequence from `logits` [vocab], which are overwritten. Does not
+// change the state: the caller accept()s the token once it belongs to the sequence. Greedy choice
+// takes the lowest id of equals. A fault ends this sequence only: internal when a logit is NaN or
+// +inf or all are -inf, bad_data when the parameters forbid every token.
 Result<SampledToken> sample(const SequenceSamplingState& state, std::span<float> logits,
                             SamplerScratch& scratch);
 

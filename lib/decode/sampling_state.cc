@@ -38,7 +38,8 @@ SequenceSamplingState::SequenceSamplingState(const SamplingParams& params,
     NVLLM_CHECK(params_.seed.has_value(), "a sequence needs a seed before it is sampled");
     NVLLM_CHECK(num_prompt_tokens >= 0 && num_generated_ >= 0, "more prompt tokens than tokens");
     if (!counts_tokens_) return;
-    const int32_t room = std::min(params_.max_tokens.value_or(kMaxReservedTokens), kMaxReservedTokens);
+    const int32_t room =
+        std::min(params_.max_tokens.value_or(kMaxReservedTokens), kMaxReservedTokens);
     counts_.reserve(token_ids.size() + static_cast<size_t>(room));
     const auto prompt = token_ids.first(static_cast<size_t>(num_prompt_tokens));
     for (const int32_t token : prompt) counts_.add_prompt_token(token);

@@ -10,12 +10,13 @@
 
 namespace nvllm {
 
-// Made when a worker learns of a sequence, and again after a preemption from the tokens it has by then: the two states choose
-// the same tokens. Owned by one thread at a time.
+// Made when a worker learns of a sequence, and again after a preemption from the tokens it has by
+// then: the two states choose the same tokens. Owned by one thread at a time.
 class SequenceSamplingState {
   public:
-    // `token_ids`: the prompt and what was generated before; `continuation_index`: which of the request's n continuations.
-    // REQUIRES: params.seed is set; num_prompt_tokens <= token_ids.size().
+    // `token_ids`: the prompt and what was generated before; `continuation_index`: which of the
+    // request's n continuations. REQUIRES: params.seed is set; num_prompt_tokens <=
+    // token_ids.size().
     SequenceSamplingState(const SamplingParams& params, std::span<const int32_t> token_ids,
                           int32_t num_prompt_tokens, std::span<const int32_t> eos_token_ids,
                           int32_t continuation_index);
@@ -29,7 +30,8 @@ class SequenceSamplingState {
     int32_t num_generated() const { return num_generated_; }
     // Empty unless a penalty is on.
     const TokenCounts& counts() const { return counts_; }
-    // Ids that would end the sequence; the model's own end tokens are not among them under ignore_eos.
+    // Ids that would end the sequence; the model's own end tokens are not among them under
+    // ignore_eos.
     std::span<const int32_t> end_token_ids() const { return end_token_ids_; }
 
   private:

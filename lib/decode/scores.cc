@@ -21,10 +21,12 @@ bool better(const Candidate& a, const Candidate& b) {
     return a.score > b.score || (a.score == b.score && a.token_id < b.token_id);
 }
 
-constexpr float kLowestExponent = -87.0f;  // e^-87 is about the smallest normal float, and nothing beside the best score's 1
+constexpr float kLowestExponent =
+    -87.0f;  // e^-87 is about the smallest normal float, and nothing beside the best score's 1
 
-// e^x for kLowestExponent <= x <= 0 to about 1e-7. Without a call or a branch, so that loops over it use vector registers; and
-// without the C library, whose last bits differ between machines. |r| <= ln(2) / 2 makes 7 Taylor terms enough.
+// e^x for kLowestExponent <= x <= 0 to about 1e-7. Without a call or a branch, so that loops over
+// it use vector registers; and without the C library, whose last bits differ between machines. |r|
+// <= ln(2) / 2 makes 7 Taylor terms enough.
 inline float exp_of_nonpositive(float x) {
     constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it leaves no room for a fraction
     const float n = (x * 1.44269504f + kRounder) - kRounder;
@@ -41,7 +43,8 @@ inline float exp_of_nonpositive(float x) {
     return sum * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
 }
 
-// Buckets are numbered from the best score down; the last one takes all that is far below, the one past it what is forbidden.
+// Buckets are numbered from the best score down; the last one takes all that is far below, the one
+// past it what is forbidden.
 inline int32_t bucket_of(float score, float maximum, size_t num_buckets) {
     const float far = static_cast<float>(num_buckets - 1);
     const float distance = (maximum - score) * kBucketsPerUnit;
@@ -155,7 +158,8 @@ void Scores::weigh_buckets() {
         for (size_t i = 0; i < block.size(); ++i) {
             weights[i] = std::max((block[i] - maximum) * inverse, kLowestExponent);
         }
-        // A loop of its own: beside the std::max above compilers make a branch of the constant case.
+        // A loop of its own: beside the std::max above compilers make a branch of the constant
+        // case.
         for (size_t i = 0; i < block.size(); ++i) weights[i] = exp_of_nonpositive(weights[i]);
         for (size_t i = 0; i < block.size(); ++i) {
             buckets_[static_cast<size_t>(buckets[i])].weight += static_cast<double>(weights[i]);
@@ -167,7 +171,8 @@ void Scores::weigh_buckets() {
 // Puts what is left of these buckets into gathered_, best first.
 void Scores::gather(size_t first_bucket, size_t last_bucket) {
     const float maximum = max();
-    const int32_t first = static_cast<int32_t>(first_bucket), last = static_cast<int32_t>(last_bucket);
+    const int32_t first = static_cast<int32_t>(first_bucket),
+                  last = static_cast<int32_t>(last_bucket);
     gathered_.clear();
     const std::span<const float> all = scores();
     for (size_t index = 0; index < all.size(); ++index) {
@@ -266,7 +271,8 @@ Candidate Scores::draw(double point) {
         sum += weight(candidate.score);
         if (sum > target) return candidate;
     }
-    // A bucket was summed in another order than it is walked: a target at its very end may lie past its last candidate.
+    // A bucket was summed in another order than it is walked: a target at its very end may lie past
+    // its last candidate.
     if (gathered_.empty()) gather(last_bucket, last_bucket);
     return gathered_.back();
 }

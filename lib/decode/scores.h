@@ -1,9 +1,10 @@
 // One row of scores on its way to a token: the whole row at first, then the best part of it.
 //
-// Sorting 250,000 scores to look at the best few would cost more than all the rest. The row is therefore never sorted: it is
-// counted and weighed in buckets of scores, best first, and only the bucket in which something is decided (the last kept one,
-// the drawn one) is gathered and put in order. Once something was cut away, later steps look only at what is left.
-// The temperature is kept beside the scores instead of being divided into them, so that no temperature overflows.
+// Sorting 250,000 scores to look at the best few would cost more than all the rest. The row is
+// therefore never sorted: it is counted and weighed in buckets of scores, best first, and only the
+// bucket in which something is decided (the last kept one, the drawn one) is gathered and put in
+// order. Once something was cut away, later steps look only at what is left. The temperature is
+// kept beside the scores instead of being divided into them, so that no temperature overflows.
 #pragma once
 
 #include <array>
@@ -21,35 +22,40 @@ struct Candidate {
 
 class Scores {
   public:
-    // Starts over. The row must outlive the use and may be changed through row(). Allocates only for a vocabulary larger than
-    // all before. REQUIRES: no NaN.
+    // Starts over. The row must outlive the use and may be changed through row(). Allocates only
+    // for a vocabulary larger than all before. REQUIRES: no NaN.
     void reset(std::span<float> row);
 
-    // The scores by token id, to be changed in place. REQUIRES: nothing else was called since reset().
+    // The scores by token id, to be changed in place. REQUIRES: nothing else was called since
+    // reset().
     std::span<float> row();
 
-    // Multiplies the temperature: the weight of a score is exp((score - max) / temperature). REQUIRES: temperature > 0.
+    // Multiplies the temperature: the weight of a score is exp((score - max) / temperature).
+    // REQUIRES: temperature > 0.
     void divide_by(float temperature);
 
-    // Of what is left, keeps the `count` best and all that are equal to the last of them. REQUIRES: count > 0, max() finite.
+    // Of what is left, keeps the `count` best and all that are equal to the last of them. REQUIRES:
+    // count > 0, max() finite.
     void keep_top(int32_t count);
-    // Keeps the smallest set of best candidates with this share of the weight, at least one; of equals the lower ids.
-    // REQUIRES: max() is finite.
+    // Keeps the smallest set of best candidates with this share of the weight, at least one; of
+    // equals the lower ids. REQUIRES: max() is finite.
     void keep_weight(double share);
-    // Keeps those with at least this share of the best one's weight. REQUIRES: 0 < share <= 1, max() is finite.
+    // Keeps those with at least this share of the best one's weight. REQUIRES: 0 < share <= 1,
+    // max() is finite.
     void keep_relative_to_best(double share);
 
     // The largest score; -inf when every token is forbidden.
     float max();
     // Sum of the weights of all that are left. REQUIRES: max() is finite.
     double total_weight();
-    // exp((score - max) / temperature) in float32; the same function of its argument on every machine.
+    // exp((score - max) / temperature) in float32; the same function of its argument on every
+    // machine.
     double weight(float score) const;
-    // The `count` best of what is left, or all if there are fewer; best first, of equals the lower id first.
-    // Valid until the next call. REQUIRES: max() is finite.
+    // The `count` best of what is left, or all if there are fewer; best first, of equals the lower
+    // id first. Valid until the next call. REQUIRES: max() is finite.
     std::span<const Candidate> best(size_t count);
-    // The candidate at which the running sum of weights, best first, passes `point` times the total; point in [0, 1).
-    // REQUIRES: max() is finite.
+    // The candidate at which the running sum of weights, best first, passes `point` times the
+    // total; point in [0, 1). REQUIRES: max() is finite.
     Candidate draw(double point);
 
   private:
@@ -60,8 +66,12 @@ class Scores {
     };
 
     // What is left: the row, or what was kept of it.
-    std::span<const float> scores() const { return is_cut_ ? std::span<const float>(left_scores_) : row_; }
-    int32_t token_at(size_t index) const { return is_cut_ ? left_ids_[index] : static_cast<int32_t>(index); }
+    std::span<const float> scores() const {
+        return is_cut_ ? std::span<const float>(left_scores_) : row_;
+    }
+    int32_t token_at(size_t index) const {
+        return is_cut_ ? left_ids_[index] : static_cast<int32_t>(index);
+    }
     float inverse_temperature() const;
     void count_buckets();
     void weigh_buckets();
@@ -76,12 +86,13 @@ class Scores {
     std::vector<int32_t> left_ids_;
     bool has_counts_ = false;
     bool has_weights_ = false;
-    std::array<Bucket, kNumBuckets + 1> buckets_{};  // best first; the one past the last holds forbidden tokens
-    std::vector<Candidate> gathered_;                // some buckets' candidates, best first
+    std::array<Bucket, kNumBuckets + 1>
+        buckets_{};                    // best first; the one past the last holds forbidden tokens
+    std::vector<Candidate> gathered_;  // some buckets' candidates, best first
 };
 
-// Whether a row can be sampled from: `maximum` is the largest score, `token_id` the lowest id that has it. `valid` is false
-// when a score is NaN or +inf, or all are -inf (or there is none).
+// Whether a row can be sampled from: `maximum` is the largest score, `token_id` the lowest id that
+// has it. `valid` is false when a score is NaN or +inf, or all are -inf (or there is none).
 struct RowCheck {
     bool valid = false;
     float maximum = 0.0f;

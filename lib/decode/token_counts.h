@@ -1,4 +1,5 @@
-// Which tokens a sequence has seen, and how often it generated each: what the penalties need, kept incrementally.
+// Which tokens a sequence has seen, and how often it generated each: what the penalties need, kept
+// incrementally.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,8 @@ class TokenCounts {
     void rebuild(size_t num_slots);
 
     std::vector<SeenToken> tokens_;
-    std::vector<uint32_t> slots_;  // 1 + index into tokens_, 0: free; a power of two, at most half full
+    std::vector<uint32_t>
+        slots_;  // 1 + index into tokens_, 0: free; a power of two, at most half full
 };
 
 }  // namespace nvllm

@@ -24,6 +24,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Nothing could be planned though work waits: our mistake, counted by the scheduler, which must not take a whole core as well.
+constexpr std::chrono::milliseconds kStallPause{1};
+
 double milliseconds_since(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
@@ -233,7 +236,7 @@ void Engine::Loop::wait_idle() {
 
 void Engine::Loop::run() {
     while (take_messages()) {
-        if (!step()) std::this_thread::yield();
+        if (!step()) std::this_thread::sleep_for(kStallPause);
         publish_stats();
     }
 }

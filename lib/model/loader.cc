@@ -14,7 +14,8 @@
 namespace nvllm {
 namespace {
 
-// Tensors that old exporters saved though they follow from the config, or that a tied model does not use.
+// Tensors that old exporters saved though they follow from the config, or that a tied model does
+// not use.
 bool may_be_left_over(const std::string& name, const ModelConfig& config) {
     return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
            name.ends_with(".attn.masked_bias") ||
@@ -43,10 +44,11 @@ Chosen choose_family(const std::filesystem::path& directory) {
     Chosen chosen{read_model_config(directory), nullptr};
     chosen.family = &family_of(chosen.config);
     if (chosen.config.quantized) {
-        throw Error(ErrorKind::unavailable,
-                    fmt::format("{}: its weights are quantized (quantization_config); only float32, "
-                                "bfloat16 and float16 weights are supported",
-                                (directory / "config.json").string()));
+        throw Error(
+            ErrorKind::bad_data,
+            fmt::format("{}: its weights are quantized (quantization_config); only float32, "
+                        "bfloat16 and float16 weights are supported",
+                        (directory / "config.json").string()));
     }
     return chosen;
 }

@@ -14,25 +14,25 @@
 namespace nvllm {
 
 enum class LoadFormat : uint8_t {
-    automatic,    // safetensors
+    automatic,  // safetensors
     safetensors,
-    dummy,        // random weights; only config.json is read
+    dummy,  // random weights; only config.json is read
 };
 
 struct ModelLoadOptions {
     std::filesystem::path directory;
     std::optional<DType> dtype;  // of products and of the KV cache; empty: as the config says
     LoadFormat load_format = LoadFormat::automatic;
-    uint64_t seed = 0;           // of dummy weights
-    int64_t max_model_len = 0;   // longest sequence that will run; 0: the model's own limit
+    uint64_t seed = 0;          // of dummy weights
+    int64_t max_model_len = 0;  // longest sequence that will run; 0: the model's own limit
     ThreadPool* threads = nullptr;
-    bool prefetch = true;        // ask the system to read mapped weights ahead
+    bool prefetch = true;  // ask the system to read mapped weights ahead
 };
 
 // The type of products and of the KV cache: the asked one, else the config's.
 DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked);
 
-// The model with all its weights checked. Throws not_found, bad_data or unavailable.
+// The model with all its weights checked. Throws not_found or bad_data.
 // REQUIRES: options.threads; the model keeps no reference to it.
 std::unique_ptr<Model> load_model(const ModelLoadOptions& options);
 

@@ -9,7 +9,8 @@ Tensor Tensor::allocate(DType dtype, std::initializer_list<int64_t> shape) {
     Tensor tensor;
     const ViewLayout layout = ViewLayout::dense(dtype, shape);
     const size_t bytes = static_cast<size_t>(layout.numel()) * dtype_bytes(dtype);
-    // Whole pages straight from the system: zeroed, aligned, committed when touched, given back when freed.
+    // Whole pages straight from the system: zeroed, aligned, committed when touched, given back
+    // when freed.
     const size_t mapped = bytes == 0 ? 1 : bytes;
     void* memory =
         ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -8,8 +8,9 @@
 
 namespace nvllm {
 
-// A tensor keeps its storage alive; copies share it. The storage may be memory of its own, or belong to
-// something else (a mapped checkpoint) that the tensor then keeps alive. Not written through after sharing.
+// A tensor keeps its storage alive; copies share it. The storage may be memory of its own, or
+// belong to something else (a mapped checkpoint) that the tensor then keeps alive. Not written
+// through after sharing.
 class Tensor {
   public:
     Tensor() = default;

@@ -10,7 +10,9 @@ import math
 import torch
 
 CIRCUIT_SEED = 5
-CONSTANT_VALUE = 0.3        # one coordinate that all tokens share, so that a query can ask for a position
+EMBEDDING_DEVIATION = 0.06  # large enough that every token stays different from all others
+FINAL_NORM_SCALE = 0.4      # keeps the first guesses modest, as the embeddings are also the output matrix
+CONSTANT_VALUE = 0.9        # one coordinate that all tokens share, so that a query can ask for a position
 POSITION_PAIRS = 8          # the fastest rotary pairs tell neighbours apart
 CONTENT_PAIRS_FROM = 18     # the slow rotary pairs hardly turn within a sequence, so they compare contents
 OTHER_OUTPUT_SCALE = 0.1    # the rest of the model begins quietly
@@ -27,7 +29,7 @@ def previous_token_head(attention, head_dimension, theta, read, write):
         attention.q_proj.weight[pair, 0] = 0.5 * math.cos(angle)
         attention.q_proj.weight[pair + half, 0] = -0.5 * math.sin(angle)
     attention.v_proj.weight[:head_dimension] = read
-    attention.o_proj.weight[:, :head_dimension] = 0.05 * write.T
+    attention.o_proj.weight[:, :head_dimension] = 0.15 * write.T
 
 
 def same_token_head(attention, head_dimension, query, key, value, generator):
@@ -40,7 +42,7 @@ def same_token_head(attention, head_dimension, query, key, value, generator):
     attention.k_proj.weight[slow] = 2.1 * mixing @ key
     attention.q_proj.weight[slow] = 2.1 * mixing @ query
     attention.v_proj.weight[:head_dimension] = value
-    attention.o_proj.weight[:, :head_dimension] = 0.2 * value.T
+    attention.o_proj.weight[:, :head_dimension] = 0.6 * value.T
 
 
 @torch.no_grad()
@@ -54,6 +56,8 @@ def install_copy_circuit(model):
     basis[:, 1:] = torch.linalg.qr(torch.randn(width - 1, width - 1, generator=generator))[0]
     identity, previous, content = basis[:size], basis[size:2 * size], basis[2 * size:3 * size]
     embedding = model.model.embed_tokens.weight
+    embedding.normal_(std=EMBEDDING_DEVIATION, generator=generator)
+    model.model.norm.weight.fill_(FINAL_NORM_SCALE)
     embedding.sub_(embedding @ previous.T @ previous)
     embedding[:, 0] = CONSTANT_VALUE
     for layer in model.model.layers:

@@ -25,10 +25,10 @@ STEPS = {"demo": (4600, 400), "demo-draft": (2400, 200)}
 SHORT_LENGTH, LONG_LENGTH = 512, 2048
 TOKENS_PER_STEP = 2048
 HEAD_DIMENSION, ROPE_THETA, MAXIMUM_POSITIONS, NORM_EPSILON = 64, 10000.0, 2048, 1e-5
-WARM_UP_STEPS, DECAY_SHARE, FINAL_RATE_SHARE = 150, 0.4, 0.02
-WEIGHT_DECAY, CLIP_NORM = 0.1, 1.0
+WARM_UP_STEPS, DECAY_SHARE, FINAL_RATE_SHARE = 80, 0.4, 0.02
+WEIGHT_DECAY, CLIP_NORM, EMBEDDING_RATE_SHARE = 0.1, 1.0, 0.35
 # The copying heads stay as they are until the rest of the model has found its feet.
-PROTECTED_STEPS = 500
+PROTECTED_STEPS = 1000
 CHECK_SEQUENCES = 48
 
 
@@ -43,10 +43,13 @@ def build_model(name, tokenizer):
 
 
 def build_optimizer(model, learning_rate):
-    """AdamW; the norms are not decayed."""
-    matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
+    """AdamW; the embeddings learn slowly, so that tokens stay distinct and copying keeps working."""
+    embedding = model.model.embed_tokens.weight
+    matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2 and parameter is not embedding]
     vectors = [parameter for parameter in model.parameters() if parameter.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": WEIGHT_DECAY}, {"params": vectors, "weight_decay": 0.0}]
+    groups = [{"params": matrices, "weight_decay": WEIGHT_DECAY, "rate_share": 1.0},
+              {"params": vectors, "weight_decay": 0.0, "rate_share": 1.0},
+              {"params": [embedding], "weight_decay": 0.0, "rate_share": EMBEDDING_RATE_SHARE}]
     return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.98), fused=True)
 
 
@@ -113,7 +116,7 @@ def train(arguments, tokenizer):
         if step < first_step:
             continue
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate_at(step, total, arguments.learning_rate)
+            group["lr"] = group["rate_share"] * learning_rate_at(step, total, arguments.learning_rate)
         loss = next_token_loss(model, batch)
         loss.backward()
         if step < PROTECTED_STEPS:

@@ -6,7 +6,7 @@ import random
 import tempfile
 import unittest
 
-from programs import run_jsonl
+from programs import DEMO, run_jsonl
 
 WORDS = ("Once upon a time there was little girl who found a red ball in the garden and her friend said "
          "let us play until mother calls for dinner").split()
@@ -70,13 +70,23 @@ class Equality(unittest.TestCase):
         self.same_with("--no-enable-prefix-caching")
 
     def test_preempted(self):
-        # The demo's keys and values take 2 KiB a token: room for about 300 tokens among 64 requests.
+        # Answers far longer than prompts, in a pool that holds a few of them whole.
+        grown = [dict(request, max_tokens=150 + 5 * index) for index, request in enumerate(self.requests[:20])]
+        expected = essence(run_jsonl(grown))
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "steps.jsonl"
-            self.same_with("--kv-cache-memory-bytes", "256K", "--max-model-len", "256", "--step-log", log)
+            tight = essence(run_jsonl(grown, "--kv-cache-memory-bytes", self.pool_bytes(1024), "--max-model-len", "512",
+                                      "--step-log", log))
             preemptions = json.loads(log.read_text().splitlines()[-1])["num_preemptions"]
         print(f"preemptions: {preemptions}")
         self.assertGreater(preemptions, 10)
+        self.assertEqual(tight, expected)
+
+    @staticmethod
+    def pool_bytes(tokens):
+        """Size of a cache for so many tokens of the model under test."""
+        config = json.loads((pathlib.Path(DEMO) / "config.json").read_text())
+        return tokens * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"] * 2 * 2
 
     def test_threads(self):
         for threads in ("1", "2", "4"):

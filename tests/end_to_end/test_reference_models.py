@@ -6,8 +6,9 @@ import unittest
 
 from programs import DEMO, SHARED, SOURCE, needs_shared, run_jsonl
 
-# Below these margins between the best and the second logit another choice is a tie of that arithmetic, not a fault.
-TIES = {"float32": 0.01, "bfloat16": 0.1}
+# Below these margins between the best and the second logit another choice is a tie of that arithmetic, not a fault. The
+# references say "about 0.1" for bfloat16: logits of 12 have a spacing of 0.0625 there.
+TIES = {"float32": 0.01, "bfloat16": 0.12}
 
 
 class ReferenceModels(unittest.TestCase):
@@ -39,7 +40,7 @@ class ReferenceModels(unittest.TestCase):
     def test_published_story(self):
         model = SHARED / "models" / "stories260k"
         story = (model / "reference" / "documented_story.txt").read_text()
-        answer = run_jsonl([{"prompt_token_ids": [1], "temperature": 0, "max_tokens": 255, "ignore_eos": True}],
+        answer = run_jsonl([{"prompt_token_ids": [1], "temperature": 0, "max_tokens": 256, "ignore_eos": True}],
                            "--dtype", "float32", model=str(model))[0]
         self.assertEqual(answer["text"].strip()[:len(story.strip())], story.strip())
 

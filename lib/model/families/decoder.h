@@ -1,4 +1,5 @@
-// The body that all decoder families share: embedding, blocks, final norm, head. A family fills in the parts.
+// The body that all decoder families share: embedding, blocks, final norm, head. A family fills in
+// the parts.
 #pragma once
 
 #include <memory>
@@ -17,15 +18,15 @@ struct ModelSettings {
 };
 
 struct DecoderParts {
-    Tensor token_embedding;           // [vocab, hidden]
+    Tensor token_embedding;  // [vocab, hidden]
     float embedding_scale = 1.0f;
-    Tensor position_embedding;        // [max_positions, hidden]; empty where positions are rotary
-    std::vector<Rotary> rotaries;     // blocks name theirs
+    Tensor position_embedding;     // [max_positions, hidden]; empty where positions are rotary
+    std::vector<Rotary> rotaries;  // blocks name theirs
     std::vector<DecoderBlock> blocks;
     Norm final_norm;
-    LinearWeight head;                // [hidden] → [vocab]
-    bool tied = false;                // the head's weight is the embedding
-    float logit_soft_cap = 0.0f;      // 0: none
+    LinearWeight head;            // [hidden] → [vocab]
+    bool tied = false;            // the head's weight is the embedding
+    float logit_soft_cap = 0.0f;  // 0: none
 };
 
 // A model of these parts. Cache groups follow from the blocks' windows.

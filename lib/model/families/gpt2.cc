@@ -1,5 +1,5 @@
-// GPT-2 (Radford et al. 2019). Matrices are stored [in, out] (Conv1D) and are turned at load. Names come with or without
-// "transformer." in front, as the whole model or its body was saved.
+// GPT-2 (Radford et al. 2019). Matrices are stored [in, out] (Conv1D) and are turned at load. Names
+// come with or without "transformer." in front, as the whole model or its body was saved.
 #include "lib/model/families/gpt2.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Llama (Touvron et al. 2023): RMS norms, rotary positions, grouped queries, gated MLP; no biases unless the config
-// says so. Names are the checkpoint's own.
+// Llama (Touvron et al. 2023): RMS norms, rotary positions, grouped queries, gated MLP; no biases
+// unless the config says so. Names are the checkpoint's own.
 #include "lib/model/families/llama.h"
 
 #include <fmt/format.h>

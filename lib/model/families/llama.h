@@ -7,7 +7,8 @@
 
 namespace nvllm {
 
-// In what a descendant differs from Llama beyond what its config says (sizes, biases, windows, rope, tying).
+// In what a descendant differs from Llama beyond what its config says (sizes, biases, windows,
+// rope, tying).
 struct LlamaTraits {
     bool query_key_norm = false;  // RMS norm of each query and key head before the rotation
 };

@@ -16,13 +16,13 @@ struct Attention {
     int64_t kv_heads = 0;
     int64_t head_dim = 0;
     ops::PagedAttentionOptions options;
-    LinearWeight query_key_value;  // [hidden] → [(heads + 2 kv_heads) * head_dim]
-    LinearWeight output;           // [heads * head_dim] → [hidden]
+    LinearWeight query_key_value;    // [hidden] → [(heads + 2 kv_heads) * head_dim]
+    LinearWeight output;             // [heads * head_dim] → [hidden]
     std::optional<Norm> query_norm;  // over head_dim, before the rotation
     std::optional<Norm> key_norm;
 
-    // y (+)= attention of x [tokens, hidden] over what layer `index` has cached, this step's tokens included; writes their
-    // keys and values. `angles` may be null: no rotation.
+    // y (+)= attention of x [tokens, hidden] over what layer `index` has cached, this step's tokens
+    // included; writes their keys and values. `angles` may be null: no rotation.
     void apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
                const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
 

@@ -8,7 +8,8 @@
 namespace nvllm {
 namespace {
 
-// hidden += after(layer(before(hidden))). Without a norm after it, a layer adds to the residual by itself.
+// hidden += after(layer(before(hidden))). Without a norm after it, a layer adds to the residual by
+// itself.
 template <typename Layer>
 void apply_residual(const Context& context, const Norm& before, const std::optional<Norm>& after,
                     const TensorView& hidden, Layer&& layer) {

@@ -1,5 +1,5 @@
-// Length scaling of rotary embeddings. Frequencies are computed in float32 step by step as the reference does, because
-// angles at far positions magnify every rounding.
+// Length scaling of rotary embeddings. Frequencies are computed in float32 step by step as the
+// reference does, because angles at far positions magnify every rounding.
 #include "lib/model/layers/rope_scaling.h"
 
 #include <algorithm>
@@ -58,7 +58,8 @@ std::vector<float> llama3_frequencies(const RopeConfig& rope, int64_t rotary,
     return values;
 }
 
-// The dimension whose wave turns `rotations` times over the original positions. (Peng et al. 2023, YaRN)
+// The dimension whose wave turns `rotations` times over the original positions. (Peng et al. 2023,
+// YaRN)
 double yarn_dimension(const RopeConfig& rope, double rotations, int64_t rotary, double original) {
     return static_cast<double>(rotary) * std::log(original / (rotations * 2.0 * std::numbers::pi)) /
            (2.0 * std::log(rope.theta));
@@ -77,9 +78,9 @@ std::vector<float> yarn_frequencies(const RopeConfig& rope, int64_t rotary, doub
 
     std::vector<float> values = wavelengths(rope.theta, rotary);
     for (size_t i = 0; i < values.size(); ++i) {
-        const float ramp = std::clamp((static_cast<float>(i) - static_cast<float>(low)) /
-                                          static_cast<float>(high - low),
-                                      0.0f, 1.0f);
+        const float ramp = std::clamp(
+            (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low),
+            0.0f, 1.0f);
         const float kept = 1.0f - ramp;
         const float interpolated = 1.0f / (static_cast<float>(rope.factor) * values[i]);
         values[i] = interpolated * (1.0f - kept) + 1.0f / values[i] * kept;

@@ -9,12 +9,13 @@
 namespace nvllm {
 
 struct RopeFrequencies {
-    std::vector<float> inverse;  // [rotary / 2]
+    std::vector<float> inverse;     // [rotary / 2]
     float attention_factor = 1.0f;  // on cosines and sines
 };
 
-// As transformers computes them. Kinds that depend on the length of a sequence (dynamic, longrope) are settled here once
-// for all sequences, from `max_model_len`. `max_positions` is the model's own limit.
+// As transformers computes them. Kinds that depend on the length of a sequence (dynamic, longrope)
+// are settled here once for all sequences, from `max_model_len`. `max_positions` is the model's own
+// limit.
 RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_positions,
                                  int64_t max_model_len);
 

@@ -47,11 +47,11 @@ Tensor CheckpointSource::read(const std::string& name, std::initializer_list<int
                                                      checkpoint_.file_of(name), name, expected));
     }
     if (!has_shape(found->view(), shape) || !is_float(found->view().dtype)) {
-        throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: tensor {} is {}, expected {} or another float type; do the "
-                                "weights belong to this config.json?",
-                                checkpoint_.file_of(name), name, found->view().describe(),
-                                expected));
+        throw Error(
+            ErrorKind::bad_data,
+            fmt::format("{}: tensor {} is {}, expected {} or another float type; do the "
+                        "weights belong to this config.json?",
+                        checkpoint_.file_of(name), name, found->view().describe(), expected));
     }
     read_names_.insert(name);
     return aligned(*found, shape);

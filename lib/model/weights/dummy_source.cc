@@ -70,9 +70,8 @@ void fill_range(uint64_t key, const T* quantiles, T* out, int64_t begin, int64_t
 
 DummySource::DummySource(uint64_t seed, DType product_type, ThreadPool& threads)
     : WeightSource(product_type, threads), seed_(seed) {
-    with_float_type(product_type, [&](auto zero) {
-        quantiles_ = make_quantiles<decltype(zero)>(product_type);
-    });
+    with_float_type(product_type,
+                    [&](auto zero) { quantiles_ = make_quantiles<decltype(zero)>(product_type); });
 }
 
 Tensor DummySource::read(const std::string& name, std::initializer_list<int64_t> shape,

@@ -5,8 +5,9 @@
 
 namespace nvllm {
 
-// Matrices and biases are normal with deviation 0.02, norm weights are 1. A value depends on the seed, the tensor's name
-// and its place in the tensor alone: not on the order of reading nor on the number of threads.
+// Matrices and biases are normal with deviation 0.02, norm weights are 1. A value depends on the
+// seed, the tensor's name and its place in the tensor alone: not on the order of reading nor on the
+// number of threads.
 class DummySource : public WeightSource {
   public:
     DummySource(uint64_t seed, DType product_type, ThreadPool& threads);

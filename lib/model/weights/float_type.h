@@ -10,10 +10,17 @@ namespace nvllm {
 template <typename Function>
 void with_float_type(DType dtype, Function&& function) {
     switch (dtype) {
-        case DType::f32: function(float{}); return;
-        case DType::bf16: function(BFloat16{}); return;
-        case DType::f16: function(Float16{}); return;
-        default: NVLLM_CHECK(false, "weights are float32, bfloat16 or float16");
+        case DType::f32:
+            function(float{});
+            return;
+        case DType::bf16:
+            function(BFloat16{});
+            return;
+        case DType::f16:
+            function(Float16{});
+            return;
+        default:
+            NVLLM_CHECK(false, "weights are float32, bfloat16 or float16");
     }
 }
 

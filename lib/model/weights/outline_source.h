@@ -5,7 +5,8 @@
 
 namespace nvllm {
 
-// Every tensor has the type and size it would have after loading, and an address that must not be read.
+// Every tensor has the type and size it would have after loading, and an address that must not be
+// read.
 class OutlineSource : public WeightSource {
   public:
     OutlineSource(DType stored_type, DType product_type, ThreadPool& threads)

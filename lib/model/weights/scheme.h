@@ -1,4 +1,5 @@
-// How a linear is stored and multiplied: the table of schemes, and the list of parts that a linear is.
+// How a linear is stored and multiplied: the table of schemes, and the list of parts that a linear
+// is.
 #pragma once
 
 #include <memory>
@@ -52,8 +53,8 @@ struct WeightScheme {
 // All schemes; the first that stores a linear loads it, and the last takes any.
 std::span<const WeightScheme> weight_schemes();
 
-// One or several matrices over the same x whose outputs lie side by side: fused q, k and v keep their own tensors (and
-// scales), so that none is copied at load.
+// One or several matrices over the same x whose outputs lie side by side: fused q, k and v keep
+// their own tensors (and scales), so that none is copied at load.
 class LinearWeight {
   public:
     LinearWeight() = default;

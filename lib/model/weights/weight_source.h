@@ -24,8 +24,8 @@ class WeightSource {
     WeightSource& operator=(const WeightSource&) = delete;
 
     virtual bool has(const std::string& name) const = 0;
-    // The tensor in its stored type: float32, bfloat16 or float16, aligned to its elements. Throws bad_data that names
-    // the tensor, what was expected and what was found.
+    // The tensor in its stored type: float32, bfloat16 or float16, aligned to its elements. Throws
+    // bad_data that names the tensor, what was expected and what was found.
     virtual Tensor read(const std::string& name, std::initializer_list<int64_t> shape,
                         WeightRole role) = 0;
     // Names that nobody read, ascending.
@@ -42,8 +42,8 @@ class WeightSource {
     ThreadPool& threads_;
 };
 
-// A matrix as products want it: the tensor itself when its type is the product type or products are float32 (any type
-// widens exactly), else a converted copy.
+// A matrix as products want it: the tensor itself when its type is the product type or products are
+// float32 (any type widens exactly), else a converted copy.
 Tensor as_product_matrix(const WeightSource& source, const Tensor& stored);
 
 // A copy of a matrix with rows and columns exchanged.

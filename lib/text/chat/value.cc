@@ -103,7 +103,8 @@ Value Value::list(std::vector<Value> items, List::Kind kind) {
 
 int Value::depth() const {
     if (is_list()) return as_list().depth;
-    return is_dict() ? as_dict().depth() : 0;
+    if (is_dict()) return as_dict().depth();
+    return is_object() ? as_object()->depth() : 0;
 }
 
 std::string Value::undefined_message() const {
@@ -113,8 +114,9 @@ std::string Value::undefined_message() const {
 
 Value make_dict(Dict dict) { return Value(Value::State(std::make_shared<Dict>(std::move(dict)))); }
 
-Value make_function(std::string name, Function::Body body) {
-    return Value::object(std::make_shared<Function>(std::move(name), std::move(body)));
+Value make_function(std::string name, Function::Body body, int depth) {
+    return Value::object(
+        std::make_shared<Function>(std::move(name), std::move(body), checked_depth(depth)));
 }
 
 bool Value::truth() const {

@@ -59,6 +59,8 @@ class Object {
     virtual bool attribute(std::string_view name, Value& result);
     // namespace objects only.
     virtual bool set_attribute(const std::string&, const Value&) { return false; }
+    // How deeply nested the values are that are freed with it. Objects that an Interpreter keeps are not.
+    virtual int depth() const { return 0; }
     // Lets go of all values held, so that objects that hold each other can be freed.
     virtual void release() {}
     virtual std::string text_form() const { return "<" + type_name() + ">"; }
@@ -159,7 +161,10 @@ Value make_dict(Dict dict);
 class Function : public Object {
   public:
     using Body = std::function<Value(Interpreter&, Arguments&)>;
-    Function(std::string name, Body body) : name_(std::move(name)), body_(std::move(body)) {}
+    // `depth`: of the nesting of what the body holds.
+    Function(std::string name, Body body, int depth)
+        : name_(std::move(name)), body_(std::move(body)), depth_(depth) {}
+    int depth() const override { return depth_; }
     std::string type_name() const override { return "function"; }
     bool callable() const override { return true; }
     Value call(Interpreter& interpreter, Arguments& arguments) override {
@@ -170,9 +175,11 @@ class Function : public Object {
   private:
     std::string name_;
     Body body_;
+    int depth_;
 };
 
-Value make_function(std::string name, Function::Body body);
+// Throws TemplateFailure when what the body holds is nested too deeply.
+Value make_function(std::string name, Function::Body body, int depth = 0);
 
 // Python's ==.
 bool equal(const Value& left, const Value& right);

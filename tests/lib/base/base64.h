@@ -9,7 +9,8 @@ namespace nvllm::test {
 
 // Ignores padding and anything that is not of the alphabet.
 inline std::string decode_base64(std::string_view text) {
-    constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    constexpr std::string_view kAlphabet =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     std::string bytes;
     uint32_t bits = 0;
     int num_bits = 0;

@@ -1,4 +1,5 @@
-// Runs a function in a child process with its output caught: for what must end or write past the test.
+// Runs a function in a child process with its output caught: for what must end or write past the
+// test.
 #pragma once
 
 #include <sys/wait.h>
@@ -12,7 +13,7 @@
 namespace nvllm::test {
 
 struct CapturedProcess {
-    int exit_code = 0;  // 128 + signal when a signal ended it
+    int exit_code = 0;   // 128 + signal when a signal ended it
     std::string output;  // stderr
 };
 

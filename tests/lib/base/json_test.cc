@@ -30,7 +30,8 @@ std::string json_error(const std::string& text, const JsonLimits& limits = {}) {
 }  // namespace
 
 TEST_CASE("documents are read") {
-    const nlohmann::json document = parse_json("{\"a\": [1, 2.5, \"x\\u00e9\"], \"b\": null}", "a.json");
+    const nlohmann::json document =
+        parse_json("{\"a\": [1, 2.5, \"x\\u00e9\"], \"b\": null}", "a.json");
     CHECK(document["a"][2] == "xé");
     CHECK(parse_json("18446744073709551615", "a") == UINT64_MAX);
 }
@@ -42,7 +43,8 @@ TEST_CASE("errors say where and why") {
     CHECK(json_error("{\"a\": 1, \"b\": {\"a\": 1, \"a\": 2}}") ==
           "a.json: the key \"a\" comes twice in one object");
     CHECK(json_error("[1e999]").find("a.json: not valid JSON: ") == 0);
-    CHECK(json_error("[1, 2, 3]", {.max_bytes = 4}).find("at most 4 are read") != std::string::npos);
+    CHECK(json_error("[1, 2, 3]", {.max_bytes = 4}).find("at most 4 are read") !=
+          std::string::npos);
     CHECK(json_error("[NaN]") != "");
     CHECK(json_error("[1] x") != "");
     CHECK(json_error("\"\xff\"") != "");
@@ -54,7 +56,9 @@ TEST_CASE("duplicate keys may be allowed; the same key in two objects is none") 
 }
 
 TEST_CASE("depth is limited before anything is built") {
-    const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+    const auto nested = [](size_t depth) {
+        return std::string(depth, '[') + std::string(depth, ']');
+    };
     CHECK_NOTHROW(parse_json(nested(64), "a"));
     CHECK(json_error(nested(65)).find("nested deeper than 64 levels") != std::string::npos);
     CHECK(json_error(std::string(1000000, '[')).find("nested deeper") != std::string::npos);

@@ -25,9 +25,9 @@ nvllm::test::CapturedProcess run_program(const std::function<int()>& program) {
 
 TEST_CASE("each kind of error has its exit code and one line on stderr") {
     for (const ErrorKind kind :
-         {ErrorKind::usage, ErrorKind::bad_data, ErrorKind::not_found, ErrorKind::unavailable, ErrorKind::internal,
-          ErrorKind::cannot_create, ErrorKind::io, ErrorKind::try_again, ErrorKind::does_not_fit,
-          ErrorKind::bad_config}) {
+         {ErrorKind::usage, ErrorKind::bad_data, ErrorKind::not_found, ErrorKind::unavailable,
+          ErrorKind::internal, ErrorKind::cannot_create, ErrorKind::io, ErrorKind::try_again,
+          ErrorKind::does_not_fit, ErrorKind::bad_config}) {
         const auto result = run_program([&]() -> int { throw Error(kind, "it went wrong"); });
         CHECK(result.exit_code == exit_code_for(kind));
         CHECK(result.output == "nvllm-x: error: it went wrong\n");

@@ -2,6 +2,7 @@
 #include "lib/base/options.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <map>
 
@@ -36,7 +37,8 @@ std::string error_of(ErrorKind kind, Action action) {
 
 std::string file_error(const std::string& text) {
     SampleOptions sample;
-    return error_of(ErrorKind::bad_config, [&] { apply_config_text(sample.options, text, "a.yaml"); });
+    return error_of(ErrorKind::bad_config,
+                    [&] { apply_config_text(sample.options, text, "a.yaml"); });
 }
 
 }  // namespace
@@ -56,8 +58,8 @@ TEST_CASE("sizes") {
     CHECK(parse_size("0.5GiB") == 536870912);
     CHECK(parse_size("12B") == 12);
     CHECK(parse_size("18446744073709551615") == UINT64_MAX);
-    for (const char* bad : {"", "k", "4x", "-1", "1.5", "4 GiB", "1e3", "1kk", "GiB", "18446744073709551616",
-                            "99999999999T", "1..5k", "+5", "4GiBs"}) {
+    for (const char* bad : {"", "k", "4x", "-1", "1.5", "4 GiB", "1e3", "1kk", "GiB",
+                            "18446744073709551616", "99999999999T", "1..5k", "+5", "4GiBs"}) {
         CAPTURE(bad);
         CHECK(!parse_size(bad));
     }
@@ -102,7 +104,8 @@ TEST_CASE("edit distance and the nearest name") {
 TEST_CASE("every kind of member is set, shown and refused") {
     SampleOptions sample;
     const auto set = [&](const char* name, std::vector<std::string> texts) {
-        sample.options.find(name)->set(texts, OptionOrigin::flag, std::string("--") + name, ErrorKind::usage);
+        sample.options.find(name)->set(texts, OptionOrigin::flag, std::string("--") + name,
+                                       ErrorKind::usage);
     };
     const auto refusal = [&](const char* name, std::vector<std::string> texts) {
         return error_of(ErrorKind::usage, [&] { set(name, texts); });
@@ -125,13 +128,15 @@ TEST_CASE("every kind of member is set, shown and refused") {
     set("seed", {"18446744073709551615"});
     CHECK(sample.sampling.seed == UINT64_MAX);
 
-    CHECK(refusal("max-num-seqs", {"0"}) == "--max-num-seqs: '0' is not a whole number from 1 to 4096");
-    CHECK(refusal("max-num-seqs", {"many"}).find("'many' is not a whole number") != std::string::npos);
+    CHECK(refusal("max-num-seqs", {"0"}) ==
+          "--max-num-seqs: '0' is not a whole number from 1 to 4096");
+    CHECK(refusal("max-num-seqs", {"many"}).find("'many' is not a whole number") !=
+          std::string::npos);
     CHECK(refusal("temperature", {"2.5"}) == "--temperature: '2.5' is not a number from 0 to 2");
     CHECK(refusal("dtype", {"int3"}) == "--dtype: 'int3' is not one of auto, float32, bfloat16");
     CHECK(refusal("policy", {"lifo"}) == "--policy: 'lifo' is not one of fcfs, priority");
     CHECK(refusal("cache-bytes", {"1KiB"}) ==
-          "--cache-bytes: '1KiB' is not a size such as 512MiB or 4GiB from 1MiB or more");
+          "--cache-bytes: '1KiB' is not a size such as 512MiB or 4GiB, at least 1MiB");
     CHECK(refusal("stop-token-ids", {"5", "x"}).find("'x'") != std::string::npos);
     CHECK(sample.sampling.stop_token_ids == std::vector<int32_t>{5, 6});
     CHECK(sample.engine.max_num_seqs == 17);
@@ -196,10 +201,14 @@ TEST_CASE("faults of a configuration file name file, line, key, value and range"
     CHECK(file_error("max-num-seqs: {a: 1}\n").find("is a mapping") != std::string::npos);
     CHECK(file_error("stop: [[a]]\n").find("not a plain value") != std::string::npos);
     CHECK(file_error("temperature: 1\nechoo: 1\ntemperature: 1\n").find("a.yaml:2:") == 0);
-    CHECK(file_error("temperature: 1\n\ntemperature: 2\n") == "a.yaml:3: 'temperature' was already set in line 1");
-    CHECK(file_error("max-tokens: 1\nn-predict: 2\n").find("already set in line 1") != std::string::npos);
-    CHECK(file_error("temperature: 1\nsampling:\n  temperature: 2\n").find("already set") != std::string::npos);
-    CHECK(file_error("sampling: {seed: 1}\nsampling: {echo: 1}\n").find("already set") != std::string::npos);
+    CHECK(file_error("temperature: 1\n\ntemperature: 2\n") ==
+          "a.yaml:3: 'temperature' was already set in line 1");
+    CHECK(file_error("max-tokens: 1\nn-predict: 2\n").find("already set in line 1") !=
+          std::string::npos);
+    CHECK(file_error("temperature: 1\nsampling:\n  temperature: 2\n").find("already set") !=
+          std::string::npos);
+    CHECK(file_error("sampling: {seed: 1}\nsampling: {echo: 1}\n").find("already set") !=
+          std::string::npos);
     CHECK(file_error("engine:\n  temperature: 1\n") ==
           "a.yaml:2: 'temperature' does not belong into section 'engine'");
     CHECK(file_error("- a\n- b\n").find("expected one mapping") != std::string::npos);
@@ -208,23 +217,24 @@ TEST_CASE("faults of a configuration file name file, line, key, value and range"
     CHECK(file_error("? [a]\n: 1\n").find("plain words") != std::string::npos);
     CHECK(file_error(std::string(100000, '[')).find("a.yaml") == 0);
     SampleOptions sample;
-    CHECK(error_of(ErrorKind::not_found, [&] { apply_config_file(sample.options, "/no/such.yaml"); }) != "");
+    CHECK(error_of(ErrorKind::not_found,
+                   [&] { apply_config_file(sample.options, "/no/such.yaml"); }) != "");
 }
 
 TEST_CASE("a file of aliases that double each other ends quickly") {
     std::string bomb = "seed: &a0 [x, x]\n";
     for (int i = 1; i < 40; ++i) {
-        const std::string before = std::to_string(i - 1);
-        bomb += "k" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + before + ", *a" + before + "]\n";
+        bomb += fmt::format("k{0}: &a{0} [*a{1}, *a{1}]\n", i, i - 1);
     }
     CHECK(file_error(bomb).find("a.yaml:") == 0);
 }
 
 TEST_CASE("printed settings name origins and read back as they are") {
     SampleOptions sample;
-    apply_config_text(sample.options, "stop: [\"a\\\"b\", \"é\\n\"]\ncache-bytes: 3GiB\nseed: 5\n", "a.yaml");
-    sample.options.find("model")->set(std::vector<std::string>{"x: y # z"}, OptionOrigin::flag, "--model",
-                                      ErrorKind::usage);
+    apply_config_text(sample.options, "stop: [\"a\\\"b\", \"é\\n\"]\ncache-bytes: 3GiB\nseed: 5\n",
+                      "a.yaml");
+    sample.options.find("model")->set(std::vector<std::string>{"x: y # z"}, OptionOrigin::flag,
+                                      "--model", ErrorKind::usage);
     const std::string printed = print_as_yaml(sample.options);
     CHECK(printed.find("seed: 5  # from a.yaml:3\n") != std::string::npos);
     CHECK(printed.find("max-num-seqs: 256  # default\n") != std::string::npos);

@@ -10,6 +10,23 @@
 
 using namespace nvllm;
 
+namespace {
+
+// What comes out of a terminal, which may come in parts, up to `num_bytes`.
+std::string read_text(int fd, size_t num_bytes) {
+    std::string text(num_bytes, '\0');
+    size_t filled = 0;
+    while (filled < num_bytes) {
+        const ssize_t got = ::read(fd, text.data() + filled, num_bytes - filled);
+        if (got <= 0) break;
+        filled += static_cast<size_t>(got);
+    }
+    text.resize(filled);
+    return text;
+}
+
+}  // namespace
+
 TEST_CASE("the line tells share and time left") {
     CHECK(Progress::line("Loading", 0, 100, 0.0) == "Loading  0 %");
     CHECK(Progress::line("Loading", 25, 100, 2.0) == "Loading  25 %  6 s left");
@@ -46,9 +63,8 @@ TEST_CASE("a terminal shows it after a while and is left clean") {
         progress.update(5);
         progress.update(6);  // too soon after
     }
-    std::array<char, 256> buffer{};
-    const ssize_t got = ::read(master, buffer.data(), buffer.size());
-    CHECK(std::string(buffer.data(), static_cast<size_t>(got)) == "\r\033[KLoading  50 %  1 s left\r\033[K");
+    const std::string expected = "\r\033[KLoading  50 %  1 s left\r\033[K";
+    CHECK(read_text(master, expected.size()) == expected);
     ::close(terminal);
     ::close(master);
 }

@@ -108,8 +108,8 @@ TEST_CASE("checkpoint: all incomplete shards are reported with their sizes") {
 
 TEST_CASE("checkpoint: an index may name plain files of its own folder only") {
     for (const char* name :
-         {"../other.safetensors", "/etc/passwd", "sub/x.safetensors", "..", "", ".hidden.safetensors",
-          "x.bin", "a\\\\b.safetensors", "x\\u0000.safetensors"}) {
+         {"../other.safetensors", "/etc/passwd", "sub/x.safetensors", "..", "",
+          ".hidden.safetensors", "x.bin", "a\\\\b.safetensors", "x\\u0000.safetensors"}) {
         CAPTURE(name);
         const TemporaryFolder folder;
         write_index(folder, std::string(R"({"a":")") + name + "\"}");

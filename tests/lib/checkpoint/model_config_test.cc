@@ -15,14 +15,20 @@ namespace {
 using nlohmann::json;
 
 json llama() {
-    return {{"model_type", "llama"},       {"architectures", {"LlamaForCausalLM"}},
-            {"vocab_size", 1000},          {"hidden_size", 64},
-            {"intermediate_size", 128},    {"num_hidden_layers", 4},
-            {"num_attention_heads", 8},    {"num_key_value_heads", 2},
+    return {{"model_type", "llama"},
+            {"architectures", {"LlamaForCausalLM"}},
+            {"vocab_size", 1000},
+            {"hidden_size", 64},
+            {"intermediate_size", 128},
+            {"num_hidden_layers", 4},
+            {"num_attention_heads", 8},
+            {"num_key_value_heads", 2},
             {"max_position_embeddings", 256}};
 }
 
-ModelConfig parse(const json& document) { return parse_model_config(document.dump(), "config.json"); }
+ModelConfig parse(const json& document) {
+    return parse_model_config(document.dump(), "config.json");
+}
 
 // The base config of another family with some keys changed; null removes a key.
 json changed(json document, const json& changes) {
@@ -64,14 +70,13 @@ TEST_CASE("config: llama, and what it leaves unsaid") {
 
 TEST_CASE("config: parameters of known shapes") {
     // Llama 3.2 1B has 1,235,814,400 parameters.
-    const ModelConfig config =
-        parse(changed(llama(), {{"vocab_size", 128256},
-                                {"hidden_size", 2048},
-                                {"intermediate_size", 8192},
-                                {"num_hidden_layers", 16},
-                                {"num_attention_heads", 32},
-                                {"num_key_value_heads", 8},
-                                {"tie_word_embeddings", true}}));
+    const ModelConfig config = parse(changed(llama(), {{"vocab_size", 128256},
+                                                       {"hidden_size", 2048},
+                                                       {"intermediate_size", 8192},
+                                                       {"num_hidden_layers", 16},
+                                                       {"num_attention_heads", 32},
+                                                       {"num_key_value_heads", 8},
+                                                       {"tie_word_embeddings", true}}));
     CHECK(config.estimated_parameters() == 1235814400);
 }
 
@@ -88,8 +93,8 @@ TEST_CASE("config: both spellings of types, end tokens as one or many") {
 }
 
 TEST_CASE("config: special tokens outside the vocabulary are dropped with a note") {
-    const ModelConfig config = parse(
-        changed(llama(), {{"bos_token_id", 50256}, {"eos_token_id", {5, -1, 4000000000}}}));
+    const ModelConfig config =
+        parse(changed(llama(), {{"bos_token_id", 50256}, {"eos_token_id", {5, -1, 4000000000}}}));
     CHECK_FALSE(config.bos_token_id.has_value());
     CHECK(config.eos_token_ids == std::vector<int32_t>{5});
     REQUIRE(config.notes.size() == 3);
@@ -131,9 +136,8 @@ TEST_CASE("config: GPT-2 has names of its own") {
 }
 
 TEST_CASE("config: Qwen2 has biases and, when switched on, windows from some layer on") {
-    const json qwen = changed(llama(), {{"model_type", "qwen2"},
-                                        {"sliding_window", 32},
-                                        {"max_window_layers", 3}});
+    const json qwen = changed(
+        llama(), {{"model_type", "qwen2"}, {"sliding_window", 32}, {"max_window_layers", 3}});
     const ModelConfig off = parse(qwen);
     CHECK(off.attention_bias);
     CHECK_FALSE(off.attention_output_bias);
@@ -142,8 +146,8 @@ TEST_CASE("config: Qwen2 has biases and, when switched on, windows from some lay
     CHECK(on.layer_windows == std::vector<int64_t>{0, 0, 0, 32});
     const ModelConfig typed = parse(changed(
         qwen, {{"use_sliding_window", true},
-               {"layer_types", {"sliding_attention", "full_attention", "full_attention",
-                                "sliding_attention"}}}));
+               {"layer_types",
+                {"sliding_attention", "full_attention", "full_attention", "sliding_attention"}}}));
     CHECK(typed.layer_windows == std::vector<int64_t>{32, 0, 0, 32});
 }
 
@@ -163,10 +167,10 @@ TEST_CASE("config: Qwen3, Mistral, Phi-3") {
 
     const json factors(4, 1.5);
     const ModelConfig phi3 = parse(changed(
-        llama(), {{"model_type", "phi3"},
-                  {"original_max_position_embeddings", 128},
-                  {"rope_scaling",
-                   {{"type", "su"}, {"short_factor", factors}, {"long_factor", factors}}}}));
+        llama(),
+        {{"model_type", "phi3"},
+         {"original_max_position_embeddings", 128},
+         {"rope_scaling", {{"type", "su"}, {"short_factor", factors}, {"long_factor", factors}}}}));
     CHECK(phi3.rope.kind == "longrope");
     CHECK(phi3.rope.factor == 2.0);
     CHECK(phi3.rope.original_max_positions == 128);
@@ -218,10 +222,11 @@ TEST_CASE("config: Gemma 2 and 3 alternate windows; Gemma 3 nests its text model
 
 TEST_CASE("config: rope settings nested by layer type") {
     const ModelConfig config = parse(changed(
-        llama(), {{"model_type", "gemma3_text"},
-                  {"rope_parameters",
-                   {{"full_attention", {{"rope_type", "linear"}, {"rope_theta", 5e5}, {"factor", 4}}},
-                    {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 3e4}}}}}}));
+        llama(),
+        {{"model_type", "gemma3_text"},
+         {"rope_parameters",
+          {{"full_attention", {{"rope_type", "linear"}, {"rope_theta", 5e5}, {"factor", 4}}},
+           {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 3e4}}}}}}));
     CHECK(config.rope.theta == 5e5);
     CHECK(config.rope.factor == 4.0);
     REQUIRE(config.sliding_rope.has_value());
@@ -229,9 +234,9 @@ TEST_CASE("config: rope settings nested by layer type") {
 }
 
 TEST_CASE("config: experts") {
-    const ModelConfig mixtral = parse(changed(llama(), {{"model_type", "mixtral"},
-                                                        {"num_local_experts", 8},
-                                                        {"num_experts_per_tok", 2}}));
+    const ModelConfig mixtral = parse(
+        changed(llama(),
+                {{"model_type", "mixtral"}, {"num_local_experts", 8}, {"num_experts_per_tok", 2}}));
     CHECK(mixtral.num_experts == 8);
     CHECK(mixtral.experts_per_token == 2);
     CHECK(mixtral.expert_intermediate_size == 128);
@@ -260,7 +265,8 @@ TEST_CASE("config: absurd values are refused with key, value and limit") {
         {{{"num_hidden_layers", nullptr}}, "\"num_hidden_layers\" is missing"},
         {{{"num_attention_heads", nullptr}}, "\"num_attention_heads\" is missing"},
         {{{"intermediate_size", nullptr}}, "\"intermediate_size\" is missing"},
-        {{{"vocab_size", 1000000000}}, "\"vocab_size\" is 1000000000; a whole number from 1 to 4194304"},
+        {{{"vocab_size", 1000000000}},
+         "\"vocab_size\" is 1000000000; a whole number from 1 to 4194304"},
         {{{"vocab_size", 0}}, "\"vocab_size\" is 0"},
         {{{"vocab_size", -5}}, "\"vocab_size\" is -5"},
         {{{"vocab_size", "many"}}, "\"vocab_size\" is \"many\""},
@@ -285,8 +291,9 @@ TEST_CASE("config: absurd values are refused with key, value and limit") {
         {{{"rope_scaling", {{"type", "linear"}}}}, "\"factor\" is missing"},
         {{{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}, "\"factor\" is 0"},
         {{{"rope_scaling", {{"type", "longrope"}}}}, "a list of 4 factors is expected"},
-        {{{"rope_scaling", {{"type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4},
-                            {"high_freq_factor", 1}}}}, "above low_freq_factor"},
+        {{{"rope_scaling",
+           {{"type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 1}}}},
+         "above low_freq_factor"},
         {{{"tie_word_embeddings", "yes"}}, "true or false is expected"},
         {{{"architectures", "Llama"}}, "a list of texts is expected"},
         {{{"model_type", 5}}, "a text is expected"},
@@ -294,9 +301,13 @@ TEST_CASE("config: absurd values are refused with key, value and limit") {
         {{{"eos_token_id", {1, "two"}}}, "a whole number or a list of them"},
         {{{"num_experts", 8}}, "\"num_experts_per_tok\" is missing"},
         {{{"num_experts", 8}, {"num_experts_per_tok", 9}}, "from 1 to 8"},
-        {{{"model_type", "qwen2"}, {"use_sliding_window", true}, {"layer_types", {"linear_attention"}}},
+        {{{"model_type", "qwen2"},
+          {"use_sliding_window", true},
+          {"layer_types", {"linear_attention"}}},
          "layers of type \"linear_attention\" are not supported"},
-        {{{"model_type", "qwen2"}, {"use_sliding_window", true}, {"layer_types", {"full_attention"}}},
+        {{{"model_type", "qwen2"},
+          {"use_sliding_window", true},
+          {"layer_types", {"full_attention"}}},
          "4 layers are expected"},
     };
     for (const Bad& bad : cases) {
@@ -314,18 +325,19 @@ TEST_CASE("config: absurd values are refused with key, value and limit") {
 }
 
 TEST_CASE("config: what is no JSON object is refused") {
-    for (const std::string text : {std::string(), std::string("{"), std::string("[]"), std::string("null"),
-                                   std::string("{\"a\":1,}"), std::string(1000, '['),
-                                   std::string("{\"a\":\"\xff\"}")}) {
+    for (const std::string text :
+         {std::string(), std::string("{"), std::string("[]"), std::string("null"),
+          std::string("{\"a\":1,}"), std::string(1000, '['), std::string("{\"a\":\"\xff\"}")}) {
         CAPTURE(text);
         CHECK_THROWS_AS(parse_model_config(text, "config.json"), Error);
     }
 }
 
-// Families that are not read must still be describable, so that the answer is "not supported" and not "key missing".
+// Families that are not read must still be describable, so that the answer is "not supported" and
+// not "key missing".
 TEST_CASE("config: unknown families make no demands") {
-    const ModelConfig config =
-        parse({{"model_type", "mamba"}, {"architectures", {"MambaForCausalLM"}}, {"hidden_size", 64}});
+    const ModelConfig config = parse(
+        {{"model_type", "mamba"}, {"architectures", {"MambaForCausalLM"}}, {"hidden_size", 64}});
     CHECK(config.architecture == "MambaForCausalLM");
     CHECK(config.num_heads == 0);
     CHECK_THROWS_AS(parse({{"model_type", "mamba"}, {"num_hidden_layers", 1000000}}), Error);
@@ -364,8 +376,9 @@ TEST_CASE("generation config: absent, partial, broken") {
     CHECK(none.eos_token_ids.empty());
     CHECK_FALSE(none.temperature.has_value());
 
-    folder.write("generation_config.json",
-                 R"({"eos_token_id":[5,-1],"bos_token_id":3,"temperature":0.6,"top_p":0.95,"top_k":20,
+    folder.write(
+        "generation_config.json",
+        R"({"eos_token_id":[5,-1],"bos_token_id":3,"temperature":0.6,"top_p":0.95,"top_k":20,
                      "min_p":null,"repetition_penalty":1.1,"do_sample":true,"max_new_tokens":100})");
     const GenerationConfig config = read_generation_config(folder.path());
     CHECK(config.eos_token_ids == std::vector<int32_t>{5});

@@ -112,14 +112,16 @@ TEST_CASE("model directory: names without an organisation") {
 
 TEST_CASE("model directory: every place that was searched is named") {
     const Cache cache;
-    check_not_found("org/other", {"org/other", (cache.folder.path() / "models--org--other").string(),
-                                  std::filesystem::absolute("org/other").string()});
+    check_not_found("org/other",
+                    {"org/other", (cache.folder.path() / "models--org--other").string(),
+                     std::filesystem::absolute("org/other").string()});
 }
 
 TEST_CASE("model directory: names never become paths") {
     const Cache cache;
-    for (const char* model : {"", "//nothing", "a/b/c", "../x", "org/..", "org/name@../../x", "./x", "a b",
-                              "org/name@", "@main", "org/", "https://huggingface.co/org/name"}) {
+    for (const char* model :
+         {"", "//nothing", "a/b/c", "../x", "org/..", "org/name@../../x", "./x", "a b", "org/name@",
+          "@main", "org/", "https://huggingface.co/org/name"}) {
         check_not_found(model, {"no such folder, nor a name like org/name"});
     }
 }

@@ -141,10 +141,12 @@ TEST_CASE("safetensors: announced lengths are compared with the file, never allo
     CHECK(contains(refusal(std::string(8, '\xff')), "announces a header of 18446744073709551615"));
     const std::string cut = file_of(R"({"t":1})", "").substr(0, 12);
     CHECK(contains(refusal(cut), "15 bytes are expected, the file has 12"));
-    CHECK(contains(refusal("version https://git-lfs.github.com/spec/v1\noid sha256:0"), "git lfs pull"));
+    CHECK(contains(refusal("version https://git-lfs.github.com/spec/v1\noid sha256:0"),
+                   "git lfs pull"));
 }
 
-// Every cut and every flipped bit of a real header: refused or read, never a crash, and cuts always refused.
+// Every cut and every flipped bit of a real header: refused or read, never a crash, and cuts always
+// refused.
 TEST_CASE("safetensors: truncated and flipped files") {
     const std::string whole = file_of(
         R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]}})",
@@ -188,7 +190,8 @@ TEST_CASE("safetensors: as many tensors as are allowed, and one more") {
         std::string header = "{";
         for (size_t i = 0; i < count; ++i) {
             if (i > 0) header += ',';
-            header += '"' + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+            header +=
+                '"' + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
         }
         return header + "}";
     };
@@ -255,7 +258,8 @@ TEST_CASE("safetensors: writing is all or nothing") {
     CHECK(std::filesystem::file_size(path) == 3);
     write_safetensors(path, std::span(&tensor, 1));
     CHECK(names() == 1);
-    CHECK_THROWS_AS(write_safetensors(folder.path() / "no" / "folder", std::span(&tensor, 1)), Error);
+    CHECK_THROWS_AS(write_safetensors(folder.path() / "no" / "folder", std::span(&tensor, 1)),
+                    Error);
 }
 
 }  // namespace

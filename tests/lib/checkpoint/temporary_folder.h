@@ -13,7 +13,8 @@ namespace nvllm::test {
 class TemporaryFolder {
   public:
     TemporaryFolder() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "nvllm-test-XXXXXX").string();
+        std::string pattern =
+            (std::filesystem::temp_directory_path() / "nvllm-test-XXXXXX").string();
         path_ = ::mkdtemp(pattern.data());
     }
     ~TemporaryFolder() { std::filesystem::remove_all(path_); }

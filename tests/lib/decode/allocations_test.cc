@@ -18,7 +18,9 @@ void* operator new(size_t bytes) {
     throw std::bad_alloc();
 }
 // std::stable_sort asks this way; it must match the delete below.
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes == 0 ? 1 : bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+    return std::malloc(bytes == 0 ? 1 : bytes);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
@@ -28,7 +30,8 @@ TEST_CASE("after its first row the sampler allocates nothing") {
     SamplerScratch scratch;
     std::vector<float> logits(kVocab);
     const auto fill = [&](int step) {
-        for (size_t i = 0; i < kVocab; ++i) logits[i] = 5.0f * std::sin(static_cast<float>(i) * 0.37f + step);
+        for (size_t i = 0; i < kVocab; ++i)
+            logits[i] = 5.0f * std::sin(static_cast<float>(i) * 0.37f + step);
     };
     for (int kind = 0; kind < 5; ++kind) {
         SamplingParams params;

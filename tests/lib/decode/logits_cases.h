@@ -79,7 +79,8 @@ inline LogitsCases read_logits_cases(const std::string& path) {
 }
 
 // Sampling parameters with just the named processor switched on besides those that are already.
-inline void switch_on(SamplingParams& params, const std::string& name, const nlohmann::json& value) {
+inline void switch_on(SamplingParams& params, const std::string& name,
+                      const nlohmann::json& value) {
     if (name == "min_tokens") params.min_tokens = value;
     if (name == "logit_bias") {
         for (const auto& pair : value) params.logit_bias.emplace_back(pair[0], pair[1]);

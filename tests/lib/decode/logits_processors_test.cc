@@ -22,7 +22,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 struct Outcome {
     std::vector<int32_t> token_ids;  // best first
     std::vector<double> logprobs;
-    double largest_score = 0.0;      // by size, after the temperature
+    double largest_score = 0.0;  // by size, after the temperature
 };
 
 Outcome process(const SequenceSamplingState& state, std::vector<float> logits) {
@@ -62,12 +62,14 @@ SequenceSamplingState simple_state(SamplingParams params) {
 
 enum class Match { same, same_but_for_equals, different };
 
-// Of equal scores at the edge of top-p, transformers keeps any: then only the values can be compared.
+// Of equal scores at the edge of top-p, transformers keeps any: then only the values can be
+// compared.
 Match compare(const Outcome& outcome, const ExpectedRow& expected) {
     if (outcome.token_ids.size() != expected.token_ids.size()) return Match::different;
     std::vector<float> values = expected.logprobs;
     std::sort(values.begin(), values.end(), std::greater<>());
-    // transformers scales and subtracts in float32, where a low temperature makes scores of thousands.
+    // transformers scales and subtracts in float32, where a low temperature makes scores of
+    // thousands.
     const double tolerance = 1e-5 + 2.5e-7 * outcome.largest_score;
     for (size_t index = 0; index < values.size(); ++index) {
         const double difference = std::fabs(outcome.logprobs[index] - values[index]);
@@ -78,7 +80,8 @@ Match compare(const Outcome& outcome, const ExpectedRow& expected) {
     return ids == expected.token_ids ? Match::same : Match::same_but_for_equals;
 }
 
-bool lowest_value_is_shared(const SequenceSamplingState& state, const LogitsRow& row, const Outcome& outcome) {
+bool lowest_value_is_shared(const SequenceSamplingState& state, const LogitsRow& row,
+                            const Outcome& outcome) {
     std::vector<float> logits = row.logits;
     Scores scores;
     scores.reset(logits);
@@ -92,7 +95,8 @@ bool lowest_value_is_shared(const SequenceSamplingState& state, const LogitsRow&
 TEST_CASE("processors alone and in pairs do what those of transformers do") {
     const char* other = std::getenv("NVLLM_LOGITS_CASES");
     const LogitsCases cases = read_logits_cases(
-        other != nullptr ? other : source_path("tests/fixtures/decode/logits_processors.json").string());
+        other != nullptr ? other
+                         : source_path("tests/fixtures/decode/logits_processors.json").string());
     REQUIRE(cases.cases.size() == 45);
     int num_same = 0, num_equals = 0, num_different = 0;
     for (const LogitsCase& entry : cases.cases) {
@@ -110,11 +114,13 @@ TEST_CASE("processors alone and in pairs do what those of transformers do") {
             CAPTURE(outcome.token_ids.size());
             CAPTURE(entry.expected[index].token_ids.size());
             CHECK(match != Match::different);
-            if (match == Match::same_but_for_equals) CHECK(lowest_value_is_shared(state, row, outcome));
+            if (match == Match::same_but_for_equals)
+                CHECK(lowest_value_is_shared(state, row, outcome));
         }
     }
-    std::cout << "logits processors against transformers: " << num_same << " rows the same, " << num_equals
-              << " but for the choice among equals, " << num_different << " different\n";
+    std::cout << "logits processors against transformers: " << num_same << " rows the same, "
+              << num_equals << " but for the choice among equals, " << num_different
+              << " different\n";
 }
 
 TEST_CASE("the table names each processor once, row-changing ones first") {
@@ -142,7 +148,8 @@ TEST_CASE("a tiny temperature leaves the best token all the weight and does not 
     SamplingParams params;
     for (const float temperature : {1e-3f, 1e-20f, 1e-45f}) {
         params.temperature = temperature;
-        const Outcome outcome = process(simple_state(params), {-3e38f, 10.0f, 9.0f, 3e38f, -kInfinity});
+        const Outcome outcome =
+            process(simple_state(params), {-3e38f, 10.0f, 9.0f, 3e38f, -kInfinity});
         CHECK(outcome.token_ids.front() == 3);
         CHECK(outcome.logprobs.front() == 0.0);
     }
@@ -151,7 +158,8 @@ TEST_CASE("a tiny temperature leaves the best token all the weight and does not 
 TEST_CASE("top-k keeps all that equal the last; top-p the lower ids of equals") {
     SamplingParams params;
     params.top_k = 2;
-    CHECK(process(simple_state(params), {1, 3, 1, 0, 1}).token_ids == std::vector<int32_t>{1, 0, 2, 4});
+    CHECK(process(simple_state(params), {1, 3, 1, 0, 1}).token_ids ==
+          std::vector<int32_t>{1, 0, 2, 4});
     params = {};
     params.top_p = 0.5f;
     CHECK(process(simple_state(params), {1, 1, 1, 1}).token_ids == std::vector<int32_t>{0, 1});
@@ -180,7 +188,8 @@ TEST_CASE("ids outside of the row are passed over") {
     CHECK(process(state, {4.0f, 4.0f}).token_ids == std::vector<int32_t>{1, 0});
 }
 
-TEST_CASE("min_tokens forbids end tokens until there are enough, and the model's own unless ignored") {
+TEST_CASE(
+    "min_tokens forbids end tokens until there are enough, and the model's own unless ignored") {
     SamplingParams params;
     params.seed = 1;
     params.min_tokens = 1;
@@ -210,7 +219,8 @@ TEST_CASE("penalties count each token as it is generated, the same after a preem
     }
     const SequenceSamplingState rebuilt(params, tokens, 2, {}, 0);
     std::vector<float> logits(101);
-    for (size_t index = 0; index < logits.size(); ++index) logits[index] = std::sin(static_cast<float>(index));
+    for (size_t index = 0; index < logits.size(); ++index)
+        logits[index] = std::sin(static_cast<float>(index));
     const Outcome first = process(grown, logits), second = process(rebuilt, logits);
     CHECK(first.token_ids == second.token_ids);
     CHECK(first.logprobs == second.logprobs);

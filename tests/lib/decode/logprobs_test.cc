@@ -55,7 +55,8 @@ TEST_CASE("the chosen token has the same bits in the top list") {
     compute_logprobs(logits, 0, 100, scratch, all);
     for (const TokenLogprob& entry : all.top) {
         compute_logprobs(logits, entry.token_id, 0, scratch, one);
-        CHECK(std::bit_cast<uint32_t>(one.chosen.logprob) == std::bit_cast<uint32_t>(entry.logprob));
+        CHECK(std::bit_cast<uint32_t>(one.chosen.logprob) ==
+              std::bit_cast<uint32_t>(entry.logprob));
         CHECK(one.top.empty());
     }
 }

@@ -34,18 +34,22 @@ std::vector<float> make_logits(size_t vocab, uint32_t salt) {
     std::vector<float> logits(vocab);
     for (size_t index = 0; index < vocab; ++index) {
         const PhiloxCounter words = philox({static_cast<uint32_t>(index), salt, 0, 0}, {7, 7});
-        const double u = unit_interval(words[0], words[1]) + 1e-12, v = unit_interval(words[2], words[3]);
-        logits[index] = static_cast<float>(2.5 * std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307 * v));
+        const double u = unit_interval(words[0], words[1]) + 1e-12,
+                     v = unit_interval(words[2], words[3]);
+        logits[index] =
+            static_cast<float>(2.5 * std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307 * v));
     }
     return logits;
 }
 
-// The chi-square statistic of `num_draws` tokens of one sequence against its processed distribution.
+// The chi-square statistic of `num_draws` tokens of one sequence against its processed
+// distribution.
 struct ChiSquare {
     double statistic = 0.0;
     int degrees = -1;
 };
-ChiSquare chi_square(const SamplingParams& params, const std::vector<float>& logits, int num_draws) {
+ChiSquare chi_square(const SamplingParams& params, const std::vector<float>& logits,
+                     int num_draws) {
     SequenceSamplingState state = state_of(params);
     SamplerScratch scratch;
     std::map<int32_t, int> counts;
@@ -152,10 +156,23 @@ TEST_CASE("100,000 draws have the distribution (chi-square, 99.9 %)") {
         CHECK(result.statistic < limit);
     };
     SUBCASE("as the model gave it") { check(); }
-    SUBCASE("hot") { params.temperature = 1.7f; check(); }
-    SUBCASE("cold") { params.temperature = 0.6f; params.top_k = 12; check(); }
-    SUBCASE("top-p") { params.top_p = 0.9f; check(); }
-    SUBCASE("min-p") { params.min_p = 0.05f; check(); }
+    SUBCASE("hot") {
+        params.temperature = 1.7f;
+        check();
+    }
+    SUBCASE("cold") {
+        params.temperature = 0.6f;
+        params.top_k = 12;
+        check();
+    }
+    SUBCASE("top-p") {
+        params.top_p = 0.9f;
+        check();
+    }
+    SUBCASE("min-p") {
+        params.min_p = 0.05f;
+        check();
+    }
     SUBCASE("all together, another seed") {
         params = seeded(43);
         params.temperature = 1.2f;
@@ -166,7 +183,9 @@ TEST_CASE("100,000 draws have the distribution (chi-square, 99.9 %)") {
     }
 }
 
-TEST_CASE("a continuation's tokens do not depend on who else is sampled, in which order or with which scratch") {
+TEST_CASE(
+    "a continuation's tokens do not depend on who else is sampled, in which order or with which "
+    "scratch") {
     constexpr int kSequences = 6, kSteps = 40;
     const auto logits_of = [](int sequence, int step) {
         return make_logits(500, static_cast<uint32_t>(1000 * sequence + step));
@@ -183,12 +202,14 @@ TEST_CASE("a continuation's tokens do not depend on who else is sampled, in whic
         SamplerScratch scratch;
         for (int step = 0; step < kSteps; ++step) {
             std::vector<float> row = logits_of(sequence, step);
-            alone[static_cast<size_t>(sequence)].push_back(sample(state, row, scratch).value().token_id);
+            alone[static_cast<size_t>(sequence)].push_back(
+                sample(state, row, scratch).value().token_id);
             state.accept(alone[static_cast<size_t>(sequence)].back());
         }
     }
     std::vector<SequenceSamplingState> states;
-    for (int sequence = 0; sequence < kSequences; ++sequence) states.push_back(make_state(sequence));
+    for (int sequence = 0; sequence < kSequences; ++sequence)
+        states.push_back(make_state(sequence));
     SamplerScratch shared;
     for (int step = 0; step < kSteps; ++step) {
         for (int turn = 0; turn < kSequences; ++turn) {

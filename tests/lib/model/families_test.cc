@@ -1,4 +1,5 @@
-// Every family against transformers: a tiny random checkpoint each, made by scripts/fixtures/make_families.py.
+// Every family against transformers: a tiny random checkpoint each, made by
+// scripts/fixtures/make_families.py.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -36,9 +37,9 @@ TEST_CASE("families: logits in float32 are those of transformers") {
         const SafetensorsFile reference(folder / "reference.safetensors");
         Loaded loaded(folder, DType::f32);
         test::Driver driver(*loaded.model, loaded.threads, DType::f32, 16);
-        const double difference =
-            test::largest_difference(driver.logits_of(test::values_of<int32_t>(reference, "ids"), 0),
-                                     test::values_of<float>(reference, "logits"));
+        const double difference = test::largest_difference(
+            driver.logits_of(test::values_of<int32_t>(reference, "ids"), 0),
+            test::values_of<float>(reference, "logits"));
         CHECK(difference < 1e-4);
         MESSAGE(folder.filename().string() << ": largest difference of a logit " << difference);
     }
@@ -56,14 +57,15 @@ TEST_CASE("families: 64 greedy ids are those of transformers") {
     }
 }
 
-// Half-precision products may change a choice whose margin is small; up to there it must be the same.
+// Half-precision products may change a choice whose margin is small; up to there it must be the
+// same.
 TEST_CASE("families: greedy ids in 16 bits up to the first small margin") {
     for (const auto& folder : family_folders()) {
         const SafetensorsFile reference(folder / "reference.safetensors");
         const auto margins = test::values_of<float>(reference, "margins");
         auto expected = test::values_of<int32_t>(reference, "greedy_ids");
-        const auto tie =
-            std::find_if(margins.begin(), margins.end(), [](float margin) { return margin < 0.4f; });
+        const auto tie = std::find_if(margins.begin(), margins.end(),
+                                      [](float margin) { return margin < 0.4f; });
         expected.resize(static_cast<size_t>(tie - margins.begin()));
         if (expected.empty()) continue;
         for (const DType dtype : {DType::bf16, DType::f16}) {
@@ -77,7 +79,8 @@ TEST_CASE("families: greedy ids in 16 bits up to the first small margin") {
     }
 }
 
-// Bit for bit: how a prompt is cut, how large blocks are and how many threads run must not be visible.
+// Bit for bit: how a prompt is cut, how large blocks are and how many threads run must not be
+// visible.
 TEST_CASE("families: logits do not depend on chunks, block size or threads") {
     for (const auto& folder : family_folders()) {
         const SafetensorsFile reference(folder / "reference.safetensors");
@@ -120,12 +123,12 @@ TEST_CASE("families: a sequence computes the same beside others as alone") {
         const size_t c = driver.add_sequence();
         driver.step({{b, {other.begin(), other.begin() + 30}}});
         const auto half = static_cast<std::ptrdiff_t>(ids.size() / 2);
-        std::vector<float> beside = driver.step(
-            {{c, {5}}, {b, {other[30]}}, {a, {ids.begin(), ids.begin() + half}}});
+        std::vector<float> beside =
+            driver.step({{c, {5}}, {b, {other[30]}}, {a, {ids.begin(), ids.begin() + half}}});
         const auto vocab = static_cast<std::ptrdiff_t>(loaded.model->config().vocab_size);
         beside.erase(beside.begin(), beside.begin() + 2 * vocab);
-        std::vector<float> rest = driver.step({{a, {ids.begin() + half, ids.end()}},
-                                               {c, {other.begin(), other.begin() + 9}}});
+        std::vector<float> rest = driver.step(
+            {{a, {ids.begin() + half, ids.end()}}, {c, {other.begin(), other.begin() + 9}}});
         rest.resize(rest.size() - static_cast<size_t>(9 * vocab));
         beside.insert(beside.end(), rest.begin(), rest.end());
         CHECK(beside == alone);

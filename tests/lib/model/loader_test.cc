@@ -55,8 +55,8 @@ struct Editable {
             load();
             FAIL_CHECK("was loaded");
         } catch (const Error& error) {
-            CHECK(error.kind() == kind);
             const std::string message = error.what();
+            CHECK_MESSAGE(error.kind() == kind, message);
             for (const char* part : parts) {
                 CHECK_MESSAGE(message.find(part) != std::string::npos, message);
             }
@@ -114,14 +114,14 @@ TEST_CASE("loader: tensors that have no place are refused, known leftovers are n
 
 TEST_CASE("loader: unknown and quantized models are refused before their weights are looked at") {
     Editable llama("llama");
-    llama.config["architectures"] = {"MambaForCausalLM"};
-    llama.check_refused(ErrorKind::unavailable,
+    llama.config["architectures"] = nlohmann::json::array({"MambaForCausalLM"});
+    llama.check_refused(ErrorKind::bad_data,
                         {"MambaForCausalLM", "LlamaForCausalLM", "GPT2LMHeadModel"});
-    llama.config["architectures"] = {"LlamaForCausalLM"};
+    llama.config["architectures"] = nlohmann::json::array({"LlamaForCausalLM"});
     llama.config["hidden_act"] = "mish";
     llama.check_refused(ErrorKind::bad_data, {"mish", "gelu_new"});
     llama.config["quantization_config"] = {{"quant_method", "awq"}};
-    llama.check_refused(ErrorKind::unavailable, {"quantized"});
+    llama.check_refused(ErrorKind::bad_data, {"quantized"});
 }
 
 TEST_CASE("loader: GPT-2 names with and without their prefix are the same model") {
@@ -137,10 +137,9 @@ TEST_CASE("loader: GPT-2 names with and without their prefix are the same model"
 
 TEST_CASE("loader: GPT-2 cannot run longer than its learned positions") {
     ThreadPool threads(1);
-    CHECK_THROWS_WITH_AS(load_model({.directory = kFamilies / "gpt2",
-                                     .max_model_len = 257,
-                                     .threads = &threads}),
-                         doctest::Contains("learned only 256 positions"), Error);
+    CHECK_THROWS_WITH_AS(
+        load_model({.directory = kFamilies / "gpt2", .max_model_len = 257, .threads = &threads}),
+        doctest::Contains("learned only 256 positions"), Error);
 }
 
 // Stored as float16, bfloat16 or float32, values that all three can hold must give the same logits.
@@ -156,10 +155,17 @@ TEST_CASE("loader: the stored type does not matter when the values are the same"
         wide[name] = copy;
     }
     for (const DType product : {DType::f32, DType::bf16}) {
+        CAPTURE(std::string(dtype_name(product)));
         Editable stored("llama");
         const std::vector<float> narrow_logits = logits_of(*stored.load(product), kIds);
         for (auto& [name, view] : stored.tensors) view = wide.at(name).view();
-        CHECK(logits_of(*stored.load(product), kIds) == narrow_logits);
+        const std::vector<float> wide_logits = logits_of(*stored.load(product), kIds);
+        // In float32 the order of a sum follows the stored type.
+        if (product == DType::f32) {
+            CHECK(test::largest_difference(wide_logits, narrow_logits) < 1e-5);
+        } else {
+            CHECK(wide_logits == narrow_logits);
+        }
     }
 }
 

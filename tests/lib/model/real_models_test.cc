@@ -13,8 +13,9 @@
 namespace nvllm {
 namespace {
 
-// Rounding weights, factors and cached keys to bfloat16 moves a logit by up to a tenth: prompt 6 of stories260k begins with
-// a margin of 0.109 that turns to -0.006, in these models and in a model of this arithmetic made with torch alike.
+// Rounding weights, factors and cached keys to bfloat16 moves a logit by up to a tenth: prompt 6 of
+// stories260k begins with a margin of 0.109 that turns to -0.006, in these models and in a model of
+// this arithmetic made with torch alike.
 constexpr double kTieMargin = 0.11;
 
 std::unique_ptr<Model> load(const std::filesystem::path& directory, DType dtype,
@@ -29,7 +30,8 @@ std::vector<nlohmann::json> read_lines(const std::filesystem::path& path) {
     return lines;
 }
 
-// How many leading choices must be the reference's: below the first near tie either choice is right.
+// How many leading choices must be the reference's: below the first near tie either choice is
+// right.
 size_t clear_choices(const nlohmann::json& line, DType dtype) {
     const size_t count = line.at("greedy_ids").size();
     if (dtype == DType::f32 || !line.contains("margins")) return count;
@@ -50,8 +52,7 @@ void check_logits(const std::filesystem::path& directory) {
     for (int index = 0; reference.find("ids." + std::to_string(index)) != nullptr; ++index) {
         const auto ids = test::values_of<int32_t>(reference, "ids." + std::to_string(index));
         const auto expected = test::values_of<float>(reference, "logits." + std::to_string(index));
-        const double difference =
-            test::largest_difference(driver.logits_of(ids, 0), expected);
+        const double difference = test::largest_difference(driver.logits_of(ids, 0), expected);
         CHECK(difference < 1e-4);
         worst = std::max(worst, difference);
     }
@@ -120,8 +121,8 @@ TEST_CASE("stories260k: perplexity within 1e-4") {
     test::Driver driver(*model, threads, DType::f32, 16);
     for (const nlohmann::json& text : nlohmann::json::parse(file)) {
         const auto ids = text.at("ids").get<std::vector<int32_t>>();
-        const double loss =
-            mean_loss(driver.logits_of(ids, 0), ids, static_cast<size_t>(model->config().vocab_size));
+        const double loss = mean_loss(driver.logits_of(ids, 0), ids,
+                                      static_cast<size_t>(model->config().vocab_size));
         CAPTURE(text.at("name").get<std::string>());
         CHECK(std::exp(loss) == doctest::Approx(text.at("perplexity").get<double>()).epsilon(1e-4));
     }

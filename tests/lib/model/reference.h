@@ -1,4 +1,5 @@
-// Reference data of the model tests: tensors of a safetensors file as plain vectors, and comparisons.
+// Reference data of the model tests: tensors of a safetensors file as plain vectors, and
+// comparisons.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -122,7 +122,7 @@ TEST_CASE("a victim that was planned in the same step leaves its tokens to other
     SchedulerConfig config = small_config();
     config.policy = "priority";
     config.max_num_batched_tokens = 8;
-    Simulation simulation(config, small_cache(16), kEndless);
+    Simulation simulation(config, small_cache(21), kEndless);
     Request patient = endless(1, 4, 30);
     patient.priority = 5;
     simulation.add(patient);
@@ -130,7 +130,7 @@ TEST_CASE("a victim that was planned in the same step leaves its tokens to other
     simulation.add(endless(2, 4, 30));
     simulation.step();
     simulation.step();
-    simulation.add(endless(3, 40, 3));
+    simulation.add(endless(3, 60, 3));
     while (simulation.scheduler.stats().preemptions == 0) REQUIRE(simulation.step());
     CHECK(simulation.last_plan.removed == std::vector<SequenceId>{1});
     CHECK(simulation.last_plan.added.empty());

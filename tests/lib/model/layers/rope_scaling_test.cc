@@ -1,4 +1,5 @@
-// Every kind of RoPE scaling against transformers (scripts/fixtures/make_rope.py), from config.json to frequencies.
+// Every kind of RoPE scaling against transformers (scripts/fixtures/make_rope.py), from config.json
+// to frequencies.
 #include "lib/model/layers/rope_scaling.h"
 
 #include <doctest/doctest.h>
@@ -52,7 +53,8 @@ TEST_CASE("rope_frequencies: length-dependent kinds follow the maximum length") 
     rope = {};
     rope.kind = "dynamic";
     rope.factor = 2.0;
-    CHECK(rope_frequencies(rope, 8, 512, 64).inverse == rope_frequencies(rope, 8, 512, 512).inverse);
+    CHECK(rope_frequencies(rope, 8, 512, 64).inverse ==
+          rope_frequencies(rope, 8, 512, 512).inverse);
     CHECK(rope_frequencies(rope, 8, 512, 1024).inverse[3] <
           rope_frequencies(rope, 8, 512, 512).inverse[3]);
 }

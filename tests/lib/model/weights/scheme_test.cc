@@ -95,7 +95,8 @@ TEST_CASE("linear: a matrix stored [in, out] is turned at load, in every type") 
     }
 }
 
-// A round trip over the table: each scheme loads a linear of the asked size and stays within its announced scratch.
+// A round trip over the table: each scheme loads a linear of the asked size and stays within its
+// announced scratch.
 TEST_CASE("schemes: every row applies within the scratch it announces") {
     for (const WeightScheme& scheme : weight_schemes()) {
         for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
