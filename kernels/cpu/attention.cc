@@ -127,6 +127,23 @@ void load_tile(const Batch& batch, const Item& item, const ConstTensorView& cach
     }
 }
 
+// Asks memory for positions [begin, end) of one kv head. Blocks lie anywhere, so the processor cannot foresee them.
+void prefetch_tile(const Batch& batch, const Item& item, const ConstTensorView& cache, int64_t begin, int64_t end) {
+    constexpr int64_t kLine = 64;
+    const int32_t* table = batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
+    const int64_t row_bytes = batch.head_dim * static_cast<int64_t>(dtype_bytes(cache.dtype));
+    for (int64_t position = begin; position < end;) {
+        const int64_t offset = position % batch.block_size;
+        const int64_t count = std::min(batch.block_size - offset, end - position);
+        const int64_t block = table[position / batch.block_size];
+        const auto* rows = static_cast<const std::byte*>(element(
+            cache.data, cache.dtype,
+            block * cache.stride(0) + item.kv_head * cache.stride(1) + offset * batch.head_dim));
+        for (int64_t byte = 0; byte < count * row_bytes; byte += kLine) __builtin_prefetch(rows + byte);
+        position += count;
+    }
+}
+
 void load_queries(const Batch& batch, const Item& item, const Workspace& space) {
     float* row = space.queries;
     for (int64_t query = 0; query < item.num_queries; ++query) {
@@ -161,11 +178,15 @@ void add_tile(const Batch& batch, const Item& item, int64_t tile, int64_t begin,
               const Workspace& space) {
     const Kernels& kernel = kernels();
     const int64_t rows = item.num_queries * batch.group;
+    const int64_t last = item.first_position + item.num_queries;
+    const int64_t next_end = std::min(end + kTile, last);
     load_tile(batch, item, batch.key_cache, tile, begin, end, space.rows_of_keys);
-    load_tile(batch, item, batch.value_cache, tile, begin, end, space.values);
+    prefetch_tile(batch, item, batch.key_cache, end, next_end);
     kernel.transpose_tile(space.rows_of_keys, batch.head_dim, batch.width, space.keys);
     kernel.outer_product(space.queries, batch.width, space.keys, kTile, space.scores, kTile, rows,
                          batch.head_dim, kTile, nullptr);
+    load_tile(batch, item, batch.value_cache, tile, begin, end, space.values);
+    prefetch_tile(batch, item, batch.value_cache, end, next_end);
     set_visible(batch, item, tile, space);
     kernel.softmax_tile({space.scores, rows, space.begin, space.end, batch.options.scale,
                          batch.options.soft_cap, space.maximum, space.denominator, space.correction});

@@ -3,9 +3,9 @@
 // A register tile holds one vector of partial sums for each (row of x, row of weight) pair. Every pair has its own
 // chain of fused multiply-adds over k and its own reduction, so a result does not depend on what else is in the tile.
 //
-// Weights are read once, straight from where they lie. While a group of weight rows is multiplied, the group after it
-// is prefetched in address order: memory sees one forward stream a thread, however many rows a group has (many
-// streams at once cost a core up to half of its bandwidth).
+// Weights are read straight from where they lie. With few rows of x they come from memory, once, and each of a group's
+// rows is prefetched a little ahead, at its end on into the next group. With many rows of x they stay in the second-level
+// cache, and the next stretch of x is prefetched instead.
 #pragma once
 
 #include <cstdint>
@@ -110,6 +110,9 @@ struct MatmulTile {
     static constexpr int64_t step = Factors::step;
     static constexpr int max_rows = Factors::rows;
     static constexpr int columns = kTileColumns;
+    static constexpr int64_t kLine = 64;
+    // How far ahead weights are prefetched, in values.
+    static constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(Weight));
 
     // A stretch of k for one tile. Sums go on from `partial` unless the stretch is the first, and to `partial` unless it
     // is the last, which reduces them to sums[row * columns + column].
@@ -121,23 +124,33 @@ struct MatmulTile {
         bool first;
         bool last;
         F* partial;
-        const char* prefetch;
+        const char* next_x;       // what to prefetch, unless weights are
         float* sums;
     };
 
-    template <int rows>
+    template <int rows, bool prefetch_weights>
     static void multiply(const Stretch& stretch) {
         F total[columns * rows];
 #pragma GCC unroll 32
         for (int i = 0; i < columns * rows; ++i) total[i] = stretch.first ? S::zero() : stretch.partial[i];
         const Packed* x = stretch.x;
-        const char* prefetch = stretch.prefetch;
+        const char* next_x = stretch.next_x;
+        int64_t ahead = kAhead;
         int64_t k = stretch.begin;
         for (; k + step <= stretch.end; k += step, x += rows * step) {
-            prefetch = prefetch_group(prefetch);
             const Weight* at[columns];
 #pragma GCC unroll 8
             for (int c = 0; c < columns; ++c) at[c] = stretch.weights[c] + k;
+            if constexpr (prefetch_weights) {
+                // From here a row's own end is near: on to the row that is `columns` rows later.
+                if (k + kAhead >= stretch.end) ahead = kAhead + (columns - 1) * stretch.end;
+#pragma GCC unroll 8
+                for (int c = 0; c < columns; ++c) __builtin_prefetch(at[c] + ahead, 0, 3);
+            } else {
+#pragma GCC unroll 8
+                for (int c = 0; c < columns; ++c) __builtin_prefetch(next_x + c * kLine, 0, 2);
+                next_x += columns * kLine;
+            }
             multiply_step<rows>(x, at, total);
         }
         if (k < stretch.end) {
@@ -162,8 +175,6 @@ struct MatmulTile {
     }
 
   private:
-    static constexpr int64_t kLine = 64;
-
     template <int rows, int part = 0>
     static void multiply_step(const Packed* x, const Weight* const* weights, F* total) {
         Vector factor[rows];
@@ -182,14 +193,6 @@ struct MatmulTile {
             }
         }
         if constexpr (part + 1 < Factors::parts) multiply_step<rows, part + 1>(x, weights, total);
-    }
-
-    // One step's share of the next group, in lines.
-    static const char* prefetch_group(const char* address) {
-        constexpr int64_t bytes = columns * step * static_cast<int64_t>(sizeof(Weight));
-#pragma GCC unroll 8
-        for (int64_t offset = 0; offset < bytes; offset += kLine) __builtin_prefetch(address + offset);
-        return address + bytes;
     }
 };
 
@@ -247,9 +250,15 @@ struct MatmulKernel {
         for (int c = 0; c < columns; ++c) weights[c] = first + (c < count ? c : count - 1) * block.in;
         float sums[columns * max_rows];
         part.weights = weights;
-        part.prefetch = what_comes_next(block, part, column);
+        // Each group fetches its share of what this panel reads next.
+        part.next_x = reinterpret_cast<const char*>(part.x) + kStretchBytes +
+                      column / columns * (max_stretch / step) * columns * Tile::kLine;
         part.sums = sums;
-        multiply_rows<max_rows>(rows, part);
+        if (block.tokens <= kFewPanels * max_rows) {
+            multiply_rows<max_rows, true>(rows, part);
+        } else {
+            multiply_rows<max_rows, false>(rows, part);
+        }
         if (!part.last) return;
         for (int64_t row = 0; row < rows; ++row) {
             float* y = block.y + (token + row) * block.y_stride + column;
@@ -262,16 +271,6 @@ struct MatmulKernel {
         }
     }
 
-    // Where the tile's loop should fetch from: with few panels the weights after this group, which lie in memory; with
-    // many the next stretch of x, a share of it with each group, for weights are in the second-level cache by then.
-    static const char* what_comes_next(const MatmulBlock& block, const typename Tile::Stretch& part, int64_t column) {
-        if (block.tokens <= kFewPanels * max_rows) {
-            return reinterpret_cast<const char*>(part.weights[0] + columns * block.in);
-        }
-        constexpr int64_t share = columns * static_cast<int64_t>(sizeof(Weight)) * max_stretch;
-        return reinterpret_cast<const char*>(part.x) + kStretchBytes + column / columns * share;
-    }
-
     [[gnu::always_inline]] static void store(const float* sums, const float* bias, bool accumulate, float* y,
                                              int64_t count) {
         float values[columns];
@@ -279,13 +278,13 @@ struct MatmulKernel {
         for (int64_t c = 0; c < count; ++c) y[c] = accumulate ? y[c] + values[c] : values[c];
     }
 
-    template <int rows>
+    template <int rows, bool prefetch_weights>
     static void multiply_rows(int64_t wanted, const typename Tile::Stretch& part) {
         if constexpr (rows > 0) {
             if (wanted == rows) {
-                Tile::template multiply<rows>(part);
+                Tile::template multiply<rows, prefetch_weights>(part);
             } else {
-                multiply_rows<rows - 1>(wanted, part);
+                multiply_rows<rows - 1, prefetch_weights>(wanted, part);
             }
         }
     }

@@ -21,15 +21,15 @@ class BlockPool {
 
     struct Taken {
         BlockId block = 0;
-        bool was_cached =
-            false;  // its content was findable until now and must not be found any more
+        // Its content was findable until now and must not be found any more.
+        bool was_cached = false;
     };
     // The next block in the order of reuse, with one reference; nothing when all are used.
     std::optional<Taken> take();
     // One reference more; an unused block becomes used.
     void share(BlockId block);
     // One reference less. At none the block is unused: cached when marked so, else free.
-    // Of blocks released one after the other, the earlier is reused first.
+    // Of cached blocks released one after the other, the earlier is reused first.
     // REQUIRES: the block is used.
     void release(BlockId block);
 

@@ -84,12 +84,24 @@ void CacheManager::extend_keys(SequenceCache& sequence, std::span<const int32_t>
     }
 }
 
+// Whether every group still holds what a query right after `block`, whose content is `node`, reads.
+// `run_start`: per group, the first block of the unbroken run that ends there; brought up to date.
+bool CacheManager::reaches_back(const PrefixNode& node, int32_t block,
+                                std::vector<int32_t>& run_start) const {
+    bool reaches = true;
+    for (int32_t group = 0; group < num_groups(); ++group) {
+        if (node.blocks[group].empty()) run_start[group] = block + 1;
+        const int32_t next = (block + 1) * config_.block_size;
+        reaches = reaches && run_start[group] <= first_block_read(group, next);
+    }
+    return reaches;
+}
+
 PrefixMatch CacheManager::match(SequenceCache& sequence, std::span<const int32_t> tokens) {
     PrefixMatch match;
     if (!config_.enable_prefix_caching || tokens.empty()) return match;
     const int32_t limit = static_cast<int32_t>(tokens.size() - 1) / config_.block_size;
     extend_keys(sequence, tokens, limit);
-    // Per group, the first block of the unbroken run that ends at the block looked at.
     std::vector<int32_t> run_start(pools_.size(), 0);
     int32_t num_matched = 0;
     PrefixNode* node = nullptr;
@@ -98,13 +110,7 @@ PrefixMatch CacheManager::match(SequenceCache& sequence, std::span<const int32_t
                            extra_of(sequence, block));
         if (node == nullptr) break;
         match.contents.push_back(node);
-        bool usable = true;
-        for (int32_t group = 0; group < num_groups(); ++group) {
-            if (node->blocks[group].empty()) run_start[group] = block + 1;
-            const int32_t next = (block + 1) * config_.block_size;
-            usable = usable && run_start[group] <= first_block_read(group, next);
-        }
-        if (usable) num_matched = block + 1;
+        if (reaches_back(*node, block, run_start)) num_matched = block + 1;
     }
     match.contents.resize(num_matched);
     match.num_tokens = num_matched * config_.block_size;

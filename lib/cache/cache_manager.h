@@ -168,6 +168,7 @@ class CacheManager {
     int32_t admitted_size(int32_t group, int32_t first, int32_t num_tokens,
                           int32_t largest_step) const;
     bool fits(int32_t group, const PrefixMatch& match, int32_t size, int32_t headroom) const;
+    bool reaches_back(const PrefixNode& node, int32_t block, std::vector<int32_t>& run_start) const;
     std::string_view extra_of(const SequenceCache& sequence, int32_t block_index) const;
     std::span<const int32_t> tokens_of(std::span<const int32_t> tokens, int32_t block_index) const;
     void extend_keys(SequenceCache& sequence, std::span<const int32_t> tokens,

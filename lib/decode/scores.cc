@@ -21,8 +21,8 @@ bool better(const Candidate& a, const Candidate& b) {
     return a.score > b.score || (a.score == b.score && a.token_id < b.token_id);
 }
 
-constexpr float kLowestExponent =
-    -87.0f;  // e^-87 is about the smallest normal float, and nothing beside the best score's 1
+// e^-87 is about the smallest normal float, and nothing beside the best score's 1.
+constexpr float kLowestExponent = -87.0f;
 
 // e^x for kLowestExponent <= x <= 0 to about 1e-7. Without a call or a branch, so that loops over
 // it use vector registers; and without the C library, whose last bits differ between machines. |r|
@@ -233,7 +233,8 @@ void Scores::keep_weight(double share) {
 }
 
 void Scores::keep_relative_to_best(double share) {
-    const double exact = max() + std::log(share) * temperature_;
+    const double exact = std::max<double>(max() + std::log(share) * temperature_,
+                                          std::numeric_limits<float>::lowest());
     // The smallest float that is not below: rounding down would let others in.
     float lowest = static_cast<float>(exact);
     if (static_cast<double>(lowest) < exact) lowest = std::nextafter(lowest, kInfinity);

@@ -86,8 +86,8 @@ class Scores {
     std::vector<int32_t> left_ids_;
     bool has_counts_ = false;
     bool has_weights_ = false;
-    std::array<Bucket, kNumBuckets + 1>
-        buckets_{};                    // best first; the one past the last holds forbidden tokens
+    // Best first; the one past the last is for forbidden tokens.
+    std::array<Bucket, kNumBuckets + 1> buckets_{};
     std::vector<Candidate> gathered_;  // some buckets' candidates, best first
 };
 

@@ -142,7 +142,7 @@ class Engine::Loop {
     // Hands out what is new of a request.
     void emit(RequestId request);
     void deliver(RequestOutput&& output);
-    void publish_stats();
+    void publish_progress();
 
     Clock::time_point started_ = Clock::now();
     std::unique_ptr<ThreadPool> threads_;
@@ -152,6 +152,7 @@ class Engine::Loop {
     std::unique_ptr<Scheduler> scheduler_;
     std::unique_ptr<OutputProcessor> output_;
     std::unordered_map<RequestId, OutputListener> listeners_;
+    size_t num_delivered_ = 0;  // requests that ended since the last publish_progress()
 
     mutable std::mutex mutex_;
     std::condition_variable arrived_;
@@ -237,7 +238,7 @@ void Engine::Loop::wait_idle() {
 void Engine::Loop::run() {
     while (take_messages()) {
         if (!step()) std::this_thread::sleep_for(kStallPause);
-        publish_stats();
+        publish_progress();
     }
 }
 
@@ -359,15 +360,16 @@ void Engine::Loop::deliver(RequestOutput&& output) {
     listener->second(std::move(output));
     if (!finished) return;
     listeners_.erase(listener);
-    const std::lock_guard lock(mutex_);
-    --num_open_;
-    idle_.notify_all();
+    ++num_delivered_;
 }
 
-void Engine::Loop::publish_stats() {
+// Together, so that whoever waited for the engine to be idle finds the figures of an idle engine.
+void Engine::Loop::publish_progress() {
     const std::lock_guard lock(mutex_);
     stats_.scheduler = scheduler_->stats();
     stats_.cache = cache_->stats();
+    num_open_ -= std::exchange(num_delivered_, 0);
+    if (num_open_ == 0) idle_.notify_all();
 }
 
 EngineStats Engine::Loop::stats() const {

@@ -14,12 +14,19 @@
 namespace nvllm {
 namespace {
 
+// The parts of a model of text and pictures that only pictures need.
+bool is_vision(const std::string& name) {
+    return name.find("vision_tower.") != std::string::npos ||
+           name.find("multi_modal_projector.") != std::string::npos;
+}
+
 // Tensors that old exporters saved though they follow from the config, or that a tied model does
 // not use.
 bool may_be_left_over(const std::string& name, const ModelConfig& config) {
     return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
            name.ends_with(".attn.masked_bias") ||
-           (config.tie_word_embeddings && name == "lm_head.weight");
+           (config.tie_word_embeddings && name.ends_with("lm_head.weight")) ||
+           (config.architecture == "Gemma3ForConditionalGeneration" && is_vision(name));
 }
 
 void check_all_read(const CheckpointSource& source, const ModelConfig& config) {

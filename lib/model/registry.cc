@@ -8,19 +8,29 @@
 #include <vector>
 
 #include "kernels/error.h"
+#include "lib/model/families/gemma.h"
 #include "lib/model/families/gpt2.h"
 #include "lib/model/families/llama.h"
+#include "lib/model/families/mixtral.h"
+#include "lib/model/families/phi3.h"
 #include "lib/model/families/qwen2.h"
 #include "lib/model/families/qwen3.h"
 
 namespace nvllm {
 namespace {
 
-constexpr std::array<FamilyRow, 5> kFamilies = {{
+constexpr std::array<FamilyRow, 12> kFamilies = {{
     {"LlamaForCausalLM", make_llama},
     {"MistralForCausalLM", make_llama},
     {"Qwen2ForCausalLM", make_qwen2},
     {"Qwen3ForCausalLM", make_qwen3},
+    {"Qwen3MoeForCausalLM", make_qwen3},
+    {"MixtralForCausalLM", make_mixtral},
+    {"Phi3ForCausalLM", make_phi3},
+    {"GemmaForCausalLM", make_gemma},
+    {"Gemma2ForCausalLM", make_gemma2},
+    {"Gemma3ForCausalLM", make_gemma3},
+    {"Gemma3ForConditionalGeneration", make_gemma3},
     {"GPT2LMHeadModel", make_gpt2},
 }};
 

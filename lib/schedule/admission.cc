@@ -35,7 +35,7 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
             ErrorKind::does_not_fit,
             fmt::format("{} prompt tokens and up to {} generated ones need {} cache blocks of {} "
                         "tokens, but there are {}: lower max_tokens, or give the cache more memory "
-                        "(--kv-cache-memory)",
+                        "(--kv-cache-memory-bytes)",
                         num_prompt, length - static_cast<int32_t>(num_prompt), needed,
                         cache.block_size(), total)};
     }

@@ -7,6 +7,22 @@
 #include "lib/schedule/scheduler.h"
 
 namespace nvllm {
+namespace {
+
+// All a worker needs to know of a sequence but its blocks.
+AddedSequence describe(const ScheduledSequence& scheduled) {
+    const Sequence& sequence = scheduled.sequence;
+    const Request& request = scheduled.request->request;
+    return {.sequence = sequence.id,
+            .token_ids = sequence.token_ids,
+            .num_prompt_tokens = sequence.num_prompt_tokens,
+            .sampling = request.sampling,
+            .eos_token_ids = request.eos_token_ids,
+            .index = sequence.index,
+            .block_tables = {}};
+}
+
+}  // namespace
 
 Scheduler::Draft::Draft(const SchedulerConfig& config) : budget(config) {
     plan.entries.reserve(config.max_num_seqs);
@@ -119,14 +135,7 @@ bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headro
         return false;
     }
     sequence.start(match.num_tokens, now_s_);
-    AddedSequence& added = draft.plan.added.emplace_back();
-    const ScheduledRequest& request = *scheduled.request;
-    added.sequence = sequence.id;
-    added.token_ids = sequence.token_ids;
-    added.num_prompt_tokens = sequence.num_prompt_tokens;
-    added.sampling = request.request.sampling;
-    added.eos_token_ids = request.request.eos_token_ids;
-    added.index = sequence.index;
+    AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
     std::vector<std::vector<BlockId>> new_blocks;
     const auto num_matched = static_cast<long>(match.contents.size());
     for (int32_t group = 0; group < cache_.num_groups(); ++group) {

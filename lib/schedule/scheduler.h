@@ -46,8 +46,8 @@ struct SchedulerStats {
     int64_t filled_slots = 0;      // sequences in them, of steps * max_num_seqs
     int64_t preemptions = 0;       // for want of blocks
     int64_t worker_resets = 0;
-    int64_t stalled_steps =
-        0;  // nothing could be planned though work waited and no plan was under way: our mistake
+    // Nothing could be planned though work waited and no plan was under way: our mistake.
+    int64_t stalled_steps = 0;
 };
 
 class Scheduler {
@@ -152,8 +152,8 @@ class Scheduler {
     double now_s_ = 0.0;  // handed in last
 
     std::unordered_map<SequenceId, std::unique_ptr<ScheduledSequence>> sequences_;
-    std::unordered_map<RequestId, std::shared_ptr<ScheduledRequest>>
-        requests_;  // with a living continuation
+    // Those with a living continuation.
+    std::unordered_map<RequestId, std::shared_ptr<ScheduledRequest>> requests_;
     WaitingQueue waiting_;
     std::vector<ScheduledSequence*> running_;  // in the order of coming in
     std::deque<InFlight> in_flight_;           // oldest first

@@ -21,7 +21,7 @@ void SchedulerConfig::check() const {
     require_at_least("--max-num-seqs", max_num_seqs, 1, "");
     require_at_least("--max-model-len", max_model_len, 2, ", a token of prompt and one of answer");
     require_at_least("--pipeline-depth", pipeline_depth, 1, "");
-    require_at_least("--chunk-size", chunk_size, 0, "");
+    require_at_least("--prefill-chunk-size", chunk_size, 0, "");
     require_at_least("--max-num-batched-tokens", max_num_batched_tokens, max_num_seqs,
                      " (--max-num-seqs), so that every running sequence can advance in each step");
     if (!enable_chunked_prefill) {

@@ -4,8 +4,11 @@
 
 #include <pcre2.h>
 
+#include <mutex>
+
 #include "kernels/error.h"
 #include "lib/base/utf8.h"
+#include "lib/text/unicode_differences.h"
 
 namespace nvllm {
 namespace {
@@ -43,35 +46,70 @@ MatchScratch& scratch() {
     return mine;
 }
 
+pcre2_code* compile(const std::string& source, bool recent_characters) {
+    const std::string translated = translate_pattern(source, recent_characters);
+    int error = 0;
+    PCRE2_SIZE where = 0;
+    pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    pcre2_code* code = pcre2_compile(
+        reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+        PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &where, context);
+    pcre2_compile_context_free(context);
+    if (code == nullptr) {
+        throw Error(ErrorKind::bad_data, "pattern \"" + source + "\": " + message_of(error) +
+                                             " at byte " + std::to_string(where) + " of \"" +
+                                             translated + "\"");
+    }
+    // Without JIT (memory that may not be made executable) the interpreter does the same, slower.
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+    return code;
+}
+
+bool has_recent_characters(std::string_view text) {
+    for (size_t at = 0; at < text.size();) {
+        const auto lead = static_cast<unsigned char>(text[at]);
+        // The first such character is U+0897; Chinese and Korean have none between U+4000 and U+9FFF.
+        if (lead >= 0xE0 && !(lead >= 0xE4 && lead <= 0xE9) &&
+            unicode::is_recent(utf8::decode(text.substr(at)).code_point)) {
+            return true;
+        }
+        at += utf8::length_from_lead(lead);
+    }
+    return false;
+}
+
 }  // namespace
 
+// The pattern twice: for texts without characters that are newer than PCRE2's tables, which is nearly all, and, made
+// when first needed, for those with them.
 struct Regex::Code {
-    pcre2_code* compiled = nullptr;
-    ~Code() { pcre2_code_free(compiled); }
+    explicit Code(const std::string& pattern) : source(pattern), usual(compile(source, false)) {}
+    ~Code() {
+        pcre2_code_free(usual);
+        pcre2_code_free(recent);
+    }
+    Code(const Code&) = delete;
+
+    const pcre2_code* for_text(std::string_view text) {
+        if (!has_recent_characters(text)) return usual;
+        std::call_once(recent_made, [&] { recent = compile(source, true); });
+        return recent;
+    }
+
+    std::string source;
+    pcre2_code* usual = nullptr;
+    pcre2_code* recent = nullptr;
+    std::once_flag recent_made;
 };
 
-Regex::Regex(std::string_view pattern) : source_(pattern), code_(std::make_shared<Code>()) {
+Regex::Regex(std::string_view pattern) : source_(pattern) {
     if (pattern.size() > kLongestPattern) {
         throw Error(ErrorKind::bad_data, "a pattern of " + std::to_string(pattern.size()) +
                                              " bytes is longer than the " +
                                              std::to_string(kLongestPattern) + " allowed");
     }
-    const std::string translated = translate_pattern(pattern);
-    int error = 0;
-    PCRE2_SIZE where = 0;
-    pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
-    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    code_->compiled = pcre2_compile(
-        reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-        PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &where, context);
-    pcre2_compile_context_free(context);
-    if (code_->compiled == nullptr) {
-        throw Error(ErrorKind::bad_data, "pattern \"" + source_ + "\": " + message_of(error) +
-                                             " at byte " + std::to_string(where) + " of \"" +
-                                             translated + "\"");
-    }
-    // Without JIT (memory that may not be made executable) the interpreter does the same, slower.
-    pcre2_jit_compile(code_->compiled, PCRE2_JIT_COMPLETE);
+    code_ = std::make_shared<Code>(source_);
 }
 
 Regex Regex::literal(std::string_view text) {
@@ -83,7 +121,8 @@ Regex Regex::literal(std::string_view text) {
 
 Regex::Matches::Matches(const Regex& regex, std::string_view text) : regex_(regex), text_(text) {
     if (regex_.code_) {
-        data_ = pcre2_match_data_create_from_pattern(regex_.code_->compiled, nullptr);
+        code_ = regex_.code_->for_text(text);
+        data_ = pcre2_match_data_create(1, nullptr);
     } else if (regex_.literal_.empty()) {
         done_ = true;
     }
@@ -93,7 +132,7 @@ Regex::Matches::~Matches() { pcre2_match_data_free(static_cast<pcre2_match_data*
 
 bool Regex::Matches::search() {
     auto* data = static_cast<pcre2_match_data*>(data_);
-    const int found = pcre2_match(regex_.code_->compiled,
+    const int found = pcre2_match(static_cast<const pcre2_code*>(code_),
                                   reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), at_,
                                   PCRE2_NO_UTF_CHECK, data, scratch().context);
     if (found == PCRE2_ERROR_NOMATCH) return false;

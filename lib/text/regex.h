@@ -15,8 +15,9 @@ struct ByteRange {
 };
 
 // The pattern in PCRE2's notation: scripts by name, \s and \w as Unicode has them, class intersections as look-ahead,
-// nested classes flattened. Throws Error{bad_data} for what cannot be said exactly.
-std::string translate_pattern(std::string_view pattern);
+// nested classes flattened. With `recent_characters`, properties also hold the characters that are newer than PCRE2's
+// tables. Throws Error{bad_data} for what cannot be said exactly.
+std::string translate_pattern(std::string_view pattern, bool recent_characters = false);
 
 // A compiled pattern. Immutable; thread-safe.
 class Regex {
@@ -41,6 +42,7 @@ class Regex {
 
         const Regex& regex_;
         std::string_view text_;
+        const void* code_ = nullptr;
         void* data_ = nullptr;
         size_t at_ = 0;
         size_t last_end_ = static_cast<size_t>(-1);

@@ -5,6 +5,7 @@
 
 #include "kernels/error.h"
 #include "lib/text/regex.h"
+#include "lib/text/unicode_differences.h"
 
 namespace nvllm {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::string_view kSpaces = "\\t-\\r\\x{85}\\p{Z}";
 // Alphabetic, marks, digits, connectors; PCRE2's own \w is narrower.
 constexpr std::string_view kWordCharacters =
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}"
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}"
     "\\x{1F170}-\\x{1F189}";
 constexpr std::string_view kHexDigits = "0-9A-Fa-f";
 
@@ -47,7 +48,7 @@ constexpr std::array<std::string_view, 6> kBinaryProperties = {
 // One pass over a pattern; classes are translated by a nested pass.
 class Translator {
   public:
-    explicit Translator(std::string_view pattern) : pattern_(pattern) {}
+    Translator(std::string_view pattern, bool recent) : pattern_(pattern), recent_(recent) {}
 
     std::string run() {
         std::string out;
@@ -71,7 +72,8 @@ class Translator {
                                              std::to_string(at_) + ": " + why);
     }
 
-    std::string property() {
+    // "\\p{L}" outside or inside a class, with the characters that are newer than PCRE2's tables where asked.
+    std::string property(bool in_class) {
         const char letter = pattern_[at_ + 1];
         const size_t close = pattern_.find('}', at_);
         if (at_ + 2 >= pattern_.size() || pattern_[at_ + 2] != '{' ||
@@ -85,7 +87,12 @@ class Translator {
             name.erase(0, 1);
         }
         at_ = close + 1;
-        return (negated ? "\\P{" : "\\p{") + property_name(name) + "}";
+        const std::string known = property_name(name);
+        const std::string more = recent_ ? unicode::recent_members(known) : std::string();
+        // A complement within a class cannot be said with the newer ones.
+        if (more.empty() || (negated && in_class)) return (negated ? "\\P{" : "\\p{") + known + "}";
+        const std::string members = "\\p{" + known + "}" + more;
+        return in_class ? members : (negated ? "[^" : "[") + members + "]";
     }
 
     static std::string property_name(const std::string& name) {
@@ -103,14 +110,16 @@ class Translator {
     std::string escape(bool in_class) {
         if (at_ + 1 >= pattern_.size()) refuse("a backslash ends the pattern");
         const char letter = pattern_[at_ + 1];
-        if (letter == 'p' || letter == 'P') return property();
-        std::string_view members;
+        if (letter == 'p' || letter == 'P') return property(in_class);
+        std::string members;
         bool negated = false;
         switch (letter) {
             case 's': members = kSpaces; break;
             case 'S': members = kSpaces; negated = true; break;
             case 'w': members = kWordCharacters; break;
             case 'W': members = kWordCharacters; negated = true; break;
+            case 'd': members = "\\p{Nd}"; break;
+            case 'D': members = "\\p{Nd}"; negated = true; break;
             case 'h': members = kHexDigits; break;
             case 'H': members = kHexDigits; negated = true; break;
             default: break;
@@ -121,9 +130,15 @@ class Translator {
             return kept;
         }
         at_ += 2;
-        if (!in_class) return (negated ? "[^" : "[") + std::string(members) + "]";
+        if (recent_ && (letter == 'w' || letter == 'W')) {
+            members += unicode::recent_members("L") + unicode::recent_members("M");
+        }
+        if (recent_ && std::string_view("wWdD").find(letter) != std::string_view::npos) {
+            members += unicode::recent_members("Nd");
+        }
+        if (!in_class) return (negated ? "[^" : "[") + members + "]";
         // A complement inside a class has no exact form for \s; the difference is U+180E only.
-        return negated ? std::string("\\") + letter : std::string(members);
+        return negated ? std::string("\\") + letter : members;
     }
 
     struct ClassText {
@@ -190,11 +205,14 @@ class Translator {
     }
 
     std::string_view pattern_;
+    bool recent_;
     size_t at_ = 0;
 };
 
 }  // namespace
 
-std::string translate_pattern(std::string_view pattern) { return Translator(pattern).run(); }
+std::string translate_pattern(std::string_view pattern, bool recent_characters) {
+    return Translator(pattern, recent_characters).run();
+}
 
 }  // namespace nvllm

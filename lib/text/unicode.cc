@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/utf8.h"
+#include "lib/text/unicode_differences.h"
 
 namespace nvllm::unicode {
 namespace {
@@ -21,7 +22,13 @@ bool is_enclosed_letter(char32_t c) {
            in(c, 0x1F170, 0x1F189);
 }
 
+bool is_any_mark(char32_t c) {
+    const auto kind = category(c);
+    return kind >= UTF8PROC_CATEGORY_MN && kind <= UTF8PROC_CATEGORY_ME;
+}
+
 int combining_class(char32_t c) {
+    if (c < 0x300 || no_mark(c)) return 0;
     return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
 }
 
@@ -49,6 +56,10 @@ std::vector<utf8proc_int32_t> decompose(std::string_view text, bool compatible) 
     std::vector<utf8proc_int32_t> out;
     out.reserve(text.size());
     utf8::for_each(text, [&](char32_t c, size_t, size_t) {
+        if (c < 0x80 || no_decomposition(c)) {
+            out.push_back(static_cast<utf8proc_int32_t>(c));
+            return;
+        }
         utf8proc_int32_t parts[32];
         int boundary = 0;
         const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts, 32,
@@ -77,19 +88,18 @@ bool is_general_punctuation(char32_t c) {
 
 bool is_punctuation(char32_t c) {
     if (c < 0x80) return in(c, 33, 47) || in(c, 58, 64) || in(c, 91, 96) || in(c, 123, 126);
-    return is_general_punctuation(c);
+    return (is_general_punctuation(c) && !no_punctuation(c)) || c == 0x166D || c == 0x111C9;
 }
 
-bool is_mark(char32_t c) {
-    const auto kind = category(c);
-    return kind >= UTF8PROC_CATEGORY_MN && kind <= UTF8PROC_CATEGORY_ME;
-}
+bool is_mark(char32_t c) { return (is_any_mark(c) && !no_mark(c)) || in(c, 0x1CF2, 0x1CF3); }
 
-bool is_nonspacing_mark(char32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; }
+bool is_nonspacing_mark(char32_t c) {
+    return (category(c) == UTF8PROC_CATEGORY_MN && !no_nonspacing_mark(c)) || c == 0x1734;
+}
 
 bool is_number(char32_t c) {
     const auto kind = category(c);
-    return kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO;
+    return (kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO) || later_number(c);
 }
 
 bool is_decimal_digit(char32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
@@ -105,14 +115,15 @@ bool is_titlecase(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LT; }
 
 bool is_word(char32_t c) {
     const auto kind = category(c);
-    return is_letter(c) || is_mark(c) || kind == UTF8PROC_CATEGORY_ND ||
+    if (c < 0x80) return is_letter(c) || c == '_' || in(c, '0', '9');
+    return is_letter(c) || is_any_mark(c) || later_word(c) || kind == UTF8PROC_CATEGORY_ND ||
            kind == UTF8PROC_CATEGORY_NL || kind == UTF8PROC_CATEGORY_PC || c == 0x200C ||
            c == 0x200D || is_enclosed_letter(c);
 }
 
 bool is_other(char32_t c) {
     const auto kind = category(c);
-    return kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF ||
+    return kind == UTF8PROC_CATEGORY_CC || (kind == UTF8PROC_CATEGORY_CF && !no_other(c)) ||
            kind == UTF8PROC_CATEGORY_CS || kind == UTF8PROC_CATEGORY_CO;
 }
 
@@ -144,7 +155,7 @@ void append_lower(std::string& out, char32_t c) {
     if (c == 0x130) {
         out += "i\xCC\x87";
     } else {
-        utf8::append(out, to_lower(c));
+        utf8::append(out, c < 0x80 ? to_lower(c) : to_lower(later_lower(c)));
     }
 }
 
@@ -181,7 +192,7 @@ std::string normal_form(std::string_view text, Form form) {
 
 bool starts_unit(char32_t c) {
     // Vowel and final jamo join the syllable before them; marks reorder and compose.
-    return !is_mark(c) && !in(c, 0x1100, 0x11FF) && !in(c, 0xFF9E, 0xFF9F);
+    return !is_any_mark(c) && !in(c, 0x1100, 0x11FF) && !in(c, 0xFF9E, 0xFF9F);
 }
 
 bool surely_nfc(char32_t c) {

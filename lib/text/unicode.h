@@ -1,4 +1,4 @@
-// Classes of characters and case, as the tokenizers in use define them.
+// Classes of characters and case, as the tokenizers in use define them: each class with the tables of its own age.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace nvllm::unicode {
 bool is_white_space(char32_t c);         // the property White_Space
 bool is_punctuation(char32_t c);         // categories P*, and all ASCII punctuation (also $ + < = > ^ ` | ~)
 bool is_general_punctuation(char32_t c); // categories P* only
-bool is_mark(char32_t c);                // categories M*
-bool is_nonspacing_mark(char32_t c);     // category Mn
+bool is_mark(char32_t c);                // categories M*, but for late ones
+bool is_nonspacing_mark(char32_t c);     // category Mn, but for late ones
 bool is_number(char32_t c);              // categories N*
 bool is_decimal_digit(char32_t c);       // category Nd
 bool is_letter(char32_t c);              // categories L*

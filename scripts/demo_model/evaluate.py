@@ -135,15 +135,15 @@ def measure(folder, tokens, cases):
             "held_out_loss": loss, "held_out_perplexity": math.exp(loss), "held_out_tokens": counted,
             "story_loss": plain_loss, "story_perplexity": math.exp(plain_loss), "story_tokens": plain_counted,
             "cases": cases, "accuracy": accuracy, "wrong": wrong,
-            "story_checks": story_checks(model, tokenizer, max(1, cases // 4)), "samples": make_samples(model, tokenizer)}
+            "story_checks": story_checks(model, tokenizer, max(1, cases // 2)), "samples": make_samples(model, tokenizer)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("result", type=Path, help="where to write the figures as JSON")
-    parser.add_argument("--tokens", type=int, default=120_000)
-    parser.add_argument("--cases", type=int, default=400, help="held-out tasks of each kind")
+    parser.add_argument("--tokens", type=int, default=105_000)
+    parser.add_argument("--cases", type=int, default=100, help="held-out tasks of each kind")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)

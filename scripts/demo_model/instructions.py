@@ -241,9 +241,10 @@ def to_messages(turns, system=None):
     return messages
 
 
-def make_chat(rng, held_out=False):
+def make_chat(rng, held_out=False, with_stories=True):
     """One chat of one to three tasks, with a system message in a quarter of the cases."""
-    kinds, weights = list(KINDS), [weight for weight, _ in KINDS.values()]
+    kinds = [kind for kind in KINDS if with_stories or kind not in ("story", "continue")]
+    weights = [KINDS[kind][0] for kind in kinds]
     turns = []
     for kind in rng.choices(kinds, weights, k=rng.choice([1, 1, 1, 2, 2, 3])):
         turns += make_turns(rng, kind, held_out)

@@ -20,12 +20,16 @@ SIZES = {
     "demo": {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2},
     "demo-draft": {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1},
 }
-# Steps as they were really trained: (steps with short sequences, steps with long sequences).
-STEPS = {"demo": (4600, 400), "demo-draft": (2400, 200)}
+# What the bundled models were really trained with: steps with short and with long sequences, the peak learning rate,
+# and the share of the steps over which the rate falls at the end.
+SCHEDULES = {
+    "demo": {"steps": 3070, "long_steps": 130, "practice_steps": 440, "learning_rate": 2e-3, "decay_share": 0.35},
+    "demo-draft": {"steps": 2000, "long_steps": 100, "practice_steps": 0, "learning_rate": 3e-3, "decay_share": 0.4},
+}
 SHORT_LENGTH, LONG_LENGTH = 512, 2048
 TOKENS_PER_STEP = 2048
 HEAD_DIMENSION, ROPE_THETA, MAXIMUM_POSITIONS, NORM_EPSILON = 64, 10000.0, 2048, 1e-5
-WARM_UP_STEPS, DECAY_SHARE, FINAL_RATE_SHARE = 80, 0.4, 0.02
+WARM_UP_STEPS, FINAL_RATE_SHARE = 80, 0.02
 WEIGHT_DECAY, CLIP_NORM, EMBEDDING_RATE_SHARE = 0.1, 1.0, 0.35
 # The copying heads stay as they are until the rest of the model has found its feet.
 PROTECTED_STEPS = 1000
@@ -53,13 +57,18 @@ def build_optimizer(model, learning_rate):
     return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.98), fused=True)
 
 
-def learning_rate_at(step, total, peak):
+def learning_rate_at(step, total, peak, decay_share):
     """Linear warm-up, a constant stretch, then half a cosine down to a small share of the peak."""
     if step < WARM_UP_STEPS:
         return peak * (step + 1) / WARM_UP_STEPS
-    decay_steps = total * DECAY_SHARE
+    decay_steps = total * decay_share
     progress = max(0.0, (step - (total - decay_steps)) / decay_steps)
     return peak * (FINAL_RATE_SHARE + (1 - FINAL_RATE_SHARE) * 0.5 * (1 + math.cos(math.pi * progress)))
+
+
+def practice_rate_at(progress, peak):
+    """The practice phase has a cosine of its own, from half the peak down to a small share."""
+    return peak * max(FINAL_RATE_SHARE, 0.25 * (1 + math.cos(math.pi * progress)))
 
 
 def next_token_loss(model, batch):
@@ -85,10 +94,11 @@ def batches_of(tokenizer, seed, steps, length, **choices):
         yield torch.from_numpy(numpy.stack([next(sequences) for _ in range(rows)]))
 
 
-def prepare_batches(tokenizer, short_steps, long_steps):
-    """All batches of the run in order: first short sequences, then long ones."""
-    return chain(batches_of(tokenizer, TRAIN_SEED, short_steps, SHORT_LENGTH),
-                 batches_of(tokenizer, TRAIN_SEED + 1, long_steps, LONG_LENGTH, long_chats=True))
+def prepare_batches(tokenizer, arguments):
+    """All batches of the run in order: short sequences, then long ones, then practice in exact answers."""
+    return chain(batches_of(tokenizer, TRAIN_SEED, arguments.steps, SHORT_LENGTH),
+                 batches_of(tokenizer, TRAIN_SEED + 1, arguments.long_steps, LONG_LENGTH, long_chats=True),
+                 batches_of(tokenizer, TRAIN_SEED + 2, arguments.practice_steps, SHORT_LENGTH, practice=True))
 
 
 def save_checkpoint(path, model, optimizer, step):
@@ -111,12 +121,17 @@ def train(arguments, tokenizer):
         first_step = state["step"]
     check = list(packed_sequences(tokenizer, HELD_OUT_SEED, CHECK_SEQUENCES, SHORT_LENGTH, held_out=True))
     check = torch.from_numpy(numpy.stack(check))
-    started, total = time.time(), arguments.steps + arguments.long_steps
-    for step, batch in enumerate(prepare_batches(tokenizer, arguments.steps, arguments.long_steps)):
+    main_steps = arguments.steps + arguments.long_steps
+    started, total = time.time(), main_steps + arguments.practice_steps
+    for step, batch in enumerate(prepare_batches(tokenizer, arguments)):
         if step < first_step:
             continue
+        if step < main_steps:
+            rate = learning_rate_at(step, main_steps, arguments.learning_rate, arguments.decay_share)
+        else:
+            rate = practice_rate_at((step - main_steps) / arguments.practice_steps, arguments.learning_rate)
         for group in optimizer.param_groups:
-            group["lr"] = group["rate_share"] * learning_rate_at(step, total, arguments.learning_rate)
+            group["lr"] = group["rate_share"] * rate
         loss = next_token_loss(model, batch)
         loss.backward()
         if step < PROTECTED_STEPS:
@@ -125,12 +140,13 @@ def train(arguments, tokenizer):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         if (step + 1) % 50 == 0:
-            rate = (step + 1 - first_step) * TOKENS_PER_STEP / (time.time() - started)
-            print(f"step {step + 1}/{total} loss {loss.item():.4f} {rate:.0f} tokens/s", flush=True)
+            speed = (step + 1 - first_step) * TOKENS_PER_STEP / (time.time() - started)
+            print(f"step {step + 1}/{total} loss {loss.item():.4f} {speed:.0f} tokens/s", flush=True)
         if (step + 1) % arguments.save_every == 0 or step + 1 == total:
             print(f"step {step + 1} held-out loss {held_out_loss(model, check):.4f}", flush=True)
             save_checkpoint(arguments.checkpoints / f"{arguments.model}-{step + 1}.pt", model, optimizer, step + 1)
-    return model, {"steps": arguments.steps, "long_steps": arguments.long_steps, "tokens_seen": total * TOKENS_PER_STEP,
+    return model, {"steps": arguments.steps, "long_steps": arguments.long_steps,
+                   "practice_steps": arguments.practice_steps, "tokens_seen": total * TOKENS_PER_STEP,
                    "minutes": round((time.time() - started) / 60, 1), "learning_rate": arguments.learning_rate}
 
 
@@ -161,18 +177,20 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", choices=list(SIZES))
     parser.add_argument("folder", type=Path, help="the model folder; it already holds the tokenizer")
-    parser.add_argument("--steps", type=int, help="steps with short sequences (default: as the bundled model)")
-    parser.add_argument("--long-steps", type=int, help="final steps with long sequences (default: as the bundled model)")
-    parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--steps", type=int, help="steps with short sequences (default: as the bundled model, like the next three)")
+    parser.add_argument("--long-steps", type=int, help="final steps with long sequences")
+    parser.add_argument("--practice-steps", type=int, help="steps after that with mostly short exact answers")
+    parser.add_argument("--learning-rate", type=float, help="peak of the learning rate")
+    parser.add_argument("--decay-share", type=float, help="share of the steps over which the learning rate falls")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--save-every", type=int, default=500)
     parser.add_argument("--checkpoints", type=Path, default=Path("checkpoints"))
     parser.add_argument("--resume", type=Path, help="go on from this checkpoint")
     arguments = parser.parse_args()
-    short_steps, long_steps = STEPS[arguments.model]
-    arguments.steps = short_steps if arguments.steps is None else arguments.steps
-    arguments.long_steps = long_steps if arguments.long_steps is None else arguments.long_steps
+    for name, value in SCHEDULES[arguments.model].items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
     return arguments
 
 

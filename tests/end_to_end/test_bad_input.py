@@ -98,7 +98,7 @@ class BadInput(unittest.TestCase):
         self.fails(UNAVAILABLE, "-m", DEMO, "-p", "x", "--device", "cuda", says=["cuda"])
 
     def test_too_little_memory_names_what_fits(self):
-        self.fails(DOES_NOT_FIT, "-m", DEMO, "-p", "x", "--kv-cache-memory-bytes", "64K", "--max-model-len", "2048",
+        self.fails(DOES_NOT_FIT, "-m", DEMO, "-p", "x", "--kv-cache-memory-bytes", "512K", "--max-model-len", "2048",
                    says=["--max-model-len", "--kv-cache-memory-bytes"])
 
     def test_one_bad_line_leaves_the_others(self):

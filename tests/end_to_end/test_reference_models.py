@@ -51,7 +51,8 @@ class ReferenceModels(unittest.TestCase):
 
     def test_chat_template(self):
         cases = self.cases(SOURCE / "tests" / "fixtures" / "demo" / "chat.jsonl")
-        answers = run_jsonl([{"messages": case["messages"], "max_tokens": 1} for case in cases])
+        answers = run_jsonl([{"messages": case["messages"], "add_generation_prompt": case["add_generation_prompt"], "max_tokens": 1}
+                             for case in cases])
         for case, answer in zip(cases, answers, strict=True):
             self.assertEqual(answer["prompt_token_ids"], case["ids"])
 

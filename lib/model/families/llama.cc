@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
+#include <vector>
 
 namespace nvllm {
 namespace {
@@ -15,63 +15,119 @@ struct LlamaLoader {
     WeightSource& source;
     const LlamaTraits& traits;
 
-    Attention attention(const std::string& name, int64_t window) const {
+    Norm norm(const std::string& name, int64_t size) const {
+        return load_rms_norm(source, name, size, config.norm_epsilon, traits.norm_offset);
+    }
+
+    LinearWeight query_key_value(const std::string& name) const {
         const int64_t hidden = config.hidden_size;
-        const int64_t kv_width = config.num_kv_heads * config.head_dim;
         const int64_t width = config.num_heads * config.head_dim;
+        const int64_t kv_width = config.num_kv_heads * config.head_dim;
+        const bool bias = config.attention_bias;
+        if (traits.fused_projections) {
+            return load_linear(source, {name + ".qkv_proj", hidden, width + 2 * kv_width, bias});
+        }
+        const std::vector<LinearName> parts = {{name + ".q_proj", hidden, width, bias},
+                                               {name + ".k_proj", hidden, kv_width, bias},
+                                               {name + ".v_proj", hidden, kv_width, bias}};
+        return load_linear(source, parts);
+    }
+
+    Attention attention(const std::string& name, int64_t window) const {
+        const double plain_scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
         Attention layer;
         layer.heads = config.num_heads;
         layer.kv_heads = config.num_kv_heads;
         layer.head_dim = config.head_dim;
-        layer.options.scale = static_cast<float>(
-            config.attention_scale.value_or(1.0 / std::sqrt(static_cast<double>(config.head_dim))));
+        layer.options.scale = static_cast<float>(config.attention_scale.value_or(plain_scale));
         layer.options.window = window;
         layer.options.soft_cap = static_cast<float>(config.attention_soft_cap);
-        const std::array<LinearName, 3> projections = {{
-            {name + ".q_proj", hidden, width, config.attention_bias},
-            {name + ".k_proj", hidden, kv_width, config.attention_bias},
-            {name + ".v_proj", hidden, kv_width, config.attention_bias},
-        }};
-        layer.query_key_value = load_linear(source, projections);
-        layer.output =
-            load_linear(source, {name + ".o_proj", width, hidden, config.attention_output_bias});
+        layer.query_key_value = query_key_value(name);
+        layer.output = load_linear(source, {name + ".o_proj", config.num_heads * config.head_dim,
+                                            config.hidden_size, config.attention_output_bias});
         if (traits.query_key_norm) {
-            layer.query_norm = rms_norm(name + ".q_norm", config.head_dim);
-            layer.key_norm = rms_norm(name + ".k_norm", config.head_dim);
+            layer.query_norm = norm(name + ".q_norm", config.head_dim);
+            layer.key_norm = norm(name + ".k_norm", config.head_dim);
         }
         return layer;
     }
 
-    Mlp mlp(const std::string& name) const {
+    Mlp gated_mlp(const std::string& name, const ExpertNames& names, int64_t inner) const {
         const int64_t hidden = config.hidden_size;
-        const int64_t inner = config.intermediate_size;
-        const std::array<LinearName, 2> gate_up = {{
-            {name + ".gate_proj", hidden, inner, config.mlp_bias},
-            {name + ".up_proj", hidden, inner, config.mlp_bias},
-        }};
+        const bool bias = config.mlp_bias;
+        const std::vector<LinearName> gate_up = {
+            {fmt::format("{}.{}", name, names.gate), hidden, inner, bias},
+            {fmt::format("{}.{}", name, names.up), hidden, inner, bias}};
         Mlp layer;
         layer.activation = activation_named(config.activation);
-        layer.in = load_linear(source, gate_up);
-        layer.down = load_linear(source, {name + ".down_proj", inner, hidden, config.mlp_bias});
+        layer.in = traits.fused_projections
+                       ? load_linear(source, {name + ".gate_up_proj", hidden, 2 * inner, bias})
+                       : load_linear(source, gate_up);
+        layer.down =
+            load_linear(source, {fmt::format("{}.{}", name, names.down), inner, hidden, bias});
         return layer;
     }
 
-    DecoderBlock block(int64_t index) const {
-        const std::string name = fmt::format("model.layers.{}", index);
+    SparseMlp sparse_mlp(const std::string& name) const {
+        SparseMlp layer;
+        layer.router =
+            load_linear(source, {name + ".gate", config.hidden_size, config.num_experts, false});
+        layer.experts_per_token = config.experts_per_token;
+        layer.normalize_weights = config.normalize_expert_weights;
+        for (int64_t expert = 0; expert < config.num_experts; ++expert) {
+            layer.experts.push_back(gated_mlp(fmt::format("{}.experts.{}", name, expert),
+                                              traits.experts, config.expert_intermediate_size));
+        }
+        return layer;
+    }
+
+    void load_mlp(const std::string& name, size_t index, DecoderBlock& block) const {
+        if (config.num_experts > 0 && config.sparse_layers[index]) {
+            block.mlp = sparse_mlp(fmt::format("{}.{}", name, traits.experts.layer));
+        } else {
+            block.mlp = gated_mlp(name + ".mlp", {"mlp", "gate_proj", "up_proj", "down_proj"},
+                                  config.intermediate_size);
+        }
+    }
+
+    DecoderBlock block(size_t index) const {
+        const std::string name = fmt::format("{}layers.{}", traits.prefix, index);
+        const int64_t hidden = config.hidden_size;
+        const int64_t window = config.layer_windows[index];
         DecoderBlock block;
-        block.attention_norm = rms_norm(name + ".input_layernorm", config.hidden_size);
-        block.attention =
-            attention(name + ".self_attn", config.layer_windows[static_cast<size_t>(index)]);
-        block.mlp_norm = rms_norm(name + ".post_attention_layernorm", config.hidden_size);
-        block.mlp = mlp(name + ".mlp");
-        block.rotary = 0;
+        block.attention_norm = norm(name + ".input_layernorm", hidden);
+        block.attention = attention(name + ".self_attn", window);
+        if (traits.norms_around_layers) {
+            block.after_attention_norm = norm(name + ".post_attention_layernorm", hidden);
+            block.mlp_norm = norm(name + ".pre_feedforward_layernorm", hidden);
+            block.after_mlp_norm = norm(name + ".post_feedforward_layernorm", hidden);
+        } else {
+            block.mlp_norm = norm(name + ".post_attention_layernorm", hidden);
+        }
+        load_mlp(name, index, block);
+        block.rotary = window > 0 && config.sliding_rope ? 1 : 0;
         return block;
     }
 
-    Norm rms_norm(const std::string& name, int64_t size) const {
-        return load_rms_norm(source, name, size, config.norm_epsilon);
+    std::vector<Rotary> rotaries(const ModelSettings& settings) const {
+        std::vector<Rotary> rotaries;
+        rotaries.emplace_back(rope_frequencies(config.rope, config.head_dim, config.max_positions,
+                                               settings.max_model_len));
+        if (config.sliding_rope) {
+            rotaries.emplace_back(rope_frequencies(*config.sliding_rope, config.head_dim,
+                                                   config.max_positions, settings.max_model_len));
+        }
+        return rotaries;
     }
 };
+
+// The factor as the model was trained with it: in the type of the embedding.
+float embedding_scale(int64_t hidden, DType type) {
+    const float scale = std::sqrt(static_cast<float>(hidden));
+    if (type == DType::bf16) return static_cast<float>(BFloat16(scale));
+    if (type == DType::f16) return static_cast<float>(Float16(scale));
+    return scale;
+}
 
 }  // namespace
 
@@ -79,14 +135,17 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
                                        const ModelSettings& settings, const LlamaTraits& traits) {
     const LlamaLoader loader{config, source, traits};
     DecoderParts parts;
-    parts.token_embedding =
-        load_table(source, "model.embed_tokens.weight", config.vocab_size, config.hidden_size);
-    parts.rotaries.emplace_back(rope_frequencies(config.rope, config.head_dim, config.max_positions,
-                                                 settings.max_model_len));
-    for (int64_t index = 0; index < config.num_layers; ++index) {
+    parts.token_embedding = load_table(source, traits.prefix + "embed_tokens.weight",
+                                       config.vocab_size, config.hidden_size);
+    if (traits.scaled_embedding) {
+        parts.embedding_scale = embedding_scale(config.hidden_size, source.product_type());
+    }
+    parts.rotaries = loader.rotaries(settings);
+    for (size_t index = 0; index < static_cast<size_t>(config.num_layers); ++index) {
         parts.blocks.push_back(loader.block(index));
     }
-    parts.final_norm = loader.rms_norm("model.norm", config.hidden_size);
+    parts.final_norm = loader.norm(traits.prefix + "norm", config.hidden_size);
+    parts.logit_soft_cap = static_cast<float>(config.logit_soft_cap);
     load_head(source, config, "lm_head", parts);
     return make_decoder(config, settings, std::move(parts));
 }

@@ -2,15 +2,30 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "lib/model/families/decoder.h"
 
 namespace nvllm {
 
+// What the experts of a sparse layer are called in a checkpoint.
+struct ExpertNames {
+    const char* layer;  // below the block: "mlp"
+    const char* gate;
+    const char* up;
+    const char* down;
+};
+
 // In what a descendant differs from Llama beyond what its config says (sizes, biases, windows,
-// rope, tying).
+// rope, tying, soft caps).
 struct LlamaTraits {
-    bool query_key_norm = false;  // RMS norm of each query and key head before the rotation
+    bool query_key_norm = false;       // RMS norm of each query and key head before the rotation
+    bool fused_projections = false;    // qkv_proj and gate_up_proj are stored as one matrix each
+    bool norms_around_layers = false;  // a norm before and another behind attention and MLP
+    float norm_offset = 0.0f;          // norm weights are stored less this
+    bool scaled_embedding = false;     // embeddings are multiplied by sqrt(hidden)
+    std::string prefix = "model.";     // of all names but the head's
+    ExpertNames experts = {"mlp", "gate_proj", "up_proj", "down_proj"};
 };
 
 std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& source,

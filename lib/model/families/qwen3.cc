@@ -1,4 +1,5 @@
-// Qwen3: every query and key head is normalised before it is rotated; head_dim is the config's own.
+// Qwen3 and Qwen3-MoE: every query and key head is normalised before it is rotated; head_dim is the
+// config's own.
 #include "lib/model/families/qwen3.h"
 
 #include "lib/model/families/llama.h"
@@ -7,7 +8,9 @@ namespace nvllm {
 
 std::unique_ptr<Model> make_qwen3(const ModelConfig& config, WeightSource& source,
                                   const ModelSettings& settings) {
-    return make_llama_like(config, source, settings, {.query_key_norm = true});
+    LlamaTraits traits;
+    traits.query_key_norm = true;
+    return make_llama_like(config, source, settings, traits);
 }
 
 }  // namespace nvllm

@@ -1,4 +1,4 @@
-// Qwen3 (dense): Llama with normalised queries and keys.
+// Qwen3, dense or with experts as its config says: Llama with normalised queries and keys.
 #pragma once
 
 #include "lib/model/families/decoder.h"

@@ -26,6 +26,14 @@ void apply_residual(const Context& context, const Norm& before, const std::optio
     ops::add(context, out, hidden);
 }
 
+size_t mlp_scratch_bytes(const DecoderBlock& block, int64_t tokens) {
+    return std::visit([&](const auto& layer) { return layer.scratch_bytes(tokens); }, block.mlp);
+}
+
+size_t mlp_bytes(const DecoderBlock& block) {
+    return std::visit([](const auto& layer) { return layer.bytes(); }, block.mlp);
+}
+
 }  // namespace
 
 void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
@@ -37,18 +45,18 @@ void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const Rotar
                    });
     apply_residual(context, mlp_norm, after_mlp_norm, hidden,
                    [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
-                       mlp.apply(context, x, how, y);
+                       std::visit([&](const auto& layer) { layer.apply(context, x, how, y); }, mlp);
                    });
 }
 
 size_t DecoderBlock::scratch_bytes(int64_t tokens, int num_threads) const {
     const size_t rows = scratch_for_activations(tokens * attention_norm.weight.view().dim(0));
     return rows * (after_attention_norm || after_mlp_norm ? 2 : 1) +
-           std::max(attention.scratch_bytes(tokens, num_threads), mlp.scratch_bytes(tokens));
+           std::max(attention.scratch_bytes(tokens, num_threads), mlp_scratch_bytes(*this, tokens));
 }
 
 size_t DecoderBlock::bytes() const {
-    return attention_norm.bytes() + attention.bytes() + mlp_norm.bytes() + mlp.bytes() +
+    return attention_norm.bytes() + attention.bytes() + mlp_norm.bytes() + mlp_bytes(*this) +
            (after_attention_norm ? after_attention_norm->bytes() : 0) +
            (after_mlp_norm ? after_mlp_norm->bytes() : 0);
 }

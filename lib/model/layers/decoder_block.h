@@ -2,10 +2,12 @@
 #pragma once
 
 #include <optional>
+#include <variant>
 
 #include "lib/model/layers/attention.h"
 #include "lib/model/layers/mlp.h"
 #include "lib/model/layers/norm.h"
+#include "lib/model/layers/sparse_mlp.h"
 
 namespace nvllm {
 
@@ -14,7 +16,7 @@ struct DecoderBlock {
     Attention attention;
     std::optional<Norm> after_attention_norm;  // before the residual is added (Gemma 2, 3)
     Norm mlp_norm;
-    Mlp mlp;
+    std::variant<Mlp, SparseMlp> mlp;
     std::optional<Norm> after_mlp_norm;
     std::optional<size_t> rotary;  // which of the model's rotary embeddings; empty: none
 

@@ -16,11 +16,6 @@ void require_defined(const Value& value) {
     if (value.is_undefined()) fail(value.undefined_message());
 }
 
-int64_t checked(bool overflow, int64_t value) {
-    if (overflow) fail("a number is too large");
-    return value;
-}
-
 Value repeated(Interpreter& interpreter, const Value& sequence, int64_t count) {
     const auto times = static_cast<uint64_t>(std::max<int64_t>(count, 0));
     if (sequence.is_text()) {
@@ -77,9 +72,16 @@ Value power(int64_t base, int64_t exponent) {
 
 Value integer_arithmetic(std::string_view operation, int64_t left, int64_t right) {
     int64_t result = 0;
-    if (operation == "+") return Value::integer(checked(__builtin_add_overflow(left, right, &result), result));
-    if (operation == "-") return Value::integer(checked(__builtin_sub_overflow(left, right, &result), result));
-    if (operation == "*") return Value::integer(checked(__builtin_mul_overflow(left, right, &result), result));
+    bool overflow = false;
+    if (operation == "+") {
+        overflow = __builtin_add_overflow(left, right, &result);
+    } else if (operation == "-") {
+        overflow = __builtin_sub_overflow(left, right, &result);
+    } else if (operation == "*") {
+        overflow = __builtin_mul_overflow(left, right, &result);
+    }
+    if (overflow) fail("a number is too large");
+    if (operation == "+" || operation == "-" || operation == "*") return Value::integer(result);
     if (operation == "**") return power(left, right);
     if (right == 0) fail(operation == "/" ? "division by zero" : "integer division or modulo by zero");
     if (operation == "/") return Value::real(static_cast<double>(left) / static_cast<double>(right));
@@ -254,13 +256,13 @@ Value Interpreter::evaluate_slice(const Expression& expression) {
         }
         return text(std::move(part), container.is_markup());
     }
-    // What cannot be sliced has no such item.
-    if (!is_sequence(container)) return Value::undefined("'" + container.type_name() + "' cannot be sliced");
+    const bool is_range = container.is_list() && container.as_list().kind == List::Kind::range;
+    if (!is_sequence(container) && !is_range) fail("'" + container.type_name() + "' object is not subscriptable");
     std::vector<Value> part;
     const auto& items = container.as_list().items;
     for (const size_t index : slice_indices(items.size(), first, last, stride)) part.push_back(items[index]);
     step(part.size());
-    return Value::list(std::move(part), container.as_list().kind);
+    return Value::list(std::move(part), is_range ? List::Kind::list : container.as_list().kind);
 }
 
 bool Interpreter::compare_by(std::string_view operation, const Value& left, const Value& right) {
@@ -361,6 +363,10 @@ Value Interpreter::attribute(const Value& value, std::string_view name) {
         if (value.is_dict()) {
             if (const Value* found = value.as_dict().find(name)) return *found;
         }
+        if (value.is_list() && value.as_list().is_group) {
+            if (name == "grouper") return value.as_list().items[0];
+            if (name == "list") return value.as_list().items[1];
+        }
     }
     return Value::undefined("'" + value.type_name() + " object' has no attribute '" + std::string(name) + "'");
 }
@@ -380,7 +386,7 @@ Value Interpreter::item(const Value& value, const Value& key) {
     const std::string missing = value.type_name() + " object has no element " + repr_of(key);
     if (!key.is_integer()) return Value::undefined(missing);
     int64_t index = key.as_integer();
-    if (is_sequence(value)) {
+    if (is_sequence(value) || (value.is_list() && value.as_list().kind == List::Kind::range)) {
         const auto& items = value.as_list().items;
         if (index < 0) index += static_cast<int64_t>(items.size());
         if (index < 0 || index >= static_cast<int64_t>(items.size())) return Value::undefined(missing);

@@ -25,6 +25,11 @@ class Namespace : public Object {
         return true;
     }
     void release() override { variables_.clear(); }
+    std::string text_form() const override {
+        Dict dict;
+        for (const auto& [name, value] : variables_) dict.set(Value::text(std::string_view(name)), value);
+        return "<Namespace " + repr_of(make_dict(std::move(dict))) + ">";
+    }
 
   private:
     std::map<std::string, Value> variables_;
@@ -100,7 +105,10 @@ Value range(Interpreter& interpreter, Arguments& arguments) {
         if (__builtin_add_overflow(at, stride, &at)) break;
     }
     interpreter.step(items.size());
-    return Value::list(std::move(items));
+    Value result = Value::list(std::move(items), List::Kind::range);
+    result.as_list().form = "range(" + std::to_string(first) + ", " + std::to_string(last) +
+                            (stride == 1 ? ")" : ", " + std::to_string(stride) + ")");
+    return result;
 }
 
 Value dict(Interpreter& interpreter, Arguments& arguments) {

@@ -236,6 +236,9 @@ StatementPtr Parser::named_block() {
 StatementPtr Parser::autoescape() {
     auto node = make_statement(StatementKind::body_only);
     node->expression = expression();
+    if (node->expression->kind != ExpressionKind::constant || node->expression->value.truth()) {
+        fail_template(node->line, "autoescape is not supported: prompts are not HTML");
+    }
     node->body = body({"endautoescape"});
     take();
     return node;

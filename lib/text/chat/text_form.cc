@@ -68,6 +68,10 @@ void append_repr(std::string& out, const List& list) {
         out += "<generator object>";
         return;
     }
+    if (list.kind == List::Kind::range) {
+        out += list.form;
+        return;
+    }
     const bool tuple = list.kind == List::Kind::tuple;
     if (list.kind == List::Kind::view) out += "dict_view(";
     out += tuple ? '(' : '[';

@@ -251,7 +251,7 @@ Value affix(Interpreter& interpreter, const Value& self, Arguments& arguments) {
     std::vector<Value> choices = {wanted};
     if (wanted.is_list() && wanted.as_list().kind == List::Kind::tuple) choices = interpreter.elements(wanted);
     for (const Value& choice : choices) {
-        const std::string& affix = text_argument(choice, at_end ? "endswith" : "startswith").bytes();
+        const std::string affix = text_argument(choice, at_end ? "endswith" : "startswith").bytes();
         if (part.possible && (at_end ? part.text.ends_with(affix) : part.text.starts_with(affix))) {
             return Value::boolean(true);
         }

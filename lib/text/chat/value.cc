@@ -98,7 +98,7 @@ Value Value::text(TrackedText value, bool markup) {
 Value Value::list(std::vector<Value> items, List::Kind kind) {
     int depth = 0;
     for (const Value& item : items) depth = std::max(depth, item.depth());
-    return Value(State(std::make_shared<List>(List{kind, std::move(items), 0, checked_depth(depth + 1)})));
+    return Value(State(std::make_shared<List>(List{kind, std::move(items), 0, checked_depth(depth + 1), {}, false})));
 }
 
 int Value::depth() const {
@@ -143,6 +143,7 @@ std::string Value::type_name() const {
         case List::Kind::tuple: return "tuple";
         case List::Kind::generator: return "generator";
         case List::Kind::view: return "dict_view";
+        case List::Kind::range: return "range";
         default: return "list";
     }
 }

@@ -36,11 +36,13 @@ struct Text {
 
 // Python's sequences and iterators. A generator can be read once.
 struct List {
-    enum class Kind { list, tuple, generator, view };
+    enum class Kind { list, tuple, generator, view, range };
     Kind kind = Kind::list;
     std::vector<Value> items;
     size_t used = 0;  // of a generator
     int depth = 1;    // of nesting
+    std::string form;      // of a range: how it is shown
+    bool is_group = false; // of a tuple: its two items are named grouper and list
 };
 
 struct Arguments {

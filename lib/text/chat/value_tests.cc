@@ -36,7 +36,7 @@ bool is_iterable(Interpreter&, const Value& value, Arguments&) {
 
 // Anything with a length and items; undefined has a length but its items fail.
 bool is_sequence(Interpreter&, const Value& value, Arguments&) {
-    if (value.is_list()) return value.as_list().kind == List::Kind::list || value.as_list().kind == List::Kind::tuple;
+    if (value.is_list()) return value.as_list().kind == List::Kind::list || value.as_list().kind == List::Kind::tuple || value.as_list().kind == List::Kind::range;
     return value.is_text() || value.is_dict() || value.is_undefined();
 }
 

@@ -12,7 +12,9 @@ namespace {
 size_t num_allocations = 0;
 }  // namespace
 
-void* operator new(size_t bytes) {
+// Not inlined: compilers would warn of malloc beside delete where they see through one of them
+// only.
+[[gnu::noinline]] void* operator new(size_t bytes) {
     ++num_allocations;
     if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
     throw std::bad_alloc();
@@ -21,8 +23,8 @@ void* operator new(size_t bytes) {
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
     return std::malloc(bytes == 0 ? 1 : bytes);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 TEST_CASE("after its first row the sampler allocates nothing") {
     using namespace nvllm;

@@ -135,6 +135,25 @@ TEST_CASE("loader: GPT-2 names with and without their prefix are the same model"
     CHECK(logits_of(*gpt2.load(), kIds) == expected);
 }
 
+TEST_CASE(
+    "loader: the text model of Gemma 3 is found beside its vision part, in old files and new") {
+    Editable gemma("gemma3");
+    const std::vector<float> expected = logits_of(*gemma.load(), kIds);
+    const auto bare = gemma.tensors;
+    gemma.config = {{"model_type", "gemma3"},
+                    {"architectures", nlohmann::json::array({"Gemma3ForConditionalGeneration"})},
+                    {"text_config", gemma.config},
+                    {"vision_config", {{"hidden_size", 8}}}};
+    for (const std::string prefix : {"language_model.model.", "model.language_model."}) {
+        gemma.tensors.clear();
+        for (const auto& [name, view] : bare) gemma.tensors[prefix + name.substr(6)] = view;
+        gemma.tensors["vision_tower.patch.weight"] = bare.begin()->second;
+        gemma.tensors["multi_modal_projector.weight"] = bare.begin()->second;
+        CHECK(logits_of(*gemma.load(), kIds) == expected);
+    }
+    CHECK(gemma.load()->kv_groups().size() == 2);
+}
+
 TEST_CASE("loader: GPT-2 cannot run longer than its learned positions") {
     ThreadPool threads(1);
     CHECK_THROWS_WITH_AS(
@@ -219,7 +238,8 @@ TEST_CASE("loader: --dtype auto is the config's type") {
 }
 
 TEST_CASE("loader: an outline knows sizes without reading weights") {
-    for (const char* family : {"llama", "qwen2", "qwen3", "gpt2", "mistral"}) {
+    for (const char* family :
+         {"llama", "qwen2", "qwen3", "gpt2", "mistral", "gemma3", "mixtral", "qwen3_moe"}) {
         CAPTURE(family);
         ThreadPool threads(2);
         const auto model = load_model({.directory = kFamilies / family, .threads = &threads});

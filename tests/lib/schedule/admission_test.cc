@@ -35,6 +35,20 @@ TEST_CASE("what can never run is refused with the numbers and the flag") {
     CHECK_FALSE(small.has_work() == false);
 }
 
+TEST_CASE("a sliding group needs blocks for its window and a step, however long the request") {
+    SchedulerConfig config = small_config();
+    config.chunk_size = 8;
+    // 6 - 1 + 8 positions in a row touch 4 blocks of 4 tokens.
+    for (const int32_t num_blocks : {3, 4}) {
+        CacheConfig blocks = small_cache();
+        blocks.groups.push_back({num_blocks, 6});
+        Simulation simulation(config, blocks, kEndless);
+        CHECK(simulation.add(endless(1, 100, 20)).empty() == (num_blocks == 3));
+        simulation.run();
+        CHECK(simulation.all_well());
+    }
+}
+
 TEST_CASE("a repeated prefix of 512 tokens is found to the token") {
     SchedulerConfig config;
     config.max_model_len = 1024;

@@ -122,16 +122,17 @@ TEST_CASE("a victim that was planned in the same step leaves its tokens to other
     SchedulerConfig config = small_config();
     config.policy = "priority";
     config.max_num_batched_tokens = 8;
-    Simulation simulation(config, small_cache(21), kEndless);
+    Simulation simulation(config, small_cache(22), kEndless);
     Request patient = endless(1, 4, 30);
     patient.priority = 5;
     simulation.add(patient);
     simulation.step();
-    simulation.add(endless(2, 4, 30));
-    simulation.step();
-    simulation.step();
+    // Blocks are wanted by the second at step 9, the first at 10, the second at 13: none is left.
+    simulation.add(endless(2, 2, 30));
+    for (int i = 0; i < 5; ++i) simulation.step();
     simulation.add(endless(3, 60, 3));
     while (simulation.scheduler.stats().preemptions == 0) REQUIRE(simulation.step());
+    CHECK(simulation.scheduler.stats().steps == 13);
     CHECK(simulation.last_plan.removed == std::vector<SequenceId>{1});
     CHECK(simulation.last_plan.added.empty());
     CHECK(simulation.last_plan.num_tokens() == 8);

@@ -1,0 +1,28 @@
+// A feed-forward layer of experts: each token is computed by the few that a router chooses for it.
+// No token is dropped.
+#pragma once
+
+#include <vector>
+
+#include "lib/model/layers/mlp.h"
+
+namespace nvllm {
+
+// (Shazeer et al. 2017; Jiang et al. 2024, Mixtral)
+struct SparseMlp {
+    LinearWeight router;  // [hidden] → [experts]
+    std::vector<Mlp> experts;
+    int64_t experts_per_token = 0;
+    bool normalize_weights = false;  // the chosen experts' weights are scaled to sum to 1
+
+    // y (+)= sum of the chosen experts of x, weighted by the router's probabilities; experts are
+    // added in ascending order, so that a token's result does not depend on its neighbours. x, y:
+    // float32 [tokens, hidden].
+    void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
+               const TensorView& y) const;
+
+    size_t scratch_bytes(int64_t tokens) const;
+    size_t bytes() const;
+};
+
+}  // namespace nvllm

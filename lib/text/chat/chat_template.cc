@@ -1,0 +1,62 @@
+// One rendering: variables in, text and the marks on it out, failures as faults.
+#include "lib/text/chat/chat_template.h"
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "lib/text/chat/interpreter.h"
+#include "lib/text/chat/json_value.h"
+#include "lib/text/chat/syntax.h"
+
+namespace nvllm {
+
+struct ChatTemplate::Syntax {
+    chat::Block block;
+};
+
+namespace {
+
+std::tm local_now() {
+    const std::time_t seconds = std::time(nullptr);
+    std::tm now{};
+    localtime_r(&seconds, &now);
+    return now;
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate(std::string source)
+    : source_(std::move(source)),
+      syntax_(std::make_unique<const Syntax>(Syntax{chat::parse_template(source_)})) {}
+ChatTemplate::~ChatTemplate() = default;
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+
+Result<RenderedChat> ChatTemplate::render(const nlohmann::ordered_json& variables,
+                                          const RenderOptions& options) const {
+    if (!variables.is_object()) return Fault{ErrorKind::bad_data, "chat template: the variables are not an object"};
+    chat::Budget budget;
+    budget.steps = options.max_steps;
+    budget.output_bytes = options.max_output_bytes;
+    chat::Interpreter interpreter(budget, options.now ? *options.now : local_now());
+    try {
+        for (const auto& [name, value] : variables.items()) {
+            interpreter.set_global(name, chat::value_of_json(value, !name.ends_with("_token")));
+        }
+        const chat::TrackedText text = interpreter.run(syntax_->block);
+        return RenderedChat{text.bytes(), text.marks()};
+    } catch (const chat::TemplateFailure& failure) {
+        return Fault{ErrorKind::bad_data,
+                     "chat template, line " + std::to_string(interpreter.line()) + ": " + failure.message};
+    }
+}
+
+std::vector<int32_t> encode_chat(const Tokenizer& tokenizer, const RenderedChat& chat,
+                                 bool allow_special_in_messages) {
+    EncodeOptions options;
+    options.add_special_tokens = false;
+    if (!allow_special_in_messages) options.plain_text = chat.from_messages;
+    return tokenizer.encode(chat.text, options);
+}
+
+}  // namespace nvllm

@@ -1,0 +1,55 @@
+// The front door to chat templates: conversations to the text that a model was trained on.
+#pragma once
+
+#include <ctime>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/text/regex.h"
+#include "lib/text/tokenizer.h"
+
+namespace nvllm {
+
+struct RenderedChat {
+    std::string text;
+    // The bytes that came from the request (contents, tools, arguments) and not from the template; sorted and apart.
+    std::vector<ByteRange> from_messages;
+};
+
+struct RenderOptions {
+    std::optional<std::tm> now;            // for strftime_now; the local time when not given
+    uint64_t max_steps = 10'000'000;       // of the template's work
+    uint64_t max_output_bytes = 256u << 20;
+};
+
+// A Jinja template as the transformers library understands it. Immutable; thread-safe.
+class ChatTemplate {
+  public:
+    // Throws Error{bad_data} with the line of the mistake.
+    explicit ChatTemplate(std::string source);
+    ~ChatTemplate();
+    ChatTemplate(ChatTemplate&&) noexcept;
+    ChatTemplate& operator=(ChatTemplate&&) noexcept;
+
+    // `variables`: an object with messages, add_generation_prompt, tools, documents, bos_token and whatever else the
+    // template knows. All texts in it count as the request's, but for those named *_token and the usual roles.
+    Result<RenderedChat> render(const nlohmann::ordered_json& variables, const RenderOptions& options = {}) const;
+
+    const std::string& source() const { return source_; }
+
+  private:
+    struct Syntax;
+    std::string source_;
+    std::unique_ptr<const Syntax> syntax_;
+};
+
+// The ids of a rendered conversation, without further special tokens around it. What a request wrote never becomes a
+// special token, unless allowed.
+std::vector<int32_t> encode_chat(const Tokenizer& tokenizer, const RenderedChat& chat,
+                                 bool allow_special_in_messages = false);
+
+}  // namespace nvllm

@@ -1,0 +1,239 @@
+// The engine with a real small model: streaming, stopping, cancelling, refusing, many threads of callers.
+#include "lib/engine/engine.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "tests/shared_data.h"
+
+using namespace nvllm;
+
+namespace {
+
+EngineConfig small_config() {
+    EngineConfig config;
+    config.model = test::source_path("models/demo-draft").string();
+    config.threads = 2;
+    config.kv_cache_memory_bytes = uint64_t{8} << 20;
+    config.max_model_len = 512;
+    return config;
+}
+
+RequestInput completion(const std::string& prompt, int32_t max_tokens) {
+    RequestInput input;
+    input.prompt = prompt;
+    input.sampling.temperature = 0.0f;
+    input.sampling.max_tokens = max_tokens;
+    input.sampling.ignore_eos = true;
+    return input;
+}
+
+// Gathers a request's outputs and lets the test wait for their end.
+class Collector {
+  public:
+    OutputListener listener() {
+        return [this](RequestOutput&& output) {
+            const std::lock_guard lock(mutex_);
+            CHECK_FALSE(last_.finished);
+            for (ContinuationOutput& part : output.continuations) {
+                const auto index = static_cast<size_t>(part.index);
+                if (texts_.size() <= index) {
+                    texts_.resize(index + 1);
+                    ids_.resize(index + 1);
+                    finishes_.resize(index + 1);
+                }
+                texts_[index] += part.text;
+                ids_[index].insert(ids_[index].end(), part.token_ids.begin(), part.token_ids.end());
+                if (part.finish_reason) finishes_[index] = part.finish_reason;
+                if (part.fault) fault_ = part.fault;
+            }
+            last_ = std::move(output);
+            ++num_outputs_;
+            changed_.notify_all();
+        };
+    }
+    void wait() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return last_.finished; });
+    }
+    void wait_for_outputs(int count) {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return num_outputs_ >= count || last_.finished; });
+    }
+
+    const std::string& text(size_t index = 0) const { return texts_.at(index); }
+    const std::vector<int32_t>& ids(size_t index = 0) const { return ids_.at(index); }
+    FinishReason finish(size_t index = 0) const { return finishes_.at(index).value(); }
+    const std::optional<Fault>& fault() const { return fault_; }
+    const RequestOutput& last() const { return last_; }
+    int num_outputs() const { return num_outputs_; }
+    size_t num_continuations() const { return texts_.size(); }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<std::string> texts_;
+    std::vector<std::vector<int32_t>> ids_;
+    std::vector<std::optional<FinishReason>> finishes_;
+    std::optional<Fault> fault_;
+    RequestOutput last_;
+    int num_outputs_ = 0;
+};
+
+// Runs one request to its end.
+void run(Engine& engine, const RequestInput& input, Collector& collector) {
+    auto request = engine.prepare(input);
+    REQUIRE(request);
+    engine.submit(std::move(*request), collector.listener());
+    collector.wait();
+}
+
+}  // namespace
+
+TEST_CASE("an answer streams token by token and ends by length") {
+    Engine engine(small_config());
+    Collector answer;
+    run(engine, completion("Once upon a time", 20), answer);
+    CHECK(answer.ids().size() == 20);
+    CHECK(answer.finish() == FinishReason::length);
+    CHECK(answer.num_outputs() > 10);
+    CHECK(answer.text() == engine.tokenizer()->decode(answer.ids(), true));
+    const RequestTimes& times = answer.last().times;
+    REQUIRE(times.first_scheduled_s);
+    REQUIRE(times.first_token_s);
+    REQUIRE(times.finished_s);
+    CHECK(times.arrival_s <= *times.first_scheduled_s);
+    CHECK(*times.first_scheduled_s <= *times.first_token_s);
+    CHECK(*times.first_token_s <= *times.finished_s);
+    engine.wait_idle();
+    const EngineStats stats = engine.stats();
+    CHECK(stats.cache.blocks.used == 0);
+    CHECK(stats.scheduler.stalled_steps == 0);
+}
+
+TEST_CASE("a stop string cuts the text wherever token borders lie, and never shows") {
+    Engine engine(small_config());
+    Collector whole;
+    run(engine, completion("Once upon a time", 60), whole);
+    const std::string& text = whole.text();
+    REQUIRE(text.size() > 60);
+    for (size_t begin = 5; begin + 7 < 60; begin += 9) {
+        const std::string stop = text.substr(begin, 7);
+        RequestInput input = completion("Once upon a time", 60);
+        input.sampling.stop = {stop};
+        Collector stopped;
+        run(engine, input, stopped);
+        CHECK(stopped.finish() == FinishReason::stop);
+        CHECK(stopped.text() == text.substr(0, text.find(stop)));
+        CHECK(stopped.ids().size() < whole.ids().size());
+        input.sampling.include_stop_in_output = true;
+        Collector shown;
+        run(engine, input, shown);
+        CHECK(shown.text() == text.substr(0, text.find(stop) + stop.size()));
+    }
+}
+
+TEST_CASE("several continuations differ by their index and repeat by their seed") {
+    Engine engine(small_config());
+    RequestInput input = completion("Once upon a time there was a", 12);
+    input.sampling.temperature = 1.0f;
+    input.sampling.n = 4;
+    input.sampling.seed = 5;
+    Collector first;
+    Collector again;
+    run(engine, input, first);
+    run(engine, input, again);
+    REQUIRE(first.num_continuations() == 4);
+    for (size_t index = 0; index < 4; ++index) {
+        CHECK(first.ids(index).size() == 12);
+        CHECK(first.ids(index) == again.ids(index));
+        if (index > 0) CHECK(first.ids(index) != first.ids(0));
+    }
+}
+
+TEST_CASE("a cancelled request ends, and gives its blocks back") {
+    Engine engine(small_config());
+    auto request = engine.prepare(completion("Once upon a time", 400));
+    REQUIRE(request);
+    Collector answer;
+    const RequestId id = engine.submit(std::move(*request), answer.listener());
+    answer.wait_for_outputs(3);
+    engine.cancel(id);
+    answer.wait();
+    CHECK(answer.finish() == FinishReason::cancelled);
+    CHECK(answer.ids().size() < 400);
+    engine.cancel(id);  // finished meanwhile: no error
+    Collector next;
+    run(engine, completion("Once", 3), next);
+    engine.wait_idle();
+    CHECK(engine.stats().cache.blocks.used == 0);
+}
+
+TEST_CASE("faults end their own request only") {
+    Engine engine(small_config());
+    RequestInput empty;
+    empty.prompt = std::vector<int32_t>{};
+    CHECK_FALSE(engine.prepare(empty));
+    RequestInput outside = completion("", 5);
+    outside.prompt = std::vector<int32_t>{1, 1'000'000};
+    CHECK_FALSE(engine.prepare(outside));
+    RequestInput too_long = completion("", 5);
+    too_long.prompt = std::vector<int32_t>(512, 300);
+    const auto refused = engine.prepare(too_long);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.fault().message.find("512") != std::string::npos);
+    Collector answer;
+    run(engine, completion("Once", 4), answer);
+    CHECK(answer.ids().size() == 4);
+}
+
+TEST_CASE("answers do not depend on the threads that ask") {
+    Engine engine(small_config());
+    std::vector<std::string> prompts;
+    for (int i = 0; i < 12; ++i) prompts.push_back("Story number " + std::to_string(i) + " begins with");
+    std::vector<std::vector<int32_t>> alone;
+    for (const std::string& prompt : prompts) {
+        Collector answer;
+        run(engine, completion(prompt, 16), answer);
+        alone.push_back(answer.ids());
+    }
+    std::vector<Collector> answers(prompts.size());
+    std::vector<std::thread> callers;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+        callers.emplace_back([&, i] { run(engine, completion(prompts[i], 16), answers[i]); });
+    }
+    for (std::thread& caller : callers) caller.join();
+    for (size_t i = 0; i < prompts.size(); ++i) CHECK(answers[i].ids() == alone[i]);
+}
+
+TEST_CASE("an engine that ends with work left calls nobody afterwards") {
+    std::atomic<int> calls{0};
+    {
+        Engine engine(small_config());
+        for (int i = 0; i < 8; ++i) {
+            auto request = engine.prepare(completion("Once upon a time", 300));
+            REQUIRE(request);
+            engine.submit(std::move(*request), [&](RequestOutput&&) { ++calls; });
+        }
+        engine.stop();
+        const int at_stop = calls;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        CHECK(calls == at_stop);
+    }
+}
+
+TEST_CASE("dummy weights need a config only, and the plan is the one announced") {
+    EngineConfig config = small_config();
+    config.load_format = "dummy";
+    const MemoryPlan announced = Engine::plan(config);
+    Engine engine(config);
+    CHECK(engine.memory_plan().kv_bytes == announced.kv_bytes);
+    CHECK(engine.memory_plan().weight_bytes == announced.weight_bytes);
+    Collector answer;
+    run(engine, completion("Once", 3), answer);
+    CHECK(answer.ids().size() == 3);
+}
