@@ -5,8 +5,8 @@ namespace nvllm {
 
 void check_failed(const char* file, int line, const char* condition, const std::string& message) {
     throw Error(ErrorKind::internal, std::string("internal error at ") + file + ":" +
-                                         std::to_string(line) + ": " + condition + " is false: " +
-                                         message);
+                                         std::to_string(line) + ": " + condition +
+                                         " is false: " + message);
 }
 
 }  // namespace nvllm

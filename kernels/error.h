@@ -1,8 +1,8 @@
 // The one exception type of the project, and the check for our own mistakes.
 //
-// The world's faults (bad file, wrong flag, no memory) are thrown as Error and caught once per program.
-// Our own mistakes are NVLLM_CHECK: input can never reach them. A request's faults are Result<T>
-// (lib/base/result.h) and end that request only.
+// The world's faults (bad file, wrong flag, no memory) are thrown as Error and caught once per
+// program. Our own mistakes are NVLLM_CHECK: input can never reach them. A request's faults are
+// Result<T> (lib/base/result.h) and end that request only.
 #pragma once
 
 #include <stdexcept>
@@ -10,7 +10,8 @@
 
 namespace nvllm {
 
-// What went wrong, in the classes that exit codes and HTTP statuses distinguish (lib/base/error_kinds.h).
+// What went wrong, in the classes that exit codes and HTTP statuses distinguish
+// (lib/base/error_kinds.h).
 enum class ErrorKind {
     usage,          // wrong flags or arguments
     bad_data,       // a file or request holds something invalid

@@ -10,7 +10,23 @@
 
 namespace nvllm {
 
-enum class DType : uint8_t { f32, f16, bf16, f64, i64, i32, i16, i8, u64, u32, u16, u8, boolean, f8_e4m3, f8_e5m2 };
+enum class DType : uint8_t {
+    f32,
+    f16,
+    bf16,
+    f64,
+    i64,
+    i32,
+    i16,
+    i8,
+    u64,
+    u32,
+    u16,
+    u8,
+    boolean,
+    f8_e4m3,
+    f8_e5m2
+};
 
 // Bytes of one element.
 size_t dtype_bytes(DType dtype);

@@ -13,7 +13,8 @@ ViewLayout sliced(const ViewLayout& layout, int axis, int64_t begin, int64_t cou
 }
 
 ViewLayout reshaped_layout(const ViewLayout& layout, std::initializer_list<int64_t> dims) {
-    NVLLM_CHECK(layout.contiguous(), "only a contiguous view can be reshaped: " + layout.describe());
+    NVLLM_CHECK(layout.contiguous(),
+                "only a contiguous view can be reshaped: " + layout.describe());
     ViewLayout result = ViewLayout::dense(layout.dtype, dims, layout.device);
     NVLLM_CHECK(result.numel() == layout.numel(),
                 "cannot reshape " + layout.describe() + " to " + result.describe());
@@ -23,7 +24,8 @@ ViewLayout reshaped_layout(const ViewLayout& layout, std::initializer_list<int64
 ViewLayout split_layout(const ViewLayout& layout, int64_t parts) {
     NVLLM_CHECK(layout.rank >= 1 && layout.rank < kMaxRank, "cannot split " + layout.describe());
     const auto last = static_cast<size_t>(layout.rank - 1);
-    NVLLM_CHECK(parts > 0 && layout.shape[last] % parts == 0, "uneven split of " + layout.describe());
+    NVLLM_CHECK(parts > 0 && layout.shape[last] % parts == 0,
+                "uneven split of " + layout.describe());
     ViewLayout result = layout;
     result.rank = layout.rank + 1;
     result.shape[last] = parts;
@@ -93,7 +95,9 @@ TensorView TensorView::reshaped(std::initializer_list<int64_t> dims) const {
     return {data, reshaped_layout(*this, dims)};
 }
 
-TensorView TensorView::split_last(int64_t parts) const { return {data, split_layout(*this, parts)}; }
+TensorView TensorView::split_last(int64_t parts) const {
+    return {data, split_layout(*this, parts)};
+}
 
 ConstTensorView ConstTensorView::rows(int64_t begin, int64_t count) const {
     return {offset<const char>(*this, 0, begin), sliced(*this, 0, begin, count)};

@@ -1,7 +1,8 @@
 // Non-owning views of tensors: a pointer, an element type, a shape, strides and a device.
 //
-// A view never owns its memory; whoever made it keeps the memory alive. Strides count elements. Rank is at
-// most 4. TensorView may be written through, ConstTensorView may not; the first converts to the second.
+// A view never owns its memory; whoever made it keeps the memory alive. Strides count elements.
+// Rank is at most 4. TensorView may be written through, ConstTensorView may not; the first converts
+// to the second.
 #pragma once
 
 #include <array>
@@ -63,7 +64,8 @@ struct ConstTensorView : ViewLayout {
     const void* data = nullptr;
 
     ConstTensorView() = default;
-    ConstTensorView(const TensorView& view) : ViewLayout(view), data(view.data) {}  // NOLINT: meant to be implicit
+    ConstTensorView(const TensorView& view)
+        : ViewLayout(view), data(view.data) {}  // NOLINT: meant to be implicit
     ConstTensorView(const void* memory, const ViewLayout& layout)
         : ViewLayout(layout), data(memory) {}
     ConstTensorView(const void* memory, DType type, std::initializer_list<int64_t> dims,

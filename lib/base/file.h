@@ -10,7 +10,8 @@
 
 namespace nvllm {
 
-// The whole file. Throws not_found when it does not exist, does_not_fit when it is larger than max_bytes, io otherwise.
+// The whole file. Throws not_found when it does not exist, does_not_fit when it is larger than
+// max_bytes, io otherwise.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 30);
 
 // A read-only mapping of a whole file; its real size at the time of mapping is what size() says.

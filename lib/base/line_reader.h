@@ -14,8 +14,9 @@ class LineReader {
     // Lines longer than `max_line_bytes` are an error; `name` is for messages.
     LineReader(int descriptor, std::string name, size_t max_line_bytes = size_t{64} << 20);
 
-    // The next line without its end (a last line needs none); nothing at the end of input, or when `stop` says so: it is asked
-    // at least every tenth of a second. Throws io or bad_data (a line too long).
+    // The next line without its end (a last line needs none); nothing at the end of input, or when
+    // `stop` says so: it is asked at least every tenth of a second. Throws io or bad_data (a line
+    // too long).
     std::optional<std::string> next(const std::function<bool()>& stop);
     // Everything that is left. As above.
     std::string rest(const std::function<bool()>& stop);

@@ -55,7 +55,8 @@ std::optional<ControlGroup> control_group_of(const std::string& line) {
 // What is left below the limit of `group` and of every group above it.
 uint64_t left_in(ControlGroup group) {
     uint64_t left = std::numeric_limits<uint64_t>::max();
-    for (; group.folder != "/sys/fs" && group.folder != "/"; group.folder = group.folder.parent_path()) {
+    for (; group.folder != "/sys/fs" && group.folder != "/";
+         group.folder = group.folder.parent_path()) {
         const auto limit = number_in(group.folder / group.limit);
         const auto usage = number_in(group.folder / group.usage);
         if (!limit || !usage) continue;

@@ -5,8 +5,8 @@
 
 namespace nvllm {
 
-// The smaller of what the system reports as available and what is left below the limits of the control groups this process
-// is in (versions 1 and 2).
+// The smaller of what the system reports as available and what is left below the limits of the
+// control groups this process is in (versions 1 and 2).
 uint64_t available_memory_bytes();
 
 // Resident memory of this process now, and at its highest.

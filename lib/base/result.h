@@ -17,8 +17,8 @@ struct Fault {
 template <typename T>
 class [[nodiscard]] Result {
   public:
-    Result(T value) : state_(std::move(value)) {}       // NOLINT: meant to be implicit
-    Result(Fault fault) : state_(std::move(fault)) {}   // NOLINT: meant to be implicit
+    Result(T value) : state_(std::move(value)) {}      // NOLINT: meant to be implicit
+    Result(Fault fault) : state_(std::move(fault)) {}  // NOLINT: meant to be implicit
 
     bool ok() const { return std::holds_alternative<T>(state_); }
     explicit operator bool() const { return ok(); }

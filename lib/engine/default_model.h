@@ -6,8 +6,8 @@
 
 namespace nvllm {
 
-// The demo model that comes with the project: below the installation this program belongs to, else below the source tree it
-// was built in. Empty when neither has it.
+// The demo model that comes with the project: below the installation this program belongs to, else
+// below the source tree it was built in. Empty when neither has it.
 std::optional<std::filesystem::path> bundled_model_directory();
 
 }  // namespace nvllm

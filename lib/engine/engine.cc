@@ -24,7 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Nothing could be planned though work waits: our mistake, counted by the scheduler, which must not take a whole core as well.
+// Nothing could be planned though work waits: our mistake, counted by the scheduler, which must not
+// take a whole core as well.
 constexpr std::chrono::milliseconds kStallPause{1};
 
 double milliseconds_since(Clock::time_point start) {
@@ -33,8 +34,9 @@ double milliseconds_since(Clock::time_point start) {
 
 void check_device(const std::string& device) {
     if (device == "auto" || device == "cpu") return;
-    throw Error(ErrorKind::unavailable,
-                fmt::format("--device {}: this build has no such backend; use --device cpu", device));
+    throw Error(
+        ErrorKind::unavailable,
+        fmt::format("--device {}: this build has no such backend; use --device cpu", device));
 }
 
 ModelLoadOptions load_options(const EngineConfig& config, ThreadPool* threads) {
@@ -130,7 +132,8 @@ class Engine::Loop {
 
     double now_s() const { return milliseconds_since(started_) / 1000.0; }
     void run();
-    // Takes what arrived; waits for it when there is nothing to do. False when the engine is to end.
+    // Takes what arrived; waits for it when there is nothing to do. False when the engine is to
+    // end.
     bool take_messages();
     void start(Submitted& submitted);
     void refuse(const Request& request, const Fault& fault);
@@ -170,7 +173,8 @@ class Engine::Loop {
 Engine::Loop::Loop(const EngineConfig& config) {
     const Clock::time_point start = Clock::now();
     check_device(config.device);
-    threads_ = std::make_unique<ThreadPool>(config.threads > 0 ? config.threads : usable_cpu_count());
+    threads_ =
+        std::make_unique<ThreadPool>(config.threads > 0 ? config.threads : usable_cpu_count());
     ModelLoadOptions options = load_options(config, threads_.get());
     const ModelOutline outline = outline_model(options);
     plan = plan_memory(config, outline);
@@ -190,8 +194,8 @@ Engine::Loop::Loop(const EngineConfig& config) {
     phase = Clock::now();
     cache_ = std::make_unique<CacheManager>(cache_config(config, plan, model->kv_groups()));
     scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, plan), *cache_);
-    worker_ = std::make_unique<Worker>(std::move(model),
-                                       worker_config(config, plan, outline.product_type), *threads_);
+    worker_ = std::make_unique<Worker>(
+        std::move(model), worker_config(config, plan, outline.product_type), *threads_);
     timings.worker_ms = milliseconds_since(phase);
     std::tie(tokenizer, timings.tokenizer_ms) = text.get();
     input_ = std::make_unique<InputProcessor>(
@@ -329,14 +333,15 @@ void Engine::Loop::commit(const StepResult& result, StepRecord& record) {
     for (size_t i = 0; i < verdicts.size(); ++i) {
         output_->judge(result.sequences[i], verdicts[i], now);
         const auto request = output_->request_of(verdicts[i].sequence);
-        if (request && (requests.empty() || requests.back() != *request)) requests.push_back(*request);
+        if (request && (requests.empty() || requests.back() != *request))
+            requests.push_back(*request);
     }
     record.num_finished = static_cast<int32_t>(scheduler_->commit(result, verdicts, now).size());
     for (const RequestId request : requests) emit(request);
 }
 
-// The worker cannot be trusted with what it was doing: everybody starts over from the tokens they have, but for those whose
-// step this was.
+// The worker cannot be trusted with what it was doing: everybody starts over from the tokens they
+// have, but for those whose step this was.
 void Engine::Loop::fail_step(const BatchPlan& plan, const Fault& fault) {
     std::vector<RequestId> failed;
     for (const PlanEntry& entry : plan.entries) {
@@ -350,7 +355,8 @@ void Engine::Loop::fail_step(const BatchPlan& plan, const Fault& fault) {
 }
 
 void Engine::Loop::emit(RequestId request) {
-    if (std::optional<RequestOutput> output = output_->take(request, now_s())) deliver(std::move(*output));
+    if (std::optional<RequestOutput> output = output_->take(request, now_s()))
+        deliver(std::move(*output));
 }
 
 void Engine::Loop::deliver(RequestOutput&& output) {

@@ -1,7 +1,7 @@
 // Accepts requests, streams their outputs: the loop plan → run → judge → commit → emit.
 //
-// One engine thread owns scheduler, cache and worker; callers submit from any thread through an inbox. A request's faults end
-// that request only.
+// One engine thread owns scheduler, cache and worker; callers submit from any thread through an
+// inbox. A request's faults end that request only.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@
 
 namespace nvllm {
 
-// Called on the engine thread with what is new, in order; the last call of a request has `finished` set. Must not block for
-// long and must not call back into the engine but for cancel().
+// Called on the engine thread with what is new, in order; the last call of a request has `finished`
+// set. Must not block for long and must not call back into the engine but for cancel().
 using OutputListener = std::function<void(RequestOutput&&)>;
 
 // How long each phase of the start took; phases may overlap.
@@ -33,12 +33,12 @@ struct StartTimings {
 // One line for every step, for --step-log and tests.
 struct StepRecord {
     uint64_t plan_number = 0;
-    int32_t num_sequences = 0;        // in the plan
-    int32_t num_tokens = 0;           // computed
-    int32_t num_waiting = 0;          // after planning
+    int32_t num_sequences = 0;  // in the plan
+    int32_t num_tokens = 0;     // computed
+    int32_t num_waiting = 0;    // after planning
     int32_t num_running = 0;
-    int32_t num_finished = 0;         // by this step
-    int64_t num_preemptions = 0;      // so far
+    int32_t num_finished = 0;     // by this step
+    int64_t num_preemptions = 0;  // so far
     double step_ms = 0.0;
 };
 
@@ -49,7 +49,8 @@ struct EngineStats {
 
 class Engine {
   public:
-    // Loads the model and starts the engine thread. Throws Error for anything wrong with the model or the options.
+    // Loads the model and starts the engine thread. Throws Error for anything wrong with the model
+    // or the options.
     explicit Engine(const EngineConfig& config);
     // Cancels what is left and joins.
     ~Engine();
@@ -61,13 +62,16 @@ class Engine {
 
     // Checks and tokenizes, on the caller's thread; a fault is the request's own.
     Result<Request> prepare(const RequestInput& input) const;
-    // Queues a prepared request. What goes wrong from here on arrives as an output with FinishReason::error.
+    // Queues a prepared request. What goes wrong from here on arrives as an output with
+    // FinishReason::error.
     RequestId submit(Request request, OutputListener listener);
-    // The listener gets a last output with FinishReason::cancelled, unless the request has finished meanwhile.
+    // The listener gets a last output with FinishReason::cancelled, unless the request has finished
+    // meanwhile.
     void cancel(RequestId id);
     // Blocks until nothing is queued or running.
     void wait_idle();
-    // Ends the engine thread: what is unfinished is dropped and no listener is called from here on. Safe to repeat.
+    // Ends the engine thread: what is unfinished is dropped and no listener is called from here on.
+    // Safe to repeat.
     void stop();
 
     // Set before the first submit(); called on the engine thread after every step.

@@ -1,4 +1,5 @@
-// Every option of an engine, typed and defaulted; the field list that makes its flags is engine_options.h.
+// Every option of an engine, typed and defaulted; the field list that makes its flags is
+// engine_options.h.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +10,26 @@ namespace nvllm {
 
 struct EngineConfig {
     // What to run.
-    std::string model;                      // directory, or org/name[@revision] in the Hugging Face cache
-    std::string dtype = "auto";             // auto, float32, bfloat16, float16
-    std::string load_format = "auto";       // auto, safetensors, dummy (random weights for any config.json)
-    std::string device = "auto";            // auto, cpu, cuda
-    int32_t threads = 0;                    // compute threads; 0: one for each usable core
-    uint64_t load_seed = 0;                 // of dummy weights
+    std::string model;           // directory, or org/name[@revision] in the Hugging Face cache
+    std::string dtype = "auto";  // auto, float32, bfloat16, float16
+    std::string load_format =
+        "auto";                   // auto, safetensors, dummy (random weights for any config.json)
+    std::string device = "auto";  // auto, cpu, cuda
+    int32_t threads = 0;          // compute threads; 0: one for each usable core
+    uint64_t load_seed = 0;       // of dummy weights
 
     // Memory.
-    int32_t block_size = 16;                // tokens in a key-value block
+    int32_t block_size = 16;                        // tokens in a key-value block
     std::optional<uint64_t> kv_cache_memory_bytes;  // empty: planned from what is free
-    std::optional<int32_t> max_model_len;   // empty: the model's own, or what fits
+    std::optional<int32_t> max_model_len;           // empty: the model's own, or what fits
     bool enable_prefix_caching = true;
 
     // Scheduling.
-    int32_t max_num_seqs = 128;             // sequences computed in one step
-    int32_t max_num_batched_tokens = 512;   // tokens computed in one step
+    int32_t max_num_seqs = 128;            // sequences computed in one step
+    int32_t max_num_batched_tokens = 512;  // tokens computed in one step
     bool enable_chunked_prefill = true;
-    int32_t prefill_chunk_size = 0;         // largest part of one prompt in a step; 0: the token budget alone
+    int32_t prefill_chunk_size =
+        0;  // largest part of one prompt in a step; 0: the token budget alone
     std::string scheduling_policy = "fcfs";
 };
 

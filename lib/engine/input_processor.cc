@@ -11,7 +11,8 @@ namespace {
 
 Fault fault(std::string message) { return Fault{ErrorKind::bad_data, std::move(message)}; }
 
-// Template variables with what every chat template may expect: the special tokens' texts and a generation prompt.
+// Template variables with what every chat template may expect: the special tokens' texts and a
+// generation prompt.
 nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& variables,
                                      const Tokenizer& tokenizer) {
     nlohmann::ordered_json all = variables;
@@ -46,7 +47,9 @@ InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
 Result<Request> InputProcessor::process(const RequestInput& input) const {
     if (auto wrong = input.sampling.check(vocab_size_)) return *wrong;
     if (tokenizer_ == nullptr && !input.sampling.stop.empty()) {
-        return fault("stop: this model has no tokenizer, so stop strings cannot be found; use stop_token_ids");
+        return fault(
+            "stop: this model has no tokenizer, so stop strings cannot be found; use "
+            "stop_token_ids");
     }
     auto ids = prompt_ids(input);
     if (!ids) return ids.fault();
@@ -89,7 +92,9 @@ Result<RenderedChat> InputProcessor::render(const nlohmann::ordered_json& variab
         return fault("the chat template of this model cannot be used: " + template_fault_);
     }
     if (chat_template_ == nullptr) {
-        return fault("this model has no chat template: give a plain prompt, or a template with --chat-template");
+        return fault(
+            "this model has no chat template: give a plain prompt, or a template with "
+            "--chat-template");
     }
     return chat_template_->render(with_defaults(variables, *tokenizer_));
 }
@@ -98,14 +103,16 @@ std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids) 
     if (ids.empty()) return fault("the prompt is empty: it has no tokens");
     for (const int32_t id : ids) {
         if (id < 0 || id >= vocab_size_) {
-            return fault(fmt::format("prompt token id {} is outside of the vocabulary [0, {})", id, vocab_size_));
+            return fault(fmt::format("prompt token id {} is outside of the vocabulary [0, {})", id,
+                                     vocab_size_));
         }
     }
     if (static_cast<int64_t>(ids.size()) >= max_model_len_) {
-        return fault(fmt::format(
-            "the prompt has {} tokens, but the context of {} leaves room for at most {} and one answer token: shorten it, "
-            "or raise --max-model-len as far as the model allows",
-            ids.size(), max_model_len_, max_model_len_ - 1));
+        return fault(
+            fmt::format("the prompt has {} tokens, but the context of {} leaves room for at most "
+                        "{} and one answer token: shorten it, "
+                        "or raise --max-model-len as far as the model allows",
+                        ids.size(), max_model_len_, max_model_len_ - 1));
     }
     return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // From what a caller gives (text, ids or messages, and how to go on) to a checked Request.
 //
-// Runs on the caller's thread: templates and tokenizers never hold up the engine. Immutable, thread-safe.
+// Runs on the caller's thread: templates and tokenizers never hold up the engine. Immutable,
+// thread-safe.
 #pragma once
 
 #include <memory>
@@ -17,11 +18,13 @@
 
 namespace nvllm {
 
-// Variables of the chat template: "messages" and, when wanted, "tools", "add_generation_prompt" and others.
+// Variables of the chat template: "messages" and, when wanted, "tools", "add_generation_prompt" and
+// others.
 using ChatVariables = std::shared_ptr<const nlohmann::ordered_json>;
 
 struct RequestInput {
-    // Text is completed as it stands (with the tokenizer's own beginning-of-text token); ids are taken as they are.
+    // Text is completed as it stands (with the tokenizer's own beginning-of-text token); ids are
+    // taken as they are.
     std::variant<std::string, std::vector<int32_t>, ChatVariables> prompt;
     SamplingParams sampling;
     std::string cache_salt;
@@ -31,21 +34,23 @@ struct RequestInput {
 
 class InputProcessor {
   public:
-    // `tokenizer` is null for directories that have none: then only ids are taken. `chat_template` overrides the
-    // tokenizer's own when not empty. Throws bad_data when the template cannot be parsed and was given explicitly;
-    // a broken template of the checkpoint itself is a fault of the first chat that needs it.
+    // `tokenizer` is null for directories that have none: then only ids are taken. `chat_template`
+    // overrides the tokenizer's own when not empty. Throws bad_data when the template cannot be
+    // parsed and was given explicitly; a broken template of the checkpoint itself is a fault of the
+    // first chat that needs it.
     InputProcessor(std::shared_ptr<const Tokenizer> tokenizer, const ModelConfig& config,
                    const GenerationConfig& generation, int32_t max_model_len,
                    const std::string& chat_template = "");
 
-    // A request without id, arrival time or drawn seed. Faults: bad_data, naming the field and the limit.
+    // A request without id, arrival time or drawn seed. Faults: bad_data, naming the field and the
+    // limit.
     Result<Request> process(const RequestInput& input) const;
 
     // The prompt as the chat template renders it.
     Result<RenderedChat> render(const nlohmann::ordered_json& variables) const;
 
-    // Sampling as generation_config.json has it, over the library's defaults. `do_sample: false` means greedy, as in
-    // transformers.
+    // Sampling as generation_config.json has it, over the library's defaults. `do_sample: false`
+    // means greedy, as in transformers.
     SamplingParams default_sampling() const;
 
     bool has_chat_template() const { return chat_template_ != nullptr; }

@@ -26,8 +26,9 @@ std::pair<int32_t, float> parse_logit_bias(const std::string& text) {
         const auto bias = parse_number(text.substr(text[sign] == '+' ? sign + 1 : sign));
         if (id && bias) return {*id, static_cast<float>(*bias)};
     }
-    throw Error(ErrorKind::usage,
-                fmt::format("--logit-bias: '{}' is not ID+BIAS or ID-BIAS, such as 15043+1.5", text));
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--logit-bias: '{}' is not ID+BIAS or ID-BIAS, such as 15043+1.5", text));
 }
 
 }  // namespace
@@ -36,7 +37,8 @@ OptionList<EngineConfig> engine_options() {
     OptionList<EngineConfig> list("engine");
     list.group("Model");
     list.add("model", &EngineConfig::model,
-             "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local Hugging Face cache.",
+             "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local Hugging "
+             "Face cache.",
              short_name('m'), value_name("MODEL"), default_text("the bundled demo"));
     list.add("dtype", &EngineConfig::dtype, "Type of products and of the key-value cache.",
              choices({"auto", "float32", "bfloat16", "float16"}));
@@ -45,27 +47,33 @@ OptionList<EngineConfig> engine_options() {
              choices({"auto", "safetensors", "dummy"}));
     list.add("load-seed", &EngineConfig::load_seed, "Seed of dummy weights.");
     list.group("Compute");
-    list.add("device", &EngineConfig::device, "Where to compute.", choices({"auto", "cpu", "cuda"}));
+    list.add("device", &EngineConfig::device, "Where to compute.",
+             choices({"auto", "cpu", "cuda"}));
     list.add("threads", &EngineConfig::threads, "Compute threads.", short_name('t'), range(0, 1024),
              default_text("one for each usable core"));
     list.group("Memory");
     list.add("kv-cache-memory-bytes", &EngineConfig::kv_cache_memory_bytes,
              "Size of the key-value cache, such as 2GiB.", counts_bytes(), at_least(1),
              default_text("4GiB, at most half of what is free"));
-    list.add("max-model-len", &EngineConfig::max_model_len, "Longest prompt and answer together, such as 32k.",
-             takes_suffixes(), range(2, INT32_MAX), default_text("the model's own, or what fits"));
-    list.add("block-size", &EngineConfig::block_size, "Tokens in a block of the key-value cache.", range(1, 1024));
+    list.add("max-model-len", &EngineConfig::max_model_len,
+             "Longest prompt and answer together, such as 32k.", takes_suffixes(),
+             range(2, INT32_MAX), default_text("the model's own, or what fits"));
+    list.add("block-size", &EngineConfig::block_size, "Tokens in a block of the key-value cache.",
+             range(1, 1024));
     list.add("enable-prefix-caching", &EngineConfig::enable_prefix_caching,
              "Take the blocks of a prompt's beginning from earlier requests that began alike.");
     list.group("Scheduling");
-    list.add("max-num-seqs", &EngineConfig::max_num_seqs, "Sequences computed in one step.", range(1, 65536));
+    list.add("max-num-seqs", &EngineConfig::max_num_seqs, "Sequences computed in one step.",
+             range(1, 65536));
     list.add("max-num-batched-tokens", &EngineConfig::max_num_batched_tokens,
-             "Tokens computed in one step; smaller ones let running answers go on more evenly beside long prompts.",
+             "Tokens computed in one step; smaller ones let running answers go on more evenly "
+             "beside long prompts.",
              takes_suffixes(), range(1, kMany));
     list.add("enable-chunked-prefill", &EngineConfig::enable_chunked_prefill,
              "Spread long prompts over several steps.");
     list.add("prefill-chunk-size", &EngineConfig::prefill_chunk_size,
-             "Most tokens of one prompt in one step; 0: as many as the step has room for.", range(0, kMany));
+             "Most tokens of one prompt in one step; 0: as many as the step has room for.",
+             range(0, kMany));
     list.add("scheduling-policy", &EngineConfig::scheduling_policy, "Who comes first.",
              choices({"fcfs", "priority"}));
     return list;
@@ -74,40 +82,48 @@ OptionList<EngineConfig> engine_options() {
 OptionList<SamplingFlags> sampling_options() {
     OptionList<SamplingFlags> list("sampling");
     list.group("Sampling (defaults are the model's generation_config.json, else those of vLLM)");
-    list.add("max-tokens", &SamplingFlags::max_tokens, "Tokens to generate at most.", short_name('n'),
-             alias("predict"), alias("n-predict"), range(1, INT32_MAX), default_text("to the context's end"));
-    list.add("temperature", &SamplingFlags::temperature, "0: always the likeliest token.", alias("temp"),
-             range(0.0, 2.0), default_text("1"));
-    list.add("top-k", &SamplingFlags::top_k, "Keep the k likeliest tokens; 0: all.", at_least(0), default_text("0"));
-    list.add("top-p", &SamplingFlags::top_p, "Keep the likeliest tokens that together have this probability.",
-             range(0.0, 1.0), default_text("1"));
-    list.add("min-p", &SamplingFlags::min_p, "Keep tokens with at least this share of the likeliest one's probability.",
+    list.add("max-tokens", &SamplingFlags::max_tokens, "Tokens to generate at most.",
+             short_name('n'), alias("predict"), alias("n-predict"), range(1, INT32_MAX),
+             default_text("to the context's end"));
+    list.add("temperature", &SamplingFlags::temperature, "0: always the likeliest token.",
+             alias("temp"), range(0.0, 2.0), default_text("1"));
+    list.add("top-k", &SamplingFlags::top_k, "Keep the k likeliest tokens; 0: all.", at_least(0),
+             default_text("0"));
+    list.add("top-p", &SamplingFlags::top_p,
+             "Keep the likeliest tokens that together have this probability.", range(0.0, 1.0),
+             default_text("1"));
+    list.add("min-p", &SamplingFlags::min_p,
+             "Keep tokens with at least this share of the likeliest one's probability.",
              range(0.0, 1.0), default_text("0"));
     list.add("repetition-penalty", &SamplingFlags::repetition_penalty,
-             "Above 1 makes tokens of prompt and answer less likely.", alias("repeat-penalty"), range(0.0, 10.0),
-             default_text("1"));
-    list.add("presence-penalty", &SamplingFlags::presence_penalty, "Taken off tokens that were generated before.",
-             range(-2.0, 2.0), default_text("0"));
+             "Above 1 makes tokens of prompt and answer less likely.", alias("repeat-penalty"),
+             range(0.0, 10.0), default_text("1"));
+    list.add("presence-penalty", &SamplingFlags::presence_penalty,
+             "Taken off tokens that were generated before.", range(-2.0, 2.0), default_text("0"));
     list.add("frequency-penalty", &SamplingFlags::frequency_penalty,
              "Taken off for each time a token was generated.", range(-2.0, 2.0), default_text("0"));
-    list.add("logit-bias", &SamplingFlags::logit_bias, "Added to a token's logit, as ID+BIAS or ID-BIAS.",
-             short_name('l'), value_name("ID+BIAS"));
-    list.add("min-tokens", &SamplingFlags::min_tokens, "No end before this many tokens.", at_least(0),
-             default_text("0"));
-    list.add("ignore-eos", &SamplingFlags::ignore_eos, "Go on past the model's end tokens.", default_text("false"));
+    list.add("logit-bias", &SamplingFlags::logit_bias,
+             "Added to a token's logit, as ID+BIAS or ID-BIAS.", short_name('l'),
+             value_name("ID+BIAS"));
+    list.add("min-tokens", &SamplingFlags::min_tokens, "No end before this many tokens.",
+             at_least(0), default_text("0"));
+    list.add("ignore-eos", &SamplingFlags::ignore_eos, "Go on past the model's end tokens.",
+             default_text("false"));
     list.add("stop", &SamplingFlags::stop, "Stop at this text, which is not shown.",
              alias("reverse-prompt"), short_name('r'), value_name("TEXT"));
-    list.add("stop-token-ids", &SamplingFlags::stop_token_ids, "Stop at this token.", value_name("ID"));
-    list.add("include-stop-str-in-output", &SamplingFlags::include_stop, "Show what stopped the answer.",
-             default_text("false"));
-    list.add("skip-special-tokens", &SamplingFlags::skip_special_tokens, "Leave special tokens out of the text.",
-             default_text("true"));
+    list.add("stop-token-ids", &SamplingFlags::stop_token_ids, "Stop at this token.",
+             value_name("ID"));
+    list.add("include-stop-str-in-output", &SamplingFlags::include_stop,
+             "Show what stopped the answer.", default_text("false"));
+    list.add("skip-special-tokens", &SamplingFlags::skip_special_tokens,
+             "Leave special tokens out of the text.", default_text("true"));
     list.add("logprobs", &SamplingFlags::logprobs,
-             "In JSON output, the logprob of each token and of this many likeliest beside it.", range(0, 20));
-    list.add("n", &SamplingFlags::n, "Answers to each prompt.", range(1, 16),
-             default_text("1"));
-    list.add("seed", &SamplingFlags::seed, "The same seed gives the same answer, whatever else runs beside it.",
-             short_name('s'), default_text("random"));
+             "In JSON output, the logprob of each token and of this many likeliest beside it.",
+             range(0, 20));
+    list.add("n", &SamplingFlags::n, "Answers to each prompt.", range(1, 16), default_text("1"));
+    list.add("seed", &SamplingFlags::seed,
+             "The same seed gives the same answer, whatever else runs beside it.", short_name('s'),
+             default_text("random"));
     return list;
 }
 
@@ -129,7 +145,8 @@ SamplingParams SamplingFlags::over(SamplingParams sampling) const {
     take(seed, sampling.seed);
     if (!stop.empty()) sampling.stop = stop;
     if (!stop_token_ids.empty()) sampling.stop_token_ids = stop_token_ids;
-    for (const std::string& text : logit_bias) sampling.logit_bias.push_back(parse_logit_bias(text));
+    for (const std::string& text : logit_bias)
+        sampling.logit_bias.push_back(parse_logit_bias(text));
     return sampling;
 }
 

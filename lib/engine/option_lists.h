@@ -9,8 +9,8 @@ namespace nvllm {
 
 OptionList<EngineConfig> engine_options();
 
-// Flags for how tokens are chosen; their JSON names are in request_json.cc. Absent ones leave a model's own defaults
-// (generation_config.json) in force.
+// Flags for how tokens are chosen; their JSON names are in request_json.cc. Absent ones leave a
+// model's own defaults (generation_config.json) in force.
 struct SamplingFlags {
     std::optional<int32_t> max_tokens;
     std::optional<float> temperature;

@@ -136,7 +136,8 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     output.finished = entry.num_living == 0;
     if (output.finished) {
         output.times.finished_s = now_s;
-        for (const Continuation& continuation : entry.continuations) places_.erase(continuation.sequence);
+        for (const Continuation& continuation : entry.continuations)
+            places_.erase(continuation.sequence);
         entries_.erase(found);
     }
     return output;

@@ -24,18 +24,19 @@ class OutputProcessor {
     // A request with its continuations, in the order of their indices.
     void add(const Request& request, std::span<const SequenceId> sequences);
 
-    // The sequence was let in, with this many tokens found in the prefix cache; only a request's first time counts.
+    // The sequence was let in, with this many tokens found in the prefix cache; only a request's
+    // first time counts.
     void admitted(SequenceId sequence, int32_t num_cached_tokens, double now_s);
 
-    // Takes the step's accepted tokens of a sequence, looks for stop strings and sharpens the verdict when it finds one. What
-    // is new goes to the request's pending output.
+    // Takes the step's accepted tokens of a sequence, looks for stop strings and sharpens the
+    // verdict when it finds one. What is new goes to the request's pending output.
     void judge(const SequenceStep& step, Verdict& verdict, double now_s);
 
     // Ends a sequence that gets no further step (cancelled, failed).
     void finish(SequenceId sequence, FinishReason reason, std::optional<Fault> fault = {});
 
-    // The pending output of the request that has this sequence, with `finished` set when all its continuations have ended, and
-    // the request then forgotten. Nothing when there is nothing new.
+    // The pending output of the request that has this sequence, with `finished` set when all its
+    // continuations have ended, and the request then forgotten. Nothing when there is nothing new.
     std::optional<RequestOutput> take(RequestId request, double now_s);
 
     // The unfinished sequences of a request.
@@ -46,8 +47,8 @@ class OutputProcessor {
     struct Continuation {
         SequenceId sequence = 0;
         std::optional<Detokenizer> detokenizer;
-        std::string text;              // all of it, up to a stop
-        size_t emitted = 0;            // bytes of text given out
+        std::string text;    // all of it, up to a stop
+        size_t emitted = 0;  // bytes of text given out
         int32_t num_tokens = 0;
         bool finished = false;
         ContinuationOutput pending;

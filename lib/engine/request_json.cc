@@ -102,8 +102,10 @@ std::vector<std::pair<int32_t, float>> read_logit_bias(const Json& value) {
 // Completions give a count, chat gives true and the count as top_logprobs.
 void read_logprobs(const Json& value, SamplingParams& sampling) {
     if (value.is_boolean()) {
-        if (value.get<bool>()) sampling.logprobs = sampling.logprobs.value_or(0);
-        else sampling.logprobs.reset();
+        if (value.get<bool>())
+            sampling.logprobs = sampling.logprobs.value_or(0);
+        else
+            sampling.logprobs.reset();
         return;
     }
     sampling.logprobs = read_int32(value);
@@ -164,7 +166,8 @@ constexpr auto kFields = std::to_array<Field>({
     {"max_tokens", into<&SamplingParams::max_tokens, read_int32>},
     {"max_completion_tokens", into<&SamplingParams::max_tokens, read_int32>},
     {"temperature", into<&SamplingParams::temperature, read_float>},
-    {"top_k", [](const Json& v, Builder& b) { b.request.input.sampling.top_k = std::max(read_int32(v), 0); }},
+    {"top_k", [](const Json& v,
+                 Builder& b) { b.request.input.sampling.top_k = std::max(read_int32(v), 0); }},
     {"top_p", into<&SamplingParams::top_p, read_float>},
     {"min_p", into<&SamplingParams::min_p, read_float>},
     {"repetition_penalty", into<&SamplingParams::repetition_penalty, read_float>},
@@ -223,10 +226,12 @@ std::optional<Fault> read_fields(const Json& object, Builder& builder) {
 
 std::optional<Fault> check_prompt_fields(const Json& object) {
     int given = 0;
-    for (const char* name : {"prompt", "prompt_token_ids", "messages"}) given += object.contains(name);
+    for (const char* name : {"prompt", "prompt_token_ids", "messages"})
+        given += object.contains(name);
     if (given == 1) return std::nullopt;
-    return fault(given == 0 ? "one of 'prompt', 'prompt_token_ids' and 'messages' is needed"
-                            : "only one of 'prompt', 'prompt_token_ids' and 'messages' may be given");
+    return fault(given == 0
+                     ? "one of 'prompt', 'prompt_token_ids' and 'messages' is needed"
+                     : "only one of 'prompt', 'prompt_token_ids' and 'messages' may be given");
 }
 
 }  // namespace

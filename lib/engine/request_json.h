@@ -16,9 +16,10 @@ struct JsonRequest {
     std::optional<std::string> custom_id;  // of an OpenAI batch line
 };
 
-// One request object: `prompt` (text or ids), `prompt_token_ids` or `messages`, and any sampling field beside it; or a line of
-// an OpenAI batch file, whose `body` is such an object. `defaults` holds for what is absent. Faults (bad_data) name the
-// field, what it may be, and for an unknown field the nearest known one; nothing is ignored silently.
+// One request object: `prompt` (text or ids), `prompt_token_ids` or `messages`, and any sampling
+// field beside it; or a line of an OpenAI batch file, whose `body` is such an object. `defaults`
+// holds for what is absent. Faults (bad_data) name the field, what it may be, and for an unknown
+// field the nearest known one; nothing is ignored silently.
 Result<JsonRequest> request_from_json(const nlohmann::ordered_json& object,
                                       const SamplingParams& defaults);
 

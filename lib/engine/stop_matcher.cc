@@ -15,7 +15,8 @@ std::optional<StopMatcher::Match> StopMatcher::find(std::string_view text,
     std::optional<Match> earliest;
     for (const std::string& stop : stop_strings_) {
         // A new match ends in the new text, so it begins at most its own length before it.
-        const size_t from = already_searched >= stop.size() ? already_searched - stop.size() + 1 : 0;
+        const size_t from =
+            already_searched >= stop.size() ? already_searched - stop.size() + 1 : 0;
         const size_t begin = text.find(stop, from);
         if (begin == std::string_view::npos) continue;
         if (!earliest || begin < earliest->begin) earliest = Match{begin, begin + stop.size()};

@@ -1,7 +1,7 @@
 // Finds stop strings in text that arrives in pieces, and says how much of it is safe to show.
 //
-// Matching is on text, never on tokens: a stop string may begin in one token and end in another. Text that could still become
-// a stop string is held back until it is clear that it does not.
+// Matching is on text, never on tokens: a stop string may begin in one token and end in another.
+// Text that could still become a stop string is held back until it is clear that it does not.
 #pragma once
 
 #include <cstddef>

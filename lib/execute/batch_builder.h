@@ -13,8 +13,9 @@ namespace nvllm {
 
 // What the builder has to know of one sequence of the plan.
 struct BatchRow {
-    std::span<const int32_t> token_ids;                     // all known tokens of the sequence
-    std::span<const std::vector<int32_t>> block_tables;     // per cache group, enough for first + count positions
+    std::span<const int32_t> token_ids;  // all known tokens of the sequence
+    std::span<const std::vector<int32_t>>
+        block_tables;  // per cache group, enough for first + count positions
     int32_t first = 0;
     int32_t count = 0;
     bool wants_logits = false;
@@ -24,7 +25,8 @@ class BatchBuilder {
   public:
     BatchBuilder(size_t num_groups, int32_t block_size);
 
-    // Fills a context with views that stay valid until the next build(). `kernels` and `kv` are left to the caller.
+    // Fills a context with views that stay valid until the next build(). `kernels` and `kv` are
+    // left to the caller.
     ForwardContext build(std::span<const BatchRow> rows);
 
     // For every row that wants logits, in order: its last token's place in the batch. int32 [rows].

@@ -1,7 +1,8 @@
-// The paged key-value memory of one worker: tensors for every layer, addressed by block numbers only.
+// The paged key-value memory of one worker: tensors for every layer, addressed by block numbers
+// only.
 //
-// Which block belongs to whom is the bookkeeping half's affair; here a block is a place. Memory is reserved at
-// construction and committed by the operating system when a block is first written.
+// Which block belongs to whom is the bookkeeping half's affair; here a block is a place. Memory is
+// reserved at construction and committed by the operating system when a block is first written.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace nvllm {
 
 class KvStorage {
   public:
-    // One pair of tensors [num_blocks[g], kv_heads, block_size, head_dim] in `dtype` for each layer of each group g.
-    // Throws does_not_fit when the memory cannot be reserved.
+    // One pair of tensors [num_blocks[g], kv_heads, block_size, head_dim] in `dtype` for each layer
+    // of each group g. Throws does_not_fit when the memory cannot be reserved.
     KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
               int32_t block_size, DType dtype);
 

@@ -8,14 +8,16 @@
 namespace nvllm {
 namespace {
 
-// Without a flag the cache takes this much, or what one full sequence needs, and never more than half of what is free.
+// Without a flag the cache takes this much, or what one full sequence needs, and never more than
+// half of what is free.
 constexpr uint64_t kDefaultKvBytes = uint64_t{4} << 30;
 // A context shorter than this is of no use: better to fail and name the flag.
 constexpr int32_t kSmallestContext = 64;
 
 int64_t ceil_divide(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
-// Blocks a sequence of `length` tokens holds at most in this group: a window needs only what it sees and one step more.
+// Blocks a sequence of `length` tokens holds at most in this group: a window needs only what it
+// sees and one step more.
 int64_t blocks_per_sequence(const MemoryRequest& request, const KvGroup& group, int64_t length) {
     int64_t tokens = length;
     if (group.window > 0) {
@@ -67,12 +69,16 @@ int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t
 [[noreturn]] void throw_too_small(const MemoryRequest& request, uint64_t budget, int64_t wanted,
                                   int64_t fits) {
     const char* flag = request.kv_cache_bytes ? "--kv-cache-memory-bytes" : "free memory";
-    std::string remedy = fmt::format("use --kv-cache-memory-bytes {} or more", sequence_bytes(request, wanted));
+    std::string remedy =
+        fmt::format("use --kv-cache-memory-bytes {} or more", sequence_bytes(request, wanted));
     if (fits >= kSmallestContext) remedy += fmt::format(", or --max-model-len {} or less", fits);
     if (!request.kv_cache_bytes) remedy = fmt::format("use --max-model-len {} or less", fits);
-    throw Error(ErrorKind::does_not_fit,
-                fmt::format("the key-value cache of one sequence of {} tokens needs {}, but {} leaves {}: {}", wanted,
-                            describe_bytes(sequence_bytes(request, wanted)), flag, describe_bytes(budget), remedy));
+    throw Error(
+        ErrorKind::does_not_fit,
+        fmt::format(
+            "the key-value cache of one sequence of {} tokens needs {}, but {} leaves {}: {}",
+            wanted, describe_bytes(sequence_bytes(request, wanted)), flag, describe_bytes(budget),
+            remedy));
 }
 
 // The context of the plan: what was asked for, or as much of the model's as fits.
@@ -83,10 +89,11 @@ int32_t choose_context(const MemoryRequest& request, uint64_t budget, int64_t wa
     if (request.max_model_len || fits < std::min<int64_t>(kSmallestContext, wanted)) {
         throw_too_small(request, budget, wanted, fits);
     }
-    notices.push_back(fmt::format(
-        "context cut from {} to {} tokens so that one sequence fits the key-value cache of {} (--max-model-len, "
-        "--kv-cache-memory-bytes)",
-        wanted, fits, describe_bytes(budget)));
+    notices.push_back(
+        fmt::format("context cut from {} to {} tokens so that one sequence fits the key-value "
+                    "cache of {} (--max-model-len, "
+                    "--kv-cache-memory-bytes)",
+                    wanted, fits, describe_bytes(budget)));
     return static_cast<int32_t>(fits);
 }
 
@@ -94,8 +101,9 @@ int32_t choose_context(const MemoryRequest& request, uint64_t budget, int64_t wa
 
 MemoryPlan make_memory_plan(const MemoryRequest& request) {
     if (request.max_model_len && *request.max_model_len > request.model_max_positions) {
-        throw Error(ErrorKind::usage, fmt::format("--max-model-len {}: the model has {} positions at most",
-                                                  *request.max_model_len, request.model_max_positions));
+        throw Error(ErrorKind::usage,
+                    fmt::format("--max-model-len {}: the model has {} positions at most",
+                                *request.max_model_len, request.model_max_positions));
     }
     const int64_t wanted =
         request.max_model_len ? *request.max_model_len : request.model_max_positions;
@@ -107,7 +115,8 @@ MemoryPlan make_memory_plan(const MemoryRequest& request) {
     plan.block_size = request.block_size;
     plan.max_model_len = choose_context(request, budget, wanted, plan.notices);
 
-    // Every group gets the same number of full-length sequences, whole or in part, up to what can run at once.
+    // Every group gets the same number of full-length sequences, whole or in part, up to what can
+    // run at once.
     const double sequences =
         std::min(static_cast<double>(request.max_num_seqs),
                  static_cast<double>(budget) /
@@ -115,8 +124,9 @@ MemoryPlan make_memory_plan(const MemoryRequest& request) {
     plan.kv_tokens = INT64_MAX;
     for (const KvGroup& group : request.groups) {
         const int64_t each = blocks_per_sequence(request, group, plan.max_model_len);
-        const auto blocks = std::clamp<int64_t>(
-            static_cast<int64_t>(sequences * static_cast<double>(each)), each, INT32_MAX / request.block_size);
+        const auto blocks =
+            std::clamp<int64_t>(static_cast<int64_t>(sequences * static_cast<double>(each)), each,
+                                INT32_MAX / request.block_size);
         plan.num_blocks.push_back(static_cast<int32_t>(blocks));
         plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
         plan.kv_bytes_per_token += group.bytes_per_token(request.kv_dtype);
@@ -128,16 +138,19 @@ MemoryPlan make_memory_plan(const MemoryRequest& request) {
 
 std::string MemoryPlan::summary() const {
     return fmt::format(
-        "weights {}, kv cache {} ({} tokens of {} B in blocks of {}), scratch {}; context {}, {:.1f} sequences of that "
+        "weights {}, kv cache {} ({} tokens of {} B in blocks of {}), scratch {}; context {}, "
+        "{:.1f} sequences of that "
         "length at once",
-        describe_bytes(weight_bytes), describe_bytes(kv_bytes), kv_tokens, kv_bytes_per_token, block_size,
-        describe_bytes(scratch_bytes), max_model_len, max_concurrency);
+        describe_bytes(weight_bytes), describe_bytes(kv_bytes), kv_tokens, kv_bytes_per_token,
+        block_size, describe_bytes(scratch_bytes), max_model_len, max_concurrency);
 }
 
 std::string describe_bytes(uint64_t bytes) {
     if (bytes < 1024) return fmt::format("{} B", bytes);
-    if (bytes < (uint64_t{1} << 20)) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024.0);
-    if (bytes < (uint64_t{1} << 30)) return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0);
+    if (bytes < (uint64_t{1} << 20))
+        return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024.0);
+    if (bytes < (uint64_t{1} << 30))
+        return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0);
     return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / 1073741824.0);
 }
 

@@ -9,7 +9,8 @@
 namespace nvllm {
 namespace {
 
-// Logits of so many rows exist at one time, whatever the batch: 64 rows of a vocabulary of 128,256 are 33 MB.
+// Logits of so many rows exist at one time, whatever the batch: 64 rows of a vocabulary of 128,256
+// are 33 MB.
 constexpr int64_t kLogitRows = 64;
 
 }  // namespace
@@ -68,10 +69,10 @@ void Worker::update_sequences(const BatchPlan& plan) {
 }
 
 void Worker::add(const AddedSequence& added) {
-    SequenceState state{added.token_ids, added.block_tables,
-                        SequenceSamplingState(added.sampling, added.token_ids,
-                                              added.num_prompt_tokens, added.eos_token_ids,
-                                              added.index)};
+    SequenceState state{
+        added.token_ids, added.block_tables,
+        SequenceSamplingState(added.sampling, added.token_ids, added.num_prompt_tokens,
+                              added.eos_token_ids, added.index)};
     state.block_tables.resize(model_->kv_groups().size());
     const bool fresh = sequences_.insert_or_assign(added.sequence, std::move(state)).second;
     NVLLM_CHECK(fresh, "a sequence is added once until it is removed");
@@ -97,8 +98,9 @@ void Worker::sample_entries(const BatchPlan& plan, const ForwardContext& batch,
         const ScratchArena::Scope scope(scratch_);
         const ConstTensorView rows =
             all_rows.rows(begin, std::min(kLogitRows, all_rows.dim(0) - begin));
-        const TensorView last(scratch_.take_array<float>(static_cast<size_t>(rows.dim(0) * hidden.dim(1))),
-                              DType::f32, {rows.dim(0), hidden.dim(1)});
+        const TensorView last(
+            scratch_.take_array<float>(static_cast<size_t>(rows.dim(0) * hidden.dim(1))),
+            DType::f32, {rows.dim(0), hidden.dim(1)});
         ops::gather_rows(*batch.kernels, hidden, rows, last);
         const TensorView logits = model_->head(batch, last);
         threads_.parallel_for(rows.dim(0), 1, [&](int64_t first, int64_t end, int thread) {

@@ -1,7 +1,8 @@
-// One rank's compute: keeps what it was told of each sequence, carries out plans, answers with numbers.
+// One rank's compute: keeps what it was told of each sequence, carries out plans, answers with
+// numbers.
 //
-// Single-threaded towards its caller; inside, ops and sampling use the thread pool. It never decides anything about
-// requests: that is the scheduler's.
+// Single-threaded towards its caller; inside, ops and sampling use the thread pool. It never
+// decides anything about requests: that is the scheduler's.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,8 @@ class Worker {
     const KvStorage& kv_storage() const { return kv_; }
     const ScratchArena& scratch() const { return scratch_; }
 
-    // Rows of logits that exist at one time at most; with it, Model::scratch_bytes() gives what the largest step takes.
+    // Rows of logits that exist at one time at most; with it, Model::scratch_bytes() gives what the
+    // largest step takes.
     static int64_t most_logit_rows(int32_t max_num_seqs);
 
   private:

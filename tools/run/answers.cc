@@ -31,7 +31,8 @@ Json logprobs_json(const std::vector<SampledLogprobs>& logprobs, const Tokenizer
         Json object = token_json(token.chosen, tokenizer);
         object["rank"] = token.rank;
         object["top_logprobs"] = Json::array();
-        for (const TokenLogprob& top : token.top) object["top_logprobs"].push_back(token_json(top, tokenizer));
+        for (const TokenLogprob& top : token.top)
+            object["top_logprobs"].push_back(token_json(top, tokenizer));
         content.push_back(std::move(object));
     }
     return {{"content", std::move(content)}};
@@ -59,10 +60,11 @@ Json timings_json(const Answer& answer, const Choice& choice, const Engine& engi
 }
 
 Json usage_json(const Answer& answer, const Choice& choice) {
-    return {{"prompt_tokens", answer.prompt_token_ids.size()},
-            {"completion_tokens", choice.num_tokens},
-            {"total_tokens", answer.prompt_token_ids.size() + static_cast<size_t>(choice.num_tokens)},
-            {"cached_tokens", answer.num_cached_tokens}};
+    return {
+        {"prompt_tokens", answer.prompt_token_ids.size()},
+        {"completion_tokens", choice.num_tokens},
+        {"total_tokens", answer.prompt_token_ids.size() + static_cast<size_t>(choice.num_tokens)},
+        {"cached_tokens", answer.num_cached_tokens}};
 }
 
 Json error_json(const Fault& fault) {
@@ -148,8 +150,10 @@ void AnswerPrinter::take(size_t index, RequestOutput&& output) {
         Choice& choice = answer.choices.at(static_cast<size_t>(part.index));
         choice.text += part.text;
         choice.num_tokens += static_cast<int32_t>(part.token_ids.size());
-        choice.token_ids.insert(choice.token_ids.end(), part.token_ids.begin(), part.token_ids.end());
-        for (SampledLogprobs& logprob : part.logprobs) choice.logprobs.push_back(std::move(logprob));
+        choice.token_ids.insert(choice.token_ids.end(), part.token_ids.begin(),
+                                part.token_ids.end());
+        for (SampledLogprobs& logprob : part.logprobs)
+            choice.logprobs.push_back(std::move(logprob));
         if (part.finish_reason) choice.finish = part.finish_reason;
         if (part.fault) choice.fault = part.fault;
     }
@@ -174,7 +178,8 @@ void AnswerPrinter::print_ready() {
         }
         if (fault && !first_fault_) first_fault_ = fault->kind;
         if (fault && format_ == OutputFormat::text) {
-            fmt::print(stderr, "nvllm-run: error: prompt {}: {}\n", answer.index + 1, fault->message);
+            fmt::print(stderr, "nvllm-run: error: prompt {}: {}\n", answer.index + 1,
+                       fault->message);
         }
         answers_.erase(answers_.begin());
         ++num_printed_;
@@ -183,7 +188,8 @@ void AnswerPrinter::print_ready() {
     changed_.notify_all();
 }
 
-// A single continuation is shown as it grows; several are shown one after the other when all are done.
+// A single continuation is shown as it grows; several are shown one after the other when all are
+// done.
 void AnswerPrinter::print_text(Answer& answer) {
     if (answer.fault) return;
     if (answer.choices.size() == 1) {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/engine/engine.h"
 #include "lib/base/error_kinds.h"
+#include "lib/engine/engine.h"
 #include "lib/engine/request_json.h"
 
 namespace nvllm::run {
@@ -43,8 +43,8 @@ struct Answer {
     bool finished = false;
 };
 
-// Writes to `stream` in the format asked for: each answer as soon as it and those before it are done; the text of the answer
-// whose turn it is as it comes.
+// Writes to `stream` in the format asked for: each answer as soon as it and those before it are
+// done; the text of the answer whose turn it is as it comes.
 class AnswerPrinter {
   public:
     AnswerPrinter(const Engine& engine, OutputFormat format, std::FILE* stream);
@@ -57,7 +57,8 @@ class AnswerPrinter {
     // No further prompts: closes the array of the json format. Call after wait().
     void close();
 
-    // Blocks until at most `most_open` answers are not printed yet, `interrupted` says so, or the stream is broken.
+    // Blocks until at most `most_open` answers are not printed yet, `interrupted` says so, or the
+    // stream is broken.
     void wait(size_t most_open, const std::function<bool()>& interrupted);
 
     // A prompt failed; its kind decides the program's exit code.
@@ -79,9 +80,9 @@ class AnswerPrinter {
     std::map<size_t, Answer> answers_;  // not yet printed
     size_t num_added_ = 0;
     size_t num_printed_ = 0;
-    size_t num_objects_ = 0;   // printed, of all formats
-    size_t shown_bytes_ = 0;   // of the text of the answer whose turn it is
-    std::string held_objects_; // json: the first, until it is known whether there are several
+    size_t num_objects_ = 0;    // printed, of all formats
+    size_t shown_bytes_ = 0;    // of the text of the answer whose turn it is
+    std::string held_objects_;  // json: the first, until it is known whether there are several
     std::optional<ErrorKind> first_fault_;
     bool broken_ = false;
 };

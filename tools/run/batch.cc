@@ -1,4 +1,5 @@
-// Reads prompts, submits them as long as the reader of the answers keeps up, and waits for the last.
+// Reads prompts, submits them as long as the reader of the answers keeps up, and waits for the
+// last.
 #include "tools/run/batch.h"
 
 #include <fcntl.h>
@@ -18,7 +19,8 @@
 namespace nvllm::run {
 namespace {
 
-// Prompts that may wait for their turn: enough to keep the batch full, few enough to read a file of any length.
+// Prompts that may wait for their turn: enough to keep the batch full, few enough to read a file of
+// any length.
 constexpr size_t kMostOpenAnswers = 4096;
 
 OutputFormat output_format(const std::string& name) {
@@ -32,8 +34,10 @@ std::vector<int32_t> parse_ids(const std::string& text) {
         const size_t end = std::min(text.find(',', begin), text.size());
         const auto id = parse_integer<int32_t>(text.substr(begin, end - begin));
         if (!id) {
-            throw Error(ErrorKind::usage,
-                        fmt::format("--prompt-ids: '{}' is not a list of token ids such as 1,15043,2", text));
+            throw Error(
+                ErrorKind::usage,
+                fmt::format("--prompt-ids: '{}' is not a list of token ids such as 1,15043,2",
+                            text));
         }
         ids.push_back(*id);
         begin = end + 1;
@@ -76,7 +80,8 @@ class Batch {
         for (const std::string& prompt : options_.prompts) submit_text(prompt);
         for (const std::string& ids : options_.prompt_ids) submit_ids(parse_ids(ids));
         for (const std::filesystem::path& file : options_.files) read_source(file);
-        const bool given = !options_.prompts.empty() || !options_.prompt_ids.empty() || !options_.files.empty();
+        const bool given =
+            !options_.prompts.empty() || !options_.prompt_ids.empty() || !options_.files.empty();
         if (!given) read_source("-");
     }
 

@@ -6,8 +6,8 @@
 
 namespace nvllm::run {
 
-// Returns the program's exit code: 0, that of the first prompt that failed, or that of the signal that stopped it. Throws Error
-// for input that cannot be read.
+// Returns the program's exit code: 0, that of the first prompt that failed, or that of the signal
+// that stopped it. Throws Error for input that cannot be read.
 int run_batch(Engine& engine, const RunOptions& options, const SamplingParams& sampling,
               bool show_timings);
 

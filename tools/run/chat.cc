@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <clocale>
-#include <csignal>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -133,7 +133,8 @@ class Conversation {
         }
     }
 
-    // Sends what the user said and prints the answer as it comes. A fault leaves the conversation as it was.
+    // Sends what the user said and prints the answer as it comes. A fault leaves the conversation
+    // as it was.
     void say(const std::string& text) {
         messages_.push_back({{"role", "user"}, {"content", text}});
         RequestInput input;
@@ -176,10 +177,12 @@ class Conversation {
         const double finished_s = output.times.finished_s.value_or(output.times.arrival_s);
         const double first_s = output.times.first_token_s.value_or(finished_s);
         const double rest_s = finished_s - first_s;
-        fmt::print(stderr, "[{} prompt tokens ({} cached), {:.0f} ms to the first; {} tokens, {:.1f} a second]\n",
-                   output.num_prompt_tokens, output.num_cached_tokens,
-                   (first_s - output.times.arrival_s) * 1000.0, num_tokens,
-                   rest_s > 0.0 ? (num_tokens - 1) / rest_s : 0.0);
+        fmt::print(
+            stderr,
+            "[{} prompt tokens ({} cached), {:.0f} ms to the first; {} tokens, {:.1f} a second]\n",
+            output.num_prompt_tokens, output.num_cached_tokens,
+            (first_s - output.times.arrival_s) * 1000.0, num_tokens,
+            rest_s > 0.0 ? (num_tokens - 1) / rest_s : 0.0);
     }
 
     Engine& engine_;

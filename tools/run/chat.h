@@ -14,8 +14,8 @@ struct ChatOptions {
     bool show_timings = false;
 };
 
-// Talks until Ctrl-D or /exit. Ctrl-C stops the answer that is being written, or clears the line that is being typed. Throws
-// bad_data when the model has no usable chat template.
+// Talks until Ctrl-D or /exit. Ctrl-C stops the answer that is being written, or clears the line
+// that is being typed. Throws bad_data when the model has no usable chat template.
 void chat(Engine& engine, const ChatOptions& options);
 
 }  // namespace nvllm::run

@@ -20,17 +20,21 @@ namespace {
 const ProgramDescription kProgram = {
     .name = "nvllm-run",
     .version = NVLLM_VERSION,
-    .summary = "Generates text from a Hugging Face checkpoint. Generated text goes to standard output, everything else to "
-               "standard error.",
-    .examples = "Examples:\n"
-                "  nvllm-run -m model -p \"Once upon a time\" -n 100\n"
-                "  cat question.txt | nvllm-run -m model --temperature 0\n"
-                "  nvllm-run -m model --input-format jsonl --output-format jsonl < requests.jsonl\n"
-                "  nvllm-run -m model                # a chat, on a terminal\n"
-                "\n"
-                "Settings: flag > environment NVLLM_* > --config FILE (YAML) > default.\n"
-                "Exit codes: 0 ok, 64 usage, 65 bad data, 66 no input, 69 unavailable, 70 internal,\n"
-                "73 cannot create, 74 input/output, 77 does not fit, 78 bad configuration, 130 interrupted.\n",
+    .summary =
+        "Generates text from a Hugging Face checkpoint. Generated text goes to standard output, "
+        "everything else to "
+        "standard error.",
+    .examples =
+        "Examples:\n"
+        "  nvllm-run -m model -p \"Once upon a time\" -n 100\n"
+        "  cat question.txt | nvllm-run -m model --temperature 0\n"
+        "  nvllm-run -m model --input-format jsonl --output-format jsonl < requests.jsonl\n"
+        "  nvllm-run -m model                # a chat, on a terminal\n"
+        "\n"
+        "Settings: flag > environment NVLLM_* > --config FILE (YAML) > default.\n"
+        "Exit codes: 0 ok, 64 usage, 65 bad data, 66 no input, 69 unavailable, 70 internal,\n"
+        "73 cannot create, 74 input/output, 77 does not fit, 78 bad configuration, 130 "
+        "interrupted.\n",
 };
 
 void choose_model(EngineConfig& config) {
@@ -38,7 +42,8 @@ void choose_model(EngineConfig& config) {
     const auto bundled = bundled_model_directory();
     if (!bundled) {
         throw Error(ErrorKind::usage,
-                    "no model: give one with -m, NVLLM_MODEL or 'model:' in --config (the bundled demo is not installed)");
+                    "no model: give one with -m, NVLLM_MODEL or 'model:' in --config (the bundled "
+                    "demo is not installed)");
     }
     config.model = bundled->string();
     fmt::print(stderr, "nvllm-run: no model was named; using the bundled demo, {}\n", config.model);
@@ -51,7 +56,9 @@ bool wants_chat(const RunOptions& options) {
 }
 
 void print_start_timings(const StartTimings& timings) {
-    fmt::print(stderr, "nvllm-run: started in {:.1f} ms: config {:.1f}, weights {:.1f}, tokenizer {:.1f} beside them, worker {:.1f}\n",
+    fmt::print(stderr,
+               "nvllm-run: started in {:.1f} ms: config {:.1f}, weights {:.1f}, tokenizer {:.1f} "
+               "beside them, worker {:.1f}\n",
                timings.total_ms, timings.config_ms, timings.weights_ms, timings.tokenizer_ms,
                timings.worker_ms);
 }
@@ -74,7 +81,8 @@ int run_program(int argc, char** argv) {
     choose_model(config);
     if (run.plan) {
         const MemoryPlan plan = Engine::plan(config);
-        for (const std::string& notice : plan.notices) fmt::print(stderr, "nvllm-run: {}\n", notice);
+        for (const std::string& notice : plan.notices)
+            fmt::print(stderr, "nvllm-run: {}\n", notice);
         write_output(plan.summary() + "\n");
         return 0;
     }

@@ -12,19 +12,23 @@ OptionList<RunOptions> run_options() {
              short_name('f'), value_name("FILE"));
     list.add("prompt-ids", &RunOptions::prompt_ids, "Prompt as token ids, such as 1,15043,2.",
              value_name("IDS"));
-    list.add("input-format", &RunOptions::input_format,
-             "jsonl: each line of the files, or of standard input, is a request: {\"prompt\": ...}, "
-             "{\"prompt_token_ids\": [...]} or {\"messages\": [...]} with any sampling field, or an OpenAI batch line.",
-             choices({"text", "jsonl"}));
-    list.add("system-prompt", &RunOptions::system_prompt, "System message of a chat.", alias("system"),
-             value_name("TEXT"));
+    list.add(
+        "input-format", &RunOptions::input_format,
+        "jsonl: each line of the files, or of standard input, is a request: {\"prompt\": ...}, "
+        "{\"prompt_token_ids\": [...]} or {\"messages\": [...]} with any sampling field, or an "
+        "OpenAI batch line.",
+        choices({"text", "jsonl"}));
+    list.add("system-prompt", &RunOptions::system_prompt, "System message of a chat.",
+             alias("system"), value_name("TEXT"));
     list.group("Output");
-    list.add("output-format", &RunOptions::output_format,
-             "text alone; json: one object, or an array for several answers; jsonl: one object a line.",
-             choices({"text", "json", "jsonl"}));
-    list.add("show-timings", &RunOptions::show_timings, "Say on standard error how long things took.",
-             default_text("on a terminal"));
-    list.add("step-log", &RunOptions::step_log, "Write a JSON line for every step of the engine.", value_name("FILE"));
+    list.add(
+        "output-format", &RunOptions::output_format,
+        "text alone; json: one object, or an array for several answers; jsonl: one object a line.",
+        choices({"text", "json", "jsonl"}));
+    list.add("show-timings", &RunOptions::show_timings,
+             "Say on standard error how long things took.", default_text("on a terminal"));
+    list.add("step-log", &RunOptions::step_log, "Write a JSON line for every step of the engine.",
+             value_name("FILE"));
     list.add("plan", &RunOptions::plan, "Print the memory plan, from headers alone, and leave.");
     return list;
 }

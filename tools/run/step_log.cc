@@ -12,8 +12,8 @@ StepLog::StepLog(Engine& engine, const std::filesystem::path& file) : stream_(fi
             R"({{"plan_number":{},"num_sequences":{},"num_tokens":{},"num_waiting":{},"num_running":{},)"
             R"("num_finished":{},"num_preemptions":{},"step_ms":{:.3f}}})"
             "\n",
-            step.plan_number, step.num_sequences, step.num_tokens, step.num_waiting, step.num_running,
-            step.num_finished, step.num_preemptions, step.step_ms);
+            step.plan_number, step.num_sequences, step.num_tokens, step.num_waiting,
+            step.num_running, step.num_finished, step.num_preemptions, step.step_ms);
     });
 }
 
@@ -21,8 +21,8 @@ std::string describe(const EngineStats& stats) {
     const CacheStats& cache = stats.cache;
     return fmt::format(
         "{} steps, {} tokens computed, {} of {} prompt tokens found in the cache, {} preemptions",
-        stats.scheduler.steps, stats.scheduler.scheduled_tokens, cache.hit_tokens, cache.queried_tokens,
-        stats.scheduler.preemptions);
+        stats.scheduler.steps, stats.scheduler.scheduled_tokens, cache.hit_tokens,
+        cache.queried_tokens, stats.scheduler.preemptions);
 }
 
 }  // namespace nvllm::run

@@ -1,4 +1,5 @@
-// The engine with a real small model: streaming, stopping, cancelling, refusing, many threads of callers.
+// The engine with a real small model: streaming, stopping, cancelling, refusing, many threads of
+// callers.
 #include "lib/engine/engine.h"
 
 #include <doctest/doctest.h>
@@ -194,7 +195,8 @@ TEST_CASE("faults end their own request only") {
 TEST_CASE("answers do not depend on the threads that ask") {
     Engine engine(small_config());
     std::vector<std::string> prompts;
-    for (int i = 0; i < 12; ++i) prompts.push_back("Story number " + std::to_string(i) + " begins with");
+    for (int i = 0; i < 12; ++i)
+        prompts.push_back("Story number " + std::to_string(i) + " begins with");
     std::vector<std::vector<int32_t>> alone;
     for (const std::string& prompt : prompts) {
         Collector answer;

@@ -30,7 +30,8 @@ TEST_CASE("the earliest of several matches wins") {
     CHECK(match->end == 9);
 }
 
-TEST_CASE("text in random pieces stops where the whole text does and shows nothing of the stop string") {
+TEST_CASE(
+    "text in random pieces stops where the whole text does and shows nothing of the stop string") {
     std::mt19937 generator(11);
     int stopped = 0;
     for (int round = 0; round < 2000; ++round) {
