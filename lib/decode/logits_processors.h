@@ -1,7 +1,8 @@
 // The ordered table of everything that may change a row of logits before a token is chosen.
 //
-// Order: end tokens forbidden by min_tokens, logit_bias, repetition, frequency and presence penalty
-// as in vLLM; then temperature, top-k, top-p, min-p as in transformers' generate(). Definitions are
+// Order: allowed_token_ids, bad_words, end tokens forbidden by min_tokens, logit_bias, repetition,
+// frequency and presence penalty as in vLLM; then temperature, top-n-sigma, top-k, top-p, min-p,
+// typical-p as in transformers' generate(), which lacks top-n-sigma. Definitions are
 // those of transformers' classes where it has one (its float32 sums aside: shares are summed in
 // double here). Where equal scores straddle the edge of top-p, transformers leaves open which of
 // them stay; here the lower ids do.
@@ -10,6 +11,7 @@
 // SamplingParams.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "lib/decode/sampling_state.h"
@@ -34,8 +36,13 @@ bool changes_row(const SequenceSamplingState& state);
 
 // Applies the needed ones that change the row.
 void change_row(const SequenceSamplingState& state, Scores& scores);
-// Applies the needed ones that narrow and reweigh what is left. REQUIRES: scores.max() is finite,
-// no score is NaN.
+// Applies the needed ones that narrow and reweigh what is left, or those that sampler_order names,
+// in its order. REQUIRES: check_sampler_order() found nothing; scores.max() is finite, no score is
+// NaN.
 void narrow(const SequenceSamplingState& state, Scores& scores);
+
+// A name in sampler_order that is none of those that narrow, or comes twice; empty when all is
+// well.
+std::optional<Fault> check_sampler_order(const SamplingParams& params);
 
 }  // namespace nvllm

@@ -20,6 +20,13 @@ std::vector<int32_t> find_end_token_ids(const SamplingParams& params,
     return ids;
 }
 
+// Of a sequence of n tokens, n - 1 must be seen to forbid the last.
+size_t longest_beginning(const std::vector<std::vector<int32_t>>& bad_words) {
+    size_t longest = 0;
+    for (const auto& word : bad_words) longest = std::max(longest, word.size());
+    return longest == 0 ? 0 : longest - 1;
+}
+
 // Long limits are common and rarely reached; beyond this the table grows when it must.
 constexpr int32_t kMaxReservedTokens = 4096;
 
@@ -34,9 +41,15 @@ SequenceSamplingState::SequenceSamplingState(const SamplingParams& params,
       continuation_index_(continuation_index),
       num_generated_(static_cast<int32_t>(token_ids.size()) - num_prompt_tokens),
       counts_tokens_(has_penalty(params)),
-      end_token_ids_(find_end_token_ids(params, eos_token_ids)) {
+      end_token_ids_(find_end_token_ids(params, eos_token_ids)),
+      allowed_token_ids_(params.allowed_token_ids) {
+    std::sort(allowed_token_ids_.begin(), allowed_token_ids_.end());
     NVLLM_CHECK(params_.seed.has_value(), "a sequence needs a seed before it is sampled");
     NVLLM_CHECK(num_prompt_tokens >= 0 && num_generated_ >= 0, "more prompt tokens than tokens");
+    num_recent_tokens_ = longest_beginning(params_.bad_words);
+    const auto recent = token_ids.last(std::min(num_recent_tokens_, token_ids.size()));
+    recent_tokens_.reserve(num_recent_tokens_ + 1);
+    recent_tokens_.assign(recent.begin(), recent.end());
     if (!counts_tokens_) return;
     const int32_t room =
         std::min(params_.max_tokens.value_or(kMaxReservedTokens), kMaxReservedTokens);
@@ -49,6 +62,9 @@ SequenceSamplingState::SequenceSamplingState(const SamplingParams& params,
 void SequenceSamplingState::accept(int32_t token_id) {
     ++num_generated_;
     if (counts_tokens_) counts_.add_generated_token(token_id);
+    if (num_recent_tokens_ == 0) return;
+    recent_tokens_.push_back(token_id);
+    if (recent_tokens_.size() > num_recent_tokens_) recent_tokens_.erase(recent_tokens_.begin());
 }
 
 }  // namespace nvllm

@@ -30,6 +30,10 @@ class SequenceSamplingState {
     int32_t num_generated() const { return num_generated_; }
     // Empty unless a penalty is on.
     const TokenCounts& counts() const { return counts_; }
+    // params().allowed_token_ids, ascending.
+    const std::vector<int32_t>& allowed_token_ids() const { return allowed_token_ids_; }
+    // The last tokens of the sequence, as many as the longest of bad_words asks for.
+    std::span<const int32_t> recent_tokens() const { return recent_tokens_; }
     // Ids that would end the sequence; the model's own end tokens are not among them under
     // ignore_eos.
     std::span<const int32_t> end_token_ids() const { return end_token_ids_; }
@@ -41,6 +45,9 @@ class SequenceSamplingState {
     bool counts_tokens_;
     TokenCounts counts_;
     std::vector<int32_t> end_token_ids_;
+    std::vector<int32_t> allowed_token_ids_;
+    size_t num_recent_tokens_ = 0;
+    std::vector<int32_t> recent_tokens_;
 };
 
 }  // namespace nvllm

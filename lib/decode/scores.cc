@@ -182,8 +182,8 @@ void Scores::gather(size_t first_bucket, size_t last_bucket) {
     std::sort(gathered_.begin(), gathered_.end(), better);
 }
 
-// Cuts all that is worse than `last`.
-void Scores::keep_up_to(const Candidate& last) {
+template <typename Stays>
+void Scores::keep_if(Stays stays) {
     const std::span<const float> all = scores();
     if (!is_cut_) {
         left_scores_.resize(all.size());
@@ -192,7 +192,7 @@ void Scores::keep_up_to(const Candidate& last) {
     size_t num_kept = 0;
     for (size_t index = 0; index < all.size(); ++index) {
         const Candidate candidate{all[index], token_at(index)};
-        if (better(last, candidate)) continue;
+        if (!stays(candidate)) continue;
         left_scores_[num_kept] = candidate.score;
         left_ids_[num_kept++] = candidate.token_id;
     }
@@ -201,6 +201,11 @@ void Scores::keep_up_to(const Candidate& last) {
     is_cut_ = true;
     has_counts_ = false;
     has_weights_ = false;
+}
+
+// Cuts all that is worse than `last`.
+void Scores::keep_up_to(const Candidate& last) {
+    keep_if([&](const Candidate& candidate) { return !better(last, candidate); });
 }
 
 void Scores::keep_top(int32_t count) {
@@ -239,6 +244,53 @@ void Scores::keep_relative_to_best(double share) {
     float lowest = static_cast<float>(exact);
     if (static_cast<double>(lowest) < exact) lowest = std::nextafter(lowest, kInfinity);
     keep_up_to({lowest, std::numeric_limits<int32_t>::max()});
+}
+
+void Scores::keep_within_deviations(double count) {
+    double sum = 0.0, sum_of_squares = 0.0;
+    size_t num_scores = 0;
+    for (const float score : scores()) {
+        if (score == -kInfinity) continue;
+        // From the best score, so that the squares do not swallow the differences.
+        const double distance = static_cast<double>(score) - max();
+        sum += distance;
+        sum_of_squares += distance * distance;
+        ++num_scores;
+    }
+    const double mean = sum / static_cast<double>(num_scores);
+    const double variance = sum_of_squares / static_cast<double>(num_scores) - mean * mean;
+    const double reach = count * std::sqrt(std::max(variance, 0.0));
+    keep_if([&](const Candidate& candidate) {
+        return static_cast<double>(candidate.score) - max() >= -reach &&
+               candidate.score != -kInfinity;
+    });
+}
+
+void Scores::keep_typical(double share) {
+    const double total = total_weight();
+    const auto surprise = [&](float score) {
+        return std::log(total) - (static_cast<double>(score) - max()) / temperature_;
+    };
+    const std::span<const Candidate> all = best(row_.size());
+    double entropy = 0.0;
+    for (const Candidate& candidate : all) {
+        entropy += weight(candidate.score) / total * surprise(candidate.score);
+    }
+    const auto distance = [&](float score) { return std::fabs(surprise(score) - entropy); };
+    std::sort(gathered_.begin(), gathered_.end(), [&](const Candidate& a, const Candidate& b) {
+        const double first = distance(a.score), second = distance(b.score);
+        return first < second || (first == second && a.token_id < b.token_id);
+    });
+    double sum = 0.0;
+    double farthest = 0.0;
+    for (const Candidate& candidate : gathered_) {
+        farthest = distance(candidate.score);
+        sum += weight(candidate.score) / total;
+        if (sum >= share) break;
+    }
+    keep_if([&](const Candidate& candidate) {
+        return candidate.score != -kInfinity && distance(candidate.score) <= farthest;
+    });
 }
 
 double Scores::total_weight() {

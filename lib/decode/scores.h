@@ -44,6 +44,13 @@ class Scores {
     // max() is finite.
     void keep_relative_to_best(double share);
 
+    // Keeps scores at most `count` standard deviations of what is left below the best. REQUIRES:
+    // count >= 0, max() is finite.
+    void keep_within_deviations(double count);
+    // Keeps the smallest set, of those whose surprise is nearest to the mean surprise, with this
+    // share of the weight, and all that are as near as the last of them. REQUIRES: max() is finite.
+    void keep_typical(double share);
+
     // The largest score; -inf when every token is forbidden.
     float max();
     // Sum of the weights of all that are left. REQUIRES: max() is finite.
@@ -76,6 +83,8 @@ class Scores {
     void count_buckets();
     void weigh_buckets();
     void gather(size_t first_bucket, size_t last_bucket);
+    template <typename Stays>
+    void keep_if(Stays stays);
     void keep_up_to(const Candidate& last);
 
     std::span<float> row_;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "lib/decode/logits_processors.h"
+
 namespace nvllm {
 namespace {
 
@@ -45,7 +47,13 @@ InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
 }
 
 Result<Request> InputProcessor::process(const RequestInput& input) const {
-    if (auto wrong = input.sampling.check(vocab_size_)) return *wrong;
+    SamplingParams sampling = input.sampling;
+    if (tokenizer_ == nullptr && !input.bad_words.empty()) {
+        return fault("bad_words: this model has no tokenizer, so texts cannot be forbidden");
+    }
+    add_bad_words(input.bad_words, sampling);
+    if (auto wrong = sampling.check(vocab_size_)) return *wrong;
+    if (auto wrong = check_sampler_order(sampling)) return *wrong;
     if (tokenizer_ == nullptr && !input.sampling.stop.empty()) {
         return fault(
             "stop: this model has no tokenizer, so stop strings cannot be found; use "
@@ -57,13 +65,29 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
 
     Request request;
     request.prompt_token_ids = std::move(*ids);
-    request.sampling = input.sampling;
+    request.sampling = std::move(sampling);
     request.eos_token_ids = eos_token_ids_;
     request.cache_salt = input.cache_salt;
     request.priority = input.priority;
     const auto room = max_model_len_ - static_cast<int32_t>(request.prompt_token_ids.size());
     request.sampling.max_tokens = std::min(request.sampling.max_tokens.value_or(room), room);
     return request;
+}
+
+// A word is forbidden at the start of a text and after a space, where vocabularies spell it
+// differently (as vLLM does).
+void InputProcessor::add_bad_words(const std::vector<std::string>& words,
+                                   SamplingParams& sampling) const {
+    const EncodeOptions plain{.add_special_tokens = false};
+    for (const std::string& word : words) {
+        const std::string bare = word.substr(std::min(word.find_first_not_of(' '), word.size()));
+        std::vector<int32_t> alone = tokenizer_->encode(bare, plain);
+        std::vector<int32_t> after_space = tokenizer_->encode(" " + bare, plain);
+        const bool differs = alone.size() == after_space.size() && alone != after_space &&
+                             alone.front() != after_space.front();
+        sampling.bad_words.push_back(std::move(alone));
+        if (differs) sampling.bad_words.push_back(std::move(after_space));
+    }
 }
 
 Result<std::vector<int32_t>> InputProcessor::prompt_ids(const RequestInput& input) const {

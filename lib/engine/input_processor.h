@@ -27,6 +27,8 @@ struct RequestInput {
     // taken as they are.
     std::variant<std::string, std::vector<int32_t>, ChatVariables> prompt;
     SamplingParams sampling;
+    std::vector<std::string>
+        bad_words;  // texts that are never written; added to sampling.bad_words as tokens
     std::string cache_salt;
     int32_t priority = 0;
     bool allow_special_in_messages = false;
@@ -58,6 +60,7 @@ class InputProcessor {
   private:
     Result<std::vector<int32_t>> prompt_ids(const RequestInput& input) const;
     Result<std::vector<int32_t>> chat_ids(const RequestInput& input) const;
+    void add_bad_words(const std::vector<std::string>& words, SamplingParams& sampling) const;
     std::optional<Fault> check_ids(const std::vector<int32_t>& ids) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;

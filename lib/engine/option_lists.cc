@@ -95,6 +95,18 @@ OptionList<SamplingFlags> sampling_options() {
     list.add("min-p", &SamplingFlags::min_p,
              "Keep tokens with at least this share of the likeliest one's probability.",
              range(0.0, 1.0), default_text("0"));
+    list.add("typical-p", &SamplingFlags::typical_p,
+             "Keep the tokens of most typical surprise that together have this probability.",
+             alias("typical"), range(0.0, 1.0), default_text("1"));
+    list.add("top-n-sigma", &SamplingFlags::top_n_sigma,
+             "Keep tokens whose logit is at most so many deviations below the best; 0: all.",
+             range(0.0, 100.0), default_text("0"));
+    list.add("samplers", &SamplingFlags::samplers,
+             "Which of temperature, top_n_sigma, top_k, top_p, min_p, typical_p to apply, in this "
+             "order.",
+             value_name("NAME"), default_text("all, in that order"));
+    list.add("allowed-token-ids", &SamplingFlags::allowed_token_ids,
+             "Choose only among these tokens.", value_name("ID"));
     list.add("repetition-penalty", &SamplingFlags::repetition_penalty,
              "Above 1 makes tokens of prompt and answer less likely.", alias("repeat-penalty"),
              range(0.0, 10.0), default_text("1"));
@@ -133,6 +145,10 @@ SamplingParams SamplingFlags::over(SamplingParams sampling) const {
     take(top_k, sampling.top_k);
     take(top_p, sampling.top_p);
     take(min_p, sampling.min_p);
+    take(typical_p, sampling.typical_p);
+    take(top_n_sigma, sampling.top_n_sigma);
+    if (!samplers.empty()) sampling.sampler_order = samplers;
+    if (!allowed_token_ids.empty()) sampling.allowed_token_ids = allowed_token_ids;
     take(repetition_penalty, sampling.repetition_penalty);
     take(presence_penalty, sampling.presence_penalty);
     take(frequency_penalty, sampling.frequency_penalty);

@@ -17,6 +17,10 @@ struct SamplingFlags {
     std::optional<int32_t> top_k;
     std::optional<float> top_p;
     std::optional<float> min_p;
+    std::optional<float> typical_p;
+    std::optional<float> top_n_sigma;
+    std::vector<std::string> samplers;
+    std::vector<int32_t> allowed_token_ids;
     std::optional<float> repetition_penalty;
     std::optional<float> presence_penalty;
     std::optional<float> frequency_penalty;

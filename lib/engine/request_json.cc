@@ -77,12 +77,16 @@ std::vector<int32_t> read_ids(const Json& value) {
     return ids;
 }
 
+std::vector<std::string> read_strings(const Json& value) {
+    if (!value.is_array()) throw WrongField{"a list of strings"};
+    std::vector<std::string> texts;
+    for (const Json& text : value) texts.push_back(read_string(text));
+    return texts;
+}
+
 std::vector<std::string> read_stop(const Json& value) {
     if (value.is_string()) return {read_string(value)};
-    if (!value.is_array()) throw WrongField{"a string or a list of strings"};
-    std::vector<std::string> stop;
-    for (const Json& text : value) stop.push_back(read_string(text));
-    return stop;
+    return read_strings(value);
 }
 
 std::vector<std::pair<int32_t, float>> read_logit_bias(const Json& value) {
@@ -170,6 +174,11 @@ constexpr auto kFields = std::to_array<Field>({
                  Builder& b) { b.request.input.sampling.top_k = std::max(read_int32(v), 0); }},
     {"top_p", into<&SamplingParams::top_p, read_float>},
     {"min_p", into<&SamplingParams::min_p, read_float>},
+    {"typical_p", into<&SamplingParams::typical_p, read_float>},
+    {"top_n_sigma", into<&SamplingParams::top_n_sigma, read_float>},
+    {"samplers", into<&SamplingParams::sampler_order, read_strings>},
+    {"allowed_token_ids", into<&SamplingParams::allowed_token_ids, read_ids>},
+    {"bad_words", [](const Json& v, Builder& b) { b.request.input.bad_words = read_strings(v); }},
     {"repetition_penalty", into<&SamplingParams::repetition_penalty, read_float>},
     {"presence_penalty", into<&SamplingParams::presence_penalty, read_float>},
     {"frequency_penalty", into<&SamplingParams::frequency_penalty, read_float>},

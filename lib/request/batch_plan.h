@@ -1,7 +1,8 @@
 // The only words from bookkeeping to compute: which positions of which sequences to compute next.
 //
-// Plain data without pointers: it can be written down and sent to another process. Plans carry differences; a worker keeps
-// the tokens, block tables and sampling state of every sequence it was told of (`added`) until it is told to forget it
+// Plain data without pointers: it can be written down and sent to another process. Plans carry
+// differences; a worker keeps the tokens, block tables and sampling state of every sequence it was
+// told of (`added`) until it is told to forget it
 // (`removed`). A fresh worker gets every living sequence as `added` again.
 #pragma once
 
@@ -18,11 +19,11 @@ struct AddedSequence {
     SequenceId sequence = 0;
     std::vector<int32_t> token_ids;  // prompt, then what was generated before a preemption
     int32_t num_prompt_tokens = 0;
-    SamplingParams sampling;         // seed set
+    SamplingParams sampling;  // seed set
     std::vector<int32_t> eos_token_ids;
-    int32_t index = 0;               // which of the request's n continuations: part of the random key
-    // Blocks that already hold this sequence's first tokens (a prefix hit), per cache group. Entries wholly before a group's
-    // window are 0: nothing reads them.
+    int32_t index = 0;  // which of the request's n continuations: part of the random key
+    // Blocks that already hold this sequence's first tokens (a prefix hit), per cache group.
+    // Entries wholly before a group's window are 0: nothing reads them.
     std::vector<std::vector<int32_t>> block_tables;
 };
 
@@ -31,14 +32,16 @@ enum class OutputKind : uint8_t {
     sample,  // choose the next token from the logits after the last position
 };
 
-// "Compute `count` tokens of this sequence from position `first`." Prefill, a chunk of it and decode are this one sentence.
-// Positions from first on are known to the worker: given with the sequence or sampled by it since.
+// "Compute `count` tokens of this sequence from position `first`." Prefill, a chunk of it and
+// decode are this one sentence. Positions from first on are known to the worker: given with the
+// sequence or sampled by it since.
 struct PlanEntry {
     SequenceId sequence = 0;
     int32_t first = 0;
     int32_t count = 0;
     OutputKind output = OutputKind::none;
-    // Physical blocks to append to the sequence's table before computing, per cache group; empty when there are none.
+    // Physical blocks to append to the sequence's table before computing, per cache group; empty
+    // when there are none.
     std::vector<std::vector<int32_t>> new_blocks;
 };
 
@@ -51,7 +54,8 @@ struct BlockCopy {
 
 struct BatchPlan {
     uint64_t number = 0;  // consecutive from 1
-    std::vector<SequenceId> removed;   // forgotten before anything is added: a sequence may be in both
+    std::vector<SequenceId>
+        removed;  // forgotten before anything is added: a sequence may be in both
     std::vector<AddedSequence> added;  // each has an entry
     std::vector<BlockCopy> copies;
     std::vector<PlanEntry> entries;

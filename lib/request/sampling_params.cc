@@ -18,6 +18,9 @@ constexpr size_t kMostStopStrings = 16;
 constexpr size_t kLongestStopString = 256;
 constexpr size_t kMostStopTokens = 1024;
 constexpr size_t kMostBiases = 1024;
+constexpr size_t kMostBadWords = 1024;
+constexpr size_t kLongestBadWord = 64;
+constexpr float kMostSigma = 100.0f;
 constexpr int32_t kMostTokens = std::numeric_limits<int32_t>::max();
 
 Fault refuse(std::string message) { return {ErrorKind::bad_data, std::move(message)}; }
@@ -58,6 +61,9 @@ Answer check_numbers(const SamplingParams& params) {
     if (auto fault = check_number("temperature", params.temperature, 0.0f, 2.0f)) return fault;
     if (auto fault = check_positive("top_p", params.top_p, 1.0f)) return fault;
     if (auto fault = check_number("min_p", params.min_p, 0.0f, 1.0f)) return fault;
+    if (auto fault = check_positive("typical_p", params.typical_p, 1.0f)) return fault;
+    if (auto fault = check_number("top_n_sigma", params.top_n_sigma, 0.0f, kMostSigma))
+        return fault;
     if (auto fault = check_positive("repetition_penalty", params.repetition_penalty, 10.0f))
         return fault;
     if (auto fault = check_number("presence_penalty", params.presence_penalty, -2.0f, 2.0f))
@@ -90,6 +96,32 @@ Answer check_logit_bias(const SamplingParams& params, int32_t vocab_size) {
     return std::nullopt;
 }
 
+Answer check_tokens(std::string_view field, const std::vector<int32_t>& tokens,
+                    int32_t vocab_size) {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+        if (auto fault = check_token(field, i, tokens[i], vocab_size)) return fault;
+    }
+    return std::nullopt;
+}
+
+Answer check_vocabulary(const SamplingParams& params, int32_t vocab_size) {
+    const auto& allowed = params.allowed_token_ids;
+    if (auto fault =
+            check_length("allowed_token_ids", allowed.size(), static_cast<size_t>(vocab_size)))
+        return fault;
+    if (auto fault = check_tokens("allowed_token_ids", allowed, vocab_size)) return fault;
+    if (auto fault = check_length("bad_words", params.bad_words.size(), kMostBadWords))
+        return fault;
+    for (size_t i = 0; i < params.bad_words.size(); ++i) {
+        const std::string field = fmt::format("bad_words[{}]", i);
+        if (params.bad_words[i].empty()) return refuse(field + " has no tokens");
+        if (auto fault = check_length(field, params.bad_words[i].size(), kLongestBadWord))
+            return fault;
+        if (auto fault = check_tokens(field, params.bad_words[i], vocab_size)) return fault;
+    }
+    return std::nullopt;
+}
+
 Answer check_stops(const SamplingParams& params, int32_t vocab_size) {
     if (auto fault = check_length("stop", params.stop.size(), kMostStopStrings)) return fault;
     for (size_t i = 0; i < params.stop.size(); ++i) {
@@ -100,11 +132,7 @@ Answer check_stops(const SamplingParams& params, int32_t vocab_size) {
     }
     const size_t num_ids = params.stop_token_ids.size();
     if (auto fault = check_length("stop_token_ids", num_ids, kMostStopTokens)) return fault;
-    for (size_t i = 0; i < num_ids; ++i) {
-        const int32_t token = params.stop_token_ids[i];
-        if (auto fault = check_token("stop_token_ids", i, token, vocab_size)) return fault;
-    }
-    return std::nullopt;
+    return check_tokens("stop_token_ids", params.stop_token_ids, vocab_size);
 }
 
 }  // namespace
@@ -113,6 +141,7 @@ std::optional<Fault> SamplingParams::check(int32_t vocab_size) const {
     if (auto fault = check_counts(*this)) return fault;
     if (auto fault = check_numbers(*this)) return fault;
     if (auto fault = check_logit_bias(*this, vocab_size)) return fault;
+    if (auto fault = check_vocabulary(*this, vocab_size)) return fault;
     return check_stops(*this, vocab_size);
 }
 

@@ -11,16 +11,24 @@
 
 namespace nvllm {
 
-// Defaults leave the model's distribution as it is. Field names and meanings are those of the OpenAI API and of vLLM.
+// Defaults leave the model's distribution as it is. Field names and meanings are those of the
+// OpenAI API and of vLLM.
 struct SamplingParams {
-    int32_t n = 1;                        // continuations of the prompt
-    float temperature = 1.0f;             // 0: greedy
-    int32_t top_k = 0;                    // keep the k likeliest; 0: all
-    float top_p = 1.0f;                   // keep the smallest set with this much probability
-    float min_p = 0.0f;                   // keep tokens with at least this share of the likeliest one's
-    float repetition_penalty = 1.0f;      // divides positive, multiplies negative logits of seen tokens
-    float presence_penalty = 0.0f;        // subtracted once for tokens generated before
-    float frequency_penalty = 0.0f;       // subtracted for each time a token was generated
+    int32_t n = 1;             // continuations of the prompt
+    float temperature = 1.0f;  // 0: greedy
+    int32_t top_k = 0;         // keep the k likeliest; 0: all
+    float top_p = 1.0f;        // keep the smallest set with this much probability
+    float min_p = 0.0f;        // keep tokens with at least this share of the likeliest one's
+    float typical_p = 1.0f;    // keep those of most typical surprise with this much probability
+    float top_n_sigma = 0.0f;  // keep logits this many deviations below the best; 0: all
+    // Names of the processors that narrow, as in logits_processors.h, in the order to apply them;
+    // empty: the usual order.
+    std::vector<std::string> sampler_order;
+    std::vector<int32_t> allowed_token_ids;       // nothing else may be chosen; empty: all
+    std::vector<std::vector<int32_t>> bad_words;  // token sequences that are never completed
+    float repetition_penalty = 1.0f;  // divides positive, multiplies negative logits of seen tokens
+    float presence_penalty = 0.0f;    // subtracted once for tokens generated before
+    float frequency_penalty = 0.0f;   // subtracted for each time a token was generated
     std::vector<std::pair<int32_t, float>> logit_bias;  // added to the logits of these ids
     std::optional<int32_t> max_tokens;    // generated at most; empty: to the end of the context
     int32_t min_tokens = 0;               // no end token before this many
@@ -29,8 +37,9 @@ struct SamplingParams {
     std::vector<int32_t> stop_token_ids;  // ids that stop, besides the model's end tokens
     bool include_stop_in_output = false;  // show the stop string or the text of the stop token
     bool skip_special_tokens = true;      // special tokens leave no text
-    std::optional<int32_t> logprobs;      // report the chosen token's logprob and this many likeliest beside it
-    std::optional<uint64_t> seed;         // empty: drawn by the engine
+    std::optional<int32_t>
+        logprobs;  // report the chosen token's logprob and this many likeliest beside it
+    std::optional<uint64_t> seed;  // empty: drawn by the engine
 
     bool greedy() const { return temperature == 0.0f; }
 

@@ -15,8 +15,8 @@ struct TokenLogprob {
     float logprob = 0.0f;
 };
 
-// The logprob of a chosen token, its rank (1: likeliest) and the likeliest tokens, best first; natural logarithms of the
-// model's distribution before penalties, temperature and truncation.
+// The logprob of a chosen token, its rank (1: likeliest) and the likeliest tokens, best first;
+// natural logarithms of the model's distribution before penalties, temperature and truncation.
 struct SampledLogprobs {
     TokenLogprob chosen;
     int32_t rank = 1;
@@ -25,9 +25,10 @@ struct SampledLogprobs {
 
 struct SequenceStep {
     SequenceId sequence = 0;
-    std::vector<int32_t> token_ids;          // none for OutputKind::none, else one (more with drafts)
-    std::vector<SampledLogprobs> logprobs;   // one a token, when asked for
-    std::optional<Fault> fault;              // this sequence failed (logits that are not numbers); it produced nothing
+    std::vector<int32_t> token_ids;  // none for OutputKind::none, else one (more with drafts)
+    std::vector<SampledLogprobs> logprobs;  // one a token, when asked for
+    std::optional<Fault>
+        fault;  // this sequence failed (logits that are not numbers); it produced nothing
 };
 
 struct StepResult {
@@ -35,7 +36,8 @@ struct StepResult {
     std::vector<SequenceStep> sequences;  // in the order of the plan's entries
 };
 
-// What becomes of a sequence after a step: judged by ids and lengths (schedule), then by text (engine).
+// What becomes of a sequence after a step: judged by ids and lengths (schedule), then by text
+// (engine).
 struct Verdict {
     SequenceId sequence = 0;
     int32_t num_accepted = 0;  // tokens of the step that stay

@@ -14,22 +14,28 @@ Value dict_get(Interpreter&, const Value& self, Arguments& arguments) {
     return parameters.find(1) != nullptr ? *parameters.find(1) : Value::none();
 }
 
+Value view(const char* form, std::vector<Value> items) {
+    Value result = Value::list(std::move(items), List::Kind::view);
+    result.as_list().form = form;
+    return result;
+}
+
 Value dict_items(Interpreter& interpreter, const Value& self, Arguments&) {
     std::vector<Value> items;
     interpreter.step(self.as_dict().size());
     for (const auto& [key, value] : self.as_dict().entries()) items.push_back(Value::tuple({key, value}));
-    return Value::list(std::move(items), List::Kind::view);
+    return view("dict_items", std::move(items));
 }
 
 Value dict_keys(Interpreter& interpreter, const Value& self, Arguments&) {
-    return Value::list(interpreter.elements(self), List::Kind::view);
+    return view("dict_keys", interpreter.elements(self));
 }
 
 Value dict_values(Interpreter& interpreter, const Value& self, Arguments&) {
     std::vector<Value> values;
     interpreter.step(self.as_dict().size());
     for (const auto& [key, value] : self.as_dict().entries()) values.push_back(value);
-    return Value::list(std::move(values), List::Kind::view);
+    return view("dict_values", std::move(values));
 }
 
 Value dict_copy(Interpreter& interpreter, const Value& self, Arguments&) {

@@ -116,7 +116,12 @@ bool contains(Interpreter& interpreter, const Value& container, const Value& ele
         interpreter.step(1 + container.as_text().size() / 64);
         return container.as_text().bytes().find(element.as_text().bytes()) != std::string::npos;
     }
-    if (container.is_dict()) return container.as_dict().find(element) != nullptr;
+    if (container.is_dict()) {
+        if (element.is_dict() || (element.is_list() && element.as_list().kind == List::Kind::list)) {
+            fail("unhashable type: '" + element.type_name() + "'");
+        }
+        return container.as_dict().find(element) != nullptr;
+    }
     if (container.is_undefined()) return false;
     if (!container.is_list()) fail("argument of type '" + container.type_name() + "' is not iterable");
     for (const Value& item : interpreter.elements(container)) {

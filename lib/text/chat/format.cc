@@ -308,7 +308,9 @@ class PercentFormat {
             ++at;
             directive(text, at, out);
         }
-        if (used_ < list_.size() && !named_ && !values_.is_dict()) {
+        const bool tuple = values_.is_list() && values_.as_list().kind == List::Kind::tuple;
+        const bool ignorable = values_.is_dict() || values_.is_undefined() || (values_.is_list() && !tuple);
+        if (used_ < list_.size() && !named_ && !ignorable) {
             fail("not all arguments converted during string formatting");
         }
         return out;

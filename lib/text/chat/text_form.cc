@@ -73,7 +73,7 @@ void append_repr(std::string& out, const List& list) {
         return;
     }
     const bool tuple = list.kind == List::Kind::tuple;
-    if (list.kind == List::Kind::view) out += "dict_view(";
+    if (list.kind == List::Kind::view) out += list.form + "(";
     out += tuple ? '(' : '[';
     for (size_t i = 0; i < list.items.size(); ++i) {
         if (i > 0) out += ", ";

@@ -27,7 +27,8 @@ bool is_float(Interpreter&, const Value& value, Arguments&) { return value.is_re
 bool is_number(Interpreter&, const Value& value, Arguments&) { return value.is_number(); }
 bool is_string(Interpreter&, const Value& value, Arguments&) { return value.is_text(); }
 bool is_mapping(Interpreter&, const Value& value, Arguments&) { return value.is_dict(); }
-bool is_callable(Interpreter&, const Value& value, Arguments&) { return value.is_callable(); }
+// What is undefined can be called too: it fails then.
+bool is_callable(Interpreter&, const Value& value, Arguments&) { return value.is_callable() || value.is_undefined(); }
 bool is_escaped(Interpreter&, const Value& value, Arguments&) { return value.is_markup(); }
 
 bool is_iterable(Interpreter&, const Value& value, Arguments&) {
@@ -40,8 +41,12 @@ bool is_sequence(Interpreter&, const Value& value, Arguments&) {
     return value.is_text() || value.is_dict() || value.is_undefined();
 }
 
-bool is_odd(Interpreter&, const Value& value, Arguments&) { return integer_of(value, "odd") % 2 != 0; }
-bool is_even(Interpreter&, const Value& value, Arguments&) { return integer_of(value, "even") % 2 == 0; }
+bool is_odd(Interpreter& interpreter, const Value& value, Arguments&) {
+    return equal(interpreter.binary("%", value, Value::integer(2)), Value::integer(1));
+}
+bool is_even(Interpreter& interpreter, const Value& value, Arguments&) {
+    return equal(interpreter.binary("%", value, Value::integer(2)), Value::integer(0));
+}
 
 bool is_divisible(Interpreter& interpreter, const Value& value, Arguments& arguments) {
     return !interpreter.binary("%", value, only("divisibleby", arguments)).truth();

@@ -89,6 +89,10 @@ inline void switch_on(SamplingParams& params, const std::string& name,
     if (name == "frequency_penalty") params.frequency_penalty = value;
     if (name == "presence_penalty") params.presence_penalty = value;
     if (name == "temperature") params.temperature = value;
+    if (name == "allowed_token_ids") params.allowed_token_ids = value.get<std::vector<int32_t>>();
+    if (name == "bad_words") params.bad_words = value.get<std::vector<std::vector<int32_t>>>();
+    if (name == "top_n_sigma") params.top_n_sigma = value;
+    if (name == "typical_p") params.typical_p = value;
     if (name == "top_k") params.top_k = value;
     if (name == "top_p") params.top_p = value;
     if (name == "min_p") params.min_p = value;

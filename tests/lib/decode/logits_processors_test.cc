@@ -97,7 +97,7 @@ TEST_CASE("processors alone and in pairs do what those of transformers do") {
     const LogitsCases cases = read_logits_cases(
         other != nullptr ? other
                          : source_path("tests/fixtures/decode/logits_processors.json").string());
-    REQUIRE(cases.cases.size() == 45);
+    REQUIRE(cases.cases.size() == 91);
     int num_same = 0, num_equals = 0, num_different = 0;
     for (const LogitsCase& entry : cases.cases) {
         for (size_t index = 0; index < cases.rows.size(); ++index) {
@@ -133,7 +133,7 @@ TEST_CASE("the table names each processor once, row-changing ones first") {
     }
     std::sort(names.begin(), names.end());
     CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
-    CHECK(names.size() == 9);
+    CHECK(names.size() == 13);
 }
 
 TEST_CASE("nothing is needed for default parameters") {
@@ -175,6 +175,40 @@ TEST_CASE("a vocabulary of one token survives every processor") {
     params.min_p = 1.0f;
     params.repetition_penalty = 2.0f;
     CHECK(process(simple_state(params), {-4.0f}).token_ids == std::vector<int32_t>{0});
+}
+
+TEST_CASE("sampler_order names what is applied, in its order") {
+    SamplingParams params;
+    params.temperature = 0.5f;
+    params.top_p = 0.7f;
+    params.top_k = 1;
+    const std::vector<float> logits = {0.0f, 1.0f, 0.5f};
+    params.sampler_order = {"top_p", "temperature"};
+    const Outcome first = process(simple_state(params), logits);
+    CHECK(first.token_ids == std::vector<int32_t>{1, 2});
+    CHECK(first.logprobs[1] - first.logprobs[0] == doctest::Approx(-1.0));
+    params.sampler_order = {"temperature", "top_p"};
+    CHECK(process(simple_state(params), logits).token_ids == std::vector<int32_t>{1, 2});
+    CHECK(!check_sampler_order(params));
+    params.sampler_order = {"top_p", "mirostat"};
+    CHECK(check_sampler_order(params)->message.find("'mirostat'") != std::string::npos);
+    params.sampler_order = {"top_p", "top_p"};
+    CHECK(check_sampler_order(params)->message.find("twice") != std::string::npos);
+    params.sampler_order = {"logit_bias"};
+    CHECK(check_sampler_order(params).has_value());
+}
+
+TEST_CASE(
+    "bad words are forbidden as they are about to be completed, in whatever order tokens came") {
+    SamplingParams params;
+    params.seed = 1;
+    params.bad_words = {{3, 4, 0}, {2}};
+    SequenceSamplingState state(params, std::vector<int32_t>{3}, 1, {}, 0);
+    CHECK(process(state, {5, 5, 5}).token_ids == std::vector<int32_t>{0, 1});
+    state.accept(4);
+    CHECK(process(state, {5, 5, 5}).token_ids == std::vector<int32_t>{1});
+    state.accept(1);
+    CHECK(process(state, {5, 5, 5}).token_ids == std::vector<int32_t>{0, 1});
 }
 
 TEST_CASE("ids outside of the row are passed over") {

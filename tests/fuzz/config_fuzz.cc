@@ -1,0 +1,18 @@
+// Bytes as config.json: sizes are within limits or the file is refused.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/error.h"
+#include "lib/checkpoint/model_config.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    try {
+        const nvllm::ModelConfig config = nvllm::parse_model_config(
+            std::string(reinterpret_cast<const char*>(data), size), "input");
+        if (config.vocab_size <= 0 || config.num_heads <= 0 || config.estimated_parameters() < 0)
+            __builtin_trap();
+    } catch (const nvllm::Error&) {
+    }
+    return 0;
+}
