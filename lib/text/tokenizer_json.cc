@@ -1,5 +1,8 @@
 // tokenizer.json, the format of the Hugging Face tokenizers library, into the parts of a tokenizer.
 #include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 #include "kernels/error.h"
 #include "lib/base/utf8.h"
@@ -87,6 +90,30 @@ std::unique_ptr<TokenModel> load_word_level(const JsonView& section, std::vector
                                             section.string_or("unk_token", "<unk>"));
 }
 
+// The score as the format's own library reads it: its digits as a whole number, divided by a power of ten. That may
+// miss the nearest double by a hair, which decides between segmentations of equal score.
+double score_as_read(double score) {
+    char text[64];
+    const auto end = std::to_chars(text, text + sizeof(text), std::abs(score), std::chars_format::scientific).ptr;
+    uint64_t digits = 0;
+    int exponent = 0;
+    const char* at = text;
+    for (bool fraction = false; at != end && *at != 'e'; ++at) {
+        if (*at == '.') {
+            fraction = true;
+            continue;
+        }
+        digits = digits * 10 + static_cast<uint64_t>(*at - '0');
+        exponent -= fraction;
+    }
+    if (at == end) return score;
+    exponent += std::atoi(at + 1);
+    if (exponent > 0 || exponent < -22) return score;
+    // Powers of ten up to 10^22 are exact.
+    const double magnitude = static_cast<double>(digits) / std::pow(10.0, -exponent);
+    return score < 0 ? -magnitude : magnitude;
+}
+
 // [["token", score], ...] in the order of ids
 std::unique_ptr<TokenModel> load_unigram(const JsonView& section, std::vector<std::string>&) {
     Vocabulary vocabulary;
@@ -97,7 +124,7 @@ std::unique_ptr<TokenModel> load_unigram(const JsonView& section, std::vector<st
         const auto sides = JsonView(entry, list.path()).elements();
         if (sides.size() != 2) list.fail("an entry should be a token and its score");
         vocabulary.push_back(sides[0].string());
-        scores.push_back(sides[1].number());
+        scores.push_back(score_as_read(sides[1].number()));
     }
     std::optional<int32_t> unknown;
     if (const auto id = section.find("unk_id")) {

@@ -8,7 +8,7 @@
 #include "lib/base/utf8.h"
 #include "lib/text/chat/interpreter.h"
 #include "lib/text/chat/text_form.h"
-#include "lib/text/chat/text_methods.h"
+#include "lib/text/chat/text_operations.h"
 
 namespace nvllm::chat {
 namespace {

@@ -1,5 +1,4 @@
 // The methods of Python's str that templates may call.
-#include "lib/text/chat/text_methods.h"
 
 #include <algorithm>
 #include <array>
@@ -7,37 +6,12 @@
 #include "lib/base/utf8.h"
 #include "lib/text/chat/interpreter.h"
 #include "lib/text/chat/text_form.h"
+#include "lib/text/chat/text_operations.h"
 #include "lib/text/unicode.h"
 
 namespace nvllm::chat {
 
-bool is_python_space(char32_t c) { return unicode::is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
-
 namespace {
-
-size_t last_character(std::string_view text) {
-    size_t at = text.size() - 1;
-    while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-    return at;
-}
-
-// The same text with each character changed by `change`; marks stay with the characters.
-template <typename Change>
-TrackedText mapped(const TrackedText& text, Change&& change) {
-    TrackedText out;
-    out.reserve(text.size());
-    size_t next_mark = 0;
-    const auto& marks = text.marks();
-    std::string buffer;
-    utf8::for_each(text.bytes(), [&](char32_t c, size_t at, size_t) {
-        while (next_mark < marks.size() && marks[next_mark].end <= at) ++next_mark;
-        const bool marked = next_mark < marks.size() && marks[next_mark].begin <= at;
-        buffer.clear();
-        change(buffer, c);
-        out.append(buffer, marked);
-    });
-    return out;
-}
 
 bool is_cased(char32_t c) { return unicode::to_lower(c) != c || unicode::to_upper(c) != c || unicode::is_lowercase(c); }
 
@@ -120,16 +94,16 @@ std::vector<TrackedText> split_at_space(const TrackedText& text, int64_t limit) 
 std::vector<TrackedText> split_at_space_from_right(const TrackedText& text, int64_t limit) {
     std::vector<TrackedText> parts;
     std::string_view rest = text.bytes();
-    const auto space_end = [&] { return is_python_space(utf8::decode(rest.substr(last_character(rest))).code_point); };
+    const auto space_end = [&] { return is_python_space(utf8::decode(rest.substr(last_character_of(rest))).code_point); };
     while (true) {
-        while (!rest.empty() && space_end()) rest = rest.substr(0, last_character(rest));
+        while (!rest.empty() && space_end()) rest = rest.substr(0, last_character_of(rest));
         if (rest.empty()) break;
         if (limit >= 0 && static_cast<int64_t>(parts.size()) >= limit) {
             parts.push_back(stripped(text.substr(0, rest.size()), "", true, false));
             break;
         }
         const size_t end = rest.size();
-        while (!rest.empty() && !space_end()) rest = rest.substr(0, last_character(rest));
+        while (!rest.empty() && !space_end()) rest = rest.substr(0, last_character_of(rest));
         parts.push_back(text.substr(rest.size(), end));
     }
     std::reverse(parts.begin(), parts.end());
@@ -221,7 +195,7 @@ Value changed(Interpreter& interpreter, const Value& self, Arguments& arguments)
 }
 
 TrackedText swapped_case(const TrackedText& text) {
-    return mapped(text, [](std::string& out, char32_t c) {
+    return mapped_text(text, [](std::string& out, char32_t c) {
         if (unicode::is_uppercase(c)) {
             unicode::append_lower(out, c);
         } else {
@@ -233,7 +207,7 @@ TrackedText swapped_case(const TrackedText& text) {
 // str.title(): every run of cased characters begins with a capital.
 TrackedText method_title(const TrackedText& text) {
     bool within = false;
-    return mapped(text, [&](std::string& out, char32_t c) {
+    return mapped_text(text, [&](std::string& out, char32_t c) {
         if (within) {
             unicode::append_lower(out, c);
         } else {
@@ -356,7 +330,7 @@ Value expandtabs(Interpreter& interpreter, const Value& self, Arguments& argumen
     const Parameters parameters("expandtabs", arguments, {"tabsize"});
     const int64_t size = std::clamp<int64_t>(parameters.integer(0, 8), 0, 1000);
     int64_t column = 0;
-    return interpreter.text(mapped(self_text(self), [&](std::string& out, char32_t c) {
+    return interpreter.text(mapped_text(self_text(self), [&](std::string& out, char32_t c) {
         if (c == '\t') {
             const int64_t spaces = size > 0 ? size - column % size : 0;
             out.append(static_cast<size_t>(spaces), ' ');
@@ -489,105 +463,6 @@ constexpr std::array<Row, 44> kRows = {{
 }};
 
 }  // namespace
-
-TrackedText stripped(const TrackedText& text, std::string_view characters, bool left, bool right) {
-    const std::string_view bytes = text.bytes();
-    const std::u32string set = utf8::to_code_points(characters);
-    const auto goes = [&](char32_t c) {
-        return characters.empty() ? is_python_space(c) : set.find(c) != std::u32string::npos;
-    };
-    size_t begin = 0;
-    size_t end = bytes.size();
-    while (left && begin < end) {
-        const utf8::Decoded c = utf8::decode(bytes.substr(begin));
-        if (!goes(c.code_point)) break;
-        begin += c.length;
-    }
-    while (right && end > begin) {
-        const size_t at = last_character(bytes.substr(0, end));
-        if (!goes(utf8::decode(bytes.substr(at)).code_point)) break;
-        end = at;
-    }
-    return text.substr(begin, end);
-}
-
-TrackedText replaced(const TrackedText& text, const TrackedText& from, const TrackedText& to, int64_t count) {
-    TrackedText out;
-    size_t done = 0;
-    size_t at = 0;
-    const std::string& bytes = text.bytes();
-    for (int64_t i = 0; count < 0 || i < count; ++i) {
-        const size_t found = bytes.find(from.bytes(), at);
-        if (found == std::string::npos) break;
-        out.append(text.substr(done, found));
-        out.append(to);
-        done = found + from.size();
-        at = done;
-        if (!from.empty()) continue;
-        // The empty text is found before every character and at the end.
-        if (found == bytes.size()) break;
-        at = found + utf8::length_from_lead(static_cast<unsigned char>(bytes[found]));
-    }
-    out.append(text.substr(done, text.size()));
-    return out;
-}
-
-std::vector<TrackedText> lines_of(const TrackedText& text, bool keep_ends) {
-    std::vector<TrackedText> lines;
-    size_t begin = 0;
-    bool after_return = false;
-    utf8::for_each(text.bytes(), [&](char32_t c, size_t at, size_t length) {
-        if (c == '\n' && after_return) {
-            if (keep_ends) lines.back() = text.substr(begin - lines.back().size(), at + length);
-            begin = at + length;
-            after_return = false;
-            return;
-        }
-        after_return = c == '\r';
-        const bool ends = (c >= 0xA && c <= 0xD) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
-        if (!ends) return;
-        lines.push_back(text.substr(begin, keep_ends ? at + length : at));
-        begin = at + length;
-    });
-    if (begin < text.size()) lines.push_back(text.substr(begin, text.size()));
-    return lines;
-}
-
-TrackedText lower_of(const TrackedText& text) { return mapped(text, unicode::append_lower); }
-TrackedText upper_of(const TrackedText& text) { return mapped(text, unicode::append_upper); }
-
-TrackedText capitalized(const TrackedText& text) {
-    bool first = true;
-    return mapped(text, [&](std::string& out, char32_t c) {
-        if (first) {
-            utf8::append(out, unicode::to_title(c));
-        } else {
-            unicode::append_lower(out, c);
-        }
-        first = false;
-    });
-}
-
-TrackedText title_of(const TrackedText& text) {
-    bool starts = true;
-    return mapped(text, [&](std::string& out, char32_t c) {
-        const bool separates = c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_python_space(c);
-        if (starts && !separates) {
-            unicode::append_upper(out, c);
-        } else {
-            unicode::append_lower(out, c);
-        }
-        starts = separates;
-    });
-}
-
-TrackedText padded(const TrackedText& text, size_t before, size_t behind, std::string_view fill) {
-    TrackedText out;
-    for (size_t i = 0; i < before; ++i) out.append(fill);
-    out.append(text);
-    for (size_t i = 0; i < behind; ++i) out.append(fill);
-    return out;
-}
 
 FilterBody find_text_method(std::string_view name) {
     for (const Row& row : kRows) {

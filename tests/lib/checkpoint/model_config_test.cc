@@ -325,7 +325,7 @@ TEST_CASE("config: absurd values are refused with key, value and limit") {
 }
 
 TEST_CASE("config: what is no JSON object is refused") {
-    for (const std::string text :
+    for (const std::string& text :
          {std::string(), std::string("{"), std::string("[]"), std::string("null"),
           std::string("{\"a\":1,}"), std::string(1000, '['), std::string("{\"a\":\"\xff\"}")}) {
         CAPTURE(text);
