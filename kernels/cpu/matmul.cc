@@ -8,6 +8,7 @@ namespace {
 
 constexpr int64_t kMaxStep = 32;           // of any MatmulKernels
 constexpr int64_t kBlockBytes = 256 << 10;  // weights of one block: they stay in the second-level cache
+constexpr int64_t kLeastGroups = 4;         // or x passes through the first-level cache too often
 constexpr int64_t kBlocksPerThread = 8;     // so that threads end together though their blocks take turns
 constexpr int64_t kLeastTokenBlock = 32;
 
@@ -40,7 +41,7 @@ struct Product {
 void choose_blocks(Product& product, int num_threads) {
     const int64_t group = product.kernel.columns_at_once;
     const int64_t row_bytes = product.in * static_cast<int64_t>(dtype_bytes(product.weight.dtype));
-    const int64_t in_cache = kBlockBytes / row_bytes;
+    const int64_t in_cache = std::max(kBlockBytes / row_bytes, kLeastGroups * group);
     const int64_t fair_share = divided_up(product.out, kBlocksPerThread * num_threads);
     const int64_t most = kMaxMatmulColumns / group;
     const int64_t groups = std::min(divided_up(std::min(in_cache, fair_share), group), most);

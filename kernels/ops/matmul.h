@@ -21,7 +21,7 @@ enum class MatmulOutput : uint8_t {
 //
 // `product_type` is the type the factors have when they are multiplied: with bfloat16 or float16 x is rounded to
 // that type first, with float32 it is not; weights are widened exactly. Sums are float32 in one written order that
-// depends on `in` and the instruction set alone: never on tokens, out, the other rows, or the number of threads.
+// depends on `in`, the types and the instruction set alone: never on tokens, out, the other rows, or the number of threads.
 //
 // Order of the sum over k, with L lanes (16 in AVX-512, 8 in AVX2, 4 in scalar): lane l adds the products k = l, l + L,
 // l + 2 L, ... in that order by fused multiply-add (scalar: multiply, then add). With bfloat16 weights a lane takes pairs

@@ -30,7 +30,8 @@ struct Descriptor {
 
 // Opens a regular file and gives its size.
 int open_regular(const std::filesystem::path& path, uint64_t& size) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // Without O_NONBLOCK, opening a pipe would wait for its writer before it can be refused.
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) throw_errno(path, "open", errno);
     struct stat info {};
     if (::fstat(fd, &info) != 0) {

@@ -17,20 +17,21 @@ struct RopeConfig {
     double partial_rotary_factor = 1.0;
     std::string kind = "default";
     double factor = 1.0;
-    double low_frequency_factor = 1.0;          // llama3
-    double high_frequency_factor = 4.0;         // llama3
-    int64_t original_max_positions = 0;         // llama3, yarn, longrope; 0: max_positions
-    std::optional<double> attention_factor;     // yarn, longrope
-    double beta_fast = 32.0;                    // yarn
-    double beta_slow = 1.0;                     // yarn
-    std::optional<double> mscale;               // yarn
-    std::optional<double> mscale_all_dim;       // yarn
-    bool truncate = true;                       // yarn
-    std::vector<double> short_factor;           // longrope
-    std::vector<double> long_factor;            // longrope
+    double low_frequency_factor = 1.0;       // llama3
+    double high_frequency_factor = 4.0;      // llama3
+    int64_t original_max_positions = 0;      // llama3, yarn, longrope; 0: max_positions
+    std::optional<double> attention_factor;  // yarn, longrope
+    double beta_fast = 32.0;                 // yarn
+    double beta_slow = 1.0;                  // yarn
+    std::optional<double> mscale;            // yarn
+    std::optional<double> mscale_all_dim;    // yarn
+    bool truncate = true;                    // yarn
+    std::vector<double> short_factor;        // longrope
+    std::vector<double> long_factor;         // longrope
 };
 
-// Sizes and switches, with every value checked against sane limits (nothing is allocated from an unchecked size).
+// Sizes and switches, with every value checked against sane limits (nothing is allocated from an
+// unchecked size).
 struct ModelConfig {
     std::string architecture;  // "LlamaForCausalLM"
     std::string model_type;    // "llama"
@@ -45,34 +46,37 @@ struct ModelConfig {
     double norm_epsilon = 1e-5;
     std::string activation = "silu";
     bool tie_word_embeddings = false;
-    bool attention_bias = false;   // on q, k, v
+    bool attention_bias = false;  // on q, k, v
     bool attention_output_bias = false;
     bool mlp_bias = false;
-    int64_t sliding_window = 0;    // 0: none
-    std::vector<int64_t> layer_windows;  // one a layer: positions a query sees, itself included; 0: all
+    int64_t sliding_window = 0;  // 0: none
+    std::vector<int64_t>
+        layer_windows;  // one a layer: positions a query sees, itself included; 0: all
     RopeConfig rope;
-    std::optional<RopeConfig> sliding_rope;  // of layers with a window, where they have their own (Gemma 3)
-    std::optional<double> attention_scale;   // on q · k; empty: 1 / sqrt(head_dim)
-    bool attention_scale_by_layer = false;   // divided by the layer's number, from 1 (GPT-2)
-    double attention_soft_cap = 0.0;         // 0: none (Gemma 2)
-    double logit_soft_cap = 0.0;             // 0: none (Gemma 2)
-    int64_t num_experts = 0;                 // 0: a dense model
+    std::optional<RopeConfig>
+        sliding_rope;  // of layers with a window, where they have their own (Gemma 3)
+    std::optional<double> attention_scale;  // on q · k; empty: 1 / sqrt(head_dim)
+    bool attention_scale_by_layer = false;  // divided by the layer's number, from 1 (GPT-2)
+    double attention_soft_cap = 0.0;        // 0: none (Gemma 2)
+    double logit_soft_cap = 0.0;            // 0: none (Gemma 2)
+    int64_t num_experts = 0;                // 0: a dense model
     int64_t experts_per_token = 0;
     int64_t expert_intermediate_size = 0;
-    bool normalize_expert_weights = false;   // the chosen experts' weights are scaled to sum to 1
-    std::vector<bool> sparse_layers;         // one a layer when num_experts > 0: has experts
-    DType dtype = DType::f32;      // torch_dtype / dtype; float32 when absent
-    std::vector<int32_t> eos_token_ids;  // config.json's; generation_config.json wins over it
+    bool normalize_expert_weights = false;  // the chosen experts' weights are scaled to sum to 1
+    std::vector<bool> sparse_layers;        // one a layer when num_experts > 0: has experts
+    DType dtype = DType::f32;               // torch_dtype / dtype; float32 when absent
+    std::vector<int32_t> eos_token_ids;     // config.json's; generation_config.json wins over it
     std::optional<int32_t> bos_token_id;
-    std::string raw_json;          // the whole file, for what only one family reads
-    bool quantized = false;        // the file describes quantized weights
+    std::string raw_json;            // the whole file, for what only one family reads
+    bool quantized = false;          // the file describes quantized weights
     std::vector<std::string> notes;  // what was ignored, in words for the user
 
     // Parameters of a dense decoder of these sizes; for plans made before weights are read.
     int64_t estimated_parameters() const;
 };
 
-// Reads and checks `directory`/config.json. Throws not_found or bad_data naming the file, the key and the limit.
+// Reads and checks `directory`/config.json. Throws not_found or bad_data naming the file, the key
+// and the limit.
 ModelConfig read_model_config(const std::filesystem::path& directory);
 ModelConfig parse_model_config(const std::string& json, const std::string& file_name);
 

@@ -21,7 +21,8 @@ enum class LoadFormat : uint8_t {
 
 struct ModelLoadOptions {
     std::filesystem::path directory;
-    std::optional<DType> dtype = std::nullopt;  // of products and of the KV cache; empty: as the config says
+    // Of products and of the KV cache; empty: as the config says.
+    std::optional<DType> dtype = std::nullopt;
     LoadFormat load_format = LoadFormat::automatic;
     uint64_t seed = 0;          // of dummy weights
     int64_t max_model_len = 0;  // longest sequence that will run; 0: the model's own limit

@@ -37,6 +37,10 @@ const ProgramDescription kProgram = {
         "interrupted.\n",
 };
 
+void say(const std::vector<std::string>& notes) {
+    for (const std::string& note : notes) fmt::print(stderr, "nvllm-run: {}\n", note);
+}
+
 void choose_model(EngineConfig& config) {
     if (!config.model.empty()) return;
     const auto bundled = bundled_model_directory();
@@ -81,16 +85,14 @@ int run_program(int argc, char** argv) {
     choose_model(config);
     if (run.plan) {
         const MemoryPlan plan = Engine::plan(config);
-        for (const std::string& notice : plan.notices)
-            fmt::print(stderr, "nvllm-run: {}\n", notice);
+        say(plan.notices);
         write_output(plan.summary() + "\n");
         return 0;
     }
     watch_stop_signals();
     Engine engine(config);
-    for (const std::string& notice : engine.memory_plan().notices) {
-        fmt::print(stderr, "nvllm-run: {}\n", notice);
-    }
+    say(engine.model_config().notes);
+    say(engine.memory_plan().notices);
     const bool show_timings = run.show_timings.value_or(::isatty(STDERR_FILENO) != 0);
     if (show_timings) print_start_timings(engine.start_timings());
     const SamplingParams params = sampling.over(engine.input_processor().default_sampling());
