@@ -24,7 +24,8 @@ Decoded decode(std::string_view text);
 bool is_valid(std::string_view text);
 bool is_ascii(std::string_view text);
 
-// `text` with every maximal bad part replaced by U+FFFD (the Unicode standard's recommended practice).
+// `text` with every maximal bad part replaced by U+FFFD (the Unicode standard's recommended
+// practice).
 std::string with_replacement(std::string_view text);
 
 // Appends one character; surrogates and numbers above U+10FFFF become U+FFFD.
@@ -40,7 +41,8 @@ size_t incomplete_suffix(std::string_view text);
 std::u32string to_code_points(std::string_view text);
 std::string from_code_points(std::u32string_view text);
 
-// The length in bytes of the character that starts with `lead`. REQUIRES: lead starts a valid character.
+// The length in bytes of the character that starts with `lead`. REQUIRES: lead starts a valid
+// character.
 constexpr uint32_t length_from_lead(unsigned char lead) {
     return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }

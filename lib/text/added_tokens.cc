@@ -1,4 +1,5 @@
-// Ids and matching of added tokens follow the library that wrote tokenizer.json, odd cases included.
+// Ids and matching of added tokens follow the library that wrote tokenizer.json, odd cases
+// included.
 #include "lib/text/added_tokens.h"
 
 #include <algorithm>
@@ -66,7 +67,8 @@ const AddedToken* AddedTokens::token(int32_t id) const {
     return found == tokens_.end() ? nullptr : &found->second;
 }
 
-std::optional<TextSection> AddedTokens::find(const Finder& finder, std::string_view text, size_t from) {
+std::optional<TextSection> AddedTokens::find(const Finder& finder, std::string_view text,
+                                             size_t from) {
     if (finder.trie.empty()) return std::nullopt;
     for (size_t at = from; at < text.size(); ++at) {
         if (!finder.trie.may_start(static_cast<unsigned char>(text[at]))) continue;

@@ -1,4 +1,5 @@
-// Tokens outside the model's own vocabulary work: special tokens and others that are found in the text as they are.
+// Tokens outside the model's own vocabulary work: special tokens and others that are found in the
+// text as they are.
 #pragma once
 
 #include <optional>
@@ -34,8 +35,8 @@ struct TextSection {
 // Filled by add() and prepare(), then immutable and thread-safe.
 class AddedTokens {
   public:
-    // Gives the token its id: the vocabulary's, else the next free one. Gives back that id; nothing for an empty or
-    // repeated token.
+    // Gives the token its id: the vocabulary's, else the next free one. Gives back that id; nothing
+    // for an empty or repeated token.
     std::optional<int32_t> add(const AddedToken& token, const Vocabulary& vocabulary);
     // As add(), with an id that the file decides. REQUIRES: the id is free or the token's own.
     void add_with_id(const AddedToken& token, int32_t id);
@@ -44,7 +45,9 @@ class AddedTokens {
 
     std::optional<int32_t> id(std::string_view content) const;
     const AddedToken* token(int32_t id) const;
-    bool is_special(std::string_view content) const { return special_.contains(std::string(content)); }
+    bool is_special(std::string_view content) const {
+        return special_.contains(std::string(content));
+    }
     int32_t id_limit() const { return id_limit_; }
 
     enum class Kind { raw, normalized };
@@ -58,7 +61,8 @@ class AddedTokens {
         size_t longest = 0;
     };
     // The leftmost, then longest, match at or after `from`.
-    static std::optional<TextSection> find(const Finder& finder, std::string_view text, size_t from);
+    static std::optional<TextSection> find(const Finder& finder, std::string_view text,
+                                           size_t from);
     static bool stands_alone(std::string_view text, ByteRange range);
     static ByteRange with_spaces(const AddedToken& token, std::string_view text, ByteRange range,
                                  size_t not_before);
@@ -74,7 +78,8 @@ class AddedTokens {
 };
 
 template <typename Accept>
-std::vector<TextSection> AddedTokens::split(std::string_view text, Kind kind, Accept&& accept) const {
+std::vector<TextSection> AddedTokens::split(std::string_view text, Kind kind,
+                                            Accept&& accept) const {
     const Finder& finder = kind == Kind::raw ? raw_ : normalized_;
     std::vector<TextSection> sections;
     size_t done = 0;

@@ -1,4 +1,5 @@
-// Merging with a heap over a linked list: n log n for a piece of n characters (Sennrich et al., 2016).
+// Merging with a heap over a linked list: n log n for a piece of n characters (Sennrich et al.,
+// 2016).
 #include "lib/text/bpe.h"
 
 #include <algorithm>
@@ -118,7 +119,8 @@ const BpeMerge* MergeTable::find(int32_t left, int32_t right) const {
     return slot.key == ~uint64_t{0} ? nullptr : &slot.merge;
 }
 
-// The characters of a piece as tokens, with unknown ones held back until it is known whether they fuse.
+// The characters of a piece as tokens, with unknown ones held back until it is known whether they
+// fuse.
 struct BpeModel::Symbols {
     std::vector<Symbol> list;
     bool unknown_waits = false;

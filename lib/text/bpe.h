@@ -44,11 +44,13 @@ class MergeTable {
 
 class BpeModel : public TokenModel {
   public:
-    // `merges` in order of rank. Throws Error{bad_data} when a merge names a token outside the vocabulary.
+    // `merges` in order of rank. Throws Error{bad_data} when a merge names a token outside the
+    // vocabulary.
     BpeModel(Vocabulary vocabulary, const std::vector<std::pair<std::string, std::string>>& merges,
              BpeOptions options);
 
-    void tokenize(std::string_view piece, std::vector<int32_t>& ids, EncodeWork& work) const override;
+    void tokenize(std::string_view piece, std::vector<int32_t>& ids,
+                  EncodeWork& work) const override;
 
   private:
     struct Symbols;

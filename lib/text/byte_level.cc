@@ -1,4 +1,5 @@
-// The alphabet of byte-level BPE: printable Latin-1 stands for itself, other bytes for U+0100 and up, in order.
+// The alphabet of byte-level BPE: printable Latin-1 stands for itself, other bytes for U+0100 and
+// up, in order.
 #include "lib/text/byte_level.h"
 
 #include <array>
@@ -53,7 +54,8 @@ std::string bytes_of_byte_level(std::string_view token) {
     std::string bytes;
     for (size_t at = 0; at < token.size();) {
         const utf8::Decoded character = utf8::decode(token.substr(at));
-        const int byte = character.code_point < kAlphabetEnd ? table.bytes[character.code_point] : -1;
+        const int byte =
+            character.code_point < kAlphabetEnd ? table.bytes[character.code_point] : -1;
         if (byte < 0) return std::string(token);
         bytes.push_back(static_cast<char>(byte));
         at += character.length;

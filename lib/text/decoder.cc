@@ -78,8 +78,8 @@ class ByteLevel : public Cloneable<ByteLevel, WholeTokens> {
     Utf8Assembly bytes_;
 };
 
-// <0xNN> tokens to text. A run of them is valid UTF-8 as a whole or shown as one U+FFFD per byte, so it is held back
-// until it ends.
+// <0xNN> tokens to text. A run of them is valid UTF-8 as a whole or shown as one U+FFFD per byte,
+// so it is held back until it ends.
 class ByteFallback : public Cloneable<ByteFallback, WholeTokens> {
   public:
     void end() override {
@@ -125,8 +125,10 @@ class Strip : public Cloneable<Strip, DecoderStage> {
   public:
     explicit Strip(const JsonView& section)
         : content_(section.at("content").string()),
-          start_(static_cast<size_t>(std::clamp<int64_t>(section.at("start").integer(), 0, 1 << 20))),
-          stop_(static_cast<size_t>(std::clamp<int64_t>(section.at("stop").integer(), 0, 1 << 20))) {
+          start_(
+              static_cast<size_t>(std::clamp<int64_t>(section.at("start").integer(), 0, 1 << 20))),
+          stop_(
+              static_cast<size_t>(std::clamp<int64_t>(section.at("stop").integer(), 0, 1 << 20))) {
         if (utf8::count(content_) != 1) section.fail("\"content\" is not one character");
     }
 
@@ -229,7 +231,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 class WordPiece : public Cloneable<WordPiece, WholeTokens> {
   public:
     explicit WordPiece(const JsonView& section)
-        : prefix_(section.string_or("prefix", "##")), cleanup_(section.boolean_or("cleanup", true)) {}
+        : prefix_(section.string_or("prefix", "##")),
+          cleanup_(section.boolean_or("cleanup", true)) {}
 
   protected:
     void token(std::string_view token) override {

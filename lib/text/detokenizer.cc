@@ -14,8 +14,8 @@ class Detokenizer::Chain : public TokenSink {
     explicit Chain(const DecoderChain& stages) {
         for (const auto& stage : stages) stages_.push_back(stage->clone());
         for (size_t i = 0; i < stages_.size(); ++i) {
-            stages_[i]->set_next(i + 1 < stages_.size() ? static_cast<TokenSink*>(stages_[i + 1].get())
-                                                        : this);
+            stages_[i]->set_next(
+                i + 1 < stages_.size() ? static_cast<TokenSink*>(stages_[i + 1].get()) : this);
         }
     }
 
@@ -41,7 +41,8 @@ Detokenizer::Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool skip_s
       chain_(std::make_unique<Chain>(tokenizer_->decoder())) {
     for (const int32_t id : context) append(id);
     if (context.empty()) return;
-    // Whole text that is held back belongs to the context; half a character belongs to what completes it.
+    // Whole text that is held back belongs to the context; half a character belongs to what
+    // completes it.
     Chain ahead(chain_->stages());
     ahead.first().end();
     const std::string held = ahead.take();

@@ -10,12 +10,12 @@
 
 namespace nvllm {
 
-// One stream of ids. All pieces of append() and finish() together are exactly what Tokenizer::decode gives for all ids.
-// Not thread-safe; time is linear in the ids.
+// One stream of ids. All pieces of append() and finish() together are exactly what
+// Tokenizer::decode gives for all ids. Not thread-safe; time is linear in the ids.
 class Detokenizer {
   public:
-    // `context`: the ids that come before (a prompt); what is given is the text that follows theirs. The more of them
-    // the better: all of the prompt is always right.
+    // `context`: the ids that come before (a prompt); what is given is the text that follows
+    // theirs. The more of them the better: all of the prompt is always right.
     Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens,
                 std::span<const int32_t> context = {});
     ~Detokenizer();

@@ -9,7 +9,8 @@ nlohmann::json parse_json_file_text(std::string_view text, const std::string& so
     JsonLimits limits;
     limits.max_depth = 256;
     limits.max_bytes = size_t{512} << 20;
-    limits.allow_duplicate_keys = true;  // as the formats' own libraries have it: the last one counts
+    limits.allow_duplicate_keys =
+        true;  // as the formats' own libraries have it: the last one counts
     return parse_json(text, source, limits);
 }
 
@@ -46,7 +47,8 @@ std::string JsonView::string() const {
 }
 
 bool JsonView::boolean() const {
-    if (!value_->is_boolean()) fail(std::string("should be true or false, is ") + value_->type_name());
+    if (!value_->is_boolean())
+        fail(std::string("should be true or false, is ") + value_->type_name());
     return value_->get<bool>();
 }
 

@@ -10,20 +10,23 @@
 
 namespace nvllm {
 
-// The JSON of a tokenizer's file. Throws Error{bad_data} naming `source` when it is not JSON or nested too deeply.
+// The JSON of a tokenizer's file. Throws Error{bad_data} naming `source` when it is not JSON or
+// nested too deeply.
 nlohmann::json parse_json_file_text(std::string_view text, const std::string& source);
 
 // One value within a document, and the way to it, for messages. Holds on to the document.
 class JsonView {
   public:
-    using Json = nlohmann::json;  // its objects are trees: a vocabulary of 200,000 members is no trouble
+    using Json =
+        nlohmann::json;  // its objects are trees: a vocabulary of 200,000 members is no trouble
     JsonView(const Json& value, std::string path) : value_(&value), path_(std::move(path)) {}
 
     const Json& json() const { return *value_; }
     const std::string& path() const { return path_; }
     bool is_null() const { return value_->is_null(); }
 
-    // Members and elements; each throws Error{bad_data} when the value is of another kind or has none.
+    // Members and elements; each throws Error{bad_data} when the value is of another kind or has
+    // none.
     JsonView at(std::string_view key) const;
     // As at(), but nothing when the member is missing or null.
     std::optional<JsonView> find(std::string_view key) const;

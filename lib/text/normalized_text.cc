@@ -21,9 +21,9 @@ void Rewriting::note_first(size_t from) {
     if (started_) return;
     started_ = true;
     // Without origins per byte, any place but the start only needs to differ from the start.
-    first_origin_ = from == 0 ? source_.first_origin
-                              : (source_.keeps_origins ? source_.origin(from)
-                                                       : source_.first_origin + from);
+    first_origin_ =
+        from == 0 ? source_.first_origin
+                  : (source_.keeps_origins ? source_.origin(from) : source_.first_origin + from);
 }
 
 void Rewriting::keep(size_t begin, size_t end) {

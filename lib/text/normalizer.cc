@@ -18,9 +18,8 @@ namespace {
 template <typename Change>
 void each_character(NormalizedText& text, Change&& change) {
     Rewriting rewriting(text);
-    utf8::for_each(rewriting.source(), [&](char32_t c, size_t at, size_t length) {
-        change(rewriting, c, at, length);
-    });
+    utf8::for_each(rewriting.source(),
+                   [&](char32_t c, size_t at, size_t length) { change(rewriting, c, at, length); });
     rewriting.finish();
 }
 
@@ -39,7 +38,8 @@ class Sequence : public Normalizer {
     std::vector<std::unique_ptr<Normalizer>> parts_;
 };
 
-// One of Unicode's normal forms, unit by unit (a character and the marks behind it), so that origins stay exact.
+// One of Unicode's normal forms, unit by unit (a character and the marks behind it), so that
+// origins stay exact.
 class NormalForm : public Normalizer {
   public:
     explicit NormalForm(unicode::Form form) : form_(form) {}

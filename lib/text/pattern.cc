@@ -1,4 +1,5 @@
-// Splitting as tokenizer.json means it; the odd cases (neighbouring matches) follow the library that wrote the files.
+// Splitting as tokenizer.json means it; the odd cases (neighbouring matches) follow the library
+// that wrote the files.
 #include "lib/text/pattern.h"
 
 #include <algorithm>
@@ -87,10 +88,14 @@ SplitBehaviour load_split_behaviour(const JsonView& name) {
 
 std::vector<ByteRange> join_parts(const std::vector<SplitPart>& parts, SplitBehaviour behaviour) {
     switch (behaviour) {
-        case SplitBehaviour::contiguous: return join_runs(parts);
-        case SplitBehaviour::merged_with_previous: return join_backwards(parts);
-        case SplitBehaviour::merged_with_next: return join_forwards(parts);
-        default: break;
+        case SplitBehaviour::contiguous:
+            return join_runs(parts);
+        case SplitBehaviour::merged_with_previous:
+            return join_backwards(parts);
+        case SplitBehaviour::merged_with_next:
+            return join_forwards(parts);
+        default:
+            break;
     }
     std::vector<ByteRange> pieces;
     pieces.reserve(parts.size());

@@ -1,4 +1,5 @@
-// The patterns of tokenizer.json ({"String": ...} or {"Regex": ...}) and the ways of splitting at their matches.
+// The patterns of tokenizer.json ({"String": ...} or {"Regex": ...}) and the ways of splitting at
+// their matches.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,8 @@ namespace nvllm {
 
 Regex load_pattern(const JsonView& pattern);
 
-// What becomes of the matches: pieces of their own, dropped, joined with a neighbour, or runs joined.
+// What becomes of the matches: pieces of their own, dropped, joined with a neighbour, or runs
+// joined.
 enum class SplitBehaviour { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
 // Throws Error{bad_data} for an unknown name.

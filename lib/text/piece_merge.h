@@ -1,4 +1,5 @@
-// Byte-pair merging where any two neighbours whose joined text is a token may merge (SentencePiece, tiktoken).
+// Byte-pair merging where any two neighbours whose joined text is a token may merge (SentencePiece,
+// tiktoken).
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,17 @@ struct MergeSymbol {
 };
 
 // Appends a symbol behind the last one.
-inline void append_symbol(std::vector<MergeSymbol>& symbols, size_t begin, size_t length, bool frozen) {
+inline void append_symbol(std::vector<MergeSymbol>& symbols, size_t begin, size_t length,
+                          bool frozen) {
     const auto at = static_cast<int32_t>(symbols.size());
     if (at > 0) symbols.back().next = at;
-    symbols.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(length), at - 1, -1, frozen});
+    symbols.push_back(
+        {static_cast<uint32_t>(begin), static_cast<uint32_t>(length), at - 1, -1, frozen});
 }
 
-// Merges until nothing merges: lowest order first, and among equals the leftmost. `order_of(joined)` gives the order of
-// a joined text, or nothing when it is no token; `merged(left, joined)` hears of each candidate. n log n in symbols.
+// Merges until nothing merges: lowest order first, and among equals the leftmost.
+// `order_of(joined)` gives the order of a joined text, or nothing when it is no token;
+// `merged(left, joined)` hears of each candidate. n log n in symbols.
 template <typename OrderOf, typename Candidate>
 void merge_symbols(std::string_view text, std::vector<MergeSymbol>& symbols, size_t longest_token,
                    OrderOf&& order_of, Candidate&& candidate, EncodeWork& work) {
@@ -44,7 +48,9 @@ void merge_symbols(std::string_view text, std::vector<MergeSymbol>& symbols, siz
     std::vector<Entry> storage;
     storage.reserve(symbols.size());
     std::priority_queue<Entry> agenda(std::less<Entry>(), std::move(storage));
-    const auto at = [&](int32_t index) -> MergeSymbol& { return symbols[static_cast<size_t>(index)]; };
+    const auto at = [&](int32_t index) -> MergeSymbol& {
+        return symbols[static_cast<size_t>(index)];
+    };
     const auto consider = [&](int32_t left_index) {
         ++work.steps;
         if (left_index < 0 || at(left_index).next < 0) return;

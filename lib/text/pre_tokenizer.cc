@@ -71,7 +71,9 @@ class ByteLevel : public PreTokenizer {
     explicit ByteLevel(const JsonView& section)
         : add_prefix_space_(section.boolean_or("add_prefix_space", true)),
           use_regex_(section.boolean_or("use_regex", true)),
-          words_("'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+") {}
+          words_(
+              "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| "
+              "?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+") {}
 
     void apply(Pieces& pieces) const override {
         if (add_prefix_space_) {
@@ -93,7 +95,8 @@ class ByteLevel : public PreTokenizer {
         size_t total = 0;
         for (const Piece& piece : pieces.list) total += piece.text.size();
         std::string& all = pieces.texts.emplace_back();
-        all.reserve(total * 2);  // no character of the alphabet is longer: the views below stay valid
+        all.reserve(total *
+                    2);  // no character of the alphabet is longer: the views below stay valid
         for (Piece& piece : pieces.list) {
             const size_t begin = all.size();
             append_byte_level(all, piece.text);

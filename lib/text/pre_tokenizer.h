@@ -16,7 +16,8 @@ struct Piece {
     bool at_start = false;  // begins where the original text begins
 };
 
-// Pieces and the texts that were made on the way; pieces point into the text given and into `texts`.
+// Pieces and the texts that were made on the way; pieces point into the text given and into
+// `texts`.
 struct Pieces {
     std::vector<Piece> list;
     std::deque<std::string> texts;

@@ -69,7 +69,8 @@ pcre2_code* compile(const std::string& source, bool recent_characters) {
 bool has_recent_characters(std::string_view text) {
     for (size_t at = 0; at < text.size();) {
         const auto lead = static_cast<unsigned char>(text[at]);
-        // The first such character is U+0897; Chinese and Korean have none between U+4000 and U+9FFF.
+        // The first such character is U+0897; Chinese and Korean have none between U+4000 and
+        // U+9FFF.
         if (lead >= 0xE0 && !(lead >= 0xE4 && lead <= 0xE9) &&
             unicode::is_recent(utf8::decode(text.substr(at)).code_point)) {
             return true;
@@ -81,8 +82,8 @@ bool has_recent_characters(std::string_view text) {
 
 }  // namespace
 
-// The pattern twice: for texts without characters that are newer than PCRE2's tables, which is nearly all, and, made
-// when first needed, for those with them.
+// The pattern twice: for texts without characters that are newer than PCRE2's tables, which is
+// nearly all, and, made when first needed, for those with them.
 struct Regex::Code {
     explicit Code(const std::string& pattern) : source(pattern), usual(compile(source, false)) {}
     ~Code() {
@@ -137,8 +138,8 @@ bool Regex::Matches::search() {
                                   PCRE2_NO_UTF_CHECK, data, scratch().context);
     if (found == PCRE2_ERROR_NOMATCH) return false;
     if (found < 0) {
-        throw Error(ErrorKind::bad_data, "matching pattern \"" + regex_.source_ +
-                                             "\" gave up: " + message_of(found));
+        throw Error(ErrorKind::bad_data,
+                    "matching pattern \"" + regex_.source_ + "\" gave up: " + message_of(found));
     }
     return true;
 }

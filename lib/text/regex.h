@@ -1,4 +1,5 @@
-// Regular expressions of tokenizers: PCRE2 with JIT, given the meaning that Oniguruma gives the same pattern.
+// Regular expressions of tokenizers: PCRE2 with JIT, given the meaning that Oniguruma gives the
+// same pattern.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,10 @@ struct ByteRange {
     bool operator==(const ByteRange&) const = default;
 };
 
-// The pattern in PCRE2's notation: scripts by name, \s and \w as Unicode has them, class intersections as look-ahead,
-// nested classes flattened. With `recent_characters`, properties also hold the characters that are newer than PCRE2's
-// tables. Throws Error{bad_data} for what cannot be said exactly.
+// The pattern in PCRE2's notation: scripts by name, \s and \w as Unicode has them, class
+// intersections as look-ahead, nested classes flattened. With `recent_characters`, properties also
+// hold the characters that are newer than PCRE2's tables. Throws Error{bad_data} for what cannot be
+// said exactly.
 std::string translate_pattern(std::string_view pattern, bool recent_characters = false);
 
 // A compiled pattern. Immutable; thread-safe.

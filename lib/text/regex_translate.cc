@@ -74,7 +74,8 @@ class Translator {
                                              std::to_string(at_) + ": " + why);
     }
 
-    // "\\p{L}" outside or inside a class, with the characters that are newer than PCRE2's tables where asked.
+    // "\\p{L}" outside or inside a class, with the characters that are newer than PCRE2's tables
+    // where asked.
     std::string property(bool in_class) {
         const char letter = pattern_[at_ + 1];
         const size_t close = pattern_.find('}', at_);
@@ -116,15 +117,36 @@ class Translator {
         std::string members;
         bool negated = false;
         switch (letter) {
-            case 's': members = kSpaces; break;
-            case 'S': members = kSpaces; negated = true; break;
-            case 'w': members = kWordCharacters; break;
-            case 'W': members = kWordCharacters; negated = true; break;
-            case 'd': members = "\\p{Nd}"; break;
-            case 'D': members = "\\p{Nd}"; negated = true; break;
-            case 'h': members = kHexDigits; break;
-            case 'H': members = kHexDigits; negated = true; break;
-            default: break;
+            case 's':
+                members = kSpaces;
+                break;
+            case 'S':
+                members = kSpaces;
+                negated = true;
+                break;
+            case 'w':
+                members = kWordCharacters;
+                break;
+            case 'W':
+                members = kWordCharacters;
+                negated = true;
+                break;
+            case 'd':
+                members = "\\p{Nd}";
+                break;
+            case 'D':
+                members = "\\p{Nd}";
+                negated = true;
+                break;
+            case 'h':
+                members = kHexDigits;
+                break;
+            case 'H':
+                members = kHexDigits;
+                negated = true;
+                break;
+            default:
+                break;
         }
         if (members.empty()) {
             std::string kept(pattern_.substr(at_, 2));

@@ -78,7 +78,8 @@ class SentencePieceNormalizer : public Normalizer {
         size_t length;
     };
     Step next(std::string_view rest) const {
-        if (const auto kept = user_defined_.longest(rest)) return {rest.substr(0, kept->length), kept->length};
+        if (const auto kept = user_defined_.longest(rest))
+            return {rest.substr(0, kept->length), kept->length};
         if (const auto mapped = map_.longest(rest)) return {mapped->replacement, mapped->length};
         const size_t length = utf8::length_from_lead(static_cast<unsigned char>(rest[0]));
         return {rest.substr(0, length), length};
@@ -111,7 +112,9 @@ Vocabulary vocabulary_of(const SentencePieceFile& file) {
 class SentencePieceModel : public TokenModel {
   protected:
     SentencePieceModel(const SentencePieceFile& file, const std::string& name)
-        : TokenModel(vocabulary_of(file)), pieces_(file.pieces), byte_fallback_(file.byte_fallback) {
+        : TokenModel(vocabulary_of(file)),
+          pieces_(file.pieces),
+          byte_fallback_(file.byte_fallback) {
         for (size_t i = 0; i < pieces_.size(); ++i) {
             const auto id = static_cast<int32_t>(i);
             if (pieces_[i].type == PieceType::unknown) unknown_id_ = id;
@@ -154,7 +157,8 @@ class SentencePieceBpe : public SentencePieceModel {
     SentencePieceBpe(const SentencePieceFile& file, const std::string& name)
         : SentencePieceModel(file, name), user_defined_(user_defined(file)) {}
 
-    void tokenize(std::string_view text, std::vector<int32_t>& ids, EncodeWork& work) const override {
+    void tokenize(std::string_view text, std::vector<int32_t>& ids,
+                  EncodeWork& work) const override {
         std::vector<MergeSymbol> symbols;
         symbols.reserve(text.size());
         for (size_t at = 0; at < text.size();) {
@@ -224,7 +228,8 @@ class SentencePieceUnigram : public SentencePieceModel {
         }
     }
 
-    void tokenize(std::string_view text, std::vector<int32_t>& ids, EncodeWork& work) const override {
+    void tokenize(std::string_view text, std::vector<int32_t>& ids,
+                  EncodeWork& work) const override {
         bool after_unknown = false;
         for (const UnigramToken& token :
              best_segmentation<float>(text, trie_, scores_, unknown_score_, work)) {
@@ -268,7 +273,8 @@ void add_special_pieces(const SentencePieceFile& file, TokenizerParts& parts) {
 void frame(const SentencePieceFile& file, TokenizerParts& parts) {
     const TokenizerConfig& config = parts.config;
     const bool bpe = file.algorithm == SentencePieceFile::Algorithm::bpe;
-    const auto control = [&](const std::string& wanted, std::string_view usual) -> std::optional<int32_t> {
+    const auto control = [&](const std::string& wanted,
+                             std::string_view usual) -> std::optional<int32_t> {
         const std::string text = wanted.empty() ? std::string(usual) : wanted;
         const auto id = parts.added.id(text);
         return id;

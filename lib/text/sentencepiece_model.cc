@@ -12,9 +12,9 @@ namespace {
 // One field of a message.
 struct Field {
     uint32_t number = 0;
-    uint32_t wire = 0;        // 0 varint, 1 eight bytes, 2 bytes, 5 four bytes
-    uint64_t value = 0;       // of wire 0, 1 and 5
-    std::string_view bytes;   // of wire 2
+    uint32_t wire = 0;       // 0 varint, 1 eight bytes, 2 bytes, 5 four bytes
+    uint64_t value = 0;      // of wire 0, 1 and 5
+    std::string_view bytes;  // of wire 2
 
     bool flag() const { return value != 0; }
     float real() const {
@@ -35,11 +35,20 @@ class Reader {
         field = {static_cast<uint32_t>(tag >> 3), static_cast<uint32_t>(tag & 7), 0, {}};
         if (field.number == 0 || (tag >> 3) > 0x1FFFFFFF) fail("a field has no number");
         switch (field.wire) {
-            case 0: field.value = varint(); break;
-            case 1: field.value = fixed(8); break;
-            case 2: field.bytes = take(varint()); break;
-            case 5: field.value = fixed(4); break;
-            default: fail("a field has an unknown wire type");
+            case 0:
+                field.value = varint();
+                break;
+            case 1:
+                field.value = fixed(8);
+                break;
+            case 2:
+                field.bytes = take(varint());
+                break;
+            case 5:
+                field.value = fixed(4);
+                break;
+            default:
+                fail("a field has an unknown wire type");
         }
         return true;
     }

@@ -1,4 +1,5 @@
-// Reading a SentencePiece model file: a protocol buffer with pieces, trainer and normalizer settings.
+// Reading a SentencePiece model file: a protocol buffer with pieces, trainer and normalizer
+// settings.
 #pragma once
 
 #include <string>
@@ -7,7 +8,14 @@
 
 namespace nvllm {
 
-enum class PieceType { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+enum class PieceType {
+    normal = 1,
+    unknown = 2,
+    control = 3,
+    user_defined = 4,
+    unused = 5,
+    byte = 6
+};
 
 struct SentencePieceEntry {
     std::string text;

@@ -1,4 +1,5 @@
-// tiktoken's rank files: base64 bytes and a rank per line, with the word pattern known by the number of ranks.
+// tiktoken's rank files: base64 bytes and a rank per line, with the word pattern known by the
+// number of ranks.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -98,8 +99,8 @@ Vocabulary read_ranks(std::string_view text, const std::string& name) {
         try {
             vocabulary.add(std::move(spelling), parsed->rank);
         } catch (const Error& error) {
-            throw Error(ErrorKind::bad_data, name + ": line " + std::to_string(line_number) + ": " +
-                                                 error.what());
+            throw Error(ErrorKind::bad_data,
+                        name + ": line " + std::to_string(line_number) + ": " + error.what());
         }
     }
     return vocabulary;
@@ -112,11 +113,13 @@ class TiktokenModel : public TokenModel {
         : TokenModel(std::move(vocabulary)) {
         for (int byte = 0; byte < 256; ++byte) {
             if (vocabulary_.id(byte_level_character(static_cast<uint8_t>(byte)))) continue;
-            throw Error(ErrorKind::bad_data, name + ": byte " + std::to_string(byte) + " has no rank");
+            throw Error(ErrorKind::bad_data,
+                        name + ": byte " + std::to_string(byte) + " has no rank");
         }
     }
 
-    void tokenize(std::string_view piece, std::vector<int32_t>& ids, EncodeWork& work) const override {
+    void tokenize(std::string_view piece, std::vector<int32_t>& ids,
+                  EncodeWork& work) const override {
         if (piece.empty()) return;
         if (const auto whole = vocabulary_.id(piece)) {
             ids.push_back(*whole);
@@ -134,8 +137,9 @@ class TiktokenModel : public TokenModel {
             if (!id) return std::nullopt;
             return static_cast<double>(*id);
         };
-        merge_symbols(piece, symbols, vocabulary_.longest(), order_of,
-                      [](const MergeSymbol&, std::string_view) {}, work);
+        merge_symbols(
+            piece, symbols, vocabulary_.longest(), order_of,
+            [](const MergeSymbol&, std::string_view) {}, work);
         for (const MergeSymbol& symbol : symbols) {
             if (symbol.length > 0) ids.push_back(*vocabulary_.id(symbol.text_in(piece)));
         }
@@ -156,7 +160,8 @@ class TiktokenWords : public PreTokenizer {
             all.reserve(total * 2);  // no byte-level character is longer: views into it stay valid
             for (const SplitPart& part : parts) {
                 const size_t begin = all.size();
-                append_byte_level(all, piece.text.substr(part.range.begin, part.range.end - part.range.begin));
+                append_byte_level(
+                    all, piece.text.substr(part.range.begin, part.range.end - part.range.begin));
                 words.push_back({std::string_view(all).substr(begin), false});
             }
         }
@@ -198,7 +203,8 @@ TokenizerParts load_tiktoken(std::string_view text, const std::string& name,
     });
     const KnownRanks* known = row == kKnown.end() ? nullptr : &*row;
     if (known == nullptr) {
-        parts.notes.push_back("the number of ranks is not a known one: words are cut as for cl100k");
+        parts.notes.push_back(
+            "the number of ranks is not a known one: words are cut as for cl100k");
     }
     parts.model = std::make_unique<TiktokenModel>(std::move(vocabulary), name);
     parts.pre_tokenizer = std::make_unique<TiktokenWords>(known ? known->pattern : kCl100k);

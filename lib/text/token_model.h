@@ -19,7 +19,8 @@ class TokenModel {
   public:
     virtual ~TokenModel() = default;
     // Appends the ids of one piece. REQUIRES: piece is valid UTF-8.
-    virtual void tokenize(std::string_view piece, std::vector<int32_t>& ids, EncodeWork& work) const = 0;
+    virtual void tokenize(std::string_view piece, std::vector<int32_t>& ids,
+                          EncodeWork& work) const = 0;
 
     const Vocabulary& vocabulary() const { return vocabulary_; }
 

@@ -16,9 +16,9 @@ namespace {
 constexpr uint64_t kLargestFile = uint64_t{512} << 20;
 
 bool overlaps(std::span<const ByteRange> ranges, ByteRange match) {
-    const auto after = std::partition_point(ranges.begin(), ranges.end(), [&](const ByteRange& range) {
-        return range.end <= match.begin;
-    });
+    const auto after =
+        std::partition_point(ranges.begin(), ranges.end(),
+                             [&](const ByteRange& range) { return range.end <= match.begin; });
     return after != ranges.end() && after->begin < match.end;
 }
 
@@ -26,13 +26,16 @@ bool overlaps(std::span<const ByteRange> ranges, ByteRange match) {
 class Encoding {
   public:
     Encoding(const TokenizerParts& parts, const EncodeOptions& options)
-        : parts_(parts), options_(options), work_(options.work != nullptr ? *options.work : unused_) {}
+        : parts_(parts),
+          options_(options),
+          work_(options.work != nullptr ? *options.work : unused_) {}
 
     std::vector<int32_t> run(std::string_view text) {
         const auto accept = [&](const AddedToken& token, ByteRange range) {
             return accepts(token, range);
         };
-        for (const TextSection& section : parts_.added.split(text, AddedTokens::Kind::raw, accept)) {
+        for (const TextSection& section :
+             parts_.added.split(text, AddedTokens::Kind::raw, accept)) {
             if (section.id) {
                 ids_.push_back(*section.id);
             } else {
@@ -98,7 +101,8 @@ TokenizerParts load_parts(std::string_view bytes, const std::string& name,
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
     std::string out;
     size_t done = 0;
-    for (size_t at; (at = text.find(from, done)) != std::string_view::npos; done = at + from.size()) {
+    for (size_t at; (at = text.find(from, done)) != std::string_view::npos;
+         done = at + from.size()) {
         out += text.substr(done, at - done);
         out += to;
     }
@@ -138,7 +142,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load_file(const std::filesystem::pat
     return load_bytes(read_file(file, kLargestFile), file.string());
 }
 
-std::shared_ptr<const Tokenizer> Tokenizer::load_bytes(std::string_view bytes, const std::string& name) {
+std::shared_ptr<const Tokenizer> Tokenizer::load_bytes(std::string_view bytes,
+                                                       const std::string& name) {
     return std::make_shared<Tokenizer>(load_parts(bytes, name, {}));
 }
 
@@ -164,16 +169,19 @@ std::string Tokenizer::token_bytes(int32_t id) const {
     const std::string text = token_text(id);
     if (parts_->added.token(id) != nullptr) return text;
     switch (parts_->spelling) {
-        case TokenSpelling::byte_level: return bytes_of_byte_level(text);
+        case TokenSpelling::byte_level:
+            return bytes_of_byte_level(text);
         case TokenSpelling::metaspace:
-            if (const auto byte = byte_of_token(text)) return std::string(1, static_cast<char>(*byte));
+            if (const auto byte = byte_of_token(text))
+                return std::string(1, static_cast<char>(*byte));
             return replaced(text, parts_->space_mark, " ");
         case TokenSpelling::word_piece:
             if (text.starts_with(parts_->continuing_prefix)) {
                 return text.substr(parts_->continuing_prefix.size());
             }
             return text.empty() ? text : " " + text;
-        default: return text;
+        default:
+            return text;
     }
 }
 

@@ -19,29 +19,32 @@ struct TokenizerParts;
 class DecoderStage;
 
 struct EncodeOptions {
-    bool add_special_tokens = true;         // those that the model's format puts around a text
-    bool recognise_special_tokens = true;   // "<|im_end|>" in the text is the token, not its letters
-    // Where in the text special tokens are not recognised all the same (a token that overlaps one of these ranges is
-    // not). Sorted and apart. REQUIRES: the text is valid UTF-8 when not empty.
+    bool add_special_tokens = true;        // those that the model's format puts around a text
+    bool recognise_special_tokens = true;  // "<|im_end|>" in the text is the token, not its letters
+    // Where in the text special tokens are not recognised all the same (a token that overlaps one
+    // of these ranges is not). Sorted and apart. REQUIRES: the text is valid UTF-8 when not empty.
     std::span<const ByteRange> plain_text = {};
-    EncodeWork* work = nullptr;             // counts operations, when not null
+    EncodeWork* work = nullptr;  // counts operations, when not null
 };
 
 // Immutable after construction; thread-safe.
 class Tokenizer {
   public:
-    // From a model's directory: tokenizer.json, else tokenizer.model, else a tiktoken file; with tokenizer_config.json.
-    // Null when the directory has no tokenizer at all. Throws Error{bad_data} naming file and reason.
+    // From a model's directory: tokenizer.json, else tokenizer.model, else a tiktoken file; with
+    // tokenizer_config.json. Null when the directory has no tokenizer at all. Throws
+    // Error{bad_data} naming file and reason.
     static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& directory);
     // One file of any of these formats, told apart by content; no tokenizer_config.json.
     static std::shared_ptr<const Tokenizer> load_file(const std::filesystem::path& file);
     // The bytes of such a file; `name` is for messages.
-    static std::shared_ptr<const Tokenizer> load_bytes(std::string_view bytes, const std::string& name);
+    static std::shared_ptr<const Tokenizer> load_bytes(std::string_view bytes,
+                                                       const std::string& name);
 
     explicit Tokenizer(TokenizerParts parts);
     ~Tokenizer();
 
-    // Broken UTF-8 counts as U+FFFD. Throws Error{bad_data} when the model cannot spell the text at all.
+    // Broken UTF-8 counts as U+FFFD. Throws Error{bad_data} when the model cannot spell the text at
+    // all.
     std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
     // Unknown ids give nothing.
     std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
@@ -68,7 +71,8 @@ class Tokenizer {
     // What in the files was not used, in words.
     const std::vector<std::string>& notes() const;
 
-    // For Detokenizer: the spelling to decode, nothing for unknown and skipped ids; and the decoder's stages.
+    // For Detokenizer: the spelling to decode, nothing for unknown and skipped ids; and the
+    // decoder's stages.
     std::optional<std::string_view> spelling(int32_t id, bool skip_special_tokens) const;
     const std::vector<std::unique_ptr<DecoderStage>>& decoder() const;
 

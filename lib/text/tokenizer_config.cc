@@ -38,8 +38,9 @@ void load_added_tokens(const JsonView& section, TokenizerConfig& config) {
     if (!section.json().is_object()) section.fail("should be an object");
     for (const auto& [key, value] : section.json().items()) {
         const JsonView entry(value, section.path() + "." + key);
-        const bool digits = !key.empty() && key.size() <= 9 &&
-                            std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+        const bool digits =
+            !key.empty() && key.size() <= 9 &&
+            std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
         if (!digits) entry.fail("the name should be a token id");
         config.added_tokens.emplace_back(checked_id(entry, std::stol(key)), added_token(entry));
     }
@@ -118,7 +119,8 @@ TokenizerConfig load_tokenizer_config(const std::filesystem::path& directory) {
     }
     const auto added = directory / "added_tokens.json";
     if (config.added_tokens.empty() && std::filesystem::exists(added)) {
-        const auto document = parse_json_file_text(read_file(added, kLargestConfig), added.string());
+        const auto document =
+            parse_json_file_text(read_file(added, kLargestConfig), added.string());
         const JsonView root(document, added.string());
         if (!document.is_object()) root.fail("should be an object of tokens and ids");
         for (const auto& [content, id] : document.items()) {

@@ -65,7 +65,8 @@ std::unique_ptr<TokenModel> load_bpe(const JsonView& section, std::vector<std::s
     if (!list.json().is_array()) list.fail("should be a list");
     std::vector<std::pair<std::string, std::string>> merges;
     merges.reserve(list.json().size());
-    for (const auto& merge : list.json()) merges.push_back(load_merge(JsonView(merge, list.path())));
+    for (const auto& merge : list.json())
+        merges.push_back(load_merge(JsonView(merge, list.path())));
     try {
         return std::make_unique<BpeModel>(load_vocabulary(section.at("vocab")), merges,
                                           std::move(options));
@@ -90,11 +91,14 @@ std::unique_ptr<TokenModel> load_word_level(const JsonView& section, std::vector
                                             section.string_or("unk_token", "<unk>"));
 }
 
-// The score as the format's own library reads it: its digits as a whole number, divided by a power of ten. That may
-// miss the nearest double by a hair, which decides between segmentations of equal score.
+// The score as the format's own library reads it: its digits as a whole number, divided by a power
+// of ten. That may miss the nearest double by a hair, which decides between segmentations of equal
+// score.
 double score_as_read(double score) {
     char text[64];
-    const auto end = std::to_chars(text, text + sizeof(text), std::abs(score), std::chars_format::scientific).ptr;
+    const auto end =
+        std::to_chars(text, text + sizeof(text), std::abs(score), std::chars_format::scientific)
+            .ptr;
     uint64_t digits = 0;
     int exponent = 0;
     const char* at = text;

@@ -33,15 +33,15 @@ struct TokenizerConfig {
 };
 
 struct TokenizerParts {
-    std::unique_ptr<Normalizer> normalizer;         // null: none
-    std::unique_ptr<PreTokenizer> pre_tokenizer;    // null: none
+    std::unique_ptr<Normalizer> normalizer;       // null: none
+    std::unique_ptr<PreTokenizer> pre_tokenizer;  // null: none
     std::unique_ptr<TokenModel> model;
     AddedTokens added;
     PostProcessor post_processor;
     DecoderChain decoder;
     TokenSpelling spelling = TokenSpelling::plain;
-    std::string space_mark = "\xE2\x96\x81";        // for TokenSpelling::metaspace
-    std::string continuing_prefix = "##";           // for TokenSpelling::word_piece
+    std::string space_mark = "\xE2\x96\x81";  // for TokenSpelling::metaspace
+    std::string continuing_prefix = "##";     // for TokenSpelling::word_piece
     TokenizerConfig config;
     std::vector<std::string> notes;
 };
@@ -58,7 +58,8 @@ TokenizerParts load_tiktoken(std::string_view text, const std::string& name,
 // Whether the bytes look like tiktoken's text form.
 bool looks_like_tiktoken(std::string_view bytes);
 
-// tokenizer_config.json, special_tokens_map.json, added_tokens.json and chat_template.* of a directory, where there.
+// tokenizer_config.json, special_tokens_map.json, added_tokens.json and chat_template.* of a
+// directory, where there.
 TokenizerConfig load_tokenizer_config(const std::filesystem::path& directory);
 
 }  // namespace nvllm

@@ -12,7 +12,9 @@
 namespace nvllm::unicode {
 namespace {
 
-utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
+utf8proc_category_t category(char32_t c) {
+    return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+}
 
 bool in(char32_t c, char32_t low, char32_t high) { return c >= low && c <= high; }
 

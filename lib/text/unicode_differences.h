@@ -22,7 +22,8 @@ char32_t later_lower(char32_t c);
 
 // Whether regular expressions of theirs see the character otherwise than PCRE2 does.
 bool is_recent(char32_t c);
-// The ranges to add to a property within a class ("L", "Lu", "sc:Han"), in the notation of patterns.
+// The ranges to add to a property within a class ("L", "Lu", "sc:Han"), in the notation of
+// patterns.
 std::string recent_members(std::string_view property);
 
 }  // namespace nvllm::unicode

@@ -1,4 +1,5 @@
-// Viterbi from left to right: the best way to reach each byte offset is kept, and read back from the end.
+// Viterbi from left to right: the best way to reach each byte offset is kept, and read back from
+// the end.
 #include "lib/text/unigram.h"
 
 #include <algorithm>
@@ -103,7 +104,8 @@ void UnigramModel::add_unknown(std::string_view text, std::vector<int32_t>& ids)
 void UnigramModel::tokenize(std::string_view piece, std::vector<int32_t>& ids,
                             EncodeWork& work) const {
     const auto tokens = best_segmentation<double>(piece, trie_, scores_, unknown_score_, work);
-    // Neighbouring unknown characters become one unknown token; so does the unknown token's own spelling.
+    // Neighbouring unknown characters become one unknown token; so does the unknown token's own
+    // spelling.
     const auto is_unknown = [&](const UnigramToken& token) {
         return token.unknown || (unknown_id_ && token.id == *unknown_id_);
     };

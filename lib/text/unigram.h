@@ -28,9 +28,10 @@ std::vector<UnigramToken> best_segmentation(std::string_view text, const PrefixT
 // As tokenizer.json has it.
 class UnigramModel : public TokenModel {
   public:
-    UnigramModel(Vocabulary vocabulary, std::vector<double> scores, std::optional<int32_t> unknown_id,
-                 bool byte_fallback);
-    void tokenize(std::string_view piece, std::vector<int32_t>& ids, EncodeWork& work) const override;
+    UnigramModel(Vocabulary vocabulary, std::vector<double> scores,
+                 std::optional<int32_t> unknown_id, bool byte_fallback);
+    void tokenize(std::string_view piece, std::vector<int32_t>& ids,
+                  EncodeWork& work) const override;
 
   private:
     void add_unknown(std::string_view text, std::vector<int32_t>& ids) const;

@@ -13,8 +13,8 @@ constexpr int64_t kLargestGap = 1 << 22;
 
 void Vocabulary::add(std::string token, int64_t id) {
     if (id < 0 || id >= static_cast<int64_t>(storage_.size()) * 4 + kLargestGap) {
-        throw Error(ErrorKind::bad_data, "token \"" + token.substr(0, 80) + "\" has the impossible id " +
-                                             std::to_string(id));
+        throw Error(ErrorKind::bad_data, "token \"" + token.substr(0, 80) +
+                                             "\" has the impossible id " + std::to_string(id));
     }
     if (id >= id_limit()) texts_.resize(static_cast<size_t>(id) + 1, nullptr);
     const std::string& kept = storage_.emplace_back(std::move(token));

@@ -18,10 +18,13 @@ class Vocabulary {
     Vocabulary(Vocabulary&&) = default;
     Vocabulary& operator=(Vocabulary&&) = default;
 
-    // Throws Error{bad_data} when the id is negative or so large that the table would be mostly gaps.
+    // Throws Error{bad_data} when the id is negative or so large that the table would be mostly
+    // gaps.
     void add(std::string token, int64_t id);
     // As add(), for tokens listed in the order of their ids.
-    void push_back(std::string token) { add(std::move(token), static_cast<int64_t>(texts_.size())); }
+    void push_back(std::string token) {
+        add(std::move(token), static_cast<int64_t>(texts_.size()));
+    }
 
     std::optional<int32_t> id(std::string_view token) const;
     // Empty when there is no such id.

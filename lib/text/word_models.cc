@@ -29,7 +29,8 @@ WordPieceModel::WordPieceModel(Vocabulary vocabulary, Options options)
     }
 }
 
-std::optional<PrefixTrie::Match> WordPieceModel::longest_at(std::string_view piece, size_t at) const {
+std::optional<PrefixTrie::Match> WordPieceModel::longest_at(std::string_view piece,
+                                                            size_t at) const {
     return (at == 0 ? first_ : continuing_).longest(piece.substr(at));
 }
 

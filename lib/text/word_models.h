@@ -19,7 +19,8 @@ class WordPieceModel : public TokenModel {
         size_t longest_word = 100;  // characters
     };
     WordPieceModel(Vocabulary vocabulary, Options options);
-    void tokenize(std::string_view piece, std::vector<int32_t>& ids, EncodeWork& work) const override;
+    void tokenize(std::string_view piece, std::vector<int32_t>& ids,
+                  EncodeWork& work) const override;
 
   private:
     std::optional<PrefixTrie::Match> longest_at(std::string_view piece, size_t at) const;
@@ -34,7 +35,8 @@ class WordPieceModel : public TokenModel {
 class WordLevelModel : public TokenModel {
   public:
     WordLevelModel(Vocabulary vocabulary, std::string unknown_token);
-    void tokenize(std::string_view piece, std::vector<int32_t>& ids, EncodeWork& work) const override;
+    void tokenize(std::string_view piece, std::vector<int32_t>& ids,
+                  EncodeWork& work) const override;
 
   private:
     std::string unknown_token_;

@@ -1,4 +1,5 @@
-// Any ids through the streaming detokenizer: whole characters, and the same text as decoding all at once.
+// Any ids through the streaming detokenizer: whole characters, and the same text as decoding all at
+// once.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -31,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (!result.ok()) return 0;
         size_t end = 0;
         for (const auto& range : result->from_messages) {
-            if (range.begin < end || range.end <= range.begin || range.end > result->text.size()) __builtin_trap();
+            if (range.begin < end || range.end <= range.begin || range.end > result->text.size())
+                __builtin_trap();
             end = range.end;
         }
     } catch (const nvllm::Error&) {

@@ -34,7 +34,8 @@ ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 
 Result<RenderedChat> ChatTemplate::render(const nlohmann::ordered_json& variables,
                                           const RenderOptions& options) const {
-    if (!variables.is_object()) return Fault{ErrorKind::bad_data, "chat template: the variables are not an object"};
+    if (!variables.is_object())
+        return Fault{ErrorKind::bad_data, "chat template: the variables are not an object"};
     chat::Budget budget;
     budget.steps = options.max_steps;
     budget.output_bytes = options.max_output_bytes;
@@ -46,8 +47,9 @@ Result<RenderedChat> ChatTemplate::render(const nlohmann::ordered_json& variable
         const chat::TrackedText text = interpreter.run(syntax_->block);
         return RenderedChat{text.bytes(), text.marks()};
     } catch (const chat::TemplateFailure& failure) {
-        return Fault{ErrorKind::bad_data,
-                     "chat template, line " + std::to_string(interpreter.line()) + ": " + failure.message};
+        return Fault{
+            ErrorKind::bad_data,
+            "chat template, line " + std::to_string(interpreter.line()) + ": " + failure.message};
     }
 }
 

@@ -16,13 +16,14 @@ namespace nvllm {
 
 struct RenderedChat {
     std::string text;
-    // The bytes that came from the request (contents, tools, arguments) and not from the template; sorted and apart.
+    // The bytes that came from the request (contents, tools, arguments) and not from the template;
+    // sorted and apart.
     std::vector<ByteRange> from_messages;
 };
 
 struct RenderOptions {
-    std::optional<std::tm> now;            // for strftime_now; the local time when not given
-    uint64_t max_steps = 10'000'000;       // of the template's work
+    std::optional<std::tm> now;       // for strftime_now; the local time when not given
+    uint64_t max_steps = 10'000'000;  // of the template's work
     uint64_t max_output_bytes = 256u << 20;
 };
 
@@ -35,9 +36,11 @@ class ChatTemplate {
     ChatTemplate(ChatTemplate&&) noexcept;
     ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-    // `variables`: an object with messages, add_generation_prompt, tools, documents, bos_token and whatever else the
-    // template knows. All texts in it count as the request's, but for those named *_token and the usual roles.
-    Result<RenderedChat> render(const nlohmann::ordered_json& variables, const RenderOptions& options = {}) const;
+    // `variables`: an object with messages, add_generation_prompt, tools, documents, bos_token and
+    // whatever else the template knows. All texts in it count as the request's, but for those named
+    // *_token and the usual roles.
+    Result<RenderedChat> render(const nlohmann::ordered_json& variables,
+                                const RenderOptions& options = {}) const;
 
     const std::string& source() const { return source_; }
 
@@ -47,8 +50,8 @@ class ChatTemplate {
     std::unique_ptr<const Syntax> syntax_;
 };
 
-// The ids of a rendered conversation, without further special tokens around it. What a request wrote never becomes a
-// special token, unless allowed.
+// The ids of a rendered conversation, without further special tokens around it. What a request
+// wrote never becomes a special token, unless allowed.
 std::vector<int32_t> encode_chat(const Tokenizer& tokenizer, const RenderedChat& chat,
                                  bool allow_special_in_messages = false);
 

@@ -23,7 +23,8 @@ Value view(const char* form, std::vector<Value> items) {
 Value dict_items(Interpreter& interpreter, const Value& self, Arguments&) {
     std::vector<Value> items;
     interpreter.step(self.as_dict().size());
-    for (const auto& [key, value] : self.as_dict().entries()) items.push_back(Value::tuple({key, value}));
+    for (const auto& [key, value] : self.as_dict().entries())
+        items.push_back(Value::tuple({key, value}));
     return view("dict_items", std::move(items));
 }
 
@@ -80,12 +81,14 @@ constexpr std::array<Row, 5> kDictMethods = {{
     {"copy", dict_copy},
 }};
 
-constexpr std::array<Row, 3> kListMethods = {{{"index", list_index}, {"count", list_count}, {"copy", list_copy}}};
+constexpr std::array<Row, 3> kListMethods = {
+    {{"index", list_index}, {"count", list_count}, {"copy", list_copy}}};
 
 // They change their object: a template may name but not call them.
-constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear", "extend", "insert",
+constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear",  "extend",  "insert",
                                                           "pop",    "remove", "reverse", "sort"};
-constexpr std::array<std::string_view, 5> kDictChanges = {"clear", "pop", "popitem", "setdefault", "update"};
+constexpr std::array<std::string_view, 5> kDictChanges = {"clear", "pop", "popitem", "setdefault",
+                                                          "update"};
 
 template <typename Rows>
 FilterBody find_in(const Rows& rows, std::string_view name) {
@@ -98,10 +101,12 @@ FilterBody find_in(const Rows& rows, std::string_view name) {
 template <typename Names>
 Value refused(const Names& names, const Value& value, std::string_view name) {
     if (std::find(names.begin(), names.end(), name) == names.end()) return {};
-    return make_function(std::string(name), [type = value.type_name(), name = std::string(name)](
-                                                Interpreter&, Arguments&) -> Value {
-        throw TemplateFailure{"access to attribute '" + name + "' of '" + type + "' object is unsafe."};
-    });
+    return make_function(
+        std::string(name),
+        [type = value.type_name(), name = std::string(name)](Interpreter&, Arguments&) -> Value {
+            throw TemplateFailure{"access to attribute '" + name + "' of '" + type +
+                                  "' object is unsafe."};
+        });
 }
 
 }  // namespace
@@ -123,7 +128,9 @@ Value find_method(const Value& value, std::string_view name) {
     if (body == nullptr) return {};
     return make_function(
         std::string(name),
-        [value, body](Interpreter& interpreter, Arguments& arguments) { return body(interpreter, value, arguments); },
+        [value, body](Interpreter& interpreter, Arguments& arguments) {
+            return body(interpreter, value, arguments);
+        },
         value.depth() + 1);
 }
 

@@ -21,28 +21,33 @@ Value repeated(Interpreter& interpreter, const Value& sequence, int64_t count) {
     if (sequence.is_text()) {
         const TrackedText& once = sequence.as_text();
         // The price is paid before the text is made, and cannot overflow.
-        if (once.size() > 0 && times > (uint64_t{1} << 40) / once.size()) fail("the template makes too much text");
+        if (once.size() > 0 && times > (uint64_t{1} << 40) / once.size())
+            fail("the template makes too much text");
         interpreter.charge(once.size() * times);
         TrackedText all;
         for (uint64_t i = 0; i < times && !once.empty(); ++i) all.append(once);
         return Value::text(std::move(all), sequence.is_markup());
     }
     const auto& once = sequence.as_list().items;
-    if (!once.empty() && times > (uint64_t{1} << 32) / once.size()) fail("the template makes too long a list");
+    if (!once.empty() && times > (uint64_t{1} << 32) / once.size())
+        fail("the template makes too long a list");
     interpreter.step(once.size() * times);
     std::vector<Value> all;
-    for (uint64_t i = 0; i < times && !once.empty(); ++i) all.insert(all.end(), once.begin(), once.end());
+    for (uint64_t i = 0; i < times && !once.empty(); ++i)
+        all.insert(all.end(), once.begin(), once.end());
     return Value::list(std::move(all), sequence.as_list().kind);
 }
 
 bool is_sequence(const Value& value) {
-    return value.is_list() && (value.as_list().kind == List::Kind::list || value.as_list().kind == List::Kind::tuple);
+    return value.is_list() &&
+           (value.as_list().kind == List::Kind::list || value.as_list().kind == List::Kind::tuple);
 }
 
 Value added(Interpreter& interpreter, const Value& left, const Value& right) {
     if (left.is_text() && right.is_text()) {
         const bool markup = left.is_markup() || right.is_markup();
-        TrackedText sum = markup && !left.is_markup() ? escaped_html(left.as_text()) : left.as_text();
+        TrackedText sum =
+            markup && !left.is_markup() ? escaped_html(left.as_text()) : left.as_text();
         sum.append(markup && !right.is_markup() ? escaped_html(right.as_text()) : right.as_text());
         return interpreter.text(std::move(sum), markup);
     }
@@ -53,7 +58,8 @@ Value added(Interpreter& interpreter, const Value& left, const Value& right) {
         all.insert(all.end(), more.begin(), more.end());
         return Value::list(std::move(all), left.as_list().kind);
     }
-    fail("unsupported operand type(s) for +: '" + left.type_name() + "' and '" + right.type_name() + "'");
+    fail("unsupported operand type(s) for +: '" + left.type_name() + "' and '" + right.type_name() +
+         "'");
 }
 
 Value power(int64_t base, int64_t exponent) {
@@ -83,8 +89,10 @@ Value integer_arithmetic(std::string_view operation, int64_t left, int64_t right
     if (overflow) fail("a number is too large");
     if (operation == "+" || operation == "-" || operation == "*") return Value::integer(result);
     if (operation == "**") return power(left, right);
-    if (right == 0) fail(operation == "/" ? "division by zero" : "integer division or modulo by zero");
-    if (operation == "/") return Value::real(static_cast<double>(left) / static_cast<double>(right));
+    if (right == 0)
+        fail(operation == "/" ? "division by zero" : "integer division or modulo by zero");
+    if (operation == "/")
+        return Value::real(static_cast<double>(left) / static_cast<double>(right));
     if (left == INT64_MIN && right == -1) {
         if (operation == "%") return Value::integer(0);
         fail("a number is too large");
@@ -117,13 +125,15 @@ bool contains(Interpreter& interpreter, const Value& container, const Value& ele
         return container.as_text().bytes().find(element.as_text().bytes()) != std::string::npos;
     }
     if (container.is_dict()) {
-        if (element.is_dict() || (element.is_list() && element.as_list().kind == List::Kind::list)) {
+        if (element.is_dict() ||
+            (element.is_list() && element.as_list().kind == List::Kind::list)) {
             fail("unhashable type: '" + element.type_name() + "'");
         }
         return container.as_dict().find(element) != nullptr;
     }
     if (container.is_undefined()) return false;
-    if (!container.is_list()) fail("argument of type '" + container.type_name() + "' is not iterable");
+    if (!container.is_list())
+        fail("argument of type '" + container.type_name() + "' is not iterable");
     for (const Value& item : interpreter.elements(container)) {
         interpreter.step();
         if (equal(item, element)) return true;
@@ -131,15 +141,31 @@ bool contains(Interpreter& interpreter, const Value& container, const Value& ele
     return false;
 }
 
+// Whether the value is known without any variable. The depth of trees is bounded by the parser.
+bool is_literal(const Expression& expression) {
+    if (expression.kind == ExpressionKind::name || expression.kind == ExpressionKind::call)
+        return false;
+    const auto literal = [](const ExpressionPtr& part) {
+        return part == nullptr || is_literal(*part);
+    };
+    const auto named = [](const auto& part) { return is_literal(*part.second); };
+    const CallArguments& arguments = expression.arguments;
+    return std::all_of(expression.operands.begin(), expression.operands.end(), literal) &&
+           std::all_of(arguments.positional.begin(), arguments.positional.end(), literal) &&
+           std::all_of(arguments.named.begin(), arguments.named.end(), named);
+}
+
 }  // namespace
 
 int64_t integer_of(const Value& value, std::string_view what) {
     require_defined(value);
-    if (!value.is_integer()) fail(std::string(what) + " must be an integer, not " + value.type_name());
+    if (!value.is_integer())
+        fail(std::string(what) + " must be an integer, not " + value.type_name());
     return value.as_integer();
 }
 
-std::vector<size_t> slice_indices(size_t size, const Value& first, const Value& last, const Value& step) {
+std::vector<size_t> slice_indices(size_t size, const Value& first, const Value& last,
+                                  const Value& step) {
     const auto length = static_cast<int64_t>(size);
     const auto given = [](const Value& value) { return !value.is_none() && !value.is_undefined(); };
     const int64_t stride = given(step) ? integer_of(step, "a slice's step") : 1;
@@ -157,7 +183,8 @@ std::vector<size_t> slice_indices(size_t size, const Value& first, const Value& 
     std::vector<size_t> indices;
     // A stride beyond the length takes one element at most, and must not overflow.
     const int64_t safe = std::clamp<int64_t>(stride, -length - 1, length + 1);
-    for (int64_t at = from; safe > 0 ? at < to : at > to; at += safe) indices.push_back(static_cast<size_t>(at));
+    for (int64_t at = from; safe > 0 ? at < to : at > to; at += safe)
+        indices.push_back(static_cast<size_t>(at));
     return indices;
 }
 
@@ -170,22 +197,28 @@ Value Interpreter::evaluate(const Expression& expression) {
 Value Interpreter::evaluate_kind(const Expression& expression) {
     const auto operand = [&](size_t index) { return evaluate(*expression.operands[index]); };
     switch (expression.kind) {
-        case ExpressionKind::constant: return expression.value;
-        case ExpressionKind::name: return lookup(expression.text);
+        case ExpressionKind::constant:
+            return expression.value;
+        case ExpressionKind::name:
+            return lookup(expression.text);
         case ExpressionKind::list:
         case ExpressionKind::tuple: {
             std::vector<Value> items;
             for (size_t i = 0; i < expression.operands.size(); ++i) items.push_back(operand(i));
-            return Value::list(std::move(items), expression.kind == ExpressionKind::list ? List::Kind::list
-                                                                                         : List::Kind::tuple);
+            return Value::list(std::move(items), expression.kind == ExpressionKind::list
+                                                     ? List::Kind::list
+                                                     : List::Kind::tuple);
         }
-        case ExpressionKind::dict: return evaluate_dict(expression);
-        case ExpressionKind::attribute: return attribute(operand(0), expression.text);
+        case ExpressionKind::dict:
+            return evaluate_dict(expression);
+        case ExpressionKind::attribute:
+            return attribute(operand(0), expression.text);
         case ExpressionKind::item: {
             const Value container = operand(0);
             return item(container, operand(1));
         }
-        case ExpressionKind::slice: return evaluate_slice(expression);
+        case ExpressionKind::slice:
+            return evaluate_slice(expression);
         case ExpressionKind::call: {
             const Value function = operand(0);
             return call(function, evaluate_arguments(expression.arguments));
@@ -196,9 +229,11 @@ Value Interpreter::evaluate_kind(const Expression& expression) {
         }
         case ExpressionKind::test: {
             const Value input = operand(0);
-            return Value::boolean(test(expression.text, input, evaluate_arguments(expression.arguments)));
+            return Value::boolean(
+                test(expression.text, input, evaluate_arguments(expression.arguments)));
         }
-        case ExpressionKind::unary: return evaluate_unary(expression);
+        case ExpressionKind::unary:
+            return evaluate_unary(expression);
         case ExpressionKind::binary: {
             const Value left = operand(0);
             return binary(expression.text, left, operand(1));
@@ -211,12 +246,15 @@ Value Interpreter::evaluate_kind(const Expression& expression) {
             Value left = operand(0);
             return left.truth() ? left : operand(1);
         }
-        case ExpressionKind::join: return evaluate_join(expression);
-        case ExpressionKind::comparison: return evaluate_comparison(expression);
+        case ExpressionKind::join:
+            return evaluate_join(expression);
+        case ExpressionKind::comparison:
+            return evaluate_comparison(expression);
         case ExpressionKind::conditional:
             if (operand(0).truth()) return operand(1);
             if (!expression.operands[2]) {
-                return Value::undefined("the inline if-expression evaluated to false and no else section was defined.");
+                return Value::undefined(
+                    "the inline if-expression evaluated to false and no else section was defined.");
             }
             return operand(2);
     }
@@ -228,7 +266,8 @@ Value Interpreter::lookup(const std::string& name) {
         if (const Value* found = scope->find(name)) return *found;
     }
     const auto global = globals_.find(name);
-    return global != globals_.end() ? global->second : Value::undefined("'" + name + "' is undefined");
+    return global != globals_.end() ? global->second
+                                    : Value::undefined("'" + name + "' is undefined");
 }
 
 Value Interpreter::evaluate_dict(const Expression& expression) {
@@ -262,10 +301,17 @@ Value Interpreter::evaluate_slice(const Expression& expression) {
         return text(std::move(part), container.is_markup());
     }
     const bool is_range = container.is_list() && container.as_list().kind == List::Kind::range;
-    if (!is_sequence(container) && !is_range) fail("'" + container.type_name() + "' object is not subscriptable");
+    if (!is_sequence(container) && !is_range) {
+        const std::string why = "'" + container.type_name() + "' object is not subscriptable";
+        // Jinja works out what is constant beforehand, and by other rules: there it is merely
+        // undefined.
+        if (is_literal(*expression.operands[0])) return Value::undefined(why);
+        fail(why);
+    }
     std::vector<Value> part;
     const auto& items = container.as_list().items;
-    for (const size_t index : slice_indices(items.size(), first, last, stride)) part.push_back(items[index]);
+    for (const size_t index : slice_indices(items.size(), first, last, stride))
+        part.push_back(items[index]);
     step(part.size());
     return Value::list(std::move(part), is_range ? List::Kind::list : container.as_list().kind);
 }
@@ -303,19 +349,23 @@ Value Interpreter::evaluate_unary(const Expression& expression) {
     require_defined(value);
     const bool minus = expression.text == "-";
     if (value.is_real()) return Value::real(minus ? -value.as_real() : value.as_real());
-    if (!value.is_integer()) fail("bad operand type for unary " + expression.text + ": '" + value.type_name() + "'");
-    return minus ? integer_arithmetic("-", 0, value.as_integer()) : Value::integer(value.as_integer());
+    if (!value.is_integer())
+        fail("bad operand type for unary " + expression.text + ": '" + value.type_name() + "'");
+    return minus ? integer_arithmetic("-", 0, value.as_integer())
+                 : Value::integer(value.as_integer());
 }
 
 Arguments Interpreter::evaluate_arguments(const CallArguments& arguments) {
     Arguments result;
-    for (const auto& argument : arguments.positional) result.positional.push_back(evaluate(*argument));
+    for (const auto& argument : arguments.positional)
+        result.positional.push_back(evaluate(*argument));
     if (arguments.more_positional) {
         for (Value& value : elements(evaluate(*arguments.more_positional))) {
             result.positional.push_back(std::move(value));
         }
     }
-    for (const auto& [name, argument] : arguments.named) result.named.emplace_back(name, evaluate(*argument));
+    for (const auto& [name, argument] : arguments.named)
+        result.named.emplace_back(name, evaluate(*argument));
     if (arguments.more_named) {
         const Value more = evaluate(*arguments.more_named);
         if (!more.is_dict()) fail("argument after ** must be a mapping, not " + more.type_name());
@@ -341,11 +391,13 @@ Value Interpreter::binary(std::string_view operation, const Value& left, const V
     }
     if (operation == "+") return added(*this, left, right);
     if (operation == "*") {
-        if ((left.is_text() || is_sequence(left)) && right.is_integer()) return repeated(*this, left, right.as_integer());
-        if ((right.is_text() || is_sequence(right)) && left.is_integer()) return repeated(*this, right, left.as_integer());
+        if ((left.is_text() || is_sequence(left)) && right.is_integer())
+            return repeated(*this, left, right.as_integer());
+        if ((right.is_text() || is_sequence(right)) && left.is_integer())
+            return repeated(*this, right, left.as_integer());
     }
-    fail("unsupported operand type(s) for " + std::string(operation) + ": '" + left.type_name() + "' and '" +
-         right.type_name() + "'");
+    fail("unsupported operand type(s) for " + std::string(operation) + ": '" + left.type_name() +
+         "' and '" + right.type_name() + "'");
 }
 
 Value Interpreter::call(const Value& function, Arguments arguments) {
@@ -373,7 +425,8 @@ Value Interpreter::attribute(const Value& value, std::string_view name) {
             if (name == "list") return value.as_list().items[1];
         }
     }
-    return Value::undefined("'" + value.type_name() + " object' has no attribute '" + std::string(name) + "'");
+    return Value::undefined("'" + value.type_name() + " object' has no attribute '" +
+                            std::string(name) + "'");
 }
 
 Value Interpreter::item(const Value& value, const Value& key) {
@@ -383,10 +436,12 @@ Value Interpreter::item(const Value& value, const Value& key) {
     }
     if (key.is_text()) {
         Value result;
-        if (value.is_object() && value.as_object()->attribute(key.as_text().bytes(), result)) return result;
+        if (value.is_object() && value.as_object()->attribute(key.as_text().bytes(), result))
+            return result;
         if (!value.is_object()) result = find_method(value, key.as_text().bytes());
         if (!result.is_undefined()) return result;
-        return Value::undefined("'" + value.type_name() + " object' has no attribute '" + key.as_text().bytes() + "'");
+        return Value::undefined("'" + value.type_name() + " object' has no attribute '" +
+                                key.as_text().bytes() + "'");
     }
     const std::string missing = value.type_name() + " object has no element " + repr_of(key);
     if (!key.is_integer()) return Value::undefined(missing);
@@ -394,7 +449,8 @@ Value Interpreter::item(const Value& value, const Value& key) {
     if (is_sequence(value) || (value.is_list() && value.as_list().kind == List::Kind::range)) {
         const auto& items = value.as_list().items;
         if (index < 0) index += static_cast<int64_t>(items.size());
-        if (index < 0 || index >= static_cast<int64_t>(items.size())) return Value::undefined(missing);
+        if (index < 0 || index >= static_cast<int64_t>(items.size()))
+            return Value::undefined(missing);
         return items[static_cast<size_t>(index)];
     }
     if (value.is_text()) {
@@ -404,7 +460,8 @@ Value Interpreter::item(const Value& value, const Value& key) {
         if (index < 0) index += count;
         if (index < 0 || index >= count) return Value::undefined(missing);
         size_t at = 0;
-        for (; index > 0; --index) at += utf8::length_from_lead(static_cast<unsigned char>(whole.bytes()[at]));
+        for (; index > 0; --index)
+            at += utf8::length_from_lead(static_cast<unsigned char>(whole.bytes()[at]));
         const size_t length = utf8::length_from_lead(static_cast<unsigned char>(whole.bytes()[at]));
         return text(whole.substr(at, at + length));
     }
@@ -417,7 +474,8 @@ std::vector<Value> Interpreter::elements(const Value& value) {
         List& list = value.as_list();
         step(list.items.size());
         if (list.kind != List::Kind::generator) return list.items;
-        std::vector<Value> rest(list.items.begin() + static_cast<ptrdiff_t>(list.used), list.items.end());
+        std::vector<Value> rest(list.items.begin() + static_cast<ptrdiff_t>(list.used),
+                                list.items.end());
         list.used = list.items.size();
         return rest;
     }
@@ -461,7 +519,8 @@ Parameters::Parameters(std::string_view function, const Arguments& arguments,
     for (size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = &arguments.positional[i];
     for (const auto& [name, value] : arguments.named) {
         const auto found = std::find(names_.begin(), names_.end(), name);
-        if (found == names_.end()) fail(function_ + "() got an unexpected keyword argument '" + name + "'");
+        if (found == names_.end())
+            fail(function_ + "() got an unexpected keyword argument '" + name + "'");
         values_[static_cast<size_t>(found - names_.begin())] = &value;
     }
 }
@@ -482,7 +541,8 @@ int64_t Parameters::integer(size_t index, int64_t otherwise) const {
 }
 
 TrackedText Parameters::text(size_t index, std::string_view otherwise) const {
-    return values_[index] != nullptr ? text_of(*values_[index]) : TrackedText(std::string(otherwise));
+    return values_[index] != nullptr ? text_of(*values_[index])
+                                     : TrackedText(std::string(otherwise));
 }
 
 }  // namespace nvllm::chat

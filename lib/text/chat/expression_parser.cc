@@ -110,7 +110,8 @@ ExpressionPtr Parser::joined() {
 
 ExpressionPtr Parser::product() {
     auto left = power();
-    while (now().is_symbol("*") || now().is_symbol("/") || now().is_symbol("//") || now().is_symbol("%")) {
+    while (now().is_symbol("*") || now().is_symbol("/") || now().is_symbol("//") ||
+           now().is_symbol("%")) {
         auto node = make(ExpressionKind::binary, take().value);
         node->operands.push_back(std::move(left));
         node->operands.push_back(power());
@@ -158,7 +159,8 @@ ExpressionPtr Parser::number(const Token& token) {
         digits.remove_prefix(2);
     }
     int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
     if (error != std::errc() || end != digits.data() + digits.size()) {
         fail_template(token.line, "the number " + token.value + " is too large");
     }
@@ -311,7 +313,8 @@ ExpressionPtr Parser::slice(ExpressionPtr node, ExpressionPtr first) {
     result->operands.push_back(std::move(first));
     for (int i = 0; i < 2; ++i) {
         ExpressionPtr bound;
-        if (take_symbol(":") && !now().is_symbol(":") && !now().is_symbol("]")) bound = expression();
+        if (take_symbol(":") && !now().is_symbol(":") && !now().is_symbol("]"))
+            bound = expression();
         result->operands.push_back(std::move(bound));
     }
     expect_symbol("]");
@@ -420,7 +423,8 @@ Target Parser::name_target() {
     Target result;
     result.name = expect_any_name("a name");
     for (const char* reserved : {"true", "false", "none", "True", "False", "None"}) {
-        if (result.name == reserved) fail_template(now().line, "can't assign to '" + result.name + "'");
+        if (result.name == reserved)
+            fail_template(now().line, "can't assign to '" + result.name + "'");
     }
     return result;
 }

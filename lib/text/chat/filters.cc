@@ -1,4 +1,5 @@
-// Jinja's filters over sequences, numbers and values of any kind; those over text are in text_filters.cc.
+// Jinja's filters over sequences, numbers and values of any kind; those over text are in
+// text_filters.cc.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -25,15 +26,18 @@ std::vector<Value> attribute_path(const Value& attribute) {
     while (true) {
         const size_t end = std::min(text.find('.', begin), text.size());
         const std::string part = text.substr(begin, end - begin);
-        const bool digits = !part.empty() && part.size() < 10 &&
-                            std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-        path.push_back(digits ? Value::integer(std::stol(part)) : Value::text(std::string_view(part)));
+        const bool digits =
+            !part.empty() && part.size() < 10 &&
+            std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+        path.push_back(digits ? Value::integer(std::stol(part))
+                              : Value::text(std::string_view(part)));
         if (end == text.size()) return path;
         begin = end + 1;
     }
 }
 
-Value follow(Interpreter& interpreter, Value value, const std::vector<Value>& path, const Value* otherwise = nullptr) {
+Value follow(Interpreter& interpreter, Value value, const std::vector<Value>& path,
+             const Value* otherwise = nullptr) {
     for (const Value& part : path) {
         value = interpreter.item(value, part);
         if (value.is_undefined() && otherwise != nullptr) value = *otherwise;
@@ -42,17 +46,21 @@ Value follow(Interpreter& interpreter, Value value, const std::vector<Value>& pa
 }
 
 // What elements are ordered or compared by: an attribute, without regard to case unless asked.
-Value order_key(Interpreter& interpreter, const Value& value, const Value* attribute, bool case_sensitive) {
+Value order_key(Interpreter& interpreter, const Value& value, const Value* attribute,
+                bool case_sensitive) {
     Value key = value;
-    if (attribute != nullptr && !attribute->is_none()) key = follow(interpreter, value, attribute_path(*attribute));
+    if (attribute != nullptr && !attribute->is_none())
+        key = follow(interpreter, value, attribute_path(*attribute));
     if (!case_sensitive && key.is_text()) return Value::text(lower_of(key.as_text()));
     return key;
 }
 
-void sort_by_keys(Interpreter& interpreter, std::vector<std::pair<Value, Value>>& keyed, bool reverse) {
+void sort_by_keys(Interpreter& interpreter, std::vector<std::pair<Value, Value>>& keyed,
+                  bool reverse) {
     interpreter.step(keyed.size() * 8);
     std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& left, const auto& right) {
-        return reverse ? compare(right.first, left.first) < 0 : compare(left.first, right.first) < 0;
+        return reverse ? compare(right.first, left.first) < 0
+                       : compare(left.first, right.first) < 0;
     });
 }
 
@@ -64,7 +72,8 @@ Value default_filter(Interpreter&, const Value& value, Arguments& arguments) {
 
 Value length(Interpreter&, const Value& value, Arguments&) {
     if (value.is_undefined()) return Value::integer(0);
-    if (value.is_text()) return Value::integer(static_cast<int64_t>(utf8::count(value.as_text().bytes())));
+    if (value.is_text())
+        return Value::integer(static_cast<int64_t>(utf8::count(value.as_text().bytes())));
     if (value.is_dict()) return Value::integer(static_cast<int64_t>(value.as_dict().size()));
     if (value.is_list() && value.as_list().kind != List::Kind::generator) {
         return Value::integer(static_cast<int64_t>(value.as_list().items.size()));
@@ -98,7 +107,8 @@ Value reverse(Interpreter& interpreter, const Value& value, Arguments&) {
     if (value.is_text()) {
         auto letters = interpreter.elements(value);
         TrackedText out;
-        for (auto letter = letters.rbegin(); letter != letters.rend(); ++letter) out.append(letter->as_text());
+        for (auto letter = letters.rbegin(); letter != letters.rend(); ++letter)
+            out.append(letter->as_text());
         return interpreter.text(std::move(out));
     }
     auto items = interpreter.elements(value);
@@ -115,7 +125,8 @@ Value sort(Interpreter& interpreter, const Value& value, Arguments& arguments) {
         const std::string names = attribute->as_text().bytes();
         for (size_t begin = 0; begin <= names.size();) {
             const size_t end = std::min(names.find(',', begin), names.size());
-            paths.push_back(attribute_path(Value::text(std::string_view(names).substr(begin, end - begin))));
+            paths.push_back(
+                attribute_path(Value::text(std::string_view(names).substr(begin, end - begin))));
             begin = end + 1;
         }
     } else if (attribute != nullptr && !attribute->is_none()) {
@@ -127,7 +138,8 @@ Value sort(Interpreter& interpreter, const Value& value, Arguments& arguments) {
     for (const Value& item : interpreter.elements(value)) {
         std::vector<Value> keys;
         for (const auto& path : paths) {
-            keys.push_back(order_key(interpreter, follow(interpreter, item, path), nullptr, parameters.truth(1, false)));
+            keys.push_back(order_key(interpreter, follow(interpreter, item, path), nullptr,
+                                     parameters.truth(1, false)));
         }
         keyed.emplace_back(keys.size() == 1 ? keys[0] : Value::list(keys), item);
     }
@@ -144,8 +156,9 @@ Value dictsort(Interpreter& interpreter, const Value& value, Arguments& argument
     if (by != "key" && by != "value") fail("You can only sort by either \"key\" or \"value\"");
     std::vector<std::pair<Value, Value>> keyed;
     for (const auto& [key, entry] : value.as_dict().entries()) {
-        keyed.emplace_back(order_key(interpreter, by == "key" ? key : entry, nullptr, parameters.truth(0, false)),
-                           Value::tuple({key, entry}));
+        keyed.emplace_back(
+            order_key(interpreter, by == "key" ? key : entry, nullptr, parameters.truth(0, false)),
+            Value::tuple({key, entry}));
     }
     sort_by_keys(interpreter, keyed, parameters.truth(2, false));
     std::vector<Value> sorted;
@@ -166,7 +179,8 @@ Value groupby(Interpreter& interpreter, const Value& value, Arguments& arguments
     for (size_t i = 0; i < keyed.size();) {
         std::vector<Value> members;
         const size_t begin = i;
-        for (; i < keyed.size() && equal(keyed[i].first, keyed[begin].first); ++i) members.push_back(keyed[i].second);
+        for (; i < keyed.size() && equal(keyed[i].first, keyed[begin].first); ++i)
+            members.push_back(keyed[i].second);
         const Value shown = follow(interpreter, keyed[begin].second, path, parameters.find(1));
         Value group = Value::tuple({shown, Value::list(std::move(members))});
         group.as_list().is_group = true;
@@ -180,7 +194,8 @@ Value unique(Interpreter& interpreter, const Value& value, Arguments& arguments)
     Dict seen;
     std::vector<Value> kept;
     for (const Value& item : interpreter.elements(value)) {
-        const Value key = order_key(interpreter, item, parameters.find(1), parameters.truth(0, false));
+        const Value key =
+            order_key(interpreter, item, parameters.find(1), parameters.truth(0, false));
         interpreter.step(key.is_text() ? 1 : seen.size());
         if (seen.find(key) != nullptr) continue;
         seen.set(key, Value::none());
@@ -212,8 +227,9 @@ Value sum(Interpreter& interpreter, const Value& value, Arguments& arguments) {
     const Value* attribute = parameters.find(0);
     for (const Value& item : interpreter.elements(value)) {
         const bool by_attribute = attribute != nullptr && !attribute->is_none();
-        total = interpreter.binary("+", total,
-                                   by_attribute ? follow(interpreter, item, attribute_path(*attribute)) : item);
+        total = interpreter.binary(
+            "+", total,
+            by_attribute ? follow(interpreter, item, attribute_path(*attribute)) : item);
     }
     return total;
 }
@@ -270,7 +286,8 @@ Value batch(Interpreter& interpreter, const Value& value, Arguments& arguments) 
     std::vector<Value> batches;
     std::vector<Value> current;
     for (const Value& item : interpreter.elements(value)) {
-        if (static_cast<int64_t>(current.size()) == size) batches.push_back(Value::list(std::exchange(current, {})));
+        if (static_cast<int64_t>(current.size()) == size)
+            batches.push_back(Value::list(std::exchange(current, {})));
         current.push_back(item);
     }
     if (!current.empty()) {
@@ -297,7 +314,8 @@ Value slice(Interpreter& interpreter, const Value& value, Arguments& arguments) 
     size_t at = 0;
     for (size_t i = 0; i < slices; ++i) {
         const size_t size = each + (i < longer ? 1 : 0);
-        std::vector<Value> part(items.begin() + static_cast<ptrdiff_t>(at), items.begin() + static_cast<ptrdiff_t>(at + size));
+        std::vector<Value> part(items.begin() + static_cast<ptrdiff_t>(at),
+                                items.begin() + static_cast<ptrdiff_t>(at + size));
         at += size;
         const Value* fill = parameters.find(1);
         if (fill != nullptr && !fill->is_none() && i >= longer) part.push_back(*fill);
@@ -311,7 +329,8 @@ Value items(Interpreter& interpreter, const Value& value, Arguments&) {
     if (!value.is_dict()) fail("Can only get item pairs from a mapping.");
     std::vector<Value> pairs;
     interpreter.step(value.as_dict().size());
-    for (const auto& [key, entry] : value.as_dict().entries()) pairs.push_back(Value::tuple({key, entry}));
+    for (const auto& [key, entry] : value.as_dict().entries())
+        pairs.push_back(Value::tuple({key, entry}));
     return Value::generator(std::move(pairs));
 }
 
@@ -321,7 +340,9 @@ Value attr(Interpreter& interpreter, const Value& value, Arguments& arguments) {
     // Attributes only: the entries of a dictionary are not.
     if (value.is_dict()) {
         Value method = find_method(value, name);
-        return method.is_undefined() ? Value::undefined("'dict object' has no attribute '" + name + "'") : method;
+        return method.is_undefined()
+                   ? Value::undefined("'dict object' has no attribute '" + name + "'")
+                   : method;
     }
     return interpreter.attribute(value, name);
 }
@@ -355,7 +376,8 @@ std::optional<int64_t> parse_integer(std::string text, int64_t base) {
         if (c >= '0' && c <= '9') digit = c - '0';
         if ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') digit = (c | 0x20) - 'a' + 10;
         if (digit >= base) return std::nullopt;
-        if (__builtin_mul_overflow(number, base, &number) || __builtin_add_overflow(number, digit, &number)) {
+        if (__builtin_mul_overflow(number, base, &number) ||
+            __builtin_add_overflow(number, digit, &number)) {
             fail("a number is too large");
         }
     }
@@ -364,7 +386,8 @@ std::optional<int64_t> parse_integer(std::string text, int64_t base) {
 
 std::optional<double> parse_real(const std::string& text) {
     const std::string trimmed = stripped(TrackedText(text), "", true, true).bytes();
-    if (trimmed.empty() || trimmed.size() > 400 || trimmed.find_first_of("xXpP(") != std::string::npos) {
+    if (trimmed.empty() || trimmed.size() > 400 ||
+        trimmed.find_first_of("xXpP(") != std::string::npos) {
         return std::nullopt;
     }
     char* end = nullptr;
@@ -385,8 +408,10 @@ Value to_integer(Interpreter&, const Value& value, Arguments& arguments) {
     if (value.is_real()) return truncated(value.as_real());
     if (value.is_text()) {
         const std::string& text = value.as_text().bytes();
-        if (const auto number = parse_integer(text, parameters.integer(1, 10))) return Value::integer(*number);
-        if (const auto number = parse_real(text); number && std::isfinite(*number)) return truncated(*number);
+        if (const auto number = parse_integer(text, parameters.integer(1, 10)))
+            return Value::integer(*number);
+        if (const auto number = parse_real(text); number && std::isfinite(*number))
+            return truncated(*number);
     }
     return parameters.find(0) != nullptr ? *parameters.find(0) : Value::integer(0);
 }
@@ -426,7 +451,8 @@ Value round(Interpreter&, const Value& value, Arguments& arguments) {
 }
 
 Value to_json(Interpreter& interpreter, const Value& value, Arguments& arguments) {
-    const Parameters parameters("tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"});
+    const Parameters parameters("tojson", arguments,
+                                {"ensure_ascii", "indent", "separators", "sort_keys"});
     JsonStyle style;
     style.ensure_ascii = parameters.truth(0, false);
     style.sort_keys = parameters.truth(3, false);
@@ -436,7 +462,9 @@ Value to_json(Interpreter& interpreter, const Value& value, Arguments& arguments
         if (indent->is_text()) {
             style.indent = indent->as_text().bytes();
         } else {
-            style.indent.assign(static_cast<size_t>(std::clamp<int64_t>(integer_of(*indent, "indent"), 0, 64)), ' ');
+            style.indent.assign(
+                static_cast<size_t>(std::clamp<int64_t>(integer_of(*indent, "indent"), 0, 64)),
+                ' ');
         }
     }
     if (const Value* pair = parameters.find(2); pair != nullptr && !pair->is_none()) {

@@ -38,14 +38,20 @@ std::string grouped(std::string digits, char separator) {
 
 std::string digits_of(const Value& value, const Style& style) {
     const int64_t number = value.as_integer();
-    const uint64_t magnitude = number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+    const uint64_t magnitude =
+        number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
     const std::string mark = style.alternate ? std::string("0") + style.type : std::string();
     switch (style.type) {
-        case 'x': return (style.alternate ? mark : "") + fmt::format("{:x}", magnitude);
-        case 'X': return (style.alternate ? mark : "") + fmt::format("{:X}", magnitude);
-        case 'o': return (style.alternate ? mark : "") + fmt::format("{:o}", magnitude);
-        case 'b': return (style.alternate ? mark : "") + fmt::format("{:b}", magnitude);
-        default: break;
+        case 'x':
+            return (style.alternate ? mark : "") + fmt::format("{:x}", magnitude);
+        case 'X':
+            return (style.alternate ? mark : "") + fmt::format("{:X}", magnitude);
+        case 'o':
+            return (style.alternate ? mark : "") + fmt::format("{:o}", magnitude);
+        case 'b':
+            return (style.alternate ? mark : "") + fmt::format("{:b}", magnitude);
+        default:
+            break;
     }
     std::string digits = fmt::format("{}", magnitude);
     return style.grouping == '\0' ? digits : grouped(digits, style.grouping);
@@ -57,14 +63,27 @@ std::string real_digits(double number, const Style& style) {
     std::string text;
     switch (style.type) {
         case 'f':
-        case 'F': text = fmt::format("{:.{}f}", magnitude, precision); break;
-        case 'e': text = fmt::format("{:.{}e}", magnitude, precision); break;
-        case 'E': text = fmt::format("{:.{}E}", magnitude, precision); break;
-        case 'g': text = fmt::format("{:.{}g}", magnitude, precision); break;
-        case 'G': text = fmt::format("{:.{}G}", magnitude, precision); break;
-        case '%': text = fmt::format("{:.{}f}%", magnitude * 100, precision); break;
+        case 'F':
+            text = fmt::format("{:.{}f}", magnitude, precision);
+            break;
+        case 'e':
+            text = fmt::format("{:.{}e}", magnitude, precision);
+            break;
+        case 'E':
+            text = fmt::format("{:.{}E}", magnitude, precision);
+            break;
+        case 'g':
+            text = fmt::format("{:.{}g}", magnitude, precision);
+            break;
+        case 'G':
+            text = fmt::format("{:.{}G}", magnitude, precision);
+            break;
+        case '%':
+            text = fmt::format("{:.{}f}%", magnitude * 100, precision);
+            break;
         default:
-            text = style.precision ? fmt::format("{:.{}g}", magnitude, precision) : repr_of(magnitude);
+            text =
+                style.precision ? fmt::format("{:.{}g}", magnitude, precision) : repr_of(magnitude);
             break;
     }
     if (style.grouping == '\0') return text;
@@ -72,8 +91,12 @@ std::string real_digits(double number, const Style& style) {
     return grouped(text.substr(0, end), style.grouping) + text.substr(end);
 }
 
-bool is_real_type(char type) { return type != '\0' && std::string_view("fFeEgG%").find(type) != std::string_view::npos; }
-bool is_integer_type(char type) { return type != '\0' && std::string_view("dxXobi").find(type) != std::string_view::npos; }
+bool is_real_type(char type) {
+    return type != '\0' && std::string_view("fFeEgG%").find(type) != std::string_view::npos;
+}
+bool is_integer_type(char type) {
+    return type != '\0' && std::string_view("dxXobi").find(type) != std::string_view::npos;
+}
 
 TrackedText aligned(const TrackedText& text, const Style& style, char otherwise) {
     const auto size = static_cast<int64_t>(utf8::count(text.bytes()));
@@ -166,11 +189,13 @@ TrackedText apply_style(const Value& value, std::string_view specification) {
     if (specification.empty()) return text_of(value);
     const Style style = parse_style(specification);
     if (value.is_number() && !(value.is_boolean() && style.type == '\0')) {
-        if (style.type == 's') fail("Unknown format code 's' for object of type '" + value.type_name() + "'");
+        if (style.type == 's')
+            fail("Unknown format code 's' for object of type '" + value.type_name() + "'");
         return format_number(value, style);
     }
     if (style.type != '\0' && style.type != 's') {
-        fail(std::string("Unknown format code '") + style.type + "' for object of type '" + value.type_name() + "'");
+        fail(std::string("Unknown format code '") + style.type + "' for object of type '" +
+             value.type_name() + "'");
     }
     Style for_text = style;
     if (for_text.align == '=') for_text.align = '<';
@@ -271,7 +296,8 @@ class BraceFormat {
         if (name.empty() || digits == name.size()) {
             const size_t index = name.empty() ? next_++ : static_cast<size_t>(number);
             if (index >= arguments_.positional.size()) {
-                fail("Replacement index " + std::to_string(index) + " out of range for positional args tuple");
+                fail("Replacement index " + std::to_string(index) +
+                     " out of range for positional args tuple");
             }
             return arguments_.positional[index];
         }
@@ -309,7 +335,8 @@ class PercentFormat {
             directive(text, at, out);
         }
         const bool tuple = values_.is_list() && values_.as_list().kind == List::Kind::tuple;
-        const bool ignorable = values_.is_dict() || values_.is_undefined() || (values_.is_list() && !tuple);
+        const bool ignorable =
+            values_.is_dict() || values_.is_undefined() || (values_.is_list() && !tuple);
         if (used_ < list_.size() && !named_ && !ignorable) {
             fail("not all arguments converted during string formatting");
         }
@@ -341,7 +368,9 @@ class PercentFormat {
         }
         Style style;
         bool left = false;
-        for (; at < text.size() && std::string_view("#0- +").find(text[at]) != std::string_view::npos; ++at) {
+        for (;
+             at < text.size() && std::string_view("#0- +").find(text[at]) != std::string_view::npos;
+             ++at) {
             if (text[at] == '-') left = true;
             if (text[at] == '0') style.fill = "0";
             if (text[at] == '+') style.sign = '+';
@@ -379,16 +408,19 @@ class PercentFormat {
             style.fill = " ";
             if (style.type == 'c' && value.is_integer()) {
                 std::string letter;
-                utf8::append(letter, static_cast<char32_t>(std::clamp<int64_t>(value.as_integer(), 0, 0x110000)));
+                utf8::append(letter, static_cast<char32_t>(
+                                         std::clamp<int64_t>(value.as_integer(), 0, 0x110000)));
                 out.append(format_text(TrackedText(letter), style));
                 return;
             }
             const bool plain = style.type == 's' || style.type == 'c';
-            out.append(format_text(plain ? text_of(value) : TrackedText(repr_of(value), holds_marks(value)), style));
+            out.append(format_text(
+                plain ? text_of(value) : TrackedText(repr_of(value), holds_marks(value)), style));
             return;
         }
         if (!value.is_number()) {
-            fail(std::string("%") + style.type + " format: a real number is required, not " + value.type_name());
+            fail(std::string("%") + style.type + " format: a real number is required, not " +
+                 value.type_name());
         }
         if (style.type == 'i' || style.type == 'u') style.type = 'd';
         if (!is_real_type(style.type) && !is_integer_type(style.type)) {
@@ -415,7 +447,8 @@ TrackedText format_percent(Interpreter&, const TrackedText& format, const Value&
     return PercentFormat(values).run(format);
 }
 
-TrackedText format_braces(Interpreter& interpreter, const TrackedText& format, const Arguments& arguments) {
+TrackedText format_braces(Interpreter& interpreter, const TrackedText& format,
+                          const Arguments& arguments) {
     return BraceFormat(interpreter, arguments).run(format, 0);
 }
 

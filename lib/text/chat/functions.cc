@@ -27,7 +27,8 @@ class Namespace : public Object {
     void release() override { variables_.clear(); }
     std::string text_form() const override {
         Dict dict;
-        for (const auto& [name, value] : variables_) dict.set(Value::text(std::string_view(name)), value);
+        for (const auto& [name, value] : variables_)
+            dict.set(Value::text(std::string_view(name)), value);
         return "<Namespace " + repr_of(make_dict(std::move(dict))) + ">";
     }
 
@@ -99,7 +100,8 @@ Value range(Interpreter& interpreter, Arguments& arguments) {
     const auto inside = [&](int64_t at) { return stride > 0 ? at < last : at > last; };
     for (int64_t at = first; inside(at);) {
         if (static_cast<int64_t>(items.size()) >= kLongestRange) {
-            throw TemplateFailure{"Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000)."};
+            throw TemplateFailure{
+                "Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000)."};
         }
         items.push_back(Value::integer(at));
         if (__builtin_add_overflow(at, stride, &at)) break;
@@ -120,12 +122,14 @@ Value dict(Interpreter& interpreter, Arguments& arguments) {
         } else {
             for (const Value& pair : interpreter.elements(source)) {
                 const auto sides = interpreter.elements(pair);
-                if (sides.size() != 2) throw TemplateFailure{"dict() needs pairs of a key and a value"};
+                if (sides.size() != 2)
+                    throw TemplateFailure{"dict() needs pairs of a key and a value"};
                 result.set(sides[0], sides[1]);
             }
         }
     }
-    for (const auto& [name, value] : arguments.named) result.set(Value::text(std::string_view(name)), value);
+    for (const auto& [name, value] : arguments.named)
+        result.set(Value::text(std::string_view(name)), value);
     return make_dict(std::move(result));
 }
 
@@ -145,7 +149,8 @@ Value cycler(Interpreter& interpreter, Arguments& arguments) {
 
 Value joiner(Interpreter& interpreter, Arguments& arguments) {
     const Parameters parameters("joiner", arguments, {"sep"});
-    const Value separator = parameters.find(0) != nullptr ? *parameters.find(0) : Value::text(std::string_view(", "));
+    const Value separator =
+        parameters.find(0) != nullptr ? *parameters.find(0) : Value::text(std::string_view(", "));
     return interpreter.keep(std::make_shared<Joiner>(separator));
 }
 
@@ -187,7 +192,8 @@ constexpr Row kRows[] = {
 }  // namespace
 
 void add_functions(Interpreter& interpreter) {
-    for (const Row& row : kRows) interpreter.set_global(row.name, make_function(row.name, row.body));
+    for (const Row& row : kRows)
+        interpreter.set_global(row.name, make_function(row.name, row.body));
 }
 
 }  // namespace nvllm::chat

@@ -33,7 +33,9 @@ namespace {
 // The text in a rendering goes elsewhere for the time of a block.
 class OutputGuard {
   public:
-    OutputGuard(TrackedText*& place, TrackedText* target) : place_(place), outer_(place) { place = target; }
+    OutputGuard(TrackedText*& place, TrackedText* target) : place_(place), outer_(place) {
+        place = target;
+    }
     ~OutputGuard() { place_ = outer_; }
     OutputGuard(const OutputGuard&) = delete;
 
@@ -48,7 +50,8 @@ void capture_chain(Scope* scope) {
 
 class Macro : public Object {
   public:
-    Macro(const MacroSyntax& syntax, Scope* defined_in) : syntax_(syntax), defined_in_(defined_in) {}
+    Macro(const MacroSyntax& syntax, Scope* defined_in)
+        : syntax_(syntax), defined_in_(defined_in) {}
     std::string type_name() const override { return "Macro"; }
     bool callable() const override { return true; }
     Value call(Interpreter& interpreter, Arguments& arguments) override {
@@ -88,7 +91,8 @@ class LoopState : public Object, public std::enable_shared_from_this<LoopState> 
 
     Value call(Interpreter& interpreter, Arguments& arguments) override {
         if (!syntax_.recursive) {
-            throw TemplateFailure{"The loop must have the 'recursive' marker to be called recursively."};
+            throw TemplateFailure{
+                "The loop must have the 'recursive' marker to be called recursively."};
         }
         if (arguments.positional.size() != 1) throw TemplateFailure{"loop() takes one argument"};
         return interpreter.run_loop(syntax_, arguments.positional[0], outer_, depth_ + 1);
@@ -101,8 +105,9 @@ class LoopState : public Object, public std::enable_shared_from_this<LoopState> 
             std::string_view name;
             int64_t value;
         };
-        const Row numbers[] = {{"index", index + 1},      {"index0", index},     {"revindex", size - index},
-                               {"revindex0", size - index - 1}, {"length", size}, {"depth", depth_ + 1},
+        const Row numbers[] = {{"index", index + 1},       {"index0", index},
+                               {"revindex", size - index}, {"revindex0", size - index - 1},
+                               {"length", size},           {"depth", depth_ + 1},
                                {"depth0", depth_}};
         for (const Row& row : numbers) {
             if (row.name != name) continue;
@@ -116,16 +121,20 @@ class LoopState : public Object, public std::enable_shared_from_this<LoopState> 
         } else if (name == "previtem") {
             result = index > 0 ? items_[index_ - 1] : Value::undefined("there is no previous item");
         } else if (name == "nextitem") {
-            result = index + 1 < size ? items_[index_ + 1] : Value::undefined("there is no next item");
+            result =
+                index + 1 < size ? items_[index_ + 1] : Value::undefined("there is no next item");
         } else if (name == "cycle") {
             result = make_function("cycle", [index](Interpreter&, Arguments& arguments) {
-                if (arguments.positional.empty()) throw TemplateFailure{"no items for cycling given"};
-                return arguments.positional[static_cast<size_t>(index) % arguments.positional.size()];
+                if (arguments.positional.empty())
+                    throw TemplateFailure{"no items for cycling given"};
+                return arguments
+                    .positional[static_cast<size_t>(index) % arguments.positional.size()];
             });
         } else if (name == "changed") {
-            result = make_function("changed", [self = shared_from_this()](Interpreter&, Arguments& arguments) {
-                return Value::boolean(self->changed(arguments.positional));
-            });
+            result = make_function("changed",
+                                   [self = shared_from_this()](Interpreter&, Arguments& arguments) {
+                                       return Value::boolean(self->changed(arguments.positional));
+                                   });
         } else {
             return false;
         }
@@ -171,10 +180,13 @@ void Scope::set(const std::string& name, Value value) {
     }
 }
 
-Interpreter::Interpreter(Budget budget, std::tm now) : budget_(budget), now_(now) { add_functions(*this); }
+Interpreter::Interpreter(Budget budget, std::tm now) : budget_(budget), now_(now) {
+    add_functions(*this);
+}
 
 Interpreter::~Interpreter() {
-    // Objects may hold each other: each lets go before any is freed, so that nothing recurses or leaks.
+    // Objects may hold each other: each lets go before any is freed, so that nothing recurses or
+    // leaks.
     for (const auto& object : objects_) object->release();
 }
 
@@ -192,7 +204,8 @@ void Interpreter::step(uint64_t count) {
 
 void Interpreter::charge(uint64_t bytes) {
     produced_ += bytes;
-    if (produced_ > budget_.produced_bytes) throw TemplateFailure{"the template makes too much text"};
+    if (produced_ > budget_.produced_bytes)
+        throw TemplateFailure{"the template makes too much text"};
 }
 
 Value Interpreter::text(TrackedText value, bool markup) {
@@ -227,27 +240,43 @@ Interpreter::Flow Interpreter::run_statement(const Statement& statement) {
     step();
     line_ = statement.line;
     switch (statement.kind) {
-        case StatementKind::data: print(Value::text(statement.text)); break;
-        case StatementKind::print: print(evaluate(*statement.expression)); break;
-        case StatementKind::choice: return run_choice(statement);
-        case StatementKind::loop: return run_for(statement, evaluate(*statement.expression), scope_, 0);
-        case StatementKind::assign: assign(statement.target, evaluate(*statement.expression)); break;
-        case StatementKind::capture: run_capture(statement); break;
+        case StatementKind::data:
+            print(Value::text(statement.text));
+            break;
+        case StatementKind::print:
+            print(evaluate(*statement.expression));
+            break;
+        case StatementKind::choice:
+            return run_choice(statement);
+        case StatementKind::loop:
+            return run_for(statement, evaluate(*statement.expression), scope_, 0);
+        case StatementKind::assign:
+            assign(statement.target, evaluate(*statement.expression));
+            break;
+        case StatementKind::capture:
+            run_capture(statement);
+            break;
         case StatementKind::macro:
             scope_->set(statement.macro->name, define_macro(*statement.macro));
             break;
-        case StatementKind::call: run_call(statement); break;
+        case StatementKind::call:
+            run_call(statement);
+            break;
         case StatementKind::filter:
             print(apply_filters(*statement.expression, text(captured(statement.body))));
             break;
-        case StatementKind::with: run_with(statement); break;
+        case StatementKind::with:
+            run_with(statement);
+            break;
         case StatementKind::body_only: {
             const ScopeGuard scope(*this, scope_);
             run_block(statement.body);
             break;
         }
-        case StatementKind::stop: return Flow::stop;
-        case StatementKind::skip: return Flow::skip;
+        case StatementKind::stop:
+            return Flow::stop;
+        case StatementKind::skip:
+            return Flow::skip;
     }
     return Flow::normal;
 }
@@ -287,15 +316,16 @@ std::vector<Value> Interpreter::filtered(const Statement& statement, std::vector
     return kept;
 }
 
-Interpreter::Flow Interpreter::run_for(const Statement& statement, const Value& iterable, Scope* outer,
-                                       int depth) {
+Interpreter::Flow Interpreter::run_for(const Statement& statement, const Value& iterable,
+                                       Scope* outer, int depth) {
     const ScopeGuard scope(*this, outer);
     auto items = filtered(statement, elements(iterable));
     if (items.empty()) return run_block(statement.otherwise);
     return run_iterations(statement, std::move(items), depth);
 }
 
-Interpreter::Flow Interpreter::run_iterations(const Statement& statement, std::vector<Value> items, int depth) {
+Interpreter::Flow Interpreter::run_iterations(const Statement& statement, std::vector<Value> items,
+                                              int depth) {
     Scope* outer = scope_;
     const auto loop = std::make_shared<LoopState>(statement, std::move(items), outer, depth);
     if (statement.recursive) capture_chain(outer);
@@ -357,7 +387,8 @@ void Interpreter::run_capture(const Statement& statement) {
 
 void Interpreter::run_with(const Statement& statement) {
     std::vector<Value> values;
-    for (const auto& [target, expression] : statement.assignments) values.push_back(evaluate(*expression));
+    for (const auto& [target, expression] : statement.assignments)
+        values.push_back(evaluate(*expression));
     const ScopeGuard scope(*this, scope_);
     for (size_t i = 0; i < values.size(); ++i) assign(statement.assignments[i].first, values[i]);
     run_block(statement.body);
@@ -394,7 +425,8 @@ Value Interpreter::call_macro(const MacroSyntax& macro, Scope* defined_in, Argum
         };
         for (size_t i = 0; i < macro.parameters.size(); ++i) {
             const Parameter& parameter = macro.parameters[i];
-            const Value* given = i < arguments.positional.size() ? &arguments.positional[i] : nullptr;
+            const Value* given =
+                i < arguments.positional.size() ? &arguments.positional[i] : nullptr;
             if (given == nullptr) given = take_named(parameter.name);
             Value value = Value::undefined("parameter '" + parameter.name + "' was not provided");
             if (given != nullptr) {
@@ -406,16 +438,18 @@ Value Interpreter::call_macro(const MacroSyntax& macro, Scope* defined_in, Argum
         }
         if (macro.uses_caller && scope_->find("caller") == nullptr) {
             const Value* caller = take_named("caller");
-            scope_->set("caller", caller != nullptr ? *caller : Value::undefined("No caller defined"));
+            scope_->set("caller",
+                        caller != nullptr ? *caller : Value::undefined("No caller defined"));
         }
         const size_t count = macro.parameters.size();
         if (macro.uses_varargs) {
             std::vector<Value> rest;
-            for (size_t i = count; i < arguments.positional.size(); ++i) rest.push_back(arguments.positional[i]);
+            for (size_t i = count; i < arguments.positional.size(); ++i)
+                rest.push_back(arguments.positional[i]);
             scope_->set("varargs", Value::tuple(std::move(rest)));
         } else if (arguments.positional.size() > count) {
-            throw TemplateFailure{"macro '" + macro.name + "' takes not more than " + std::to_string(count) +
-                                  " argument(s)"};
+            throw TemplateFailure{"macro '" + macro.name + "' takes not more than " +
+                                  std::to_string(count) + " argument(s)"};
         }
         Dict rest;
         for (size_t i = 0; i < arguments.named.size(); ++i) {
@@ -424,7 +458,8 @@ Value Interpreter::call_macro(const MacroSyntax& macro, Scope* defined_in, Argum
                 throw TemplateFailure{"macro '" + macro.name + "' takes no keyword argument '" +
                                       arguments.named[i].first + "'"};
             }
-            rest.set(Value::text(std::string_view(arguments.named[i].first)), arguments.named[i].second);
+            rest.set(Value::text(std::string_view(arguments.named[i].first)),
+                     arguments.named[i].second);
         }
         if (macro.uses_kwargs) scope_->set("kwargs", make_dict(std::move(rest)));
         run_block(macro.body);

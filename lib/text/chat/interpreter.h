@@ -15,10 +15,10 @@ namespace nvllm::chat {
 
 // What a rendering may cost; beyond it, it fails.
 struct Budget {
-    uint64_t steps = 10'000'000;          // expressions, statements and elements
-    uint64_t produced_bytes = 1u << 30;   // all texts made on the way
+    uint64_t steps = 10'000'000;         // expressions, statements and elements
+    uint64_t produced_bytes = 1u << 30;  // all texts made on the way
     uint64_t output_bytes = 256u << 20;
-    int depth = 400;                      // expressions and statements within each other
+    int depth = 400;  // expressions and statements within each other
 };
 
 // The variables of one scope. Scopes that a macro may still look into are kept until the end.
@@ -111,7 +111,8 @@ class Interpreter {
     TrackedText* output_ = nullptr;
 };
 
-// Arguments matched to the names of parameters. Throws TemplateFailure for too many and for unknown ones.
+// Arguments matched to the names of parameters. Throws TemplateFailure for too many and for unknown
+// ones.
 class Parameters {
   public:
     Parameters(std::string_view function, const Arguments& arguments,
@@ -130,7 +131,8 @@ class Parameters {
     std::vector<const Value*> values_;
 };
 
-// The tables of names (filters.cc, value_tests.cc, text_methods.cc, container_methods.cc, functions.cc).
+// The tables of names (filters.cc, value_tests.cc, text_methods.cc, container_methods.cc,
+// functions.cc).
 using FilterBody = Value (*)(Interpreter&, const Value&, Arguments&);
 using TestBody = bool (*)(Interpreter&, const Value&, Arguments&);
 FilterBody find_filter(std::string_view name);
@@ -142,11 +144,15 @@ FilterBody find_text_filter(std::string_view name);
 void add_functions(Interpreter& interpreter);
 
 // Python's formatting (format.cc).
-TrackedText format_percent(Interpreter& interpreter, const TrackedText& format, const Value& values);
-TrackedText format_braces(Interpreter& interpreter, const TrackedText& format, const Arguments& arguments);
+TrackedText format_percent(Interpreter& interpreter, const TrackedText& format,
+                           const Value& values);
+TrackedText format_braces(Interpreter& interpreter, const TrackedText& format,
+                          const Arguments& arguments);
 
-// Python's indices: of a sequence of `size`, first to last with a step. Throws TemplateFailure when step is 0.
-std::vector<size_t> slice_indices(size_t size, const Value& first, const Value& last, const Value& step);
+// Python's indices: of a sequence of `size`, first to last with a step. Throws TemplateFailure when
+// step is 0.
+std::vector<size_t> slice_indices(size_t size, const Value& first, const Value& last,
+                                  const Value& step);
 int64_t integer_of(const Value& value, std::string_view what);
 // A copy with HTML's special characters escaped.
 TrackedText escaped_html(const TrackedText& text);

@@ -12,14 +12,15 @@ namespace nvllm::chat {
 namespace {
 
 // Longest first, so that the first that fits is right.
-constexpr std::array<std::string_view, 25> kSymbols = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
-                                                       "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
-                                                       ">",  "<",  "=",  ".",  ":",  "|",  ","};
+constexpr std::array<std::string_view, 25> kSymbols = {
+    "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
+    "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ","};
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_start(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           static_cast<unsigned char>(c) >= 0x80;
 }
 
 // Line ends as one line feed; the last one is dropped.
@@ -64,7 +65,9 @@ class Lexer {
     std::string_view rest() const { return std::string_view(source_).substr(at_); }
     bool starts(std::string_view text) const { return rest().starts_with(text); }
 
-    void add(TokenKind kind, std::string value) { tokens_.push_back({kind, std::move(value), line_}); }
+    void add(TokenKind kind, std::string value) {
+        tokens_.push_back({kind, std::move(value), line_});
+    }
 
     void move_to(size_t at) {
         line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(at_),
@@ -79,8 +82,8 @@ class Lexer {
     // \s of Python's regular expressions
     size_t space_length(size_t at) const {
         const utf8::Decoded c = utf8::decode(std::string_view(source_).substr(at));
-        const bool space = unicode::is_white_space(c.code_point) ||
-                           (c.code_point >= 0x1C && c.code_point <= 0x1F);
+        const bool space =
+            unicode::is_white_space(c.code_point) || (c.code_point >= 0x1C && c.code_point <= 0x1F);
         return space ? c.length : 0;
     }
     void skip_line_end() {
@@ -230,7 +233,8 @@ class Lexer {
             number();
         } else if (is_name_start(c)) {
             size_t end = at_;
-            while (end < source_.size() && (is_name_start(source_[end]) || is_digit(source_[end]))) ++end;
+            while (end < source_.size() && (is_name_start(source_[end]) || is_digit(source_[end])))
+                ++end;
             add(TokenKind::name, source_.substr(at_, end - at_));
             move_to(end);
         } else if (c == '"' || c == '\'') {
@@ -265,8 +269,9 @@ class Lexer {
     void number() {
         size_t end = at_;
         const auto digits = [&](auto&& accept) {
-            while (end < source_.size() && (accept(source_[end]) || (source_[end] == '_' && end + 1 < source_.size() &&
-                                                                     accept(source_[end + 1])))) {
+            while (end < source_.size() &&
+                   (accept(source_[end]) || (source_[end] == '_' && end + 1 < source_.size() &&
+                                             accept(source_[end + 1])))) {
                 ++end;
             }
         };
@@ -291,7 +296,8 @@ class Lexer {
         }
         if (end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
             size_t exponent = end + 1;
-            if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) ++exponent;
+            if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-'))
+                ++exponent;
             if (exponent < source_.size() && is_digit(source_[exponent])) {
                 real = true;
                 end = exponent;

@@ -1,4 +1,5 @@
-// Cuts the source of a chat template (Jinja) into tokens, with white space around tags removed as its rules say.
+// Cuts the source of a chat template (Jinja) into tokens, with white space around tags removed as
+// its rules say.
 #pragma once
 
 #include <string>
@@ -11,13 +12,13 @@ enum class TokenKind {
     data,            // text to be shown
     variable_begin,  // {{
     variable_end,
-    block_begin,     // {%
+    block_begin,  // {%
     block_end,
     name,
-    text,            // a string literal, unescaped
+    text,  // a string literal, unescaped
     integer,
     real,
-    symbol,          // an operator or bracket
+    symbol,  // an operator or bracket
     end,
 };
 
@@ -26,7 +27,9 @@ struct Token {
     std::string value;
     int line = 1;
 
-    bool is_symbol(std::string_view symbol) const { return kind == TokenKind::symbol && value == symbol; }
+    bool is_symbol(std::string_view symbol) const {
+        return kind == TokenKind::symbol && value == symbol;
+    }
     bool is_name(std::string_view name) const { return kind == TokenKind::name && value == name; }
 };
 

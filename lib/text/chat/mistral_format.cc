@@ -26,7 +26,8 @@ struct Turn {
 // The JSON that a text holds, else the text itself.
 Json parsed_or_text(const std::string& text) {
     const auto too_deep = [](int depth, Json::parse_event_t, Json&) {
-        if (depth > kDeepestJson) throw chat::TemplateFailure{"JSON within a message is nested too deeply"};
+        if (depth > kDeepestJson)
+            throw chat::TemplateFailure{"JSON within a message is nested too deeply"};
         return true;
     };
     Json parsed = Json::parse(text, too_deep, false);
@@ -54,7 +55,8 @@ void add_text(std::string& to, const std::string& text) {
 
 void add_message(const Json& message, Turn& turn) {
     if (turn.role == "tool") {
-        turn.results.push_back({{"name", message.value("name", "")}, {"content", parsed_or_text(content_of(message))}});
+        turn.results.push_back({{"name", message.value("name", "")},
+                                {"content", parsed_or_text(content_of(message))}});
         return;
     }
     add_text(turn.content, content_of(message));
@@ -63,8 +65,9 @@ void add_message(const Json& message, Turn& turn) {
     for (const Json& call : *calls) {
         const Json& function = call.at("function");
         const Json& arguments = function.at("arguments");
-        turn.calls.push_back({{"name", function.at("name")},
-                              {"arguments", arguments.is_string() ? parsed_or_text(arguments) : arguments}});
+        turn.calls.push_back(
+            {{"name", function.at("name")},
+             {"arguments", arguments.is_string() ? parsed_or_text(arguments) : arguments}});
     }
 }
 
@@ -86,7 +89,9 @@ std::vector<Turn> turns_of(const Json& messages, std::string& system) {
     return turns;
 }
 
-TrackedText json_text(const Json& json) { return chat::json_of(chat::value_of_json(json, true), {}); }
+TrackedText json_text(const Json& json) {
+    return chat::json_of(chat::value_of_json(json, true), {});
+}
 
 TrackedText render_v1(const std::vector<Turn>& turns, const std::string& system) {
     TrackedText out("<s>");
@@ -109,7 +114,8 @@ TrackedText render_v1(const std::vector<Turn>& turns, const std::string& system)
     return out;
 }
 
-TrackedText render_v2(const std::vector<Turn>& turns, const std::string& system, const Json& tools) {
+TrackedText render_v2(const std::vector<Turn>& turns, const std::string& system,
+                      const Json& tools) {
     size_t last_user = turns.size();
     for (size_t i = 0; i < turns.size(); ++i) {
         if (turns[i].role == "user") last_user = i;
@@ -124,7 +130,8 @@ TrackedText render_v2(const std::vector<Turn>& turns, const std::string& system,
         const Turn& turn = turns[i];
         const bool current = i >= last_user;
         if (turn.role == "user") {
-            if (i == last_user && !tools.empty()) section("[AVAILABLE_TOOLS]", tools, "[/AVAILABLE_TOOLS]");
+            if (i == last_user && !tools.empty())
+                section("[AVAILABLE_TOOLS]", tools, "[/AVAILABLE_TOOLS]");
             out.append("[INST]");
             if (i == last_user && !system.empty()) out.append(system + "\n\n", true);
             out.append(turn.content, true);
@@ -147,13 +154,14 @@ TrackedText render_v2(const std::vector<Turn>& turns, const std::string& system,
 
 }  // namespace
 
-Result<RenderedChat> render_mistral(const nlohmann::ordered_json& conversation, MistralFormat format) {
+Result<RenderedChat> render_mistral(const nlohmann::ordered_json& conversation,
+                                    MistralFormat format) {
     try {
         std::string system;
         const auto turns = turns_of(conversation.at("messages"), system);
         const Json tools = conversation.value("tools", Json::array());
-        const TrackedText text =
-            format == MistralFormat::v1 ? render_v1(turns, system) : render_v2(turns, system, tools);
+        const TrackedText text = format == MistralFormat::v1 ? render_v1(turns, system)
+                                                             : render_v2(turns, system, tools);
         return RenderedChat{text.bytes(), text.marks()};
     } catch (const chat::TemplateFailure& failure) {
         return Fault{ErrorKind::bad_data, "conversation: " + failure.message};

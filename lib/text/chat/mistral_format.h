@@ -1,4 +1,5 @@
-// The conversation formats of Mistral's first tokenizers, which come as a tokenizer.model without a chat template.
+// The conversation formats of Mistral's first tokenizers, which come as a tokenizer.model without a
+// chat template.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,11 +9,13 @@
 
 namespace nvllm {
 
-// v1: [INST] is written as text, no tools. v2: control tokens, tools before the last user message, and calls and their
-// results only behind it.
+// v1: [INST] is written as text, no tools. v2: control tokens, tools before the last user message,
+// and calls and their results only behind it.
 enum class MistralFormat { v1, v2 };
 
-// `conversation`: an object with messages and, for v2, tools. Texts of messages are marked as the request's.
-Result<RenderedChat> render_mistral(const nlohmann::ordered_json& conversation, MistralFormat format);
+// `conversation`: an object with messages and, for v2, tools. Texts of messages are marked as the
+// request's.
+Result<RenderedChat> render_mistral(const nlohmann::ordered_json& conversation,
+                                    MistralFormat format);
 
 }  // namespace nvllm

@@ -15,7 +15,8 @@ constexpr int kDeepestTree = 250;
 
 Parser::Nesting::Nesting(Parser& owner) : parser(owner) {
     if (++parser.nesting_ > kDeepestNesting) {
-        fail_template(parser.now().line, "nested more than " + std::to_string(kDeepestNesting) + " deep");
+        fail_template(parser.now().line,
+                      "nested more than " + std::to_string(kDeepestNesting) + " deep");
     }
 }
 
@@ -40,10 +41,18 @@ bool Parser::take_name(std::string_view name) {
 void Parser::unexpected(const std::string& wanted) const {
     std::string got = now().value;
     switch (now().kind) {
-        case TokenKind::end: got = "end of template"; break;
-        case TokenKind::block_end: got = "end of statement block"; break;
-        case TokenKind::variable_end: got = "end of print statement"; break;
-        default: got = "'" + got + "'"; break;
+        case TokenKind::end:
+            got = "end of template";
+            break;
+        case TokenKind::block_end:
+            got = "end of statement block";
+            break;
+        case TokenKind::variable_end:
+            got = "end of print statement";
+            break;
+        default:
+            got = "'" + got + "'";
+            break;
     }
     fail_template(now().line, "expected " + wanted + ", got " + got);
 }

@@ -1,4 +1,5 @@
-// The state that the parsers of expressions and of statements share: the tokens and the place in them.
+// The state that the parsers of expressions and of statements share: the tokens and the place in
+// them.
 #pragma once
 
 #include <initializer_list>
@@ -16,7 +17,8 @@ class Parser {
 
     // Expressions (expression_parser.cc).
     ExpressionPtr expression(bool with_conditional = true);
-    // Also "a, b" as a tuple. `end_names` are names that end it; explicit parentheses allow an empty one.
+    // Also "a, b" as a tuple. `end_names` are names that end it; explicit parentheses allow an
+    // empty one.
     ExpressionPtr tuple(bool with_conditional = true, std::string_view end_name = {},
                         bool in_parentheses = false);
     ExpressionPtr filter_chain(ExpressionPtr head, bool starts_inline);

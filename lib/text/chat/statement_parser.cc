@@ -25,11 +25,13 @@ StatementPtr Parser::make_statement(StatementKind kind) const {
 
 Block Parser::whole() {
     Block block = until({});
-    if (now().kind != TokenKind::end) fail_template(now().line, "unknown tag '" + now().value + "'");
+    if (now().kind != TokenKind::end)
+        fail_template(now().line, "unknown tag '" + now().value + "'");
     return block;
 }
 
-// Statements up to one of the tags `ends`, whose name is then the next token; up to the end when there are none.
+// Statements up to one of the tags `ends`, whose name is then the next token; up to the end when
+// there are none.
 Block Parser::until(std::initializer_list<std::string_view> ends) {
     const Nesting nesting(*this);
     Block block;
@@ -52,7 +54,8 @@ Block Parser::until(std::initializer_list<std::string_view> ends) {
         }
     }
     if (ends.size() > 0) {
-        fail_template(now().line, "the template ends without '" + std::string(*(ends.end() - 1)) + "'");
+        fail_template(now().line,
+                      "the template ends without '" + std::string(*(ends.end() - 1)) + "'");
     }
     return block;
 }
@@ -99,7 +102,8 @@ StatementPtr Parser::statement_of(const Token& name) {
         return node;
     }
     for (const char* other : {"extends", "include", "import", "from"}) {
-        if (name.value == other) fail_template(name.line, "'" + name.value + "' needs other files: not supported");
+        if (name.value == other)
+            fail_template(name.line, "'" + name.value + "' needs other files: not supported");
     }
     fail_template(name.line, "unknown tag '" + name.value + "'");
 }

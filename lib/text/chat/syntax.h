@@ -16,17 +16,17 @@ using ExpressionPtr = std::unique_ptr<Expression>;
 enum class ExpressionKind {
     constant,
     name,
-    list,         // operands
-    tuple,        // operands
-    dict,         // operands: key, value, key, value ...
-    attribute,    // operands[0].text
-    item,         // operands[0][operands[1]]
-    slice,        // operands[0][first : last : step], each may be null
-    call,         // operands[0](arguments)
-    filter,       // operands[0] | text(arguments); operands[0] is null at the head of a filter block
-    test,         // operands[0] is text(arguments)
-    unary,        // text: "-" "+" "not"
-    binary,       // text: + - * / // % **
+    list,       // operands
+    tuple,      // operands
+    dict,       // operands: key, value, key, value ...
+    attribute,  // operands[0].text
+    item,       // operands[0][operands[1]]
+    slice,      // operands[0][first : last : step], each may be null
+    call,       // operands[0](arguments)
+    filter,     // operands[0] | text(arguments); operands[0] is null at the head of a filter block
+    test,       // operands[0] is text(arguments)
+    unary,      // text: "-" "+" "not"
+    binary,     // text: + - * / // % **
     logical_and,
     logical_or,
     join,         // operands joined as text (~)
@@ -81,12 +81,12 @@ struct MacroSyntax {
 };
 
 enum class StatementKind {
-    data,       // text
-    print,      // expression
-    choice,     // if: branches, otherwise in body
-    loop,       // for target in expression if condition: body, else otherwise
-    assign,     // target = expression
-    capture,    // target = body, through expression's filters when not null
+    data,     // text
+    print,    // expression
+    choice,   // if: branches, otherwise in body
+    loop,     // for target in expression if condition: body, else otherwise
+    assign,   // target = expression
+    capture,  // target = body, through expression's filters when not null
     macro,
     call,       // {% call %}: expression is the call, macro its body
     filter,     // body through expression's filters

@@ -61,7 +61,8 @@ Value join(Interpreter& interpreter, const Value& value, Arguments& arguments) {
             all.append(text_of(item));
         }
         interpreter.step();
-        if (all.size() > (size_t{1} << 30)) throw TemplateFailure{"the template makes too much text"};
+        if (all.size() > (size_t{1} << 30))
+            throw TemplateFailure{"the template makes too much text"};
     }
     return interpreter.text(std::move(all));
 }
@@ -74,7 +75,9 @@ Value indent(Interpreter& interpreter, const Value& value, Arguments& arguments)
         if (width->is_text()) {
             space = width->as_text().bytes();
         } else {
-            space.assign(static_cast<size_t>(std::clamp<int64_t>(integer_of(*width, "width"), 0, 10000)), ' ');
+            space.assign(
+                static_cast<size_t>(std::clamp<int64_t>(integer_of(*width, "width"), 0, 10000)),
+                ' ');
         }
     }
     if (!value.is_text()) throw TemplateFailure{"indent needs a text, not " + value.type_name()};
@@ -117,7 +120,9 @@ Value truncate(Interpreter& interpreter, const Value& value, Arguments& argument
     const TrackedText text = text_of(value);
     const TrackedText end = parameters.text(2, "...");
     const int64_t length = parameters.integer(0, 255);
-    const auto leeway = parameters.find(3) != nullptr && !parameters.find(3)->is_none() ? parameters.integer(3, 5) : 5;
+    const auto leeway = parameters.find(3) != nullptr && !parameters.find(3)->is_none()
+                            ? parameters.integer(3, 5)
+                            : 5;
     const auto size = static_cast<int64_t>(utf8::count(text.bytes()));
     const auto end_size = static_cast<int64_t>(utf8::count(end.bytes()));
     if (length < end_size || leeway < 0) throw TemplateFailure{"truncate: the length is too small"};
@@ -148,11 +153,14 @@ Value format(Interpreter& interpreter, const Value& value, Arguments& arguments)
         throw TemplateFailure{"can't handle positional and keyword arguments at the same time"};
     }
     if (arguments.named.empty()) {
-        return interpreter.text(format_percent(interpreter, text_of(value), Value::tuple(arguments.positional)));
+        return interpreter.text(
+            format_percent(interpreter, text_of(value), Value::tuple(arguments.positional)));
     }
     Dict named;
-    for (const auto& [name, argument] : arguments.named) named.set(Value::text(std::string_view(name)), argument);
-    return interpreter.text(format_percent(interpreter, text_of(value), make_dict(std::move(named))));
+    for (const auto& [name, argument] : arguments.named)
+        named.set(Value::text(std::string_view(name)), argument);
+    return interpreter.text(
+        format_percent(interpreter, text_of(value), make_dict(std::move(named))));
 }
 
 Value escape(Interpreter& interpreter, const Value& value, Arguments&) {
@@ -162,7 +170,9 @@ Value escape(Interpreter& interpreter, const Value& value, Arguments&) {
 Value force_escape(Interpreter& interpreter, const Value& value, Arguments&) {
     return interpreter.text(escaped_html(text_of(value)), true);
 }
-Value safe(Interpreter& interpreter, const Value& value, Arguments&) { return interpreter.text(text_of(value), true); }
+Value safe(Interpreter& interpreter, const Value& value, Arguments&) {
+    return interpreter.text(text_of(value), true);
+}
 
 Value striptags(Interpreter& interpreter, const Value& value, Arguments&) {
     const std::string text = text_of(value).bytes();
@@ -176,7 +186,8 @@ Value striptags(Interpreter& interpreter, const Value& value, Arguments&) {
         }
     }
     Arguments none;
-    const Value words = find_text_method("split")(interpreter, Value::text(TrackedText(out, holds_marks(value))), none);
+    const Value words = find_text_method("split")(
+        interpreter, Value::text(TrackedText(out, holds_marks(value))), none);
     Arguments joined;
     joined.positional.push_back(words);
     return find_text_method("join")(interpreter, Value::text(std::string_view(" ")), joined);
@@ -186,17 +197,20 @@ Value urlencode(Interpreter& interpreter, const Value& value, Arguments&) {
     const auto quoted = [](const TrackedText& text, bool in_query) {
         std::string out;
         for (const char c : text.bytes()) {
-            const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                               c == '_' || c == '.' || c == '-' || c == '~' || (!in_query && c == '/');
+            const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                               (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-' ||
+                               c == '~' || (!in_query && c == '/');
             if (in_query && c == ' ') {
                 out.push_back('+');
                 continue;
             }
-            out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+            out +=
+                plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
         }
         return out;
     };
-    if (!value.is_dict()) return interpreter.text(TrackedText(quoted(text_of(value), false), holds_marks(value)));
+    if (!value.is_dict())
+        return interpreter.text(TrackedText(quoted(text_of(value), false), holds_marks(value)));
     std::string all;
     for (const auto& [key, entry] : value.as_dict().entries()) {
         if (!all.empty()) all += "&";
@@ -209,8 +223,10 @@ Value filesizeformat(Interpreter& interpreter, const Value& value, Arguments& ar
     const Parameters parameters("filesizeformat", arguments, {"binary"});
     const bool binary = parameters.truth(0, false);
     const double base = binary ? 1024 : 1000;
-    constexpr std::array<const char*, 8> kDecimal = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
-    constexpr std::array<const char*, 8> kBinary = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
+    constexpr std::array<const char*, 8> kDecimal = {"kB", "MB", "GB", "TB",
+                                                     "PB", "EB", "ZB", "YB"};
+    constexpr std::array<const char*, 8> kBinary = {"KiB", "MiB", "GiB", "TiB",
+                                                    "PiB", "EiB", "ZiB", "YiB"};
     Arguments none;
     const double bytes = interpreter.filter("float", value, none).as_real();
     std::string text;
@@ -229,8 +245,10 @@ Value filesizeformat(Interpreter& interpreter, const Value& value, Arguments& ar
 
 // Lines of at most `width` characters, broken at spaces.
 Value wordwrap(Interpreter& interpreter, const Value& value, Arguments& arguments) {
-    const Parameters parameters("wordwrap", arguments, {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
-    const auto width = static_cast<size_t>(std::clamp<int64_t>(parameters.integer(0, 79), 1, 1 << 20));
+    const Parameters parameters("wordwrap", arguments,
+                                {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
+    const auto width =
+        static_cast<size_t>(std::clamp<int64_t>(parameters.integer(0, 79), 1, 1 << 20));
     const TrackedText line_end = parameters.text(2, "\n");
     TrackedText out;
     bool first_line = true;
@@ -310,12 +328,23 @@ TrackedText escaped_html(const TrackedText& text) {
     };
     for (size_t at = 0; at < text.size(); ++at) {
         switch (text.bytes()[at]) {
-            case '&': escape_as(at, "&amp;"); break;
-            case '<': escape_as(at, "&lt;"); break;
-            case '>': escape_as(at, "&gt;"); break;
-            case '"': escape_as(at, "&#34;"); break;
-            case '\'': escape_as(at, "&#39;"); break;
-            default: break;
+            case '&':
+                escape_as(at, "&amp;");
+                break;
+            case '<':
+                escape_as(at, "&lt;");
+                break;
+            case '>':
+                escape_as(at, "&gt;");
+                break;
+            case '"':
+                escape_as(at, "&#34;");
+                break;
+            case '\'':
+                escape_as(at, "&#39;");
+                break;
+            default:
+                break;
         }
     }
     out.append(text.substr(plain, text.size()));

@@ -30,11 +30,20 @@ void append_quoted(std::string& out, std::string_view text) {
     out.push_back(quote);
     utf8::for_each(text, [&](char32_t c, size_t at, size_t length) {
         switch (c) {
-            case '\n': out += "\\n"; return;
-            case '\r': out += "\\r"; return;
-            case '\t': out += "\\t"; return;
-            case '\\': out += "\\\\"; return;
-            default: break;
+            case '\n':
+                out += "\\n";
+                return;
+            case '\r':
+                out += "\\r";
+                return;
+            case '\t':
+                out += "\\t";
+                return;
+            case '\\':
+                out += "\\\\";
+                return;
+            default:
+                break;
         }
         if (c == static_cast<char32_t>(quote)) {
             out.push_back('\\');
@@ -130,7 +139,8 @@ class JsonWriter {
                                        value.as_list().kind == List::Kind::tuple)) {
             write_list(value.as_list(), level);
         } else {
-            throw TemplateFailure{"Object of type " + value.type_name() + " is not JSON serializable"};
+            throw TemplateFailure{"Object of type " + value.type_name() +
+                                  " is not JSON serializable"};
         }
     }
 
@@ -149,14 +159,29 @@ class JsonWriter {
         out.push_back('"');
         utf8::for_each(text, [&](char32_t c, size_t at, size_t length) {
             switch (c) {
-                case '"': out += "\\\""; return;
-                case '\\': out += "\\\\"; return;
-                case '\n': out += "\\n"; return;
-                case '\r': out += "\\r"; return;
-                case '\t': out += "\\t"; return;
-                case '\f': out += "\\f"; return;
-                case '\b': out += "\\b"; return;
-                default: break;
+                case '"':
+                    out += "\\\"";
+                    return;
+                case '\\':
+                    out += "\\\\";
+                    return;
+                case '\n':
+                    out += "\\n";
+                    return;
+                case '\r':
+                    out += "\\r";
+                    return;
+                case '\t':
+                    out += "\\t";
+                    return;
+                case '\f':
+                    out += "\\f";
+                    return;
+                case '\b':
+                    out += "\\b";
+                    return;
+                default:
+                    break;
             }
             if (c < 0x20 || (style_.ensure_ascii && c >= 0x7F && c < 0x10000 && c != 0x7F)) {
                 escape_unit(static_cast<uint32_t>(c));
@@ -205,7 +230,8 @@ class JsonWriter {
             plain.write(key, 0);
             write_text(plain.out);
         } else {
-            throw TemplateFailure{"keys must be str, int, float, bool or None, not " + key.type_name()};
+            throw TemplateFailure{"keys must be str, int, float, bool or None, not " +
+                                  key.type_name()};
         }
     }
 
@@ -217,9 +243,10 @@ class JsonWriter {
         std::vector<const std::pair<Value, Value>*> entries;
         for (const auto& entry : dict.entries()) entries.push_back(&entry);
         if (style_.sort_keys) {
-            std::stable_sort(entries.begin(), entries.end(), [](const auto* left, const auto* right) {
-                return compare(left->first, right->first) < 0;
-            });
+            std::stable_sort(entries.begin(), entries.end(),
+                             [](const auto* left, const auto* right) {
+                                 return compare(left->first, right->first) < 0;
+                             });
         }
         out.push_back('{');
         bool first = true;
@@ -243,14 +270,17 @@ std::string repr_of(double value) {
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
     char buffer[64];
-    const auto shortest = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
+    const auto shortest =
+        std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
     std::string text(buffer, shortest.ptr);
     const size_t mark = text.find('e');
     const int exponent = std::stoi(text.substr(mark + 1));
     if (exponent < -4 || exponent >= 16) {
-        return text.substr(0, mark) + fmt::format("e{}{:02}", exponent < 0 ? '-' : '+', std::abs(exponent));
+        return text.substr(0, mark) +
+               fmt::format("e{}{:02}", exponent < 0 ? '-' : '+', std::abs(exponent));
     }
-    const auto fixed = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::fixed);
+    const auto fixed =
+        std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::fixed);
     text.assign(buffer, fixed.ptr);
     if (text.find('.') == std::string::npos) text += ".0";
     return text;

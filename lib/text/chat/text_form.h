@@ -8,7 +8,8 @@
 
 namespace nvllm::chat {
 
-// str(value). Marks of texts are kept; the text of anything that holds marked text is marked as a whole.
+// str(value). Marks of texts are kept; the text of anything that holds marked text is marked as a
+// whole.
 TrackedText text_of(const Value& value);
 // repr(value)
 std::string repr_of(const Value& value);

@@ -13,13 +13,16 @@ namespace nvllm::chat {
 
 namespace {
 
-bool is_cased(char32_t c) { return unicode::to_lower(c) != c || unicode::to_upper(c) != c || unicode::is_lowercase(c); }
+bool is_cased(char32_t c) {
+    return unicode::to_lower(c) != c || unicode::to_upper(c) != c || unicode::is_lowercase(c);
+}
 
 const TrackedText& self_text(const Value& self) { return self.as_text(); }
 
 TrackedText text_argument(const Value& value, const char* method) {
     if (!value.is_text()) {
-        throw TemplateFailure{std::string(method) + "() argument must be str, not " + value.type_name()};
+        throw TemplateFailure{std::string(method) + "() argument must be str, not " +
+                              value.type_name()};
     }
     return value.as_text();
 }
@@ -52,8 +55,9 @@ Part part_of(const TrackedText& text, const Parameters& parameters, size_t first
     const int64_t from = given(first) ? integer_of(*parameters.find(first), "start") : 0;
     part.possible = from <= count;
     part.begin = byte_offset(whole, from);
-    const size_t end =
-        given(first + 1) ? byte_offset(whole, integer_of(*parameters.find(first + 1), "end")) : whole.size();
+    const size_t end = given(first + 1)
+                           ? byte_offset(whole, integer_of(*parameters.find(first + 1), "end"))
+                           : whole.size();
     part.possible = part.possible && part.begin <= end;
     part.text = part.possible ? whole.substr(part.begin, end - part.begin) : std::string_view();
     return part;
@@ -73,7 +77,9 @@ std::vector<TrackedText> split_at_space(const TrackedText& text, int64_t limit) 
     std::vector<TrackedText> parts;
     const std::string_view bytes = text.bytes();
     size_t at = 0;
-    const auto space_at = [&](size_t place) { return is_python_space(utf8::decode(bytes.substr(place)).code_point); };
+    const auto space_at = [&](size_t place) {
+        return is_python_space(utf8::decode(bytes.substr(place)).code_point);
+    };
     const auto advance = [&](size_t place) {
         return place + utf8::length_from_lead(static_cast<unsigned char>(bytes[place]));
     };
@@ -94,7 +100,9 @@ std::vector<TrackedText> split_at_space(const TrackedText& text, int64_t limit) 
 std::vector<TrackedText> split_at_space_from_right(const TrackedText& text, int64_t limit) {
     std::vector<TrackedText> parts;
     std::string_view rest = text.bytes();
-    const auto space_end = [&] { return is_python_space(utf8::decode(rest.substr(last_character_of(rest))).code_point); };
+    const auto space_end = [&] {
+        return is_python_space(utf8::decode(rest.substr(last_character_of(rest))).code_point);
+    };
     while (true) {
         while (!rest.empty() && space_end()) rest = rest.substr(0, last_character_of(rest));
         if (rest.empty()) break;
@@ -110,7 +118,8 @@ std::vector<TrackedText> split_at_space_from_right(const TrackedText& text, int6
     return parts;
 }
 
-std::vector<TrackedText> split_by(const TrackedText& text, const std::string& separator, int64_t limit) {
+std::vector<TrackedText> split_by(const TrackedText& text, const std::string& separator,
+                                  int64_t limit) {
     std::vector<TrackedText> parts;
     size_t at = 0;
     while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
@@ -123,7 +132,8 @@ std::vector<TrackedText> split_by(const TrackedText& text, const std::string& se
     return parts;
 }
 
-std::vector<TrackedText> split_by_from_right(const TrackedText& text, const std::string& separator, int64_t limit) {
+std::vector<TrackedText> split_by_from_right(const TrackedText& text, const std::string& separator,
+                                             int64_t limit) {
     std::vector<TrackedText> parts;
     size_t end = text.size();
     while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
@@ -171,7 +181,8 @@ Value join(Interpreter& interpreter, const Value& self, Arguments& arguments) {
     bool first = true;
     for (const Value& item : interpreter.elements(parameters.required(0))) {
         if (!item.is_text()) {
-            throw TemplateFailure{"sequence item: expected str instance, " + item.type_name() + " found"};
+            throw TemplateFailure{"sequence item: expected str instance, " + item.type_name() +
+                                  " found"};
         }
         if (!first) all.append(self_text(self));
         first = false;
@@ -184,7 +195,8 @@ Value replace(Interpreter& interpreter, const Value& self, Arguments& arguments)
     const Parameters parameters("replace", arguments, {"old", "new", "count"});
     const TrackedText from = text_argument(parameters.required(0), "replace");
     const TrackedText to = text_argument(parameters.required(1), "replace");
-    interpreter.charge(self_text(self).size() * (from.empty() ? 1 + to.size() : 1 + to.size() / from.size()));
+    interpreter.charge(self_text(self).size() *
+                       (from.empty() ? 1 + to.size() : 1 + to.size() / from.size()));
     return interpreter.text(replaced(self_text(self), from, to, parameters.integer(2, -1)));
 }
 
@@ -219,11 +231,13 @@ TrackedText method_title(const TrackedText& text) {
 
 template <bool at_end>
 Value affix(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-    const Parameters parameters(at_end ? "endswith" : "startswith", arguments, {"prefix", "start", "end"});
+    const Parameters parameters(at_end ? "endswith" : "startswith", arguments,
+                                {"prefix", "start", "end"});
     const Part part = part_of(self_text(self), parameters, 1);
     const Value& wanted = parameters.required(0);
     std::vector<Value> choices = {wanted};
-    if (wanted.is_list() && wanted.as_list().kind == List::Kind::tuple) choices = interpreter.elements(wanted);
+    if (wanted.is_list() && wanted.as_list().kind == List::Kind::tuple)
+        choices = interpreter.elements(wanted);
     for (const Value& choice : choices) {
         const std::string affix = text_argument(choice, at_end ? "endswith" : "startswith").bytes();
         if (part.possible && (at_end ? part.text.ends_with(affix) : part.text.starts_with(affix))) {
@@ -245,7 +259,8 @@ Value find(Interpreter& interpreter, const Value& self, Arguments& arguments) {
         if (must) throw TemplateFailure{"substring not found"};
         return Value::integer(-1);
     }
-    const std::string_view before = std::string_view(self_text(self).bytes()).substr(0, part.begin + found);
+    const std::string_view before =
+        std::string_view(self_text(self).bytes()).substr(0, part.begin + found);
     return Value::integer(static_cast<int64_t>(utf8::count(before)));
 }
 
@@ -257,7 +272,9 @@ Value count(Interpreter& interpreter, const Value& self, Arguments& arguments) {
     if (!part.possible) return Value::integer(0);
     if (wanted.empty()) return Value::integer(static_cast<int64_t>(utf8::count(part.text)) + 1);
     int64_t found = 0;
-    for (size_t at = 0; (at = part.text.find(wanted, at)) != std::string_view::npos; at += wanted.size()) ++found;
+    for (size_t at = 0; (at = part.text.find(wanted, at)) != std::string_view::npos;
+         at += wanted.size())
+        ++found;
     return Value::integer(found);
 }
 
@@ -271,7 +288,8 @@ Value remove_affix(Interpreter& interpreter, const Value& self, Arguments& argum
         if (affix.empty() || !text.bytes().ends_with(affix)) return self;
         return interpreter.text(text.substr(0, size - affix.size()));
     }
-    return text.bytes().starts_with(affix) ? interpreter.text(text.substr(affix.size(), size)) : self;
+    return text.bytes().starts_with(affix) ? interpreter.text(text.substr(affix.size(), size))
+                                           : self;
 }
 
 template <bool from_right>
@@ -307,7 +325,8 @@ template <Side side>
 Value justify(Interpreter& interpreter, const Value& self, Arguments& arguments) {
     const Parameters parameters("just", arguments, {"width", "fillchar"});
     const std::string fill = parameters.text(1, " ").bytes();
-    if (utf8::count(fill) != 1) throw TemplateFailure{"The fill character must be exactly one character long"};
+    if (utf8::count(fill) != 1)
+        throw TemplateFailure{"The fill character must be exactly one character long"};
     const int64_t width = integer_of(parameters.required(0), "width");
     const size_t missing = missing_width(interpreter, self_text(self), width);
     size_t before = side == Side::left ? 0 : missing;
@@ -318,7 +337,8 @@ Value justify(Interpreter& interpreter, const Value& self, Arguments& arguments)
 Value zfill(Interpreter& interpreter, const Value& self, Arguments& arguments) {
     const Parameters parameters("zfill", arguments, {"width"});
     const TrackedText& text = self_text(self);
-    const size_t missing = missing_width(interpreter, text, integer_of(parameters.required(0), "width"));
+    const size_t missing =
+        missing_width(interpreter, text, integer_of(parameters.required(0), "width"));
     const bool sign = !text.empty() && (text.bytes()[0] == '-' || text.bytes()[0] == '+');
     TrackedText out = text.substr(0, sign ? 1 : 0);
     out.append(std::string(missing, '0'));
@@ -345,7 +365,8 @@ Value expandtabs(Interpreter& interpreter, const Value& self, Arguments& argumen
 template <bool (*property)(char32_t)>
 Value all_are(Interpreter&, const Value& self, Arguments&) {
     bool all = !self_text(self).empty();
-    utf8::for_each(self_text(self).bytes(), [&](char32_t c, size_t, size_t) { all = all && property(c); });
+    utf8::for_each(self_text(self).bytes(),
+                   [&](char32_t c, size_t, size_t) { all = all && property(c); });
     return Value::boolean(all);
 }
 
@@ -354,7 +375,8 @@ bool is_ascii_character(char32_t c) { return c < 0x80; }
 bool is_digit(char32_t c) {
     // Superscripts and circled digits are digits, if not decimal.
     return unicode::is_decimal_digit(c) || c == 0xB2 || c == 0xB3 || c == 0xB9 || c == 0x2070 ||
-           (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468);
+           (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) ||
+           (c >= 0x2460 && c <= 0x2468);
 }
 
 // Whether there is a cased character, and all of them are upper (or lower) case.

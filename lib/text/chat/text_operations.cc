@@ -34,7 +34,8 @@ TrackedText stripped(const TrackedText& text, std::string_view characters, bool 
     return text.substr(begin, end);
 }
 
-TrackedText replaced(const TrackedText& text, const TrackedText& from, const TrackedText& to, int64_t count) {
+TrackedText replaced(const TrackedText& text, const TrackedText& from, const TrackedText& to,
+                     int64_t count) {
     TrackedText out;
     size_t done = 0;
     size_t at = 0;
@@ -67,7 +68,8 @@ std::vector<TrackedText> lines_of(const TrackedText& text, bool keep_ends) {
             return;
         }
         after_return = c == '\r';
-        const bool ends = (c >= 0xA && c <= 0xD) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+        const bool ends = (c >= 0xA && c <= 0xD) || (c >= 0x1C && c <= 0x1E) || c == 0x85 ||
+                          c == 0x2028 || c == 0x2029;
         if (!ends) return;
         lines.push_back(text.substr(begin, keep_ends ? at + length : at));
         begin = at + length;
@@ -94,7 +96,8 @@ TrackedText capitalized(const TrackedText& text) {
 TrackedText title_of(const TrackedText& text) {
     bool starts = true;
     return mapped_text(text, [&](std::string& out, char32_t c) {
-        const bool separates = c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_python_space(c);
+        const bool separates =
+            c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_python_space(c);
         if (starts && !separates) {
             unicode::append_upper(out, c);
         } else {

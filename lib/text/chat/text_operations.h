@@ -39,7 +39,8 @@ bool is_python_space(char32_t c);
 TrackedText stripped(const TrackedText& text, std::string_view characters, bool left, bool right);
 
 // str.replace(); a negative count means all.
-TrackedText replaced(const TrackedText& text, const TrackedText& from, const TrackedText& to, int64_t count);
+TrackedText replaced(const TrackedText& text, const TrackedText& from, const TrackedText& to,
+                     int64_t count);
 
 // str.splitlines()
 std::vector<TrackedText> lines_of(const TrackedText& text, bool keep_ends);

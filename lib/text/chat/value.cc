@@ -60,7 +60,8 @@ int compare_at(const Value& left, const Value& right, std::string_view operation
     }
     if (left.is_number() && right.is_number()) {
         if (left.is_integer() && right.is_integer()) {
-            return left.as_integer() < right.as_integer() ? -1 : left.as_integer() > right.as_integer();
+            return left.as_integer() < right.as_integer() ? -1
+                                                          : left.as_integer() > right.as_integer();
         }
         return left.as_real() < right.as_real() ? -1 : left.as_real() > right.as_real();
     }
@@ -71,7 +72,8 @@ int compare_at(const Value& left, const Value& right, std::string_view operation
         const auto& a = left.as_list().items;
         const auto& b = right.as_list().items;
         for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-            if (!equal_at(a[i], b[i], depth + 1)) return compare_at(a[i], b[i], operation, depth + 1);
+            if (!equal_at(a[i], b[i], depth + 1))
+                return compare_at(a[i], b[i], operation, depth + 1);
         }
         return a.size() < b.size() ? -1 : a.size() > b.size();
     }
@@ -98,7 +100,8 @@ Value Value::text(TrackedText value, bool markup) {
 Value Value::list(std::vector<Value> items, List::Kind kind) {
     int depth = 0;
     for (const Value& item : items) depth = std::max(depth, item.depth());
-    return Value(State(std::make_shared<List>(List{kind, std::move(items), 0, checked_depth(depth + 1), {}, false})));
+    return Value(State(std::make_shared<List>(
+        List{kind, std::move(items), 0, checked_depth(depth + 1), {}, false})));
 }
 
 int Value::depth() const {
@@ -140,11 +143,16 @@ std::string Value::type_name() const {
     if (is_dict()) return "dict";
     if (is_object()) return as_object()->type_name();
     switch (as_list().kind) {
-        case List::Kind::tuple: return "tuple";
-        case List::Kind::generator: return "generator";
-        case List::Kind::view: return "dict_view";
-        case List::Kind::range: return "range";
-        default: return "list";
+        case List::Kind::tuple:
+            return "tuple";
+        case List::Kind::generator:
+            return "generator";
+        case List::Kind::view:
+            return "dict_view";
+        case List::Kind::range:
+            return "range";
+        default:
+            return "list";
     }
 }
 

@@ -39,10 +39,10 @@ struct List {
     enum class Kind { list, tuple, generator, view, range };
     Kind kind = Kind::list;
     std::vector<Value> items;
-    size_t used = 0;  // of a generator
-    int depth = 1;    // of nesting
-    std::string form;      // of a range: how it is shown
-    bool is_group = false; // of a tuple: its two items are named grouper and list
+    size_t used = 0;        // of a generator
+    int depth = 1;          // of nesting
+    std::string form;       // of a range: how it is shown
+    bool is_group = false;  // of a tuple: its two items are named grouper and list
 };
 
 struct Arguments {
@@ -61,7 +61,8 @@ class Object {
     virtual bool attribute(std::string_view name, Value& result);
     // namespace objects only.
     virtual bool set_attribute(const std::string&, const Value&) { return false; }
-    // How deeply nested the values are that are freed with it. Objects that an Interpreter keeps are not.
+    // How deeply nested the values are that are freed with it. Objects that an Interpreter keeps
+    // are not.
     virtual int depth() const { return 0; }
     // Lets go of all values held, so that objects that hold each other can be freed.
     virtual void release() {}
@@ -72,8 +73,9 @@ class Dict;
 
 class Value {
   public:
-    using State = std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const Text>,
-                               std::shared_ptr<List>, std::shared_ptr<Dict>, std::shared_ptr<Object>>;
+    using State =
+        std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const Text>,
+                     std::shared_ptr<List>, std::shared_ptr<Dict>, std::shared_ptr<Object>>;
 
     Value() : state_(Undefined{}) {}
     Value(State state) : state_(std::move(state)) {}  // NOLINT: meant to be implicit
@@ -87,7 +89,9 @@ class Value {
     static Value text(std::string_view value) { return text(TrackedText(std::string(value))); }
     // Throws TemplateFailure when the nesting is too deep.
     static Value list(std::vector<Value> items, List::Kind kind = List::Kind::list);
-    static Value tuple(std::vector<Value> items) { return list(std::move(items), List::Kind::tuple); }
+    static Value tuple(std::vector<Value> items) {
+        return list(std::move(items), List::Kind::tuple);
+    }
     static Value generator(std::vector<Value> items) {
         return list(std::move(items), List::Kind::generator);
     }
@@ -113,7 +117,9 @@ class Value {
     double as_real() const {
         return is_real() ? std::get<double>(state_) : static_cast<double>(as_integer());
     }
-    const TrackedText& as_text() const { return std::get<std::shared_ptr<const Text>>(state_)->text; }
+    const TrackedText& as_text() const {
+        return std::get<std::shared_ptr<const Text>>(state_)->text;
+    }
     bool is_markup() const {
         return is_text() && std::get<std::shared_ptr<const Text>>(state_)->markup;
     }

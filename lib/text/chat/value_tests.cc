@@ -20,15 +20,23 @@ bool is_defined(Interpreter&, const Value& value, Arguments&) { return !value.is
 bool is_undefined(Interpreter&, const Value& value, Arguments&) { return value.is_undefined(); }
 bool is_none(Interpreter&, const Value& value, Arguments&) { return value.is_none(); }
 bool is_boolean(Interpreter&, const Value& value, Arguments&) { return value.is_boolean(); }
-bool is_true(Interpreter&, const Value& value, Arguments&) { return value.is_boolean() && value.truth(); }
-bool is_false(Interpreter&, const Value& value, Arguments&) { return value.is_boolean() && !value.truth(); }
-bool is_integer(Interpreter&, const Value& value, Arguments&) { return value.is_integer() && !value.is_boolean(); }
+bool is_true(Interpreter&, const Value& value, Arguments&) {
+    return value.is_boolean() && value.truth();
+}
+bool is_false(Interpreter&, const Value& value, Arguments&) {
+    return value.is_boolean() && !value.truth();
+}
+bool is_integer(Interpreter&, const Value& value, Arguments&) {
+    return value.is_integer() && !value.is_boolean();
+}
 bool is_float(Interpreter&, const Value& value, Arguments&) { return value.is_real(); }
 bool is_number(Interpreter&, const Value& value, Arguments&) { return value.is_number(); }
 bool is_string(Interpreter&, const Value& value, Arguments&) { return value.is_text(); }
 bool is_mapping(Interpreter&, const Value& value, Arguments&) { return value.is_dict(); }
 // What is undefined can be called too: it fails then.
-bool is_callable(Interpreter&, const Value& value, Arguments&) { return value.is_callable() || value.is_undefined(); }
+bool is_callable(Interpreter&, const Value& value, Arguments&) {
+    return value.is_callable() || value.is_undefined();
+}
 bool is_escaped(Interpreter&, const Value& value, Arguments&) { return value.is_markup(); }
 
 bool is_iterable(Interpreter&, const Value& value, Arguments&) {
@@ -37,7 +45,10 @@ bool is_iterable(Interpreter&, const Value& value, Arguments&) {
 
 // Anything with a length and items; undefined has a length but its items fail.
 bool is_sequence(Interpreter&, const Value& value, Arguments&) {
-    if (value.is_list()) return value.as_list().kind == List::Kind::list || value.as_list().kind == List::Kind::tuple || value.as_list().kind == List::Kind::range;
+    if (value.is_list())
+        return value.as_list().kind == List::Kind::list ||
+               value.as_list().kind == List::Kind::tuple ||
+               value.as_list().kind == List::Kind::range;
     return value.is_text() || value.is_dict() || value.is_undefined();
 }
 
@@ -64,8 +75,12 @@ bool has_case(Interpreter&, const Value& value, bool upper) {
     });
     return cased && !other;
 }
-bool is_upper(Interpreter& interpreter, const Value& value, Arguments&) { return has_case(interpreter, value, true); }
-bool is_lower(Interpreter& interpreter, const Value& value, Arguments&) { return has_case(interpreter, value, false); }
+bool is_upper(Interpreter& interpreter, const Value& value, Arguments&) {
+    return has_case(interpreter, value, true);
+}
+bool is_lower(Interpreter& interpreter, const Value& value, Arguments&) {
+    return has_case(interpreter, value, false);
+}
 
 bool is_same(Interpreter&, const Value& value, Arguments& arguments) {
     const Value& other = only("sameas", arguments);
@@ -87,7 +102,8 @@ enum class Operation { equal, unequal, less, at_most, more, at_least, in };
 template <Operation operation>
 bool compares(Interpreter& interpreter, const Value& value, Arguments& arguments) {
     constexpr std::array<std::string_view, 7> kSymbols = {"==", "!=", "<", "<=", ">", ">=", "in"};
-    return interpreter.compare_by(kSymbols[static_cast<size_t>(operation)], value, only("comparison", arguments));
+    return interpreter.compare_by(kSymbols[static_cast<size_t>(operation)], value,
+                                  only("comparison", arguments));
 }
 
 struct Row {

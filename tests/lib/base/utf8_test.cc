@@ -48,7 +48,10 @@ TEST_CASE("utf8: every character survives append and decode") {
 }
 
 TEST_CASE("utf8: broken bytes become one replacement per maximal bad part") {
-    CHECK(utf8::with_replacement("a\xFF" "b") == "a\xEF\xBF\xBD" "b");
+    CHECK(utf8::with_replacement("a\xFF"
+                                 "b") ==
+          "a\xEF\xBF\xBD"
+          "b");
     CHECK(utf8::with_replacement("\xF0\x9F\x98") == "\xEF\xBF\xBD");
     CHECK(utf8::with_replacement("\xE0\x80\x80") == "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
     CHECK(utf8::with_replacement("\xED\xA0\x80").size() == 9);
@@ -69,7 +72,8 @@ TEST_CASE("utf8: the shared malformed cases") {
         const std::string bytes = from_base64(entry["bytes_base64"]);
         CAPTURE(entry["name"].get<std::string>());
         CHECK(utf8::is_valid(bytes) == entry["valid_utf8"].get<bool>());
-        CHECK(utf8::with_replacement(bytes) == entry["decoded_with_replacement"].get<std::string>());
+        CHECK(utf8::with_replacement(bytes) ==
+              entry["decoded_with_replacement"].get<std::string>());
     }
     CHECK(cases > 20);
 }

@@ -16,10 +16,13 @@ using Ids = std::vector<int32_t>;
 // Decoders of several kinds over the same small vocabulary of awkward tokens.
 std::string with_decoder(const std::string& decoder) {
     return test::tokenizer_json(
-        "{\"type\":\"WordLevel\",\"unk_token\":\"a\",\"vocab\":{\"a\":0,\" \":1,\"\xE2\x96\x81" "b\":2,\"<0xC3>\":3,"
-        "\"<0xA9>\":4,\"##c\":5,\"d</w>\":6,\"\xC3\x83\":7,\"\xC2\xA9\":8,\"'s\":9,\".\":10,\"\xE2\x96\x81\":11,\"  \":12,"
+        "{\"type\":\"WordLevel\",\"unk_token\":\"a\",\"vocab\":{\"a\":0,\" \":1,\"\xE2\x96\x81"
+        "b\":2,\"<0xC3>\":3,"
+        "\"<0xA9>\":4,\"##c\":5,\"d</"
+        "w>\":6,\"\xC3\x83\":7,\"\xC2\xA9\":8,\"'s\":9,\".\":10,\"\xE2\x96\x81\":11,\"  \":12,"
         "\"do\":13,\"not\":14}}",
-        "\"decoder\":" + decoder + ",\"added_tokens\":[{\"id\":15,\"content\":\"<x>\",\"special\":true}]");
+        "\"decoder\":" + decoder +
+            ",\"added_tokens\":[{\"id\":15,\"content\":\"<x>\",\"special\":true}]");
 }
 
 const std::vector<std::string> kDecoders = {
@@ -27,9 +30,12 @@ const std::vector<std::string> kDecoders = {
     "{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}",
     "{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"prepend_scheme\":\"always\"}",
     "{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}",
-    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\xE2\x96\x81\"},\"content\":\" \"},"
-    "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":2}]}",
-    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Replace\",\"pattern\":"
+    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":"
+    "\"\xE2\x96\x81\"},\"content\":\" \"},"
+    "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" "
+    "\",\"start\":1,\"stop\":2}]}",
+    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{"
+    "\"type\":\"Replace\",\"pattern\":"
     "{\"Regex\":\"a+\"},\"content\":\"A\"}]}",
 };
 

@@ -24,16 +24,18 @@ std::vector<std::string> matches(std::string_view pattern, std::string_view text
 using Texts = std::vector<std::string>;
 
 TEST_CASE("regex: words as GPT-2 and Llama 3 cut them") {
-    CHECK(matches("'s|'t| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", "it's  12 ok!") ==
-          Texts{"it", "'s", " ", " 12", " ok", "!"});
+    CHECK(matches("'s|'t| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+                  "it's  12 ok!") == Texts{"it", "'s", " ", " 12", " ok", "!"});
     CHECK(matches("\\p{N}{1,3}|\\p{L}+", "12345ab") == Texts{"123", "45", "ab"});
 }
 
 TEST_CASE("regex: the traps of PCRE2") {
-    CHECK(matches("\\s", "\xE1\xA0\x8E").empty());              // U+180E is no white space
-    CHECK(matches("\\p{Han}", "\xE3\x80\x82").empty());         // the script, not its extensions
+    CHECK(matches("\\s", "\xE1\xA0\x8E").empty());       // U+180E is no white space
+    CHECK(matches("\\p{Han}", "\xE3\x80\x82").empty());  // the script, not its extensions
     CHECK(matches("\\p{Han}+", "\xE4\xB8\xAD\xE6\x96\x87").size() == 1);
-    CHECK(matches("[\\p{L}&&[^\\p{Han}]]+", "ab\xE4\xB8\xAD" "c") == Texts{"ab", "c"});
+    CHECK(matches("[\\p{L}&&[^\\p{Han}]]+",
+                  "ab\xE4\xB8\xAD"
+                  "c") == Texts{"ab", "c"});
     CHECK(matches("[^(\\s|[.,!?])]+", "ab.c") == Texts{"ab", "c"});
     CHECK(matches("^a", "a\na").size() == 2);
     CHECK(matches("\\w+", "a\xCC\x81_1") == Texts{"a\xCC\x81_1"});
@@ -45,7 +47,8 @@ TEST_CASE("regex: the traps of PCRE2") {
 }
 
 TEST_CASE("regex: what cannot be said exactly is refused") {
-    for (const char* pattern : {"(", "[a", "[\\p{L}&&a]", "[^a&&[b]]", "[a[^b]]", "\\", "\\p{NoSuch}", "a{5,2}"}) {
+    for (const char* pattern :
+         {"(", "[a", "[\\p{L}&&a]", "[^a&&[b]]", "[a[^b]]", "\\", "\\p{NoSuch}", "a{5,2}"}) {
         CAPTURE(pattern);
         CHECK_THROWS_AS(Regex{pattern}, Error);
     }

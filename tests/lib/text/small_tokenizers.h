@@ -24,17 +24,21 @@ inline std::string byte_level_json() {
     int id = 0;
     const auto add = [&](const std::string& token) {
         std::string quoted;
-        for (const char c : token) quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+        for (const char c : token)
+            quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
         vocabulary += (id == 0 ? "" : ",") + ("\"" + quoted + "\":") + std::to_string(id);
         ++id;
     };
-    for (int byte = 0; byte < 256; ++byte) add(std::string(byte_level_character(static_cast<uint8_t>(byte))));
+    for (int byte = 0; byte < 256; ++byte)
+        add(std::string(byte_level_character(static_cast<uint8_t>(byte))));
     for (const char* token : {"th", "the", "\xC4\xA0the", "in"}) add(token);
     return tokenizer_json(
         "{\"type\":\"BPE\",\"vocab\":{" + vocabulary +
             "},\"merges\":[\"t h\",\"th e\",[\"\xC4\xA0\",\"the\"],\"i n\"]}",
-        "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"},"
-        "\"added_tokens\":[{\"id\":260,\"content\":\"<|end|>\",\"special\":true,\"normalized\":false},"
+        "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{"
+        "\"type\":\"ByteLevel\"},"
+        "\"added_tokens\":[{\"id\":260,\"content\":\"<|end|>\",\"special\":true,\"normalized\":"
+        "false},"
         "{\"id\":261,\"content\":\"<|user|>\",\"special\":true,\"normalized\":false}]");
 }
 
@@ -45,19 +49,27 @@ inline std::string byte_fallback_json() {
     for (int byte = 0; byte < 256; ++byte) {
         vocabulary += ",\"" + byte_token(static_cast<uint8_t>(byte)) + "\":" + std::to_string(id++);
     }
-    for (const char* token : {"\xE2\x96\x81", "a", "b", "c", "ab", "\xE2\x96\x81" "ab"}) {
+    for (const char* token : {"\xE2\x96\x81", "a", "b", "c", "ab",
+                              "\xE2\x96\x81"
+                              "ab"}) {
         vocabulary += ",\"" + std::string(token) + "\":" + std::to_string(id++);
     }
     return tokenizer_json(
-        "{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_unk\":true,\"byte_fallback\":true,\"vocab\":{" + vocabulary +
-            "},\"merges\":[\"a b\",\"\xE2\x96\x81 ab\"]}",
-        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"\xE2\x96\x81\"},"
+        "{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_unk\":true,\"byte_fallback\":true,"
+        "\"vocab\":{" +
+            vocabulary + "},\"merges\":[\"a b\",\"\xE2\x96\x81 ab\"]}",
+        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":"
+        "\"\xE2\x96\x81\"},"
         "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\xE2\x96\x81\"}]},"
-        "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}},"
-        "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[],\"special_tokens\":{\"<s>\":{\"id\":\"<s>\",\"ids\":[1],"
+        "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":"
+        "\"<s>\",\"type_id\":0}},"
+        "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[],\"special_tokens\":{\"<s>\":{"
+        "\"id\":\"<s>\",\"ids\":[1],"
         "\"tokens\":[\"<s>\"]}}},"
-        "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\xE2\x96\x81\"},"
-        "\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \","
+        "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
+        "\"String\":\"\xE2\x96\x81\"},"
+        "\"content\":\" "
+        "\"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \","
         "\"start\":1,\"stop\":0}]},"
         "\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",\"special\":true,\"normalized\":false},"
         "{\"id\":1,\"content\":\"<s>\",\"special\":true,\"normalized\":false},"

@@ -144,14 +144,17 @@ TEST_CASE("tokenizer cases: lines from another tokenizer") {
     const char* lines = std::getenv("NVLLM_FUZZ_LINES");
     if (model_path == nullptr || lines == nullptr) return;
     const bool is_directory = std::filesystem::is_directory(model_path);
-    const auto model = is_directory ? Tokenizer::load(model_path) : Tokenizer::load_file(model_path);
+    const auto model =
+        is_directory ? Tokenizer::load(model_path) : Tokenizer::load_file(model_path);
     size_t compared = 0;
     size_t different = 0;
-    const auto report = [&](const char* what, const std::string& text, const auto& ours, const auto& theirs) {
+    const auto report = [&](const char* what, const std::string& text, const auto& ours,
+                            const auto& theirs) {
         if (ours == theirs) return;
         if (++different > 20) return;
         std::cout << "[" << what << "] " << nlohmann::json(text).dump() << "\n  ours   "
-                  << nlohmann::json(ours).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                  << nlohmann::json(ours).dump(-1, ' ', false,
+                                               nlohmann::json::error_handler_t::replace)
                   << "\n  theirs " << nlohmann::json(theirs).dump() << "\n";
     };
     each_line(lines, [&](const nlohmann::json& entry) {

@@ -21,7 +21,8 @@ Ids plain(const Tokenizer& tokenizer, std::string_view text) {
 
 std::string spelled(const Tokenizer& tokenizer, std::string_view text) {
     std::string out;
-    for (const int32_t id : plain(tokenizer, text)) out += (out.empty() ? "" : "|") + tokenizer.token_text(id);
+    for (const int32_t id : plain(tokenizer, text))
+        out += (out.empty() ? "" : "|") + tokenizer.token_text(id);
     return out;
 }
 
@@ -70,9 +71,14 @@ TEST_CASE("tokenizer: byte fallback") {
     const auto model = tokenizer_of(test::byte_fallback_json());
     CHECK(model->encode("ab c") == Ids{1, 264, 259, 262});
     CHECK(spelled(*model, "\xC3\xA9") == "\xE2\x96\x81|<0xC3>|<0xA9>");
-    CHECK(model->decode(model->encode("ab \xC3\xA9" "c"), true) == "ab \xC3\xA9" "c");
+    CHECK(model->decode(model->encode("ab \xC3\xA9"
+                                      "c"),
+                        true) ==
+          "ab \xC3\xA9"
+          "c");
     // A run of bytes that is not UTF-8 is shown as one replacement each.
-    CHECK(model->decode(Ids{3 + 0xC3, 3 + 0xA9, 3 + 0xFF}, false) == "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
+    CHECK(model->decode(Ids{3 + 0xC3, 3 + 0xA9, 3 + 0xFF}, false) ==
+          "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
     CHECK(model->token_bytes(3 + 0xC3) == "\xC3");
     CHECK(model->token_bytes(264) == " ab");
 }
@@ -80,9 +86,12 @@ TEST_CASE("tokenizer: byte fallback") {
 TEST_CASE("tokenizer: WordPiece") {
     const auto model = tokenizer_of(tokenizer_json(
         "{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
-        "\"max_input_chars_per_word\":10,\"vocab\":{\"[UNK]\":0,\"play\":1,\"##ing\":2,\"##s\":3,\",\":4,\"eta\":5}}",
-        "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
-        "\"strip_accents\":null,\"lowercase\":true},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+        "\"max_input_chars_per_word\":10,\"vocab\":{\"[UNK]\":0,\"play\":1,\"##ing\":2,\"##s\":3,"
+        "\",\":4,\"eta\":5}}",
+        "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":"
+        "true,"
+        "\"strip_accents\":null,\"lowercase\":true},\"pre_tokenizer\":{\"type\":"
+        "\"BertPreTokenizer\"},"
         "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}"));
     CHECK(plain(*model, "Playing, plays\xE4\xB8\xAD \xC3\x89ta") == Ids{1, 2, 4, 1, 3, 0, 5});
     CHECK(plain(*model, "playingingings") == Ids{0});
@@ -90,12 +99,19 @@ TEST_CASE("tokenizer: WordPiece") {
 }
 
 TEST_CASE("tokenizer: Unigram") {
-    const auto model = tokenizer_of(tokenizer_json(
-        "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0.0],[\"\xE2\x96\x81\",-3.0],[\"a\",-2.0],[\"b\",-2.5],"
-        "[\"ab\",-3.0],[\"\xE2\x96\x81" "a\",-2.5]]}",
-        "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"prepend_scheme\":\"always\"},"
-        "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"prepend_scheme\":\"always\"}"));
-    CHECK(spelled(*model, "ab a") == "\xE2\x96\x81" "a|b|\xE2\x96\x81" "a");
+    const auto model =
+        tokenizer_of(tokenizer_json("{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0.0],"
+                                    "[\"\xE2\x96\x81\",-3.0],[\"a\",-2.0],[\"b\",-2.5],"
+                                    "[\"ab\",-3.0],[\"\xE2\x96\x81"
+                                    "a\",-2.5]]}",
+                                    "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":"
+                                    "\"\xE2\x96\x81\",\"prepend_scheme\":\"always\"},"
+                                    "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":"
+                                    "\"\xE2\x96\x81\",\"prepend_scheme\":\"always\"}"));
+    CHECK(spelled(*model, "ab a") ==
+          "\xE2\x96\x81"
+          "a|b|\xE2\x96\x81"
+          "a");
     CHECK(plain(*model, "xyab") == Ids{1, 0, 4});
     CHECK(model->decode(plain(*model, "ab a"), false) == "ab a");
 }
@@ -104,10 +120,12 @@ TEST_CASE("tokenizer: added tokens take spaces and stand alone as their flags sa
     const std::string added = test::byte_level_json();
     const size_t at = added.find("\"added_tokens\":[") + 16;
     std::string json = added;
-    json.insert(at,
-                "{\"id\":260,\"content\":\"<l>\",\"lstrip\":true,\"special\":true,\"normalized\":false},"
-                "{\"id\":261,\"content\":\"<r>\",\"rstrip\":true,\"special\":true,\"normalized\":false},"
-                "{\"id\":262,\"content\":\"cat\",\"single_word\":true,\"special\":false,\"normalized\":true},");
+    json.insert(
+        at,
+        "{\"id\":260,\"content\":\"<l>\",\"lstrip\":true,\"special\":true,\"normalized\":false},"
+        "{\"id\":261,\"content\":\"<r>\",\"rstrip\":true,\"special\":true,\"normalized\":false},"
+        "{\"id\":262,\"content\":\"cat\",\"single_word\":true,\"special\":false,\"normalized\":"
+        "true},");
     const auto model = tokenizer_of(json);
     CHECK(plain(*model, "in \t<l>in") == Ids{259, 260, 259});
     CHECK(plain(*model, "in<r> \n in") == Ids{259, 261, 259});
@@ -152,7 +170,12 @@ TEST_CASE("tokenizer: ten megabytes of one letter") {
 
 TEST_CASE("tokenizer: broken UTF-8 counts as U+FFFD") {
     const auto model = tokenizer_of(test::byte_level_json());
-    CHECK(model->decode(plain(*model, "a\xFF" "b\xE2\x82"), false) == "a\xEF\xBF\xBD" "b\xEF\xBF\xBD");
+    CHECK(model->decode(plain(*model,
+                              "a\xFF"
+                              "b\xE2\x82"),
+                        false) ==
+          "a\xEF\xBF\xBD"
+          "b\xEF\xBF\xBD");
 }
 
 TEST_CASE("tokenizer: files that are wrong are refused with the reason") {
@@ -161,25 +184,37 @@ TEST_CASE("tokenizer: files that are wrong are refused with the reason") {
     CHECK_FALSE(refusal("{}").empty());
     CHECK_FALSE(refusal("{\"model\":[]}").empty());
     CHECK_FALSE(refusal("{\"model\":{\"type\":\"Markov\",\"vocab\":{}}}").empty());
-    CHECK(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}").find("\"b\"") !=
-          std::string::npos);
-    CHECK_FALSE(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}").empty());
-    CHECK_FALSE(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}").empty());
-    CHECK_FALSE(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":4000000000},\"merges\":[]}}").empty());
-    CHECK_FALSE(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999999999999999},\"merges\":[]}}").empty());
-    CHECK_FALSE(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"x\"},\"merges\":[]}}").empty());
+    CHECK(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}")
+              .find("\"b\"") != std::string::npos);
+    CHECK_FALSE(
+        refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}").empty());
+    CHECK_FALSE(
+        refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}").empty());
+    CHECK_FALSE(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":4000000000},\"merges\":[]}}")
+                    .empty());
+    CHECK_FALSE(
+        refusal(
+            "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999999999999999},\"merges\":[]}}")
+            .empty());
+    CHECK_FALSE(
+        refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"x\"},\"merges\":[]}}").empty());
     CHECK_FALSE(refusal("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}").empty());
-    CHECK_FALSE(refusal("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",1]],\"unk_id\":7}}").empty());
+    CHECK_FALSE(
+        refusal("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",1]],\"unk_id\":7}}").empty());
     CHECK_FALSE(refusal(tokenizer_json("{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}",
                                        "\"normalizer\":{\"type\":\"Magic\"}"))
                     .empty());
-    CHECK_FALSE(refusal(tokenizer_json("{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}",
-                                       "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},"
-                                       "\"behavior\":\"Isolated\"}"))
+    CHECK_FALSE(refusal(tokenizer_json(
+                            "{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}",
+                            "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},"
+                            "\"behavior\":\"Isolated\"}"))
                     .empty());
-    CHECK_FALSE(refusal(tokenizer_json("{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}",
-                                       "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"/////w==\"}"))
-                    .empty());
+    CHECK_FALSE(
+        refusal(
+            tokenizer_json(
+                "{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}",
+                "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"/////w==\"}"))
+            .empty());
     std::string deep;
     for (int i = 0; i < 100000; ++i) deep += "[";
     CHECK_FALSE(refusal("{\"model\":" + deep).empty());
@@ -187,7 +222,8 @@ TEST_CASE("tokenizer: files that are wrong are refused with the reason") {
 }
 
 TEST_CASE("tokenizer: a directory without a tokenizer gives none") {
-    CHECK(Tokenizer::load(std::filesystem::temp_directory_path() / "nvllm-no-such-directory") == nullptr);
+    CHECK(Tokenizer::load(std::filesystem::temp_directory_path() / "nvllm-no-such-directory") ==
+          nullptr);
 }
 
 }  // namespace

@@ -78,7 +78,8 @@ TEST_CASE("chat template cases: renderings") {
             CHECK_FALSE(result.ok());
             if (result.ok()) return;
             const bool carried = !entry.contains("raises") ||
-                                 result.fault().message.find(entry["raises"].get<std::string>()) != std::string::npos;
+                                 result.fault().message.find(entry["raises"].get<std::string>()) !=
+                                     std::string::npos;
             CAPTURE(result.fault().message);
             CHECK(carried);
             right += carried;
@@ -125,7 +126,8 @@ TEST_CASE("chat template cases: templates and messages of llama.cpp") {
         const Json& expected = entry["jinja2_3.1.2"];
         const bool same = expected.contains("output")
                               ? text == expected["output"].get<std::string>()
-                              : !result.ok() && text.find(expected["raises"].get<std::string>()) != std::string::npos;
+                              : !result.ok() && text.find(expected["raises"].get<std::string>()) !=
+                                                    std::string::npos;
         CAPTURE(text);
         CHECK(same);
         ++all;
@@ -163,12 +165,17 @@ TEST_CASE("chat template cases: lines from Jinja2") {
     each_line(lines, [&](const Json& entry) {
         const auto result = render(entry["template"], entry["variables"]);
         ++all;
-        const bool same = entry.contains("output") ? result.ok() && *result == entry["output"].get<std::string>()
-                                                   : !result.ok();
+        const bool same = entry.contains("output")
+                              ? result.ok() && *result == entry["output"].get<std::string>()
+                              : !result.ok();
         if (same || ++different > 40) return;
         std::cout << entry["template"].dump() << "\n  ours   "
-                  << (result.ok() ? Json(*result).dump(-1, ' ', false, Json::error_handler_t::replace) : "FAULT " + result.fault().message)
-                  << "\n  theirs " << (entry.contains("output") ? entry["output"].dump() : "ERROR " + entry["error"].dump())
+                  << (result.ok()
+                          ? Json(*result).dump(-1, ' ', false, Json::error_handler_t::replace)
+                          : "FAULT " + result.fault().message)
+                  << "\n  theirs "
+                  << (entry.contains("output") ? entry["output"].dump()
+                                               : "ERROR " + entry["error"].dump())
                   << "\n";
     });
     std::cout << all << " lines compared, " << different << " differences\n";

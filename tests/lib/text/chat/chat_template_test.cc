@@ -33,21 +33,29 @@ TEST_CASE("chat template: expressions and statements") {
     const Case cases[] = {
         {"{{ 1 + 2 * 3 }} {{ 7 // 2 }} {{ -7 % 3 }} {{ 2 ** 3 }} {{ 1 / 2 }}", "7 3 2 8 0.5"},
         {"{{ l|sort|join(',') }} {{ l[::-1] }} {{ l[-1] }}", "1,2,3 [2, 1, 3] 2"},
-        {"{{ d }} {{ d|tojson }}", "{'b': 1, 'a': [True, None, 1.5]} {\"b\": 1, \"a\": [true, null, 1.5]}"},
+        {"{{ d }} {{ d|tojson }}",
+         "{'b': 1, 'a': [True, None, 1.5]} {\"b\": 1, \"a\": [true, null, 1.5]}"},
         {"{{ [s] }} {{ missing }}|{{ missing|default('x') }}", "[\"it's\"] |x"},
-        {"{% for m in messages %}{{ loop.index }}{{ m.role[0]|upper }}{% if not loop.last %},{% endif %}{% endfor %}", "1U,2A"},
+        {"{% for m in messages %}{{ loop.index }}{{ m.role[0]|upper }}{% if not loop.last %},{% "
+         "endif %}{% endfor %}",
+         "1U,2A"},
         {"{% set x = 1 %}{% for i in l %}{% set x = x + i %}{% endfor %}{{ x }}", "1"},
-        {"{% set ns = namespace(x=1) %}{% for i in l %}{% set ns.x = ns.x + i %}{% endfor %}{{ ns.x }}", "7"},
-        {"{% macro f(a, b='!') %}{{ a }}{{ b }}{% endmacro %}{{ f('x') }}{{ f('y', b='?') }}", "x!y?"},
+        {"{% set ns = namespace(x=1) %}{% for i in l %}{% set ns.x = ns.x + i %}{% endfor %}{{ "
+         "ns.x }}",
+         "7"},
+        {"{% macro f(a, b='!') %}{{ a }}{{ b }}{% endmacro %}{{ f('x') }}{{ f('y', b='?') }}",
+         "x!y?"},
         {"  {% if n == 3 %}\n  a\n  {%- endif %}\nb", "  ab"},
         {"{# c #}a {{- 'b' -}} c", "abc"},
         {"{{ '%s-%03d' % ('a', 7) }} {{ '{:>4}|{}'.format(1, 'b') }}", "a-007    1|b"},
         {"{{ messages[1].content|trim }}.{{ messages[1].content.strip().lower() }}", "Yes.yes"},
         {"{% raw %}{{ x }}{% endraw %}", "{{ x }}"},
-        {"{% call(x) each() %}{{ x }}{% endcall %}", "FAULT chat template, line 1: 'each' is undefined"},
+        {"{% call(x) each() %}{{ x }}{% endcall %}",
+         "FAULT chat template, line 1: 'each' is undefined"},
         {"{{ raise_exception('no system role') }}", "FAULT chat template, line 1: no system role"},
         {"{% generation %}{{ n }}{% endgeneration %}", "3"},
-        {"{% for x in [1, 2, 3] %}{% if x == 2 %}{% continue %}{% endif %}{{ x }}{% endfor %}", "13"},
+        {"{% for x in [1, 2, 3] %}{% if x == 2 %}{% continue %}{% endif %}{{ x }}{% endfor %}",
+         "13"},
     };
     for (const Case& one : cases) {
         CAPTURE(one.source);
@@ -66,9 +74,10 @@ TEST_CASE("chat template: the time is what it is told to be") {
 }
 
 TEST_CASE("chat template: mistakes are refused with their line") {
-    for (const char* source : {"{{ 1 +", "{% if %}{% endif %}", "{% for x %}{% endfor %}", "a\n{% nonsense %}", "{{ (1 }}",
-                               "{% endif %}", "{% if 1 %}", "{# open", "{{ 'open }}", "{% include 'x' %}", "{% break %}",
-                               "{{ 99999999999999999999 }}", "\xFF"}) {
+    for (const char* source :
+         {"{{ 1 +", "{% if %}{% endif %}", "{% for x %}{% endfor %}", "a\n{% nonsense %}",
+          "{{ (1 }}", "{% endif %}", "{% if 1 %}", "{# open", "{{ 'open }}", "{% include 'x' %}",
+          "{% break %}", "{{ 99999999999999999999 }}", "\xFF"}) {
         CAPTURE(source);
         CHECK_THROWS_AS(ChatTemplate{source}, Error);
     }
@@ -83,9 +92,12 @@ TEST_CASE("chat template: hostile templates end with a fault") {
     const char* sources[] = {
         "{% for i in range(99999) %}{% for j in range(99999) %}{{ j }}{% endfor %}{% endfor %}",
         "{{ 'a' * 99999999999 }}",
-        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-        "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-        "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}",
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x "
+        "%}{% endfor %}",
+        "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% "
+        "endfor %}",
+        "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor "
+        "%}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
         "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
         "{{ '%99999999999d' % 1 }}",
@@ -109,11 +121,13 @@ TEST_CASE("chat template: hostile templates end with a fault") {
     for (int i = 0; i < 100000; ++i) blocks += "{% if 1 %}";
     CHECK_THROWS_AS(ChatTemplate{blocks}, Error);
     // Objects that hold themselves are freed all the same (the sanitizer's leak check tells).
-    CHECK(render("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}x").text == "x");
+    CHECK(render("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}x").text ==
+          "x");
 }
 
 TEST_CASE("chat template: what messages say is known in the output") {
-    const auto chat = render("<|user|>{{ messages[0].content }}{{ eos_token }}{{ messages[0].role }}{{ d|tojson }}");
+    const auto chat = render(
+        "<|user|>{{ messages[0].content }}{{ eos_token }}{{ messages[0].role }}{{ d|tojson }}");
     CHECK(chat.text == "<|user|>Hi <|end|><|end|>user{\"b\": 1, \"a\": [true, null, 1.5]}");
     REQUIRE(chat.from_messages.size() == 2);
     CHECK(chat.from_messages[0] == ByteRange{8, 18});

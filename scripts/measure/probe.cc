@@ -1,0 +1,14 @@
+// Prints what this machine can do at best, as one JSON line: memory read bandwidth and arithmetic peaks of all usable cores.
+#include <cstdio>
+
+#include "kernels/probe.h"
+#include "kernels/thread_pool.h"
+
+int main() {
+    nvllm::ThreadPool threads(nvllm::usable_cpu_count());
+    std::printf(
+        "{\"threads\": %d, \"read_gb_s\": %.1f, \"float32_gflop_s\": %.0f, \"bfloat16_gflop_s\": "
+        "%.0f}\n",
+        threads.num_threads(), nvllm::probe_read_bandwidth(threads, size_t{1} << 30, 5),
+        nvllm::probe_float32_peak(threads), nvllm::probe_bfloat16_peak(threads));
+}
