@@ -54,7 +54,8 @@ void* ScratchArena::take(size_t bytes) {
 void ScratchArena::reset() {
     current_ = 0;
     if (chunks_.size() > 1) {
-        // One chunk as large as all of them, so that the next step finds its memory without growing.
+        // One chunk as large as all of them, so that the next step finds its memory without
+        // growing.
         const size_t total = reserved_bytes();
         chunks_.clear();
         add_chunk(total);

@@ -12,9 +12,9 @@ namespace nvllm {
 class ThreadPool;
 
 // Bump allocator for temporaries of one op or one step. reset() frees everything at once.
-// Memory is reserved up front; if a caller needs more than was reserved the arena grows once, keeps the larger
-// size, and counts it, so that tests can assert that no step allocates. Not thread-safe: ops take scratch
-// before they go parallel.
+// Memory is reserved up front; if a caller needs more than was reserved the arena grows once, keeps
+// the larger size, and counts it, so that tests can assert that no step allocates. Not thread-safe:
+// ops take scratch before they go parallel.
 class ScratchArena {
   public:
     explicit ScratchArena(size_t reserved_bytes = 0);

@@ -1,4 +1,5 @@
-// How many cores the process may use: the affinity mask and the quotas of control groups, versions 1 and 2.
+// How many cores the process may use: the affinity mask and the quotas of control groups, versions
+// 1 and 2.
 #include <algorithm>
 #include <fstream>
 #include <optional>
@@ -48,7 +49,8 @@ bool names_cpu_controller(const std::string& controllers) {
     return ("," + controllers + ",").find(",cpu,") != std::string::npos;
 }
 
-// The least quota of `path` and the groups above it; a group cannot use more than any group that holds it.
+// The least quota of `path` and the groups above it; a group cannot use more than any group that
+// holds it.
 template <typename Quota>
 void apply_quotas(const std::string& root, std::string path, Quota quota, double& cores) {
     for (;;) {

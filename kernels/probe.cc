@@ -54,8 +54,12 @@ double probe_read_bandwidth(ThreadPool& threads, size_t bytes, int repeats) {
     return best;
 }
 
-double probe_float32_peak(ThreadPool& threads) { return peak(threads, cpu::kernels().float32_loop); }
+double probe_float32_peak(ThreadPool& threads) {
+    return peak(threads, cpu::kernels().float32_loop);
+}
 
-double probe_bfloat16_peak(ThreadPool& threads) { return peak(threads, cpu::kernels().bfloat16_loop); }
+double probe_bfloat16_peak(ThreadPool& threads) {
+    return peak(threads, cpu::kernels().bfloat16_loop);
+}
 
 }  // namespace nvllm

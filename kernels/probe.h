@@ -1,7 +1,7 @@
 // What this machine can do at best: the yardsticks that speed figures are compared with.
 //
-// Figures belong to the moment: bandwidth on a shared host may halve from one second to the next. Probe beside what is
-// measured.
+// Figures belong to the moment: bandwidth on a shared host may halve from one second to the next.
+// Probe beside what is measured.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,17 @@ namespace nvllm {
 
 class ThreadPool;
 
-// GB/s (10^9 bytes) at which the pool's threads together read a buffer of `bytes`, best of `repeats` passes. Each
-// thread reads its own contiguous part. `bytes` should be several times the caches: 1 GiB is a good choice.
+// GB/s (10^9 bytes) at which the pool's threads together read a buffer of `bytes`, best of
+// `repeats` passes. Each thread reads its own contiguous part. `bytes` should be several times the
+// caches: 1 GiB is a good choice.
 double probe_read_bandwidth(ThreadPool& threads, size_t bytes, int repeats);
 
-// GFLOP/s of float32 fused multiply-adds in registers, all threads together, on the instruction set in use.
+// GFLOP/s of float32 fused multiply-adds in registers, all threads together, on the instruction set
+// in use.
 double probe_float32_peak(ThreadPool& threads);
 
-// The same for products of bfloat16 factors, as matmul with product_type bfloat16 does them; equal to the float32 peak
-// where there is no instruction for it.
+// The same for products of bfloat16 factors, as matmul with product_type bfloat16 does them; equal
+// to the float32 peak where there is no instruction for it.
 double probe_bfloat16_peak(ThreadPool& threads);
 
 }  // namespace nvllm

@@ -1,8 +1,9 @@
 // Worker threads that join a parallel region while it is open.
 //
-// A region is one word, the gate: its epoch, whether it is open, and how many workers are inside. A worker that is
-// late (asleep, or without a core) finds the gate shut and the caller never waits for it; the caller waits only for
-// those inside. So a pool with more threads than cores is slow but never stuck.
+// A region is one word, the gate: its epoch, whether it is open, and how many workers are inside. A
+// worker that is late (asleep, or without a core) finds the gate shut and the caller never waits
+// for it; the caller waits only for those inside. So a pool with more threads than cores is slow
+// but never stuck.
 #include "kernels/thread_pool.h"
 
 #include <algorithm>
@@ -48,7 +49,8 @@ struct ThreadPool::State {
     void leave();
 
     const int num_threads;
-    const bool spins;  // with fewer cores than threads, spinning would take a core from a thread that has work
+    const bool spins;  // with fewer cores than threads, spinning would take a core from a thread
+                       // that has work
     std::vector<std::thread> workers;
 
     // The region; written by the caller while the gate is shut and nobody is inside.
@@ -123,7 +125,8 @@ ThreadPool::ThreadPool(int num_threads) {
                 "a pool of " + std::to_string(num_threads) + " threads");
     state_ = std::make_unique<State>(num_threads);
     for (int thread = 1; thread < num_threads; ++thread) {
-        state_->workers.emplace_back([state = state_.get(), thread] { state->worker_loop(thread); });
+        state_->workers.emplace_back(
+            [state = state_.get(), thread] { state->worker_loop(thread); });
     }
 }
 
@@ -159,7 +162,8 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain, RangeFunction functi
     state.run_ranges(0);
     if (shared) {
         state.gate.fetch_and(~kOpen, std::memory_order_acq_rel);
-        for (int pauses = 0; (state.gate.load(std::memory_order_acquire) & kInsideMask) != 0; ++pauses) {
+        for (int pauses = 0; (state.gate.load(std::memory_order_acquire) & kInsideMask) != 0;
+             ++pauses) {
             // A worker inside may have lost its core: after a while leave ours to it.
             if (state.spins && pauses < 10000) {
                 pause_briefly();

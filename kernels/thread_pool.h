@@ -1,8 +1,8 @@
 // A fixed set of worker threads that run one parallel region at a time.
 //
-// Workers spin briefly between regions and then sleep, so that an idle process uses no CPU and a busy one
-// pays about a microsecond a region. The calling thread takes part. One pool per process; parallel_for may be
-// called from one thread at a time.
+// Workers spin briefly between regions and then sleep, so that an idle process uses no CPU and a
+// busy one pays about a microsecond a region. The calling thread takes part. One pool per process;
+// parallel_for may be called from one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,15 @@ namespace nvllm {
 class RangeFunction {
   public:
     template <typename F>
-        requires(!std::is_same_v<std::remove_cvref_t<F>, RangeFunction>)
-    RangeFunction(F&& function)  // NOLINT: meant to be implicit
+    requires(!std::is_same_v<std::remove_cvref_t<F>, RangeFunction>)
+        RangeFunction(F&& function)  // NOLINT: meant to be implicit
         : object_(const_cast<void*>(static_cast<const void*>(&function))),
           call_([](void* object, int64_t begin, int64_t end, int thread) {
               (*static_cast<std::remove_reference_t<F>*>(object))(begin, end, thread);
           }) {}
-    void operator()(int64_t begin, int64_t end, int thread) const { call_(object_, begin, end, thread); }
+    void operator()(int64_t begin, int64_t end, int thread) const {
+        call_(object_, begin, end, thread);
+    }
 
   private:
     void* object_;
@@ -38,9 +40,10 @@ class ThreadPool {
 
     int num_threads() const;
 
-    // Runs function(begin, end, thread_index) over [0, count) cut into ranges of `grain` items, which threads take
-    // one after another until none is left. Every range but the last has exactly `grain` items, whatever the
-    // number of threads. Returns when all are done. The first exception a range throws is rethrown here.
+    // Runs function(begin, end, thread_index) over [0, count) cut into ranges of `grain` items,
+    // which threads take one after another until none is left. Every range but the last has exactly
+    // `grain` items, whatever the number of threads. Returns when all are done. The first exception
+    // a range throws is rethrown here.
     void parallel_for(int64_t count, int64_t grain, RangeFunction function);
 
   private:

@@ -1,7 +1,9 @@
-// Paged attention on the CPU, tile by tile with a running softmax (Milakov & Gimelshein 2018; Dao et al. 2022).
+// Paged attention on the CPU, tile by tile with a running softmax (Milakov & Gimelshein 2018; Dao
+// et al. 2022).
 //
-// A work item is one kv head of one sequence with a run of its queries: all query heads of the group share the tile of
-// keys and values that is widened for them. Rows of an item are (query, head of the group) pairs.
+// A work item is one kv head of one sequence with a run of its queries: all query heads of the
+// group share the tile of keys and values that is widened for them. Rows of an item are (query,
+// head of the group) pairs.
 #include "kernels/cpu/attention.h"
 
 #include <cstring>
@@ -23,13 +25,13 @@ int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) 
 
 // One thread's memory, all sizes in multiples of a cache line.
 struct Workspace {
-    float* queries;      // [rows, width]
-    float* outputs;      // [rows, width]
-    float* scores;       // [rows, kTile]
+    float* queries;       // [rows, width]
+    float* outputs;       // [rows, width]
+    float* scores;        // [rows, kTile]
     float* rows_of_keys;  // [kTile, width]
-    float* keys;         // [width, kTile], transposed
-    float* values;       // [kTile, width]
-    float* maximum;      // [rows], as all below
+    float* keys;          // [width, kTile], transposed
+    float* values;        // [kTile, width]
+    float* maximum;       // [rows], as all below
     float* denominator;
     float* correction;
     int64_t* begin;
@@ -58,7 +60,9 @@ struct Workspace {
     }
 };
 
-int64_t rows_per_item(int64_t heads) { return divided_up(std::max(kRowsPerItem, heads), kMaxLanes) * kMaxLanes; }
+int64_t rows_per_item(int64_t heads) {
+    return divided_up(std::max(kRowsPerItem, heads), kMaxLanes) * kMaxLanes;
+}
 
 struct Batch {
     const ConstTensorView& queries;
@@ -72,9 +76,9 @@ struct Batch {
 
     int64_t num_sequences;
     int64_t kv_heads;
-    int64_t group;     // query heads of one kv head
+    int64_t group;  // query heads of one kv head
     int64_t head_dim;
-    int64_t width;     // head_dim padded
+    int64_t width;  // head_dim padded
     int64_t block_size;
 
     int64_t queries_per_item() const { return std::max<int64_t>(1, kRowsPerItem / group); }
@@ -108,12 +112,14 @@ Item find_item(const Batch& batch, int64_t index) {
 void load_tile(const Batch& batch, const Item& item, const ConstTensorView& cache, int64_t tile,
                int64_t begin, int64_t end, float* rows) {
     const auto widen = kernels().widen[float_type_index(cache.dtype)];
-    const int32_t* table = batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
+    const int32_t* table =
+        batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
     for (int64_t position = begin; position < end;) {
         const int64_t offset = position % batch.block_size;
         const int64_t count = std::min(batch.block_size - offset, end - position);
         const int64_t block = table[position / batch.block_size];
-        const int64_t start = block * cache.stride(0) + item.kv_head * cache.stride(1) + offset * batch.head_dim;
+        const int64_t start =
+            block * cache.stride(0) + item.kv_head * cache.stride(1) + offset * batch.head_dim;
         float* target = rows + (position - tile) * batch.width;
         if (batch.width == batch.head_dim) {
             widen(element(cache.data, cache.dtype, start), 1.0f, target, count * batch.head_dim);
@@ -127,10 +133,13 @@ void load_tile(const Batch& batch, const Item& item, const ConstTensorView& cach
     }
 }
 
-// Asks memory for positions [begin, end) of one kv head. Blocks lie anywhere, so the processor cannot foresee them.
-void prefetch_tile(const Batch& batch, const Item& item, const ConstTensorView& cache, int64_t begin, int64_t end) {
+// Asks memory for positions [begin, end) of one kv head. Blocks lie anywhere, so the processor
+// cannot foresee them.
+void prefetch_tile(const Batch& batch, const Item& item, const ConstTensorView& cache,
+                   int64_t begin, int64_t end) {
     constexpr int64_t kLine = 64;
-    const int32_t* table = batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
+    const int32_t* table =
+        batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
     const int64_t row_bytes = batch.head_dim * static_cast<int64_t>(dtype_bytes(cache.dtype));
     for (int64_t position = begin; position < end;) {
         const int64_t offset = position % batch.block_size;
@@ -139,7 +148,8 @@ void prefetch_tile(const Batch& batch, const Item& item, const ConstTensorView& 
         const auto* rows = static_cast<const std::byte*>(element(
             cache.data, cache.dtype,
             block * cache.stride(0) + item.kv_head * cache.stride(1) + offset * batch.head_dim));
-        for (int64_t byte = 0; byte < count * row_bytes; byte += kLine) __builtin_prefetch(rows + byte);
+        for (int64_t byte = 0; byte < count * row_bytes; byte += kLine)
+            __builtin_prefetch(rows + byte);
         position += count;
     }
 }
@@ -147,7 +157,8 @@ void prefetch_tile(const Batch& batch, const Item& item, const ConstTensorView& 
 void load_queries(const Batch& batch, const Item& item, const Workspace& space) {
     float* row = space.queries;
     for (int64_t query = 0; query < item.num_queries; ++query) {
-        const float* heads = batch.queries.as<float>() + (item.first_query + query) * batch.queries.stride(0) +
+        const float* heads = batch.queries.as<float>() +
+                             (item.first_query + query) * batch.queries.stride(0) +
                              item.kv_head * batch.group * batch.queries.stride(1);
         for (int64_t head = 0; head < batch.group; ++head, row += batch.width) {
             std::memcpy(row, heads + head * batch.queries.stride(1),
@@ -189,7 +200,8 @@ void add_tile(const Batch& batch, const Item& item, int64_t tile, int64_t begin,
     prefetch_tile(batch, item, batch.value_cache, end, next_end);
     set_visible(batch, item, tile, space);
     kernel.softmax_tile({space.scores, rows, space.begin, space.end, batch.options.scale,
-                         batch.options.soft_cap, space.maximum, space.denominator, space.correction});
+                         batch.options.soft_cap, space.maximum, space.denominator,
+                         space.correction});
     kernel.outer_product(space.scores + (begin - tile), kTile,
                          space.values + (begin - tile) * batch.width, batch.width, space.outputs,
                          batch.width, rows, end - begin, batch.width, space.correction);
@@ -202,7 +214,8 @@ void store_outputs(const Batch& batch, const Item& item, const Workspace& space)
             const int64_t row = query * batch.group + head;
             float* out = batch.out.as<float>() + (item.first_query + query) * batch.out.stride(0) +
                          (item.kv_head * batch.group + head) * batch.head_dim;
-            scale(space.outputs + row * batch.width, 1.0f / space.denominator[row], out, batch.head_dim);
+            scale(space.outputs + row * batch.width, 1.0f / space.denominator[row], out,
+                  batch.head_dim);
         }
     }
 }
@@ -225,10 +238,20 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& block_tables, const ops::PagedAttentionOptions& options,
                      const TensorView& out) {
     const int64_t kv_heads = key_cache.dim(1);
-    const Batch batch{queries, key_cache, value_cache, query_starts.as<int32_t>(),
-                      context_lengths.as<int32_t>(), block_tables, options, out,
-                      context_lengths.dim(0), kv_heads, queries.dim(1) / kv_heads, queries.dim(2),
-                      padded_width(queries.dim(2)), key_cache.dim(2)};
+    const Batch batch{queries,
+                      key_cache,
+                      value_cache,
+                      query_starts.as<int32_t>(),
+                      context_lengths.as<int32_t>(),
+                      block_tables,
+                      options,
+                      out,
+                      context_lengths.dim(0),
+                      kv_heads,
+                      queries.dim(1) / kv_heads,
+                      queries.dim(2),
+                      padded_width(queries.dim(2)),
+                      key_cache.dim(2)};
     int64_t num_items = 0;
     for (int64_t sequence = 0; sequence < batch.num_sequences; ++sequence) {
         num_items += batch.num_items(sequence);
@@ -240,13 +263,15 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     auto* memory = static_cast<std::byte*>(context.scratch->take(
         paged_attention_scratch_bytes(queries.dim(1), batch.head_dim, num_threads)));
     context.threads->parallel_for(num_items, 1, [&](int64_t begin, int64_t end, int thread) {
-        const Workspace space(memory + static_cast<size_t>(thread) * thread_bytes, rows, batch.width);
+        const Workspace space(memory + static_cast<size_t>(thread) * thread_bytes, rows,
+                              batch.width);
         for (int64_t i = begin; i < end; ++i) run_item(batch, find_item(batch, i), space);
     });
 }
 
 size_t paged_attention_scratch_bytes(int64_t heads, int64_t head_dim, int num_threads) {
-    return Workspace::bytes(rows_per_item(heads), padded_width(head_dim)) * static_cast<size_t>(num_threads);
+    return Workspace::bytes(rows_per_item(heads), padded_width(head_dim)) *
+           static_cast<size_t>(num_threads);
 }
 
 }  // namespace nvllm::cpu

@@ -16,7 +16,8 @@ struct AttentionKernels {
     static constexpr int64_t kTile = 64;
     static constexpr int kVectors = kTile / L;
 
-    // Whole squares of lanes: x rows are padded, and so is `out` (rows beyond `width` are written too).
+    // Whole squares of lanes: x rows are padded, and so is `out` (rows beyond `width` are written
+    // too).
     static void transpose_tile(const float* x, int64_t width, int64_t width_padded, float* out) {
         for (int64_t d = 0; d < width; d += L) {
             for (int64_t p = 0; p < kTile; p += L) {
@@ -26,8 +27,8 @@ struct AttentionKernels {
     }
 
     static void outer_product(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
-                              float* c, int64_t c_stride, int64_t rows, int64_t depth, int64_t width,
-                              const float* factor) {
+                              float* c, int64_t c_stride, int64_t rows, int64_t depth,
+                              int64_t width, const float* factor) {
         constexpr int64_t block = S::outer_vectors * L;
         for (int64_t row = 0; row < rows; row += S::outer_rows) {
             const int64_t count = rows - row < S::outer_rows ? rows - row : S::outer_rows;
@@ -36,8 +37,9 @@ struct AttentionKernels {
             float* row_c = c + row * c_stride;
             int64_t column = 0;
             for (; column + block <= width; column += block) {
-                outer_rows<S::outer_rows, S::outer_vectors>(count, row_a, a_stride, b + column, b_stride,
-                                                            row_c + column, c_stride, depth, row_factor);
+                outer_rows<S::outer_rows, S::outer_vectors>(count, row_a, a_stride, b + column,
+                                                            b_stride, row_c + column, c_stride,
+                                                            depth, row_factor);
             }
             for (; column < width; column += L) {
                 outer_rows<S::outer_rows, 1>(count, row_a, a_stride, b + column, b_stride,
@@ -59,14 +61,15 @@ struct AttentionKernels {
             if (wanted == rows) {
                 outer_tile<rows, vectors>(a, a_stride, b, b_stride, c, c_stride, depth, factor);
             } else {
-                outer_rows<rows - 1, vectors>(wanted, a, a_stride, b, b_stride, c, c_stride, depth, factor);
+                outer_rows<rows - 1, vectors>(wanted, a, a_stride, b, b_stride, c, c_stride, depth,
+                                              factor);
             }
         }
     }
 
     template <int rows, int vectors>
-    static void outer_tile(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* c,
-                           int64_t c_stride, int64_t depth, const float* factor) {
+    static void outer_tile(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
+                           float* c, int64_t c_stride, int64_t depth, const float* factor) {
         F total[rows][vectors];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
@@ -95,8 +98,9 @@ struct AttentionKernels {
         }
     }
 
-    // One row's step of the online softmax (Milakov & Gimelshein 2018). The maximum starts at the lowest finite value,
-    // so that a tile in which nothing is visible changes nothing and needs no case of its own.
+    // One row's step of the online softmax (Milakov & Gimelshein 2018). The maximum starts at the
+    // lowest finite value, so that a tile in which nothing is visible changes nothing and needs no
+    // case of its own.
     static void softmax_row(const SoftmaxTile& tile, int64_t row) {
         float* scores = tile.scores + row * kTile;
         const F begin = S::set(static_cast<float>(tile.begin[row]));
@@ -120,7 +124,8 @@ struct AttentionKernels {
             values[v] = Math::exp(S::sub(values[v], S::set(maximum)));
             S::store(scores + v * L, values[v]);
         }
-        // A balanced tree over the 64 positions: l with l + 32, and so on down, the same on every instruction set.
+        // A balanced tree over the 64 positions: l with l + 32, and so on down, the same on every
+        // instruction set.
         for (int width = kVectors / 2; width > 0; width /= 2) {
             for (int v = 0; v < width; ++v) values[v] = S::add(values[v], values[v + width]);
         }

@@ -44,9 +44,9 @@ struct IsaRow {
 constexpr auto kIsas = std::to_array<IsaRow>({
     {Isa::scalar, "scalar", [] { return true; }, scalar_kernels},
 #if defined(__x86_64__)
-    {Isa::avx2, "avx2", has_avx2, avx2_kernels},
-    {Isa::avx512, "avx512", has_avx512, avx512_kernels},
-    {Isa::avx512bf16, "avx512bf16", has_avx512bf16, avx512bf16_kernels},
+        {Isa::avx2, "avx2", has_avx2, avx2_kernels},
+        {Isa::avx512, "avx512", has_avx512, avx512_kernels},
+        {Isa::avx512bf16, "avx512bf16", has_avx512bf16, avx512bf16_kernels},
 #endif
 });
 
@@ -57,8 +57,9 @@ const IsaRow* find_row(Isa isa) {
     return nullptr;
 }
 
-// On Intel's processors one bfloat16 dot product takes the time of four float32 multiply-adds and does the work of two
-// (measured on a Xeon of family 6, model 207), so widening to float32 is faster there.
+// On Intel's processors one bfloat16 dot product takes the time of four float32 multiply-adds and
+// does the work of two (measured on a Xeon of family 6, model 207), so widening to float32 is
+// faster there.
 bool prefers_bf16_dot_products() {
 #if defined(__x86_64__)
     return __builtin_cpu_is("amd") != 0;
@@ -81,13 +82,13 @@ const IsaRow* row_named(const std::string& name) {
         if (name != isa_name(isa)) continue;
         if (!isa_supported(isa)) {
             throw Error(ErrorKind::unavailable,
-                        "NVLLM_ISA=" + name + ": this machine or build lacks it; best here: " +
-                            best_row()->name);
+                        "NVLLM_ISA=" + name +
+                            ": this machine or build lacks it; best here: " + best_row()->name);
         }
         return find_row(isa);
     }
-    throw Error(ErrorKind::usage, "NVLLM_ISA=" + name +
-                                      ": unknown; use scalar, avx2, avx512 or avx512bf16");
+    throw Error(ErrorKind::usage,
+                "NVLLM_ISA=" + name + ": unknown; use scalar, avx2, avx512 or avx512bf16");
 }
 
 const IsaRow* chosen_row() {

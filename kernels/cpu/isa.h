@@ -5,8 +5,8 @@
 
 namespace nvllm::cpu {
 
-// In rising order: each holds the ones before it. scalar runs anywhere; avx2 means AVX2, FMA and F16C; avx512 adds
-// AVX-512 F, BW, DQ and VL; avx512bf16 adds the bfloat16 dot product.
+// In rising order: each holds the ones before it. scalar runs anywhere; avx2 means AVX2, FMA and
+// F16C; avx512 adds AVX-512 F, BW, DQ and VL; avx512bf16 adds the bfloat16 dot product.
 enum class Isa : uint8_t { scalar, avx2, avx512, avx512bf16 };
 
 constexpr int kNumIsas = 4;
@@ -17,8 +17,9 @@ const char* isa_name(Isa isa);
 // True when this build, the processor and the operating system all support it.
 bool isa_supported(Isa isa);
 
-// The instruction set in use: the fastest supported one, or the one that the environment variable NVLLM_ISA names.
-// Throws Error{usage} for an unknown name and Error{unavailable} for one this machine lacks.
+// The instruction set in use: the fastest supported one, or the one that the environment variable
+// NVLLM_ISA names. Throws Error{usage} for an unknown name and Error{unavailable} for one this
+// machine lacks.
 Isa current_isa();
 
 // Replaces the choice; requires isa_supported(isa). Not while an op runs.

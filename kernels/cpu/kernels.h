@@ -1,9 +1,9 @@
 // The table of vector kernels that each instruction set fills in.
 //
-// Kernels work on plain pointers to one row, one block or one tile; shapes are checked, and work is spread over
-// threads, by the files of kernels/ops and kernels/cpu that call them. Files compiled for an instruction set hold
-// only templates over that set's vector type (cpu/simd_*.h), so that no inline function of theirs can be linked
-// into code that runs elsewhere.
+// Kernels work on plain pointers to one row, one block or one tile; shapes are checked, and work is
+// spread over threads, by the files of kernels/ops and kernels/cpu that call them. Files compiled
+// for an instruction set hold only templates over that set's vector type (cpu/simd_*.h), so that no
+// inline function of theirs can be linked into code that runs elsewhere.
 #pragma once
 
 #include <array>
@@ -27,25 +27,25 @@ constexpr int64_t kMaxMatmulColumns = 96;
 
 // One block of a matrix product: rows of x, packed in panels, by consecutive weight rows.
 struct MatmulBlock {
-    const void* x;         // from MatmulKernels::pack, [tokens] rows in panels
+    const void* x;  // from MatmulKernels::pack, [tokens] rows in panels
     int64_t tokens;
-    const void* weight;    // [columns, in], contiguous
+    const void* weight;  // [columns, in], contiguous
     int64_t columns;
     int64_t in;
-    const float* bias;     // [columns], or null
-    float* y;              // [tokens, columns], rows y_stride apart
+    const float* bias;  // [columns], or null
+    float* y;           // [tokens, columns], rows y_stride apart
     int64_t y_stride;
     bool accumulate;
 };
 
 // Products whose factors meet in one form. x is packed in panels of up to max_panel_rows rows, each
-// [steps][rows][step] with `step` values of k side by side and zeros after the last; panel p of n holds rows
-// [tokens * p / n, tokens * (p + 1) / n).
+// [steps][rows][step] with `step` values of k side by side and zeros after the last; panel p of n
+// holds rows [tokens * p / n, tokens * (p + 1) / n).
 struct MatmulKernels {
     int64_t max_panel_rows;
     int64_t columns_at_once;  // a block's columns are best a multiple of this
     int64_t step;
-    size_t x_bytes;           // of one packed value
+    size_t x_bytes;  // of one packed value
     void (*pack)(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed);
     void (*multiply)(const MatmulBlock& block);
 };
@@ -55,15 +55,15 @@ using MatmulByWeight = std::array<MatmulKernels, kNumFloatTypes>;
 
 // Softmax over one tile of scores, for rows that each see their own positions.
 struct SoftmaxTile {
-    float* scores;          // [rows, 64], overwritten by probabilities before division by the denominator
+    float* scores;  // [rows, 64], overwritten by probabilities before division by the denominator
     int64_t rows;
-    const int64_t* begin;   // [rows]: first visible position within the tile
-    const int64_t* end;     // [rows]: one past the last; at most begin when nothing is visible
+    const int64_t* begin;  // [rows]: first visible position within the tile
+    const int64_t* end;    // [rows]: one past the last; at most begin when nothing is visible
     float scale;
-    float soft_cap;         // 0: off
-    float* maximum;         // [rows]
-    float* denominator;     // [rows]
-    float* correction;      // [rows], written: factor for what was summed before
+    float soft_cap;      // 0: off
+    float* maximum;      // [rows]
+    float* denominator;  // [rows]
+    float* correction;   // [rows], written: factor for what was summed before
 };
 
 struct Kernels {
@@ -94,10 +94,11 @@ struct Kernels {
     // out[d, p] = x[p, d] for p in [0, 64), d in [0, width); x rows are width_padded apart.
     void (*transpose_tile)(const float* x, int64_t width, int64_t width_padded, float* out);
     void (*softmax_tile)(const SoftmaxTile& tile);
-    // c[rows, width] += a[rows, depth] · b[depth, width], k ascending, by fused multiply-add onto c, after c was
-    // multiplied by `factor` of its row (null: by zero). width is a multiple of `lanes`.
-    void (*outer_product)(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* c,
-                          int64_t c_stride, int64_t rows, int64_t depth, int64_t width,
+    // c[rows, width] += a[rows, depth] · b[depth, width], k ascending, by fused multiply-add onto
+    // c, after c was multiplied by `factor` of its row (null: by zero). width is a multiple of
+    // `lanes`.
+    void (*outer_product)(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
+                          float* c, int64_t c_stride, int64_t rows, int64_t depth, int64_t width,
                           const float* factor);
     // out = x * factor
     void (*scale)(const float* x, float factor, float* out, int64_t count);

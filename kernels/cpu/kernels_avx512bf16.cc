@@ -29,7 +29,9 @@ struct BFloat16Pairs {
     static void load_tail(const BFloat16* p, int64_t count, BFloat16* out) {
         Avx512::load_pairs(p, count, out);
     }
-    static __m512 multiply_add(Vector x, Vector w, __m512 sum) { return _mm512_dpbf16_ps(sum, x, w); }
+    static __m512 multiply_add(Vector x, Vector w, __m512 sum) {
+        return _mm512_dpbf16_ps(sum, x, w);
+    }
     template <typename X>
     static void pack(const float* x, BFloat16* out) {
         Avx512::store(out, Avx512::load(x));

@@ -10,7 +10,8 @@ namespace nvllm::cpu {
 namespace {
 
 // One token's rows of all heads into their slot.
-void write_token(const ConstTensorView& rows, int64_t token, int64_t slot, const TensorView& cache) {
+void write_token(const ConstTensorView& rows, int64_t token, int64_t slot,
+                 const TensorView& cache) {
     const int64_t block_size = cache.dim(2);
     const int64_t head_dim = cache.dim(3);
     const auto narrow = kernels().narrow[float_type_index(cache.dtype)];
@@ -43,8 +44,9 @@ void copy_blocks(const Context&, const ConstTensorView& pairs, const TensorView&
     for (int64_t i = 0; i < pairs.dim(0); ++i) {
         const int64_t from = pairs.as<int32_t>()[2 * i];
         const int64_t to = pairs.as<int32_t>()[2 * i + 1];
-        NVLLM_CHECK(from >= 0 && from < cache.dim(0) && to >= 0 && to < cache.dim(0),
-                    "copy_blocks: no such pair " + std::to_string(from) + ", " + std::to_string(to));
+        NVLLM_CHECK(
+            from >= 0 && from < cache.dim(0) && to >= 0 && to < cache.dim(0),
+            "copy_blocks: no such pair " + std::to_string(from) + ", " + std::to_string(to));
         if (from == to) continue;
         std::memcpy(element(cache.data, cache.dtype, to * block),
                     element(cache.data, cache.dtype, from * block), bytes);

@@ -1,4 +1,5 @@
-// Matrix products on the CPU: x is packed once, then blocks of (tokens, columns) are shared out to threads.
+// Matrix products on the CPU: x is packed once, then blocks of (tokens, columns) are shared out to
+// threads.
 #include "kernels/cpu/matmul.h"
 
 #include "kernels/cpu/rows.h"
@@ -6,10 +7,12 @@
 namespace nvllm::cpu {
 namespace {
 
-constexpr int64_t kMaxStep = 32;           // of any MatmulKernels
-constexpr int64_t kBlockBytes = 256 << 10;  // weights of one block: they stay in the second-level cache
-constexpr int64_t kLeastGroups = 4;         // or x passes through the first-level cache too often
-constexpr int64_t kBlocksPerThread = 8;     // so that threads end together though their blocks take turns
+constexpr int64_t kMaxStep = 32;  // of any MatmulKernels
+constexpr int64_t kBlockBytes = 256
+                                << 10;  // weights of one block: they stay in the second-level cache
+constexpr int64_t kLeastGroups = 4;     // or x passes through the first-level cache too often
+constexpr int64_t kBlocksPerThread =
+    8;  // so that threads end together though their blocks take turns
 constexpr int64_t kLeastTokenBlock = 32;
 
 int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
@@ -58,18 +61,20 @@ void pack_x(const Product& product, ThreadPool& threads) {
     const int64_t rows = product.kernel.max_panel_rows;
     const int64_t grain = std::max<int64_t>(1, kValuesPerRange / (product.in * rows));
     const int64_t block_panels = product.block_tokens / rows;
-    threads.parallel_for(divided_up(product.tokens, rows), grain, [&](int64_t first, int64_t last, int) {
-        for (int64_t i = first; i < last; ++i) {
-            const int64_t block_begin = i / block_panels * product.block_tokens;
-            const int64_t tokens = std::min(product.block_tokens, product.tokens - block_begin);
-            const int64_t panels = divided_up(tokens, rows);
-            const int64_t panel = i % block_panels;
-            const int64_t begin = block_begin + tokens * panel / panels;
-            const int64_t end = block_begin + tokens * (panel + 1) / panels;
-            product.kernel.pack(product.x.as<float>() + begin * product.x.stride(0),
-                                product.x.stride(0), end - begin, product.in, product.packed_row(begin));
-        }
-    });
+    threads.parallel_for(
+        divided_up(product.tokens, rows), grain, [&](int64_t first, int64_t last, int) {
+            for (int64_t i = first; i < last; ++i) {
+                const int64_t block_begin = i / block_panels * product.block_tokens;
+                const int64_t tokens = std::min(product.block_tokens, product.tokens - block_begin);
+                const int64_t panels = divided_up(tokens, rows);
+                const int64_t panel = i % block_panels;
+                const int64_t begin = block_begin + tokens * panel / panels;
+                const int64_t end = block_begin + tokens * (panel + 1) / panels;
+                product.kernel.pack(product.x.as<float>() + begin * product.x.stride(0),
+                                    product.x.stride(0), end - begin, product.in,
+                                    product.packed_row(begin));
+            }
+        });
 }
 
 void multiply_block(const Product& product, int64_t token, int64_t column) {
@@ -100,8 +105,18 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
     if (y.numel() == 0) return;
     const MatmulKernels& kernel =
         kernels().matmul[float_type_index(product_type)][float_type_index(weight.dtype)];
-    Product product{x, weight, bias, y, output == ops::MatmulOutput::accumulate, kernel,
-                    x.dim(0), x.dim(1), weight.dim(0), 0, 0, nullptr};
+    Product product{x,
+                    weight,
+                    bias,
+                    y,
+                    output == ops::MatmulOutput::accumulate,
+                    kernel,
+                    x.dim(0),
+                    x.dim(1),
+                    weight.dim(0),
+                    0,
+                    0,
+                    nullptr};
     choose_blocks(product, context.threads->num_threads());
 
     const ScratchArena::Scope scope(*context.scratch);

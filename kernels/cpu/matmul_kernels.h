@@ -1,11 +1,13 @@
 // Matrix products of packed x panels with rows of weights, as dot products along k.
 //
-// A register tile holds one vector of partial sums for each (row of x, row of weight) pair. Every pair has its own
-// chain of fused multiply-adds over k and its own reduction, so a result does not depend on what else is in the tile.
+// A register tile holds one vector of partial sums for each (row of x, row of weight) pair. Every
+// pair has its own chain of fused multiply-adds over k and its own reduction, so a result does not
+// depend on what else is in the tile.
 //
-// Weights are read straight from where they lie. With few rows of x they come from memory, once, and each of a group's
-// rows is prefetched a little ahead, at its end on into the next group. With many rows of x they stay in the second-level
-// cache, and the next stretch of x is prefetched instead.
+// Weights are read straight from where they lie. With few rows of x they come from memory, once,
+// and each of a group's rows is prefetched a little ahead, at its end on into the next group. With
+// many rows of x they stay in the second-level cache, and the next stretch of x is prefetched
+// instead.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +19,9 @@ namespace nvllm::cpu {
 // Weight rows of a register tile; four sums of a row are reduced together.
 constexpr int kTileColumns = 4;
 
-// Each struct of factors says how one step along k is loaded: `parts` vectors of x and of a weight row that are multiplied
-// lane by lane and added to the sums one part after the other, `step` values of k in all.
+// Each struct of factors says how one step along k is loaded: `parts` vectors of x and of a weight
+// row that are multiplied lane by lane and added to the sums one part after the other, `step`
+// values of k in all.
 
 // Factors as float32: weights of type W are widened in registers.
 template <class S, typename W>
@@ -51,8 +54,9 @@ struct WidenedFactors {
     }
 };
 
-// The same for bfloat16 weights, which widen cheapest in pairs: as 32-bit words, the odd one of a pair is the word with
-// its lower half cleared, and the even one is the word shifted up. Lane l has k = 2 l, then 2 l + 1.
+// The same for bfloat16 weights, which widen cheapest in pairs: as 32-bit words, the odd one of a
+// pair is the word with its lower half cleared, and the even one is the word shifted up. Lane l has
+// k = 2 l, then 2 l + 1.
 template <class S>
 struct WidenedPairs {
     using Simd = S;
@@ -71,7 +75,9 @@ struct WidenedPairs {
     static Vector load_weight(const BFloat16* p) {
         return part == 0 ? S::load_even(p) : S::load_odd(p);
     }
-    static void load_tail(const BFloat16* p, int64_t count, BFloat16* out) { S::load_pairs(p, count, out); }
+    static void load_tail(const BFloat16* p, int64_t count, BFloat16* out) {
+        S::load_pairs(p, count, out);
+    }
     static Vector multiply_add(Vector x, Vector w, Vector sum) { return S::fma(x, w, sum); }
     template <typename X>
     static void pack(const float* x, Packed* out) {
@@ -114,17 +120,17 @@ struct MatmulTile {
     // How far ahead weights are prefetched, in values.
     static constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(Weight));
 
-    // A stretch of k for one tile. Sums go on from `partial` unless the stretch is the first, and to `partial` unless it
-    // is the last, which reduces them to sums[row * columns + column].
+    // A stretch of k for one tile. Sums go on from `partial` unless the stretch is the first, and
+    // to `partial` unless it is the last, which reduces them to sums[row * columns + column].
     struct Stretch {
-        const Packed* x;          // one panel, from k = begin
+        const Packed* x;  // one panel, from k = begin
         const Weight* const* weights;
         int64_t begin;
-        int64_t end;              // a multiple of step, or the end of the rows
+        int64_t end;  // a multiple of step, or the end of the rows
         bool first;
         bool last;
         F* partial;
-        const char* next_x;       // what to prefetch, unless weights are
+        const char* next_x;  // what to prefetch, unless weights are
         float* sums;
     };
 
@@ -132,7 +138,8 @@ struct MatmulTile {
     static void multiply(const Stretch& stretch) {
         F total[columns * rows];
 #pragma GCC unroll 32
-        for (int i = 0; i < columns * rows; ++i) total[i] = stretch.first ? S::zero() : stretch.partial[i];
+        for (int i = 0; i < columns * rows; ++i)
+            total[i] = stretch.first ? S::zero() : stretch.partial[i];
         const Packed* x = stretch.x;
         const char* next_x = stretch.next_x;
         int64_t ahead = kAhead;
@@ -206,8 +213,8 @@ struct MatmulKernel {
     static constexpr int columns = Tile::columns;
     static constexpr int max_rows = Tile::max_rows;
     static constexpr int64_t step = Tile::step;
-    // A panel longer than this is multiplied in stretches, so that it stays in the first-level cache from one group of
-    // weight rows to the next.
+    // A panel longer than this is multiplied in stretches, so that it stays in the first-level
+    // cache from one group of weight rows to the next.
     static constexpr int64_t kStretchBytes = 24 << 10;
     static constexpr int64_t max_stretch =
         kStretchBytes / (max_rows * static_cast<int64_t>(sizeof(Packed))) / step * step;
@@ -228,26 +235,34 @@ struct MatmulKernel {
     }
 
   private:
-    static void multiply_panel(const MatmulBlock& block, const Packed* x, int64_t token, int64_t rows,
-                               int64_t stretch) {
+    static void multiply_panel(const MatmulBlock& block, const Packed* x, int64_t token,
+                               int64_t rows, int64_t stretch) {
         F partial[max_groups][columns * max_rows];
         for (int64_t k = 0; k < block.in; k += stretch) {
             for (int64_t column = 0; column < block.columns; column += columns) {
                 const int64_t end = k + stretch < block.in ? k + stretch : block.in;
-                typename Tile::Stretch part{x + rows * k, nullptr, k, end, k == 0, end == block.in,
-                                            partial[column / columns], nullptr, nullptr};
+                typename Tile::Stretch part{x + rows * k,
+                                            nullptr,
+                                            k,
+                                            end,
+                                            k == 0,
+                                            end == block.in,
+                                            partial[column / columns],
+                                            nullptr,
+                                            nullptr};
                 multiply_group(block, token, rows, column, part);
             }
         }
     }
 
-    static void multiply_group(const MatmulBlock& block, int64_t token, int64_t rows, int64_t column,
-                               typename Tile::Stretch& part) {
+    static void multiply_group(const MatmulBlock& block, int64_t token, int64_t rows,
+                               int64_t column, typename Tile::Stretch& part) {
         const Weight* first = static_cast<const Weight*>(block.weight) + column * block.in;
         const int64_t count = block.columns - column < columns ? block.columns - column : columns;
         const Weight* weights[columns];
         // A short group repeats its last row: the sums are the same code's, the surplus is dropped.
-        for (int c = 0; c < columns; ++c) weights[c] = first + (c < count ? c : count - 1) * block.in;
+        for (int c = 0; c < columns; ++c)
+            weights[c] = first + (c < count ? c : count - 1) * block.in;
         float sums[columns * max_rows];
         part.weights = weights;
         // Each group fetches its share of what this panel reads next.
@@ -271,10 +286,11 @@ struct MatmulKernel {
         }
     }
 
-    [[gnu::always_inline]] static void store(const float* sums, const float* bias, bool accumulate, float* y,
-                                             int64_t count) {
+    [[gnu::always_inline]] static void store(const float* sums, const float* bias, bool accumulate,
+                                             float* y, int64_t count) {
         float values[columns];
-        for (int64_t c = 0; c < count; ++c) values[c] = bias == nullptr ? sums[c] : sums[c] + bias[c];
+        for (int64_t c = 0; c < count; ++c)
+            values[c] = bias == nullptr ? sums[c] : sums[c] + bias[c];
         for (int64_t c = 0; c < count; ++c) y[c] = accumulate ? y[c] + values[c] : values[c];
     }
 
@@ -293,12 +309,9 @@ struct MatmulKernel {
 // The kernels for x rounded to X by weights of Factors::Weight.
 template <class Factors, typename X>
 MatmulKernels matmul_kernels() {
-    return {Factors::rows,
-            kTileColumns,
-            Factors::step,
-            sizeof(typename Factors::Packed),
-            pack_panel<Factors, X>,
-            MatmulKernel<Factors>::multiply_block};
+    return {Factors::rows,          kTileColumns,
+            Factors::step,          sizeof(typename Factors::Packed),
+            pack_panel<Factors, X>, MatmulKernel<Factors>::multiply_block};
 }
 
 }  // namespace nvllm::cpu

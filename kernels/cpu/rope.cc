@@ -18,7 +18,8 @@ void rope_angles(const Context& context, const ConstTensorView& positions,
         float* cosine = cosines.as<float>() + token * cosines.stride(0);
         float* sine = sines.as<float>() + token * sines.stride(0);
         for (int64_t i = 0; i < half; ++i) {
-            // The angle is a float32 product; its cosine is exact to the last bit, which float functions are not.
+            // The angle is a float32 product; its cosine is exact to the last bit, which float
+            // functions are not.
             const double angle = position * frequencies[i];
             cosine[i] = static_cast<float>(std::cos(angle)) * attention_scaling;
             sine[i] = static_cast<float>(std::sin(angle)) * attention_scaling;

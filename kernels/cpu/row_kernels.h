@@ -78,7 +78,8 @@ struct RowKernels {
         } else if constexpr (kind == ActivationKind::gelu) {
             return S::mul(x, VectorMath<S>::normal_cdf(x));
         } else if constexpr (kind == ActivationKind::gelu_tanh) {
-            // (1 + tanh u) / 2 is the logistic function of 2 u, which loses no digits for negative u.
+            // (1 + tanh u) / 2 is the logistic function of 2 u, which loses no digits for negative
+            // u.
             const F cube = S::mul(S::mul(x, x), x);
             const F inner = S::fma(cube, S::set(0.044715f), x);
             return S::mul(x, VectorMath<S>::sigmoid(S::mul(inner, S::set(1.5957691216f))));
@@ -89,9 +90,8 @@ struct RowKernels {
 
     template <ActivationKind kind>
     static void activation(const float* x, float* out, int64_t count) {
-        for_each_vector(count, [=](int64_t i, auto n) {
-            store(out + i, activate<kind>(load(x + i, n)), n);
-        });
+        for_each_vector(
+            count, [=](int64_t i, auto n) { store(out + i, activate<kind>(load(x + i, n)), n); });
     }
 
     template <ActivationKind kind>
@@ -118,8 +118,9 @@ struct RowKernels {
         }
         if (i < count) {
             // The padding of the tail must not deviate.
-            const F deviation = S::select_less(S::lane_indices(), S::set(static_cast<float>(count - i)),
-                                               S::sub(S::load(x + i, count - i), middle), S::zero());
+            const F deviation =
+                S::select_less(S::lane_indices(), S::set(static_cast<float>(count - i)),
+                               S::sub(S::load(x + i, count - i), middle), S::zero());
             sum = S::fma(deviation, deviation, sum);
         }
         return S::reduce_add(sum) / static_cast<float>(count);

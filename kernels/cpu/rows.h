@@ -39,10 +39,14 @@ class RowIndex {
 
 inline size_t float_type_index(DType dtype) {
     switch (dtype) {
-        case DType::f32: return static_cast<size_t>(FloatType::f32);
-        case DType::bf16: return static_cast<size_t>(FloatType::bf16);
-        case DType::f16: return static_cast<size_t>(FloatType::f16);
-        default: break;
+        case DType::f32:
+            return static_cast<size_t>(FloatType::f32);
+        case DType::bf16:
+            return static_cast<size_t>(FloatType::bf16);
+        case DType::f16:
+            return static_cast<size_t>(FloatType::f16);
+        default:
+            break;
     }
     check_failed(__FILE__, __LINE__, "float type", dtype_name(dtype));
 }

@@ -104,8 +104,10 @@ struct Avx2 {
         return _mm_cvtss_f32(_mm_max_ss(most, _mm_movehdup_ps(most)));
     }
     static void reduce_add4(F a, F b, F c, F d, float* out) {
-        const F ab = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
-        const F cd = _mm256_add_ps(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
+        const F ab =
+            _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+        const F cd =
+            _mm256_add_ps(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
         // Now [a, a, c, c | b, b, d, d] in two halves of each sum.
         F sum = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
         sum = _mm256_add_ps(sum, _mm256_movehdup_ps(sum));
@@ -132,7 +134,8 @@ struct Avx2 {
             row[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
         }
         for (int i = 0; i < 4; ++i) {
-            _mm256_storeu_ps(out + i * out_stride, _mm256_permute2f128_ps(row[i], row[i + 4], 0x20));
+            _mm256_storeu_ps(out + i * out_stride,
+                             _mm256_permute2f128_ps(row[i], row[i + 4], 0x20));
             _mm256_storeu_ps(out + (i + 4) * out_stride,
                              _mm256_permute2f128_ps(row[i], row[i + 4], 0x31));
         }
@@ -157,7 +160,8 @@ struct Avx2 {
     static __m128i narrow_bf16(F x) {
         const __m256i raw = _mm256_castps_si256(x);
         const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(raw, 16), _mm256_set1_epi32(1));
-        const __m256i rounded = _mm256_add_epi32(raw, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+        const __m256i rounded =
+            _mm256_add_epi32(raw, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
         const __m256i quiet = _mm256_or_si256(raw, _mm256_set1_epi32(0x400000));
         const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
         const __m256i bits = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);

@@ -46,11 +46,16 @@ struct Avx512 {
         return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
     }
     static F load_odd(const BFloat16* p) {
-        // A masked load rather than an and: it needs no vector register for the mask, and matmul's tile needs all of them.
+        // A masked load rather than an and: it needs no vector register for the mask, and matmul's
+        // tile needs all of them.
         return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(0xaaaaaaaa, p));
     }
-    static F load_even(const float* p) { return _mm512_permutex2var_ps(load(p), pair_index(0), load(p + 16)); }
-    static F load_odd(const float* p) { return _mm512_permutex2var_ps(load(p), pair_index(1), load(p + 16)); }
+    static F load_even(const float* p) {
+        return _mm512_permutex2var_ps(load(p), pair_index(0), load(p + 16));
+    }
+    static F load_odd(const float* p) {
+        return _mm512_permutex2var_ps(load(p), pair_index(1), load(p + 16));
+    }
     static void load_pairs(const BFloat16* p, int64_t count, BFloat16* out) {
         const auto wide = static_cast<__mmask32>((uint64_t{1} << count) - 1);
         _mm512_storeu_si512(out, _mm512_maskz_loadu_epi16(wide, p));
@@ -94,7 +99,8 @@ struct Avx512 {
     static F abs(F x) { return _mm512_abs_ps(x); }
     static F copy_sign(F x, F y) {
         const __m512i sign = _mm512_set1_epi32(static_cast<int>(0x80000000u));
-        return _mm512_or_ps(abs(x), _mm512_castsi512_ps(_mm512_and_epi32(sign, _mm512_castps_si512(y))));
+        return _mm512_or_ps(abs(x),
+                            _mm512_castsi512_ps(_mm512_and_epi32(sign, _mm512_castps_si512(y))));
     }
     static F round(F x) {
         return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -142,7 +148,8 @@ struct Avx512 {
             row[i + 2] = _mm512_shuffle_ps(next[i + 1], next[i + 3], 0x44);
             row[i + 3] = _mm512_shuffle_ps(next[i + 1], next[i + 3], 0xee);
         }
-        // row[4 b + j] holds column 4 q + j of rows 4 b .. 4 b + 3 in quarter q; what is left is to transpose quarters.
+        // row[4 b + j] holds column 4 q + j of rows 4 b .. 4 b + 3 in quarter q; what is left is to
+        // transpose quarters.
         for (int j = 0; j < 4; ++j) {
             const F low01 = _mm512_shuffle_f32x4(row[j], row[4 + j], 0x44);
             const F high01 = _mm512_shuffle_f32x4(row[j], row[4 + j], 0xee);
@@ -160,7 +167,8 @@ struct Avx512 {
         return static_cast<__mmask16>((1u << static_cast<unsigned>(count)) - 1u);
     }
     static __m512i pair_index(int first) {
-        const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        const __m512i even =
+            _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
         return _mm512_add_epi32(even, _mm512_set1_epi32(first));
     }
     static F widen_bf16(__m256i bits) {
@@ -170,7 +178,8 @@ struct Avx512 {
     static __m256i narrow_bf16(F x) {
         const __m512i raw = _mm512_castps_si512(x);
         const __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(raw, 16), _mm512_set1_epi32(1));
-        const __m512i rounded = _mm512_add_epi32(raw, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+        const __m512i rounded =
+            _mm512_add_epi32(raw, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
         const __m512i quiet = _mm512_or_epi32(raw, _mm512_set1_epi32(0x400000));
         const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
         const __m512i bits = _mm512_mask_blend_epi32(is_nan, rounded, quiet);

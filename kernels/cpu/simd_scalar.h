@@ -1,8 +1,9 @@
-// Four float32 lanes in plain C++: what runs where no instruction set of ours does, and the pattern for the others.
+// Four float32 lanes in plain C++: what runs where no instruction set of ours does, and the pattern
+// for the others.
 //
-// Each simd_*.h defines one struct with the same names. Templates over it (vector_math.h, *_kernels.h) hold every
-// algorithm once, and because the struct is part of their type, code for one instruction set is never linked into
-// another's.
+// Each simd_*.h defines one struct with the same names. Templates over it (vector_math.h,
+// *_kernels.h) hold every algorithm once, and because the struct is part of their type, code for
+// one instruction set is never linked into another's.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace nvllm::cpu {
 
 struct Scalar {
     static constexpr int lanes = 4;
-    static constexpr int tile_rows = 2;      // rows of matmul's register tile
-    static constexpr int outer_rows = 2;     // rows and vectors of attention's register tile
+    static constexpr int tile_rows = 2;   // rows of matmul's register tile
+    static constexpr int outer_rows = 2;  // rows and vectors of attention's register tile
     static constexpr int outer_vectors = 2;
 
     using F = float __attribute__((vector_size(16)));

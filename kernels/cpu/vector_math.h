@@ -1,7 +1,7 @@
 // Exponential, hyperbolic tangent and normal distribution on vectors.
 //
-// Polynomials are Chebyshev interpolants fitted for this project, with coefficients rounded to float32. Every lane is
-// computed alike, so a value does not depend on its place in a row.
+// Polynomials are Chebyshev interpolants fitted for this project, with coefficients rounded to
+// float32. Every lane is computed alike, so a value does not depend on its place in a row.
 #pragma once
 
 namespace nvllm::cpu {
@@ -10,7 +10,8 @@ template <class S>
 struct VectorMath {
     using F = typename S::F;
 
-    // e^x within 2e-7; 0 below -87.3 (where the result would leave the normal numbers), infinity above 88.8.
+    // e^x within 2e-7; 0 below -87.3 (where the result would leave the normal numbers), infinity
+    // above 88.8.
     static F exp(F x) {
         const F highest = S::set(89.0f);
         const F lowest = S::set(-87.3f);
@@ -50,8 +51,9 @@ struct VectorMath {
         return S::select_less(magnitude, S::set(0.625f), near_zero, S::copy_sign(ratio, x));
     }
 
-    // The standard normal distribution function, (1 + erf(x / sqrt 2)) / 2. The tail is e^(-x²/2) times a polynomial in
-    // 1 / (1 + 0.26 |x|), so that it keeps its relative precision on both sides.
+    // The standard normal distribution function, (1 + erf(x / sqrt 2)) / 2. The tail is e^(-x²/2)
+    // times a polynomial in 1 / (1 + 0.26 |x|), so that it keeps its relative precision on both
+    // sides.
     static F normal_cdf(F x) {
         const F magnitude = S::abs(x);
         const F t = S::div(S::set(1.0f), S::fma(magnitude, S::set(0.26f), S::set(1.0f)));

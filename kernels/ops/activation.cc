@@ -21,8 +21,9 @@ void gated_activation(const Context& context, Activation function, const ConstTe
     check_rows(gate, kMaxRank, "gated_activation");
     check_rows(up, kMaxRank, "gated_activation");
     check_rows(out, kMaxRank, "gated_activation");
-    NVLLM_CHECK(same_shape(gate, up) && same_shape(gate, out),
-                "gated_activation: " + gate.describe() + " and " + up.describe() + " to " + out.describe());
+    NVLLM_CHECK(
+        same_shape(gate, up) && same_shape(gate, out),
+        "gated_activation: " + gate.describe() + " and " + up.describe() + " to " + out.describe());
     cpu::gated_activation(context, function, gate, up, out);
 }
 

@@ -7,7 +7,8 @@
 namespace nvllm::ops {
 namespace {
 
-void check_caches(const ConstTensorView& queries, const ConstTensorView& keys, const ConstTensorView& values) {
+void check_caches(const ConstTensorView& queries, const ConstTensorView& keys,
+                  const ConstTensorView& values) {
     NVLLM_CHECK(is_float_type(keys.dtype) && keys.rank == 4 && keys.contiguous(),
                 "paged_attention: keys " + keys.describe());
     NVLLM_CHECK(is_float_type(values.dtype) && values.contiguous() && same_shape(keys, values),
@@ -31,9 +32,11 @@ void check_sequences(const ConstTensorView& queries, const ConstTensorView& keys
     const int32_t* starts = query_starts.as<int32_t>();
     for (int64_t s = 0; s < sequences; ++s) {
         const int64_t length = context_lengths.as<int32_t>()[s];
-        NVLLM_CHECK(starts[s] >= 0 && starts[s] <= starts[s + 1] && starts[s + 1] - starts[s] <= length &&
+        NVLLM_CHECK(starts[s] >= 0 && starts[s] <= starts[s + 1] &&
+                        starts[s + 1] - starts[s] <= length &&
                         length <= block_tables.dim(1) * keys.dim(2),
-                    "paged_attention: sequence " + std::to_string(s) + " of length " + std::to_string(length));
+                    "paged_attention: sequence " + std::to_string(s) + " of length " +
+                        std::to_string(length));
     }
     NVLLM_CHECK(starts[sequences] <= queries.dim(0), "paged_attention: more rows than queries");
 }

@@ -12,24 +12,31 @@ struct PagedAttentionOptions {
     float soft_cap = 0.0f;  // scores become cap * tanh(score / cap); 0: off
 };
 
-// For every sequence s and every query row t of it at position p: softmax over the cached positions [first visible, p].
+// For every sequence s and every query row t of it at position p: softmax over the cached positions
+// [first visible, p].
 //
-//   queries          float32 [tokens, heads, head_dim], rows may be strided; the rows of sequence s are
+//   queries          float32 [tokens, heads, head_dim], rows may be strided; the rows of sequence s
+//   are
 //                    [query_starts[s], query_starts[s + 1])
-//   key_cache, value_cache   [blocks, kv_heads, block_size, head_dim]; heads is a multiple of kv_heads, and query head
-//                    h reads kv head h / (heads / kv_heads). Keys of the queries themselves are written already.
+//   key_cache, value_cache   [blocks, kv_heads, block_size, head_dim]; heads is a multiple of
+//   kv_heads, and query head
+//                    h reads kv head h / (heads / kv_heads). Keys of the queries themselves are
+//                    written already.
 //   query_starts     int32 [sequences + 1]
-//   context_lengths  int32 [sequences]: cached positions including the queries of this step; the last query of the
+//   context_lengths  int32 [sequences]: cached positions including the queries of this step; the
+//   last query of the
 //                    sequence is at position context_lengths[s] - 1
-//   block_tables     int32 [sequences, max_blocks]: physical block of each run of block_size positions. Entries wholly
+//   block_tables     int32 [sequences, max_blocks]: physical block of each run of block_size
+//   positions. Entries wholly
 //                    before the window may hold anything.
 //   out              float32 [tokens, heads, head_dim], contiguous
 //
-// Sums have one order for each query, whatever else is in the batch, how the prompt was cut, how large blocks are and how
-// many threads run: a score is the sum over head_dim in ascending order by fused multiply-add; positions are taken in
-// tiles of kAttentionTile at absolute multiples of it; each tile updates a running maximum, denominator and output
-// (Milakov & Gimelshein 2018). Within a tile probabilities join the denominator as a balanced binary tree (position l
-// with l + 32, and so on) and values join the output in ascending order by fused multiply-add. Keys and values are
+// Sums have one order for each query, whatever else is in the batch, how the prompt was cut, how
+// large blocks are and how many threads run: a score is the sum over head_dim in ascending order by
+// fused multiply-add; positions are taken in tiles of kAttentionTile at absolute multiples of it;
+// each tile updates a running maximum, denominator and output (Milakov & Gimelshein 2018). Within a
+// tile probabilities join the denominator as a balanced binary tree (position l with l + 32, and so
+// on) and values join the output in ascending order by fused multiply-add. Keys and values are
 // widened to float32; queries and probabilities are not rounded.
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,

@@ -12,7 +12,8 @@ namespace nvllm::ops {
 // Throws Error{unavailable} unless the context's device has an implementation here.
 inline void require_cpu(const Context& context, const char* op) {
     if (context.device.kind != DeviceKind::cpu) {
-        throw Error(ErrorKind::unavailable, std::string(op) + ": this build computes on the CPU only");
+        throw Error(ErrorKind::unavailable,
+                    std::string(op) + ": this build computes on the CPU only");
     }
     NVLLM_CHECK(context.scratch != nullptr && context.threads != nullptr,
                 std::string(op) + " needs scratch memory and threads");
@@ -45,7 +46,8 @@ inline void check_vector(const ViewLayout& view, DType dtype, int64_t count, con
 
 // A contiguous vector of `count` weights: float32, bfloat16 or float16.
 inline void check_weights(const ViewLayout& view, int64_t count, const char* op) {
-    NVLLM_CHECK(is_float_type(view.dtype), std::string(op) + " cannot take weights " + view.describe());
+    NVLLM_CHECK(is_float_type(view.dtype),
+                std::string(op) + " cannot take weights " + view.describe());
     check_vector(view, view.dtype, count, op);
 }
 

@@ -12,11 +12,13 @@ void add(const Context& context, const ConstTensorView& x, const TensorView& y);
 // x = cap * tanh(x / cap) in place, float32 (Gemma 2 logits).
 void soft_cap(const Context& context, float cap, const TensorView& x);
 
-// out[i] = x[rows[i]]. x: float32 [tokens, hidden]; rows: int32 [count]; out: float32 [count, hidden].
+// out[i] = x[rows[i]]. x: float32 [tokens, hidden]; rows: int32 [count]; out: float32 [count,
+// hidden].
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,
                  const TensorView& out);
 
-// out = x in out's element type, rounded to nearest even. float32, float16 and bfloat16 both ways; contiguous, equal counts.
+// out = x in out's element type, rounded to nearest even. float32, float16 and bfloat16 both ways;
+// contiguous, equal counts.
 void convert(const Context& context, const ConstTensorView& x, const TensorView& out);
 
 }  // namespace nvllm::ops

@@ -11,8 +11,9 @@ void check_cache(const ViewLayout& cache, const ViewLayout& rows, const char* na
     NVLLM_CHECK(cache.rank == 4 && is_float_type(cache.dtype) && cache.contiguous(),
                 std::string("write_kv: cache ") + cache.describe());
     check_rows(rows, 3, "write_kv");
-    NVLLM_CHECK(rows.rank == 3 && rows.dim(1) == cache.dim(1) && rows.dim(2) == cache.dim(3),
-                std::string("write_kv: ") + name + " " + rows.describe() + " to " + cache.describe());
+    NVLLM_CHECK(
+        rows.rank == 3 && rows.dim(1) == cache.dim(1) && rows.dim(2) == cache.dim(3),
+        std::string("write_kv: ") + name + " " + rows.describe() + " to " + cache.describe());
 }
 
 }  // namespace
@@ -25,7 +26,8 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
     check_cache(value_cache, values, "values");
     NVLLM_CHECK(key_cache.dim(0) == value_cache.dim(0) && key_cache.dim(2) == value_cache.dim(2),
                 "write_kv: " + key_cache.describe() + " beside " + value_cache.describe());
-    NVLLM_CHECK(keys.dim(0) == values.dim(0), "write_kv: " + keys.describe() + " beside " + values.describe());
+    NVLLM_CHECK(keys.dim(0) == values.dim(0),
+                "write_kv: " + keys.describe() + " beside " + values.describe());
     check_vector(slots, DType::i64, keys.dim(0), "write_kv");
     cpu::write_kv(context, keys, values, slots, key_cache, value_cache);
 }
@@ -33,8 +35,9 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
 void copy_blocks(const Context& context, const ConstTensorView& pairs, const TensorView& cache) {
     require_cpu(context, "copy_blocks");
     NVLLM_CHECK(cache.rank >= 1 && cache.contiguous(), "copy_blocks: cache " + cache.describe());
-    NVLLM_CHECK(pairs.dtype == DType::i32 && pairs.rank == 2 && pairs.dim(1) == 2 && pairs.contiguous(),
-                "copy_blocks: pairs " + pairs.describe());
+    NVLLM_CHECK(
+        pairs.dtype == DType::i32 && pairs.rank == 2 && pairs.dim(1) == 2 && pairs.contiguous(),
+        "copy_blocks: pairs " + pairs.describe());
     cpu::copy_blocks(context, pairs, cache);
 }
 

@@ -1,8 +1,9 @@
 // Writing to and copying within paged key-value storage.
 //
-// One layer's storage is two tensors, keys and values, each [blocks, kv_heads, block_size, head_dim] in the KV
-// type (float32, bfloat16 or float16): the rows of one head in one block lie together, which is what attention
-// reads. A slot is block * block_size + offset in the block. (Kwon et al. 2023, PagedAttention)
+// One layer's storage is two tensors, keys and values, each [blocks, kv_heads, block_size,
+// head_dim] in the KV type (float32, bfloat16 or float16): the rows of one head in one block lie
+// together, which is what attention reads. A slot is block * block_size + offset in the block.
+// (Kwon et al. 2023, PagedAttention)
 #pragma once
 
 #include "kernels/context.h"
@@ -16,7 +17,8 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
               const ConstTensorView& slots, const TensorView& key_cache,
               const TensorView& value_cache);
 
-// For each pair (from, to): block `to` becomes a copy of block `from`. cache: [blocks, ...]; pairs: int32 [count, 2].
+// For each pair (from, to): block `to` becomes a copy of block `from`. cache: [blocks, ...]; pairs:
+// int32 [count, 2].
 void copy_blocks(const Context& context, const ConstTensorView& pairs, const TensorView& cache);
 
 }  // namespace nvllm::ops

@@ -7,7 +7,8 @@
 namespace nvllm::ops {
 
 void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, DType product_type, MatmulOutput output, const TensorView& y) {
+            const ConstTensorView& bias, DType product_type, MatmulOutput output,
+            const TensorView& y) {
     require_cpu(context, "matmul");
     check_rows(x, 2, "matmul");
     check_rows(y, 2, "matmul");
@@ -16,7 +17,8 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
     NVLLM_CHECK(x.rank == 2 && y.rank == 2 && x.dim(1) >= 1 && weight.dim(1) == x.dim(1) &&
                     y.dim(0) == x.dim(0) && y.dim(1) == weight.dim(0),
                 "matmul: " + x.describe() + " by " + weight.describe() + " to " + y.describe());
-    NVLLM_CHECK(is_float_type(product_type), std::string("matmul cannot multiply in ") + dtype_name(product_type));
+    NVLLM_CHECK(is_float_type(product_type),
+                std::string("matmul cannot multiply in ") + dtype_name(product_type));
     if (bias.data != nullptr) check_weights(bias, weight.dim(0), "matmul bias");
     cpu::matmul(context, x, weight, bias, product_type, output, y);
 }

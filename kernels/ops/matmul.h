@@ -19,16 +19,19 @@ enum class MatmulOutput : uint8_t {
 //   bias    same choice of types [out], or a view with data == nullptr
 //   y       float32 [tokens, out], rows may be strided
 //
-// `product_type` is the type the factors have when they are multiplied: with bfloat16 or float16 x is rounded to
-// that type first, with float32 it is not; weights are widened exactly. Sums are float32 in one written order that
-// depends on `in`, the types and the instruction set alone: never on tokens, out, the other rows, or the number of threads.
+// `product_type` is the type the factors have when they are multiplied: with bfloat16 or float16 x
+// is rounded to that type first, with float32 it is not; weights are widened exactly. Sums are
+// float32 in one written order that depends on `in`, the types and the instruction set alone: never
+// on tokens, out, the other rows, or the number of threads.
 //
-// Order of the sum over k, with L lanes (16 in AVX-512, 8 in AVX2, 4 in scalar): lane l adds the products k = l, l + L,
-// l + 2 L, ... in that order by fused multiply-add (scalar: multiply, then add). With bfloat16 weights a lane takes pairs
-// instead: k = 2 l, 2 l + 1, 2 L + 2 l, 2 L + 2 l + 1, ...; AVX-512 BF16 adds both products of a pair in one instruction.
-// The lanes are then added as a balanced binary tree (l with l + L / 2, and so on). A tail is padded with zeros.
+// Order of the sum over k, with L lanes (16 in AVX-512, 8 in AVX2, 4 in scalar): lane l adds the
+// products k = l, l + L, l + 2 L, ... in that order by fused multiply-add (scalar: multiply, then
+// add). With bfloat16 weights a lane takes pairs instead: k = 2 l, 2 l + 1, 2 L + 2 l, 2 L + 2 l +
+// 1, ...; AVX-512 BF16 adds both products of a pair in one instruction. The lanes are then added as
+// a balanced binary tree (l with l + L / 2, and so on). A tail is padded with zeros.
 void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, DType product_type, MatmulOutput output, const TensorView& y);
+            const ConstTensorView& bias, DType product_type, MatmulOutput output,
+            const TensorView& y);
 
 // Scratch bytes that matmul takes from the arena for `tokens` rows of `in` values.
 size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type);

@@ -12,7 +12,8 @@ void check_norm(const Context& context, const ConstTensorView& x, const ConstTen
     require_cpu(context, op);
     check_rows(x, 3, op);
     check_rows(out, 3, op);
-    NVLLM_CHECK(same_shape(x, out), std::string(op) + ": " + x.describe() + " to " + out.describe());
+    NVLLM_CHECK(same_shape(x, out),
+                std::string(op) + ": " + x.describe() + " to " + out.describe());
     check_weights(weight, x.dim(x.rank - 1), op);
 }
 

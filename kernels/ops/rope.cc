@@ -9,7 +9,8 @@ namespace {
 
 void check_angles(const ViewLayout& view, int64_t tokens, const char* op) {
     check_rows(view, 2, op);
-    NVLLM_CHECK(view.rank == 2 && view.dim(0) == tokens, std::string(op) + ": angles " + view.describe());
+    NVLLM_CHECK(view.rank == 2 && view.dim(0) == tokens,
+                std::string(op) + ": angles " + view.describe());
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ struct GroupTables {
     ConstTensorView slots;         // int64 [tokens], where to write each token
 };
 
-// Everything a forward pass needs to know about the batch. Rows of one sequence are adjacent and in order.
+// Everything a forward pass needs to know about the batch. Rows of one sequence are adjacent and in
+// order.
 struct ForwardContext {
     const Context* kernels = nullptr;
     ConstTensorView token_ids;        // int32 [tokens]
@@ -47,13 +48,14 @@ struct ForwardContext {
     ConstTensorView query_starts;     // int32 [sequences + 1]
     ConstTensorView context_lengths;  // int32 [sequences], this step's tokens included
     std::span<const GroupTables> groups;
-    std::span<const KvLayer> kv;      // one a layer
+    std::span<const KvLayer> kv;  // one a layer
 
     int64_t tokens() const { return token_ids.dim(0); }
 };
 
-// Immutable weights and the order of ops over them. One forward pass at a time. All activations are float32 and come from
-// the context's scratch arena: what embed returns lives until the caller resets the arena.
+// Immutable weights and the order of ops over them. One forward pass at a time. All activations are
+// float32 and come from the context's scratch arena: what embed returns lives until the caller
+// resets the arena.
 class Model {
   public:
     virtual ~Model() = default;

@@ -1,4 +1,5 @@
-// Prints what this machine can do at best, as one JSON line: memory read bandwidth and arithmetic peaks of all usable cores.
+// Prints what this machine can do at best, as one JSON line: memory read bandwidth and arithmetic
+// peaks of all usable cores.
 #include <cstdio>
 
 #include "kernels/probe.h"

@@ -12,7 +12,8 @@ using ops::Activation;
 
 namespace {
 
-constexpr Activation kAll[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu};
+constexpr Activation kAll[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh,
+                               Activation::relu};
 
 std::vector<float> interesting_values() {
     std::vector<float> values = testing::Random(7).values(3000, 10.0f);
@@ -34,11 +35,13 @@ TEST_CASE("activations are right to a few units in the last place") {
         INFO(cpu::isa_name(isa));
         for (const Activation function : kAll) {
             std::vector<float> out(x.size());
-            ops::activation(machine.context(), function, testing::view(x, {1, count}), testing::view(out, {1, count}));
+            ops::activation(machine.context(), function, testing::view(x, {1, count}),
+                            testing::view(out, {1, count}));
             for (size_t i = 0; i < x.size(); ++i) {
                 const double expected = reference::activation(function, x[i]);
                 CAPTURE(x[i]);
-                // On the far negative side the exponent, in float32, carries its rounding error into the result.
+                // On the far negative side the exponent, in float32, carries its rounding error
+                // into the result.
                 const double relative = x[i] < -3 ? 2e-5 : 1e-6;
                 REQUIRE(testing::close(out[i], expected, relative, 1e-30));
             }
@@ -50,9 +53,11 @@ TEST_CASE("infinities and NaN") {
     testing::Machine machine(1);
     const float infinity = std::numeric_limits<float>::infinity();
     testing::for_each_isa([&](cpu::Isa) {
-        for (const Activation function : {Activation::silu, Activation::gelu, Activation::gelu_tanh}) {
+        for (const Activation function :
+             {Activation::silu, Activation::gelu, Activation::gelu_tanh}) {
             std::vector<float> x = {infinity, std::numeric_limits<float>::quiet_NaN()};
-            ops::activation(machine.context(), function, testing::view(x, {2}), testing::view(x, {2}));
+            ops::activation(machine.context(), function, testing::view(x, {2}),
+                            testing::view(x, {2}));
             CHECK(x[0] == infinity);
             CHECK(std::isnan(x[1]));
         }
@@ -69,8 +74,10 @@ TEST_CASE("gated activation on strided halves, at odd widths, and in place") {
                 std::vector<float> both = testing::Random(9).values(tokens * 2 * width, 4.0f);
                 std::vector<float> out(static_cast<size_t>(tokens * width));
                 const TensorView gate = testing::view(both, {tokens, 2 * width}).columns(0, width);
-                const TensorView up = testing::view(both, {tokens, 2 * width}).columns(width, width);
-                ops::gated_activation(machine.context(), function, gate, up, testing::view(out, {tokens, width}));
+                const TensorView up =
+                    testing::view(both, {tokens, 2 * width}).columns(width, width);
+                ops::gated_activation(machine.context(), function, gate, up,
+                                      testing::view(out, {tokens, width}));
                 std::vector<float> copy = both;
                 const TensorView copied = testing::view(copy, {tokens, 2 * width});
                 ops::gated_activation(machine.context(), function, copied.columns(0, width),

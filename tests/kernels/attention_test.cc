@@ -1,4 +1,5 @@
-// Tests of paged attention: against double precision, and bit for bit across cuts, blocks, batches and threads.
+// Tests of paged attention: against double precision, and bit for bit across cuts, blocks, batches
+// and threads.
 #include "kernels/ops/attention.h"
 
 #include <cmath>
@@ -38,7 +39,8 @@ struct Step {
     PagedAttentionOptions options;
 
     std::vector<float> run(testing::Machine& machine, const std::vector<const Text*>& texts,
-                           const std::vector<int64_t>& lengths, const std::vector<int64_t>& counts) {
+                           const std::vector<int64_t>& lengths,
+                           const std::vector<int64_t>& counts) {
         const auto sequences = static_cast<int64_t>(texts.size());
         int64_t longest = 0, tokens = 0;
         for (size_t s = 0; s < texts.size(); ++s) {
@@ -59,26 +61,33 @@ struct Step {
         const int64_t stride = shape.heads * shape.head_dim + 3;
         for (int64_t s = 0; s < sequences; ++s) {
             const Text& text = *texts[static_cast<size_t>(s)];
-            const int64_t length = lengths[static_cast<size_t>(s)], count = counts[static_cast<size_t>(s)];
+            const int64_t length = lengths[static_cast<size_t>(s)],
+                          count = counts[static_cast<size_t>(s)];
             std::vector<int64_t> slots;
             for (int64_t p = 0; p < length; ++p) {
                 // Blocks lie in no order: each sequence takes every `sequences`-th, from the end.
                 const int64_t block = blocks - 1 - (p / block_size * sequences + s);
-                tables[static_cast<size_t>(s * max_blocks + p / block_size)] = static_cast<int32_t>(block);
+                tables[static_cast<size_t>(s * max_blocks + p / block_size)] =
+                    static_cast<int32_t>(block);
                 slots.push_back(block * block_size + p % block_size);
             }
             if (options.window > 0) {
                 const int64_t first = std::max<int64_t>(0, length - count + 1 - options.window);
-                for (int64_t b = 0; b < first / block_size; ++b) tables[static_cast<size_t>(s * max_blocks + b)] = -7;
+                for (int64_t b = 0; b < first / block_size; ++b)
+                    tables[static_cast<size_t>(s * max_blocks + b)] = -7;
             }
             std::vector<float> text_keys = text.keys, text_values = text.values;
             ops::write_kv(machine.context(),
-                          testing::view(text_keys, {text.length, shape.kv_heads, shape.head_dim}).rows(0, length),
-                          testing::view(text_values, {text.length, shape.kv_heads, shape.head_dim}).rows(0, length),
-                          testing::view(slots, {length}), keys.view(cache_shape), cached.view(cache_shape));
+                          testing::view(text_keys, {text.length, shape.kv_heads, shape.head_dim})
+                              .rows(0, length),
+                          testing::view(text_values, {text.length, shape.kv_heads, shape.head_dim})
+                              .rows(0, length),
+                          testing::view(slots, {length}), keys.view(cache_shape),
+                          cached.view(cache_shape));
             const int64_t width = shape.heads * shape.head_dim;
             for (int64_t t = length - count; t < length; ++t) {
-                queries.insert(queries.end(), text.queries.begin() + t * width, text.queries.begin() + (t + 1) * width);
+                queries.insert(queries.end(), text.queries.begin() + t * width,
+                               text.queries.begin() + (t + 1) * width);
                 queries.resize(queries.size() + 3, std::nanf(""));
             }
             starts.push_back(starts.back() + static_cast<int32_t>(count));
@@ -86,29 +95,37 @@ struct Step {
         }
         std::vector<float> out(static_cast<size_t>(tokens * shape.heads * shape.head_dim));
         ops::paged_attention(machine.context(),
-                             testing::matrix(queries, tokens, shape.heads * shape.head_dim, stride).split_last(shape.heads),
-                             keys.view(cache_shape), cached.view(cache_shape), testing::view(starts, {sequences + 1}),
-                             testing::view(context_lengths, {sequences}), testing::view(tables, {sequences, max_blocks}),
-                             options, testing::view(out, {tokens, shape.heads, shape.head_dim}));
+                             testing::matrix(queries, tokens, shape.heads * shape.head_dim, stride)
+                                 .split_last(shape.heads),
+                             keys.view(cache_shape), cached.view(cache_shape),
+                             testing::view(starts, {sequences + 1}),
+                             testing::view(context_lengths, {sequences}),
+                             testing::view(tables, {sequences, max_blocks}), options,
+                             testing::view(out, {tokens, shape.heads, shape.head_dim}));
         return out;
     }
 };
 
-bool matches_reference(const Shape& shape, const Text& text, int64_t first, const PagedAttentionOptions& options,
-                       const std::vector<float>& out) {
+bool matches_reference(const Shape& shape, const Text& text, int64_t first,
+                       const PagedAttentionOptions& options, const std::vector<float>& out) {
     const Buffer keys(shape.dtype, text.keys), values(shape.dtype, text.values);
     for (int64_t t = first; t < text.length; ++t) {
         for (int64_t h = 0; h < shape.heads; ++h) {
             const int64_t kv_head = h / (shape.heads / shape.kv_heads);
-            const auto at = [&](int64_t p, int64_t d) { return (p * shape.kv_heads + kv_head) * shape.head_dim + d; };
+            const auto at = [&](int64_t p, int64_t d) {
+                return (p * shape.kv_heads + kv_head) * shape.head_dim + d;
+            };
             const auto row = text.queries.begin() + (t * shape.heads + h) * shape.head_dim;
-            const int64_t visible = options.window > 0 ? std::max<int64_t>(0, t + 1 - options.window) : 0;
+            const int64_t visible =
+                options.window > 0 ? std::max<int64_t>(0, t + 1 - options.window) : 0;
             const reference::Values expected = reference::attention(
                 {row, row + shape.head_dim}, [&](int64_t p, int64_t d) { return keys[at(p, d)]; },
                 [&](int64_t p, int64_t d) { return values[at(p, d)]; }, visible, t + 1, options);
             for (int64_t d = 0; d < shape.head_dim; ++d) {
-                const float actual = out[static_cast<size_t>(((t - first) * shape.heads + h) * shape.head_dim + d)];
-                if (!testing::close(actual, expected[static_cast<size_t>(d)], 1e-5, 1e-5)) return false;
+                const float actual =
+                    out[static_cast<size_t>(((t - first) * shape.heads + h) * shape.head_dim + d)];
+                if (!testing::close(actual, expected[static_cast<size_t>(d)], 1e-5, 1e-5))
+                    return false;
             }
         }
     }
@@ -135,10 +152,12 @@ TEST_CASE("attention matches the reference for all types, head sizes and options
                     const Text text(shape, 150, 11);
                     CAPTURE(head_dim);
                     CAPTURE(options.window);
-                    CHECK(matches_reference(shape, text, 0, options,
-                                            Step{shape, 16, options}.run(machine, {&text}, {150}, {150})));
-                    CHECK(matches_reference(shape, text, 149, options,
-                                            Step{shape, 16, options}.run(machine, {&text}, {150}, {1})));
+                    CHECK(matches_reference(
+                        shape, text, 0, options,
+                        Step{shape, 16, options}.run(machine, {&text}, {150}, {150})));
+                    CHECK(matches_reference(
+                        shape, text, 149, options,
+                        Step{shape, 16, options}.run(machine, {&text}, {150}, {1})));
                 }
             }
         }
@@ -173,18 +192,21 @@ TEST_CASE("the same bits whatever the block size, the cut of the prompt, and the
             const PagedAttentionOptions options{0.2f, window, 0};
             const Text text(shape, 333, 21);
             testing::Machine machine(1);
-            const std::vector<float> whole = Step{shape, 16, options}.run(machine, {&text}, {333}, {333});
+            const std::vector<float> whole =
+                Step{shape, 16, options}.run(machine, {&text}, {333}, {333});
             for (const int64_t block_size : {1, 16, 32}) {
                 for (const int threads : {1, 2, 4}) {
                     testing::Machine other(threads);
-                    CHECK(testing::same_bits(Step{shape, block_size, options}.run(other, {&text}, {333}, {333}), whole));
+                    CHECK(testing::same_bits(
+                        Step{shape, block_size, options}.run(other, {&text}, {333}, {333}), whole));
                 }
             }
             std::vector<float> pieces;
             int64_t done = 0;
             for (const int64_t count : {1, 100, 7, 64, 128, 1, 32}) {
                 done += count;
-                const std::vector<float> piece = Step{shape, 16, options}.run(machine, {&text}, {done}, {count});
+                const std::vector<float> piece =
+                    Step{shape, 16, options}.run(machine, {&text}, {done}, {count});
                 pieces.insert(pieces.end(), piece.begin(), piece.end());
             }
             REQUIRE(done == 333);
@@ -199,9 +221,10 @@ TEST_CASE("the same bits whatever other sequences are in the batch") {
         const Shape shape{4, 4, 64, DType::f16};
         const PagedAttentionOptions options{0.125f, 0, 30.0f};
         const Text first(shape, 90, 31), second(shape, 130, 41), third(shape, 1, 51);
-        const std::vector<float> alone = Step{shape, 16, options}.run(machine, {&second}, {130}, {30});
-        const std::vector<float> batch =
-            Step{shape, 16, options}.run(machine, {&third, &first, &second}, {1, 90, 130}, {1, 90, 30});
+        const std::vector<float> alone =
+            Step{shape, 16, options}.run(machine, {&second}, {130}, {30});
+        const std::vector<float> batch = Step{shape, 16, options}.run(
+            machine, {&third, &first, &second}, {1, 90, 130}, {1, 90, 30});
         CHECK(testing::same_bits(last_rows(batch, shape, 30), alone));
         CHECK(matches_reference(shape, second, 100, options, alone));
     });
@@ -212,7 +235,8 @@ TEST_CASE("a sequence without queries in this step is passed over") {
     const Shape shape{2, 1, 16, DType::f32};
     const PagedAttentionOptions options{0.25f, 0, 0};
     const Text first(shape, 9, 1), second(shape, 12, 2);
-    const std::vector<float> out = Step{shape, 4, options}.run(machine, {&first, &second}, {9, 12}, {0, 2});
+    const std::vector<float> out =
+        Step{shape, 4, options}.run(machine, {&first, &second}, {9, 12}, {0, 2});
     CHECK(matches_reference(shape, second, 10, options, out));
 }
 

@@ -14,14 +14,17 @@ TEST_CASE("add on strided rows") {
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa) {
         for (const int64_t width : {1, 7, 16, 33, 300}) {
-            std::vector<float> x = testing::Random(1).values(3 * width), y = testing::Random(2).values(3 * (width + 2));
+            std::vector<float> x = testing::Random(1).values(3 * width),
+                               y = testing::Random(2).values(3 * (width + 2));
             std::vector<float> expected = y;
             for (int64_t t = 0; t < 3; ++t) {
                 for (int64_t i = 0; i < width; ++i) {
-                    expected[static_cast<size_t>(t * (width + 2) + i)] += x[static_cast<size_t>(t * width + i)];
+                    expected[static_cast<size_t>(t * (width + 2) + i)] +=
+                        x[static_cast<size_t>(t * width + i)];
                 }
             }
-            ops::add(machine.context(), testing::view(x, {3, width}), testing::matrix(y, 3, width, width + 2));
+            ops::add(machine.context(), testing::view(x, {3, width}),
+                     testing::matrix(y, 3, width, width + 2));
             CHECK(testing::same_bits(y, expected));
         }
     });
@@ -45,7 +48,8 @@ TEST_CASE("gather_rows") {
     testing::Machine machine;
     std::vector<float> x = testing::Random(4).values(6 * 10), out(3 * 9);
     std::vector<int32_t> rows = {5, 0, 5};
-    ops::gather_rows(machine.context(), testing::matrix(x, 6, 9, 10), testing::view(rows, {3}), testing::view(out, {3, 9}));
+    ops::gather_rows(machine.context(), testing::matrix(x, 6, 9, 10), testing::view(rows, {3}),
+                     testing::view(out, {3, 9}));
     for (size_t i = 0; i < 9; ++i) {
         CHECK(out[i] == x[50 + i]);
         CHECK(out[9 + i] == x[i]);
@@ -85,11 +89,12 @@ TEST_CASE("embedding widens and scales rows of the table") {
                 Buffer table(dtype, testing::Random(6).values(7 * hidden));
                 std::vector<int32_t> ids = {6, 0, 3, 3};
                 std::vector<float> out(static_cast<size_t>(4 * hidden));
-                ops::embedding(machine.context(), table.view({7, hidden}), testing::view(ids, {4}), 1.5f,
-                               testing::view(out, {4, hidden}));
+                ops::embedding(machine.context(), table.view({7, hidden}), testing::view(ids, {4}),
+                               1.5f, testing::view(out, {4, hidden}));
                 for (int64_t t = 0; t < 4; ++t) {
                     for (int64_t i = 0; i < hidden; ++i) {
-                        const float expected = table[ids[static_cast<size_t>(t)] * hidden + i] * 1.5f;
+                        const float expected =
+                            table[ids[static_cast<size_t>(t)] * hidden + i] * 1.5f;
                         REQUIRE(out[static_cast<size_t>(t * hidden + i)] == expected);
                     }
                 }

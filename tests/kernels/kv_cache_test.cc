@@ -12,20 +12,27 @@ TEST_CASE("write_kv puts each token's heads into its slot and touches nothing el
     testing::for_each_isa([&](cpu::Isa) {
         for (const DType dtype : testing::kFloatTypes) {
             for (const int64_t head_dim : {1, 17, 64, 80}) {
-                const int64_t blocks = 5, heads = 3, block_size = 4, tokens = 6, width = heads * head_dim;
+                const int64_t blocks = 5, heads = 3, block_size = 4, tokens = 6,
+                              width = heads * head_dim;
                 std::vector<float> x = testing::Random(1).values(tokens * 2 * width);
                 const TensorView both = testing::view(x, {tokens, 2 * width});
                 std::vector<int64_t> slots = {19, 0, 7, 8, 12, 3};
-                Buffer keys(dtype, blocks * block_size * width), values(dtype, blocks * block_size * width);
+                Buffer keys(dtype, blocks * block_size * width),
+                    values(dtype, blocks * block_size * width);
                 ops::write_kv(machine.context(), both.columns(0, width).split_last(heads),
-                              both.columns(width, width).split_last(heads), testing::view(slots, {tokens}),
+                              both.columns(width, width).split_last(heads),
+                              testing::view(slots, {tokens}),
                               keys.view({blocks, heads, block_size, head_dim}),
                               values.view({blocks, heads, block_size, head_dim}));
                 Buffer want_keys(dtype, keys.size()), want_values(dtype, keys.size());
                 for (int64_t t = 0; t < tokens; ++t) {
                     const int64_t slot = slots[static_cast<size_t>(t)];
                     for (int64_t i = 0; i < width; ++i) {
-                        const int64_t to = ((slot / block_size * heads + i / head_dim) * block_size + slot % block_size) * head_dim + i % head_dim;
+                        const int64_t to =
+                            ((slot / block_size * heads + i / head_dim) * block_size +
+                             slot % block_size) *
+                                head_dim +
+                            i % head_dim;
                         want_keys.set(to, x[static_cast<size_t>(t * 2 * width + i)]);
                         want_values.set(to, x[static_cast<size_t>(t * 2 * width + width + i)]);
                     }
@@ -52,5 +59,7 @@ TEST_CASE("copy_blocks copies pairs in order") {
         CHECK(cache[18 + i] == before[i]);
     }
     pairs[0] = 4;
-    CHECK_THROWS_AS(ops::copy_blocks(machine.context(), testing::view(pairs, {3, 2}), cache.view({4, 2, 3})), Error);
+    CHECK_THROWS_AS(
+        ops::copy_blocks(machine.context(), testing::view(pairs, {3, 2}), cache.view({4, 2, 3})),
+        Error);
 }

@@ -37,13 +37,15 @@ struct Case {
         std::vector<float> result = y;
         ops::matmul(machine.context(), testing::matrix(x, size.tokens, size.in, x_stride),
                     weight.view({size.out, size.in}),
-                    with_bias ? ConstTensorView(bias.view({size.out})) : ConstTensorView(), size.product_type,
-                    output, testing::matrix(result, size.tokens, size.out, y_stride));
+                    with_bias ? ConstTensorView(bias.view({size.out})) : ConstTensorView(),
+                    size.product_type, output,
+                    testing::matrix(result, size.tokens, size.out, y_stride));
         return result;
     }
 };
 
-bool matches_reference(const Case& test, const std::vector<float>& result, MatmulOutput output, bool with_bias) {
+bool matches_reference(const Case& test, const std::vector<float>& result, MatmulOutput output,
+                       bool with_bias) {
     const Problem& size = test.size;
     Buffer rounded(size.product_type, test.x);
     for (int64_t t = 0; t < size.tokens; ++t) {
@@ -55,7 +57,8 @@ bool matches_reference(const Case& test, const std::vector<float>& result, Matmu
                 continue;
             }
             reference::Dot dot;
-            for (int64_t k = 0; k < size.in; ++k) dot.add(rounded[t * test.x_stride + k], test.weight[o * size.in + k]);
+            for (int64_t k = 0; k < size.in; ++k)
+                dot.add(rounded[t * test.x_stride + k], test.weight[o * size.in + k]);
             if (with_bias) dot.add(1, test.bias[o]);
             if (output == MatmulOutput::accumulate) dot.add(1, before);
             const double tolerance = dot.magnitude * 1e-6;
@@ -115,28 +118,34 @@ TEST_CASE("matmul of larger sizes, where blocks and panels are cut") {
 TEST_CASE("a row has the same bits alone, among 512, and with any number of threads") {
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const auto& [weight_type, product_type] :
-             {std::pair{DType::bf16, DType::bf16}, {DType::f32, DType::f32}, {DType::bf16, DType::f32}, {DType::f16, DType::f16}}) {
+        for (const auto& [weight_type, product_type] : {std::pair{DType::bf16, DType::bf16},
+                                                        {DType::f32, DType::f32},
+                                                        {DType::bf16, DType::f32},
+                                                        {DType::f16, DType::f16}}) {
             const int64_t in = 523, out = 131;
             Case all({512, in, out, weight_type, product_type});
             testing::Machine one_thread(1);
             const std::vector<float> expected = all.run(one_thread, MatmulOutput::overwrite, true);
             for (const int threads : {2, 3, 4}) {
                 testing::Machine machine(threads);
-                CHECK(testing::same_bits(all.run(machine, MatmulOutput::overwrite, true), expected));
+                CHECK(
+                    testing::same_bits(all.run(machine, MatmulOutput::overwrite, true), expected));
             }
             for (const int64_t count : {1, 2, 3, 5, 8, 16, 63}) {
                 for (const int64_t first : {0, 7, 449}) {
                     testing::Machine machine(2);
                     std::vector<float> some(static_cast<size_t>(count * out));
-                    ops::matmul(machine.context(), testing::matrix(all.x, 512, in, all.x_stride).rows(first, count),
+                    ops::matmul(machine.context(),
+                                testing::matrix(all.x, 512, in, all.x_stride).rows(first, count),
                                 all.weight.view({out, in}), all.bias.view({out}), product_type,
                                 MatmulOutput::overwrite, testing::view(some, {count, out}));
                     bool same = true;
                     for (int64_t t = 0; t < count; ++t) {
                         for (int64_t o = 0; o < out; ++o) {
-                            same = same && some[static_cast<size_t>(t * out + o)] ==
-                                               expected[static_cast<size_t>((first + t) * all.y_stride + o)];
+                            same =
+                                same &&
+                                some[static_cast<size_t>(t * out + o)] ==
+                                    expected[static_cast<size_t>((first + t) * all.y_stride + o)];
                         }
                     }
                     CHECK(same);
@@ -156,8 +165,8 @@ TEST_CASE("the first columns have the same bits when weights are cut") {
             const int64_t count = 37;
             std::vector<float> part(9 * static_cast<size_t>(count));
             ops::matmul(machine.context(), testing::matrix(all.x, 9, in, all.x_stride),
-                        all.weight.view({out, in}).rows(first, count), {}, DType::bf16, MatmulOutput::overwrite,
-                        testing::view(part, {9, count}));
+                        all.weight.view({out, in}).rows(first, count), {}, DType::bf16,
+                        MatmulOutput::overwrite, testing::view(part, {9, count}));
             bool same = true;
             for (int64_t t = 0; t < 9; ++t) {
                 for (int64_t o = 0; o < count; ++o) {
@@ -185,7 +194,8 @@ TEST_CASE("what lies beside x and the weights is not read into the sums") {
             Buffer weight(dtype, weights);
             std::vector<float> y(2);
             ops::matmul(machine.context(), testing::matrix(x, 3, in, 32).rows(1, 1),
-                        weight.view({4, in}).rows(1, 2), {}, dtype, MatmulOutput::overwrite, testing::view(y, {1, 2}));
+                        weight.view({4, in}).rows(1, 2), {}, dtype, MatmulOutput::overwrite,
+                        testing::view(y, {1, 2}));
             CHECK(y[0] == 42);
             CHECK(y[1] == 42);
         }
@@ -193,13 +203,15 @@ TEST_CASE("what lies beside x and the weights is not read into the sums") {
 }
 
 TEST_CASE("matmul takes no more scratch than it says, and none that grows") {
-    for (const auto& [tokens, in] : {std::pair<int64_t, int64_t>{1, 1}, {1, 4096}, {37, 100}, {512, 33}}) {
+    for (const auto& [tokens, in] :
+         {std::pair<int64_t, int64_t>{1, 1}, {1, 4096}, {37, 100}, {512, 33}}) {
         Case test({tokens, in, 20, DType::bf16, DType::bf16});
         testing::for_each_isa([&](cpu::Isa) {
             testing::Machine machine;
             test.run(machine, MatmulOutput::overwrite, false);
             CHECK(machine.scratch().num_growths() == 0);
-            CHECK(machine.scratch().peak_bytes() <= (ops::matmul_scratch_bytes(tokens, in, DType::bf16) + 63) / 64 * 64);
+            CHECK(machine.scratch().peak_bytes() <=
+                  (ops::matmul_scratch_bytes(tokens, in, DType::bf16) + 63) / 64 * 64);
         });
     }
 }
@@ -207,10 +219,12 @@ TEST_CASE("matmul takes no more scratch than it says, and none that grows") {
 TEST_CASE("matmul refuses shapes that do not fit") {
     testing::Machine machine(1);
     std::vector<float> x(12), w(20), y(15);
-    CHECK_THROWS_AS(ops::matmul(machine.context(), testing::view(x, {3, 4}), testing::view(w, {4, 5}), {}, DType::f32,
-                                MatmulOutput::overwrite, testing::view(y, {3, 5})),
-                    Error);
-    CHECK_THROWS_AS(ops::matmul(machine.context(), testing::view(x, {3, 4}), testing::view(w, {5, 4}), {}, DType::i32,
-                                MatmulOutput::overwrite, testing::view(y, {3, 5})),
-                    Error);
+    CHECK_THROWS_AS(
+        ops::matmul(machine.context(), testing::view(x, {3, 4}), testing::view(w, {4, 5}), {},
+                    DType::f32, MatmulOutput::overwrite, testing::view(y, {3, 5})),
+        Error);
+    CHECK_THROWS_AS(
+        ops::matmul(machine.context(), testing::view(x, {3, 4}), testing::view(w, {5, 4}), {},
+                    DType::i32, MatmulOutput::overwrite, testing::view(y, {3, 5})),
+        Error);
 }

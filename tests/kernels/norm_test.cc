@@ -33,19 +33,26 @@ void check_norms(testing::Machine& machine, DType dtype, int64_t tokens, int64_t
             const reference::Values expected = expected_row(row_of(x, t * stride, hidden));
             for (int64_t i = 0; i < hidden; ++i) {
                 const double want = expected[static_cast<size_t>(i)];
-                if (!testing::close(out[static_cast<size_t>(t * hidden + i)], want, 3e-6, 3e-6)) return false;
+                if (!testing::close(out[static_cast<size_t>(t * hidden + i)], want, 3e-6, 3e-6))
+                    return false;
             }
         }
         return true;
     };
-    ops::rms_norm(machine.context(), source, weight.view({hidden}), {1e-5f, 1.0f}, testing::view(out, {tokens, hidden}));
-    CHECK(matches([&](const auto& row) { return reference::rms_norm(row, all_of(weight), 1e-5, 1.0); }));
+    ops::rms_norm(machine.context(), source, weight.view({hidden}), {1e-5f, 1.0f},
+                  testing::view(out, {tokens, hidden}));
+    CHECK(matches(
+        [&](const auto& row) { return reference::rms_norm(row, all_of(weight), 1e-5, 1.0); }));
     ops::layer_norm(machine.context(), source, weight.view({hidden}), bias.view({hidden}), 1e-5f,
                     testing::view(out, {tokens, hidden}));
-    CHECK(matches([&](const auto& row) { return reference::layer_norm(row, all_of(weight), all_of(bias), 1e-5); }));
-    ops::layer_norm(machine.context(), source, weight.view({hidden}), {}, 1e-5f, testing::view(out, {tokens, hidden}));
+    CHECK(matches([&](const auto& row) {
+        return reference::layer_norm(row, all_of(weight), all_of(bias), 1e-5);
+    }));
+    ops::layer_norm(machine.context(), source, weight.view({hidden}), {}, 1e-5f,
+                    testing::view(out, {tokens, hidden}));
     const reference::Values none(static_cast<size_t>(hidden));
-    CHECK(matches([&](const auto& row) { return reference::layer_norm(row, all_of(weight), none, 1e-5); }));
+    CHECK(matches(
+        [&](const auto& row) { return reference::layer_norm(row, all_of(weight), none, 1e-5); }));
 }
 
 }  // namespace
@@ -68,13 +75,15 @@ TEST_CASE("rms_norm works per head and in place, and a row does not depend on th
     testing::for_each_isa([&](cpu::Isa) {
         const int64_t tokens = 300, heads = 4, head_dim = 72;
         std::vector<float> x = testing::Random(2).values(tokens * heads * head_dim);
-        std::vector<float> one(x.begin() + 17 * heads * head_dim, x.begin() + 18 * heads * head_dim);
+        std::vector<float> one(x.begin() + 17 * heads * head_dim,
+                               x.begin() + 18 * heads * head_dim);
         Buffer weight(DType::bf16, testing::Random(3).values(head_dim));
         const TensorView all = testing::view(x, {tokens, heads, head_dim});
         ops::rms_norm(machine.context(), all, weight.view({head_dim}), {}, all);
         const TensorView alone = testing::view(one, {1, heads, head_dim});
         ops::rms_norm(machine.context(), alone, weight.view({head_dim}), {}, alone);
-        const std::vector<float> inside(x.begin() + 17 * heads * head_dim, x.begin() + 18 * heads * head_dim);
+        const std::vector<float> inside(x.begin() + 17 * heads * head_dim,
+                                        x.begin() + 18 * heads * head_dim);
         CHECK(testing::same_bits(one, inside));
     });
 }
@@ -82,10 +91,10 @@ TEST_CASE("rms_norm works per head and in place, and a row does not depend on th
 TEST_CASE("norms refuse shapes that do not fit") {
     testing::Machine machine(1);
     std::vector<float> x(12), weight(4), out(12);
-    CHECK_THROWS_AS(ops::rms_norm(machine.context(), testing::view(x, {3, 4}), testing::view(weight, {3}), {},
-                                  testing::view(out, {3, 4})),
+    CHECK_THROWS_AS(ops::rms_norm(machine.context(), testing::view(x, {3, 4}),
+                                  testing::view(weight, {3}), {}, testing::view(out, {3, 4})),
                     Error);
-    CHECK_THROWS_AS(ops::rms_norm(machine.context(), testing::view(x, {3, 4}), testing::view(weight, {4}), {},
-                                  testing::view(out, {4, 3})),
+    CHECK_THROWS_AS(ops::rms_norm(machine.context(), testing::view(x, {3, 4}),
+                                  testing::view(weight, {4}), {}, testing::view(out, {4, 3})),
                     Error);
 }

@@ -14,7 +14,8 @@ namespace reference {
 
 using Values = std::vector<double>;
 
-inline Values rms_norm(const Values& x, const Values& weight, double epsilon, double weight_offset) {
+inline Values rms_norm(const Values& x, const Values& weight, double epsilon,
+                       double weight_offset) {
     double squares = 0;
     for (const double value : x) squares += value * value;
     const double root = std::sqrt(squares / static_cast<double>(x.size()) + epsilon);
@@ -23,7 +24,8 @@ inline Values rms_norm(const Values& x, const Values& weight, double epsilon, do
     return out;
 }
 
-inline Values layer_norm(const Values& x, const Values& weight, const Values& bias, double epsilon) {
+inline Values layer_norm(const Values& x, const Values& weight, const Values& bias,
+                         double epsilon) {
     const auto count = static_cast<double>(x.size());
     double mean = 0;
     for (const double value : x) mean += value / count;
@@ -38,13 +40,16 @@ inline Values layer_norm(const Values& x, const Values& weight, const Values& bi
 
 inline double activation(nvllm::ops::Activation function, double x) {
     switch (function) {
-        case nvllm::ops::Activation::silu: return x / (1 + std::exp(-x));
-        case nvllm::ops::Activation::gelu: return x / 2 * std::erfc(-x / std::sqrt(2.0));
+        case nvllm::ops::Activation::silu:
+            return x / (1 + std::exp(-x));
+        case nvllm::ops::Activation::gelu:
+            return x / 2 * std::erfc(-x / std::sqrt(2.0));
         case nvllm::ops::Activation::gelu_tanh: {
             const double inner = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
             return x / (1 + std::exp(-2 * inner));
         }
-        case nvllm::ops::Activation::relu: return std::max(x, 0.0);
+        case nvllm::ops::Activation::relu:
+            return std::max(x, 0.0);
     }
     return 0;
 }
@@ -59,7 +64,8 @@ struct Dot {
     }
 };
 
-// Attention of one query head over `count` positions, of which [first, count) are visible. key(p, d), value(p, d).
+// Attention of one query head over `count` positions, of which [first, count) are visible. key(p,
+// d), value(p, d).
 template <typename Key, typename Value>
 Values attention(const Values& query, Key key, Value value, int64_t first, int64_t count,
                  const nvllm::ops::PagedAttentionOptions& options) {
@@ -67,7 +73,8 @@ Values attention(const Values& query, Key key, Value value, int64_t first, int64
     double most = -std::numeric_limits<double>::infinity();
     for (int64_t p = first; p < count; ++p) {
         double score = 0;
-        for (size_t d = 0; d < query.size(); ++d) score += query[d] * key(p, static_cast<int64_t>(d));
+        for (size_t d = 0; d < query.size(); ++d)
+            score += query[d] * key(p, static_cast<int64_t>(d));
         score *= options.scale;
         if (options.soft_cap > 0) score = options.soft_cap * std::tanh(score / options.soft_cap);
         scores.push_back(score);
@@ -78,7 +85,8 @@ Values attention(const Values& query, Key key, Value value, int64_t first, int64
     for (const double score : scores) denominator += std::exp(score - most);
     for (int64_t p = first; p < count; ++p) {
         const double weight = std::exp(scores[static_cast<size_t>(p - first)] - most) / denominator;
-        for (size_t d = 0; d < out.size(); ++d) out[d] += weight * value(p, static_cast<int64_t>(d));
+        for (size_t d = 0; d < out.size(); ++d)
+            out[d] += weight * value(p, static_cast<int64_t>(d));
     }
     return out;
 }

@@ -11,15 +11,19 @@ TEST_CASE("angles are float products, and cosine and sine of them are exact") {
     testing::Machine machine;
     std::vector<int32_t> positions = {0, 1, 2, 77, 4095, 131071};
     std::vector<float> frequencies;
-    for (int i = 0; i < 37; ++i) frequencies.push_back(std::pow(10000.0f, -static_cast<float>(i) / 37.0f));
+    for (int i = 0; i < 37; ++i)
+        frequencies.push_back(std::pow(10000.0f, -static_cast<float>(i) / 37.0f));
     std::vector<float> cosines(6 * 37), sines(6 * 37);
-    ops::rope_angles(machine.context(), testing::view(positions, {6}), testing::view(frequencies, {37}), 0.5f,
-                     testing::view(cosines, {6, 37}), testing::view(sines, {6, 37}));
+    ops::rope_angles(machine.context(), testing::view(positions, {6}),
+                     testing::view(frequencies, {37}), 0.5f, testing::view(cosines, {6, 37}),
+                     testing::view(sines, {6, 37}));
     for (size_t t = 0; t < 6; ++t) {
         for (size_t i = 0; i < 37; ++i) {
             const float angle = static_cast<float>(positions[t]) * frequencies[i];
-            REQUIRE(cosines[t * 37 + i] == static_cast<float>(std::cos(static_cast<double>(angle))) * 0.5f);
-            REQUIRE(sines[t * 37 + i] == static_cast<float>(std::sin(static_cast<double>(angle))) * 0.5f);
+            REQUIRE(cosines[t * 37 + i] ==
+                    static_cast<float>(std::cos(static_cast<double>(angle))) * 0.5f);
+            REQUIRE(sines[t * 37 + i] ==
+                    static_cast<float>(std::sin(static_cast<double>(angle))) * 0.5f);
         }
     }
 }
@@ -29,10 +33,12 @@ TEST_CASE("rope rotates pairs of the first values of each head and leaves the re
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
         for (const int64_t half : {1, 3, 8, 16, 20, 64}) {
-            const int64_t tokens = 4, heads = 3, head_dim = 2 * half + 5, stride = heads * head_dim + 7;
+            const int64_t tokens = 4, heads = 3, head_dim = 2 * half + 5,
+                          stride = heads * head_dim + 7;
             testing::Random random(static_cast<uint64_t>(half));
             std::vector<float> x = random.values(tokens * stride);
-            std::vector<float> cosines = random.values(tokens * half), sines = random.values(tokens * half);
+            std::vector<float> cosines = random.values(tokens * half),
+                               sines = random.values(tokens * half);
             std::vector<float> expected = x;
             for (int64_t t = 0; t < tokens; ++t) {
                 for (int64_t h = 0; h < heads; ++h) {
@@ -46,7 +52,8 @@ TEST_CASE("rope rotates pairs of the first values of each head and leaves the re
                     }
                 }
             }
-            ops::rope(machine.context(), testing::view(cosines, {tokens, half}), testing::view(sines, {tokens, half}),
+            ops::rope(machine.context(), testing::view(cosines, {tokens, half}),
+                      testing::view(sines, {tokens, half}),
                       testing::matrix(x, tokens, heads * head_dim, stride).split_last(heads));
             CHECK(testing::same_bits(x, expected));
         }

@@ -43,7 +43,8 @@ uint64_t Random::next() {
 }
 
 float Random::uniform() {
-    return static_cast<float>(static_cast<int64_t>(next() >> 40) - (1 << 23)) / static_cast<float>(1 << 23);
+    return static_cast<float>(static_cast<int64_t>(next() >> 40) - (1 << 23)) /
+           static_cast<float>(1 << 23);
 }
 
 std::vector<float> Random::values(int64_t count, float scale) {
@@ -53,7 +54,9 @@ std::vector<float> Random::values(int64_t count, float scale) {
 }
 
 Buffer::Buffer(DType dtype, const std::vector<float>& values)
-    : dtype_(dtype), count_(static_cast<int64_t>(values.size())), bytes_(values.size() * dtype_bytes(dtype)) {
+    : dtype_(dtype),
+      count_(static_cast<int64_t>(values.size())),
+      bytes_(values.size() * dtype_bytes(dtype)) {
     for (int64_t i = 0; i < count_; ++i) set(i, values[static_cast<size_t>(i)]);
 }
 
@@ -86,7 +89,8 @@ nvllm::TensorView Buffer::matrix(int64_t rows, int64_t columns, int64_t stride) 
     return result;
 }
 
-nvllm::TensorView matrix(std::vector<float>& values, int64_t rows, int64_t columns, int64_t stride) {
+nvllm::TensorView matrix(std::vector<float>& values, int64_t rows, int64_t columns,
+                         int64_t stride) {
     nvllm::TensorView result(values.data(), DType::f32, {rows, columns});
     result.strides[0] = stride;
     return result;

@@ -1,6 +1,8 @@
-// The test macros, from doctest where it is installed and otherwise from a few lines here, and what op tests share.
+// The test macros, from doctest where it is installed and otherwise from a few lines here, and what
+// op tests share.
 //
-// kernels/ and its tests need only a compiler: without doctest, compile tests/kernels/*.cc with kernels/ and run.
+// kernels/ and its tests need only a compiler: without doctest, compile tests/kernels/*.cc with
+// kernels/ and run.
 #pragma once
 
 #include <cstdint>
@@ -36,26 +38,28 @@ inline void report(bool passed, const char* file, int line, const char* conditio
 
 #define NVLLM_JOIN(a, b) a##b
 #define NVLLM_NAME(a, b) NVLLM_JOIN(a, b)
-#define TEST_CASE(name)                                                               \
-    static void NVLLM_NAME(test_, __LINE__)();                                        \
-    static const testing::Register NVLLM_NAME(register_, __LINE__)(name, NVLLM_NAME(test_, __LINE__)); \
+#define TEST_CASE(name)                                                                          \
+    static void NVLLM_NAME(test_, __LINE__)();                                                   \
+    static const testing::Register NVLLM_NAME(register_, __LINE__)(name,                         \
+                                                                   NVLLM_NAME(test_, __LINE__)); \
     static void NVLLM_NAME(test_, __LINE__)()
-#define CHECK(condition) testing::report(static_cast<bool>(condition), __FILE__, __LINE__, #condition)
-#define REQUIRE(condition)                                                      \
-    do {                                                                        \
-        if (!(condition)) {                                                     \
-            testing::report(false, __FILE__, __LINE__, #condition);             \
-            return;                                                             \
-        }                                                                       \
+#define CHECK(condition) \
+    testing::report(static_cast<bool>(condition), __FILE__, __LINE__, #condition)
+#define REQUIRE(condition)                                          \
+    do {                                                            \
+        if (!(condition)) {                                         \
+            testing::report(false, __FILE__, __LINE__, #condition); \
+            return;                                                 \
+        }                                                           \
     } while (false)
-#define CHECK_THROWS_AS(expression, type)                                       \
-    do {                                                                        \
-        bool thrown = false;                                                    \
-        try {                                                                   \
-            static_cast<void>(expression);                                      \
-        } catch (const type&) {                                                 \
-            thrown = true;                                                      \
-        }                                                                       \
+#define CHECK_THROWS_AS(expression, type)                                          \
+    do {                                                                           \
+        bool thrown = false;                                                       \
+        try {                                                                      \
+            static_cast<void>(expression);                                         \
+        } catch (const type&) {                                                    \
+            thrown = true;                                                         \
+        }                                                                          \
         testing::report(thrown, __FILE__, __LINE__, #expression " throws " #type); \
     } while (false)
 #define INFO(value) static_cast<void>(value)
@@ -95,7 +99,9 @@ class Random {
     uint64_t next();
     float uniform();
     std::vector<float> values(int64_t count, float scale = 1.0f);
-    int64_t below(int64_t limit) { return static_cast<int64_t>(next() % static_cast<uint64_t>(limit)); }
+    int64_t below(int64_t limit) {
+        return static_cast<int64_t>(next() % static_cast<uint64_t>(limit));
+    }
 
   private:
     uint64_t state_;
@@ -105,13 +111,16 @@ class Random {
 class Buffer {
   public:
     Buffer(nvllm::DType dtype, const std::vector<float>& values);
-    Buffer(nvllm::DType dtype, int64_t count) : Buffer(dtype, std::vector<float>(static_cast<size_t>(count))) {}
+    Buffer(nvllm::DType dtype, int64_t count)
+        : Buffer(dtype, std::vector<float>(static_cast<size_t>(count))) {}
 
     // Exactly what is stored.
     float operator[](int64_t index) const;
     void set(int64_t index, float value);
     int64_t size() const { return count_; }
-    nvllm::TensorView view(std::initializer_list<int64_t> shape) { return {bytes_.data(), dtype_, shape}; }
+    nvllm::TensorView view(std::initializer_list<int64_t> shape) {
+        return {bytes_.data(), dtype_, shape};
+    }
     // A matrix whose rows are `stride` apart.
     nvllm::TensorView matrix(int64_t rows, int64_t columns, int64_t stride);
 

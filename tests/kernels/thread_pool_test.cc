@@ -18,7 +18,8 @@ bool runs_each_item_once(ThreadPool& pool, int64_t count, int64_t grain) {
     std::atomic<bool> ranges_right{true};
     pool.parallel_for(count, grain, [&](int64_t begin, int64_t end, int thread) {
         const bool full = end - begin == grain || end == count;
-        if (begin % grain != 0 || !full || thread < 0 || thread >= pool.num_threads()) ranges_right = false;
+        if (begin % grain != 0 || !full || thread < 0 || thread >= pool.num_threads())
+            ranges_right = false;
         for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
     });
     bool once = true;
@@ -33,7 +34,8 @@ TEST_CASE("parallel_for runs every item once, in ranges of grain") {
         ThreadPool pool(threads);
         CHECK(pool.num_threads() == threads);
         for (const int64_t count : {1, 2, 3, 17, 1000}) {
-            for (const int64_t grain : {1, 2, 7, 2000}) CHECK(runs_each_item_once(pool, count, grain));
+            for (const int64_t grain : {1, 2, 7, 2000})
+                CHECK(runs_each_item_once(pool, count, grain));
         }
         bool called = false;
         pool.parallel_for(0, 1, [&](int64_t, int64_t, int) { called = true; });

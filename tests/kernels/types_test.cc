@@ -31,8 +31,8 @@ TEST_CASE("all float16 values survive a round trip") {
 }
 
 TEST_CASE("conversions round to nearest even") {
-    CHECK(static_cast<float>(BFloat16(1.00390625f)) == 1.0f);        // half way, even below
-    CHECK(static_cast<float>(BFloat16(1.01171875f)) == 1.015625f);   // half way, even above
+    CHECK(static_cast<float>(BFloat16(1.00390625f)) == 1.0f);       // half way, even below
+    CHECK(static_cast<float>(BFloat16(1.01171875f)) == 1.015625f);  // half way, even above
     CHECK(static_cast<float>(BFloat16(1.003907f)) == 1.0078125f);
     CHECK(static_cast<float>(Float16(2049.0f)) == 2048.0f);
     CHECK(static_cast<float>(Float16(2051.0f)) == 2052.0f);

@@ -135,6 +135,7 @@ class Batch {
             return;
         }
         add_system_prompt(*request);
+        request->input.allow_special_in_messages = options_.allow_special_in_messages;
         submit(std::move(*request));
     }
 

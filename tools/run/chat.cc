@@ -139,6 +139,7 @@ class Conversation {
         messages_.push_back({{"role", "user"}, {"content", text}});
         RequestInput input;
         input.sampling = options_.sampling;
+        input.allow_special_in_messages = options_.allow_special_in_messages;
         input.prompt = std::make_shared<const Json>(Json{{"messages", messages_}});
         auto request = engine_.prepare(input);
         if (!request) {

@@ -12,6 +12,7 @@ struct ChatOptions {
     SamplingParams sampling;
     std::optional<std::string> system_prompt;
     bool show_timings = false;
+    bool allow_special_in_messages = false;
 };
 
 // Talks until Ctrl-D or /exit. Ctrl-C stops the answer that is being written, or clears the line

@@ -20,6 +20,9 @@ OptionList<RunOptions> run_options() {
         choices({"text", "jsonl"}));
     list.add("system-prompt", &RunOptions::system_prompt, "System message of a chat.",
              alias("system"), value_name("TEXT"));
+    list.add("allow-special-in-messages", &RunOptions::allow_special_in_messages,
+             "Let special tokens in the contents of messages be themselves; without it they are "
+             "plain text.");
     list.group("Output");
     list.add(
         "output-format", &RunOptions::output_format,

@@ -17,6 +17,7 @@ struct RunOptions {
     std::string input_format = "text";
     std::string output_format = "text";
     std::optional<std::string> system_prompt;
+    bool allow_special_in_messages = false;
     bool plan = false;
     std::optional<std::filesystem::path> step_log;
     std::optional<bool> show_timings;

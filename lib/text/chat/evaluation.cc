@@ -141,20 +141,6 @@ bool contains(Interpreter& interpreter, const Value& container, const Value& ele
     return false;
 }
 
-// Whether the value is known without any variable. The depth of trees is bounded by the parser.
-bool is_literal(const Expression& expression) {
-    if (expression.kind == ExpressionKind::name || expression.kind == ExpressionKind::call)
-        return false;
-    const auto literal = [](const ExpressionPtr& part) {
-        return part == nullptr || is_literal(*part);
-    };
-    const auto named = [](const auto& part) { return is_literal(*part.second); };
-    const CallArguments& arguments = expression.arguments;
-    return std::all_of(expression.operands.begin(), expression.operands.end(), literal) &&
-           std::all_of(arguments.positional.begin(), arguments.positional.end(), literal) &&
-           std::all_of(arguments.named.begin(), arguments.named.end(), named);
-}
-
 }  // namespace
 
 int64_t integer_of(const Value& value, std::string_view what) {
@@ -302,11 +288,7 @@ Value Interpreter::evaluate_slice(const Expression& expression) {
     }
     const bool is_range = container.is_list() && container.as_list().kind == List::Kind::range;
     if (!is_sequence(container) && !is_range) {
-        const std::string why = "'" + container.type_name() + "' object is not subscriptable";
-        // Jinja works out what is constant beforehand, and by other rules: there it is merely
-        // undefined.
-        if (is_literal(*expression.operands[0])) return Value::undefined(why);
-        fail(why);
+        fail("'" + container.type_name() + "' object is not subscriptable");
     }
     std::vector<Value> part;
     const auto& items = container.as_list().items;
