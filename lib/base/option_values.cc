@@ -29,8 +29,8 @@ std::optional<uint64_t> suffix_factor(std::string_view suffix) {
     if (power == std::string_view::npos) return std::nullopt;
     const std::string rest = letters.substr(1);
     const bool is_upper = suffix[0] >= 'A' && suffix[0] <= 'Z';
-    if (rest != "" && rest != "b" && rest != "ib") return std::nullopt;
-    const bool is_binary = rest == "ib" || (rest == "" && is_upper);
+    if (!rest.empty() && rest != "b" && rest != "ib") return std::nullopt;
+    const bool is_binary = rest == "ib" || (rest.empty() && is_upper);
     uint64_t factor = 1;
     for (size_t step = 0; step <= power; ++step) factor *= is_binary ? 1024 : 1000;
     return factor;

@@ -221,12 +221,13 @@ void CacheManager::plan_committed(uint64_t plan_number) {
     NVLLM_CHECK(plan_number >= committed_plan_, "plans are committed in their order");
     committed_plan_ = plan_number;
     if (parted_.empty()) return;
-    const auto kept = std::ranges::stable_partition(
-        parted_, [&](const Parted& parted) { return parted.last_plan <= plan_number; });
-    for (auto parted = parted_.begin(); parted != kept.begin(); ++parted) {
+    const auto kept = std::stable_partition(
+        parted_.begin(), parted_.end(),
+        [&](const Parted& parted) { return parted.last_plan <= plan_number; });
+    for (auto parted = parted_.begin(); parted != kept; ++parted) {
         pools_[parted->group].release(parted->block);
     }
-    parted_.erase(parted_.begin(), kept.begin());
+    parted_.erase(parted_.begin(), kept);
 }
 
 void CacheManager::commit(SequenceCache& sequence, std::span<const int32_t> tokens,

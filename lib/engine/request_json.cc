@@ -217,12 +217,17 @@ Fault unknown_field(const std::string& name) {
                              nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
 }
 
-// `top_logprobs` counts only beside `logprobs`, which may come after it.
+const Field* find_field(std::string_view name) {
+    for (const Field& field : kFields) {
+        if (name == field.name) return &field;
+    }
+    return nullptr;
+}
+
 std::optional<Fault> read_fields(const Json& object, Builder& builder) {
     for (const auto& [name, value] : object.items()) {
-        const auto* field = std::find_if(kFields.begin(), kFields.end(),
-                                         [&](const Field& row) { return name == row.name; });
-        if (field == kFields.end()) return unknown_field(name);
+        const Field* field = find_field(name);
+        if (field == nullptr) return unknown_field(name);
         if (value.is_null()) continue;
         try {
             field->read(value, builder);

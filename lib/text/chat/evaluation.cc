@@ -21,7 +21,7 @@ Value repeated(Interpreter& interpreter, const Value& sequence, int64_t count) {
     if (sequence.is_text()) {
         const TrackedText& once = sequence.as_text();
         // The price is paid before the text is made, and cannot overflow.
-        if (once.size() > 0 && times > (uint64_t{1} << 40) / once.size())
+        if (!once.empty() && times > (uint64_t{1} << 40) / once.size())
             fail("the template makes too much text");
         interpreter.charge(once.size() * times);
         TrackedText all;
@@ -386,8 +386,9 @@ Value Interpreter::call(const Value& function, Arguments arguments) {
     require_defined(function);
     if (!function.is_callable()) fail("'" + function.type_name() + "' object is not callable");
     const Deeper deeper(*this);
-    // The object may replace itself in the scope it was found in.
-    const std::shared_ptr<Object> held = function.as_object();
+    // A copy: the object may replace itself in the scope it was found in.
+    const std::shared_ptr<Object> held =  // NOLINT(performance-unnecessary-copy-initialization)
+        function.as_object();
     return held->call(*this, arguments);
 }
 
