@@ -85,7 +85,11 @@ class BadInput(unittest.TestCase):
         self.fails(USAGE, "-m", DEMO, "-p", "x", "--output-format", "xml", says=["jsonl"])
         self.fails(USAGE, "-m", DEMO, "-p", "x", "--max-model-len", "1000000", says=["--max-model-len", "2048"])
 
+    def test_system_prompt_needs_a_chat(self):
+        self.fails(USAGE, "-m", DEMO, "-p", "x", "--system-prompt", "be kind", says=["--system-prompt"])
+
     def test_missing_prompt_file(self):
+        self.fails(NO_INPUT, "-m", DEMO, "-p", "Once", "-f", "/no/such/prompt.txt", says=["/no/such/prompt.txt"])
         self.fails(NO_INPUT, "-m", DEMO, "-f", "/no/such/prompt.txt", says=["/no/such/prompt.txt"])
 
     def test_wrong_settings(self):

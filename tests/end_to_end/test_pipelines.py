@@ -34,6 +34,13 @@ class Pipelines(unittest.TestCase):
         self.assertEqual(len(done.stdout.splitlines()), 1)
         self.assertNotIn("error", done.stderr)
 
+    def test_output_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([RUN, "-m", DEMO, "-p", "Once", "-n", "3"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=TIMEOUT_S, env=environment())
+        self.assertEqual(done.returncode, 74)
+        self.assertIn("standard output", done.stderr)
+
     def test_one_feeds_the_other(self):
         done = subprocess.run(["bash", "-c", f'set -o pipefail; "{RUN}" -m "{DEMO}" -p "Once upon a time" -n 20 --temperature 0 | "{RUN}" -m "{DEMO}" -n 10 --temperature 0'],
                               capture_output=True, text=True, timeout=TIMEOUT_S, env=environment())

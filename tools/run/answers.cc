@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 namespace nvllm::run {
@@ -227,8 +228,13 @@ void AnswerPrinter::close() {
 
 void AnswerPrinter::write(const std::string& text) {
     if (broken_) return;
+    errno = 0;
     const bool written = std::fwrite(text.data(), 1, text.size(), stream_) == text.size();
-    if (!written || std::fflush(stream_) != 0) broken_ = true;
+    if (written && std::fflush(stream_) == 0) return;
+    broken_ = true;
+    if (errno != EPIPE) {
+        write_fault_ = fmt::format("standard output: cannot write: {}", std::strerror(errno));
+    }
 }
 
 void AnswerPrinter::wait(size_t most_open, const std::function<bool()>& interrupted) {
@@ -241,6 +247,11 @@ void AnswerPrinter::wait(size_t most_open, const std::function<bool()>& interrup
 std::optional<ErrorKind> AnswerPrinter::first_fault() const {
     const std::lock_guard lock(mutex_);
     return first_fault_;
+}
+
+std::optional<std::string> AnswerPrinter::write_fault() const {
+    const std::lock_guard lock(mutex_);
+    return write_fault_;
 }
 
 bool AnswerPrinter::broken() const {

@@ -65,6 +65,8 @@ class AnswerPrinter {
     std::optional<ErrorKind> first_fault() const;
     // The reader went away: nothing more can be printed.
     bool broken() const;
+    // Why nothing more can be printed, when it was not that: a full disk, say.
+    std::optional<std::string> write_fault() const;
 
   private:
     void print_ready();
@@ -85,6 +87,7 @@ class AnswerPrinter {
     std::string held_objects_;  // json: the first, until it is known whether there are several
     std::optional<ErrorKind> first_fault_;
     bool broken_ = false;
+    std::optional<std::string> write_fault_;
 };
 
 // The answer as objects: one for each choice.

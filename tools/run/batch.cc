@@ -75,6 +75,11 @@ class Batch {
           options_(options),
           sampling_(sampling),
           printer_(engine, output_format(options.output_format), stdout) {}
+    // Answers that nobody will read are not worth computing, and no listener may outlive the
+    // printer.
+    ~Batch() { engine_.stop(); }
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
 
     void read_all() {
         for (const std::string& prompt : options_.prompts) submit_text(prompt);
@@ -89,8 +94,9 @@ class Batch {
         const auto stopped = [] { return stop_signal().has_value(); };
         printer_.wait(0, stopped);
         if (const auto signal = stop_signal()) return exit_code_for_signal(*signal);
+        if (!printer_.broken()) printer_.close();
+        if (const auto fault = printer_.write_fault()) throw Error(ErrorKind::io, *fault);
         if (printer_.broken()) return 0;
-        printer_.close();
         const auto fault = printer_.first_fault();
         return fault ? exit_code_for(*fault) : 0;
     }
@@ -177,13 +183,16 @@ class Batch {
 
 int run_batch(Engine& engine, const RunOptions& options, const SamplingParams& sampling,
               bool show_timings) {
+    if (options.system_prompt && options.input_format == "text") {
+        throw Error(ErrorKind::usage,
+                    "--system-prompt is for chats: plain prompts are completed as they stand; use "
+                    "--input-format jsonl with \"messages\", or no prompt on a terminal");
+    }
     std::optional<StepLog> log;
     if (options.step_log) log.emplace(engine, *options.step_log);
     Batch batch(engine, options, sampling);
     batch.read_all();
     const int code = batch.finish();
-    // Answers nobody will read are not worth computing; listeners must not outlive the batch.
-    engine.stop();
     if (show_timings) fmt::print(stderr, "nvllm-run: {}\n", describe(engine.stats()));
     return code;
 }
