@@ -138,9 +138,13 @@ constexpr std::array<FamilyDefaults, 12> kFamilies = {{
 // For families that are not read: the file's own words, and no demands.
 constexpr FamilyDefaults kUnknownFamily = {.model_type = "", .architecture = ""};
 
-const FamilyDefaults& family_defaults(std::string_view model_type) {
+// By model_type; a file without one, or with an unknown one, is what its architecture says.
+const FamilyDefaults& family_defaults(std::string_view model_type, std::string_view architecture) {
     for (const FamilyDefaults& family : kFamilies) {
         if (family.model_type == model_type) return family;
+    }
+    for (const FamilyDefaults& family : kFamilies) {
+        if (family.architecture == architecture) return family;
     }
     return kUnknownFamily;
 }
@@ -397,7 +401,8 @@ ModelConfig parse_model_config(const std::string& json, const std::string& file_
     ModelConfig config;
     config.raw_json = json;
     config.model_type = fields.text("model_type").value_or("");
-    const FamilyDefaults& family = family_defaults(config.model_type);
+    const FamilyDefaults& family =
+        family_defaults(config.model_type, read_architecture(fields, kUnknownFamily));
     config.architecture = read_architecture(fields, family);
     config.norm_epsilon = family.epsilon;
     config.activation = family.activation;

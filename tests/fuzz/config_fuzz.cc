@@ -5,13 +5,19 @@
 
 #include "kernels/error.h"
 #include "lib/checkpoint/model_config.h"
+#include "lib/model/registry.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     try {
         const nvllm::ModelConfig config = nvllm::parse_model_config(
             std::string(reinterpret_cast<const char*>(data), size), "input");
-        if (config.vocab_size <= 0 || config.num_heads <= 0 || config.estimated_parameters() < 0)
-            __builtin_trap();
+        for (const nvllm::FamilyRow& family : nvllm::model_families()) {
+            if (config.architecture != family.architecture) continue;
+            if (config.vocab_size <= 0 || config.num_layers <= 0 || config.num_heads <= 0 ||
+                config.head_dim <= 0 || config.estimated_parameters() <= 0) {
+                __builtin_trap();
+            }
+        }
     } catch (const nvllm::Error&) {
     }
     return 0;

@@ -399,5 +399,14 @@ TEST_CASE("generation config: absent, partial, broken") {
     }
 }
 
+TEST_CASE("config: without a known model_type the architecture says what must be there") {
+    for (const json& model_type : {json(nullptr), json("no_such_type")}) {
+        const json whole = changed(llama(), {{"model_type", model_type}});
+        CHECK(parse(whole).num_heads == 8);
+        CHECK_THROWS_WITH_AS(parse(changed(whole, {{"num_attention_heads", nullptr}})),
+                             doctest::Contains("num_attention_heads"), Error);
+    }
+}
+
 }  // namespace
 }  // namespace nvllm
