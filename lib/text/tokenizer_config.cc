@@ -17,17 +17,6 @@ std::string token_text(const JsonView& value) {
     return value.json().is_string() ? value.string() : std::string();
 }
 
-AddedToken added_token(const JsonView& entry) {
-    AddedToken token;
-    token.content = entry.at("content").string();
-    token.special = entry.boolean_or("special", false);
-    token.single_word = entry.boolean_or("single_word", false);
-    token.lstrip = entry.boolean_or("lstrip", false);
-    token.rstrip = entry.boolean_or("rstrip", false);
-    token.normalized = entry.boolean_or("normalized", !token.special);
-    return token;
-}
-
 int32_t checked_id(const JsonView& where, int64_t id) {
     if (id < 0 || id > (1 << 28)) where.fail("has the impossible token id " + std::to_string(id));
     return static_cast<int32_t>(id);
@@ -42,7 +31,8 @@ void load_added_tokens(const JsonView& section, TokenizerConfig& config) {
             !key.empty() && key.size() <= 9 &&
             std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
         if (!digits) entry.fail("the name should be a token id");
-        config.added_tokens.emplace_back(checked_id(entry, std::stol(key)), added_token(entry));
+        config.added_tokens.emplace_back(checked_id(entry, std::stol(key)),
+                                         read_added_token(entry));
     }
     std::sort(config.added_tokens.begin(), config.added_tokens.end(),
               [](const auto& left, const auto& right) { return left.first < right.first; });
@@ -106,6 +96,17 @@ void load_file_templates(const std::filesystem::path& directory, TokenizerConfig
 }
 
 }  // namespace
+
+AddedToken read_added_token(const JsonView& entry) {
+    AddedToken token;
+    token.content = entry.at("content").string();
+    token.special = entry.boolean_or("special", false);
+    token.single_word = entry.boolean_or("single_word", false);
+    token.lstrip = entry.boolean_or("lstrip", false);
+    token.rstrip = entry.boolean_or("rstrip", false);
+    token.normalized = entry.boolean_or("normalized", !token.special);
+    return token;
+}
 
 TokenizerConfig load_tokenizer_config(const std::filesystem::path& directory) {
     TokenizerConfig config;

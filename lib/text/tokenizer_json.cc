@@ -172,21 +172,10 @@ std::unique_ptr<TokenModel> load_model(const JsonView& section, std::vector<std:
     section.fail("model \"" + type + "\" is not supported");
 }
 
-AddedToken load_added_token(const JsonView& entry) {
-    AddedToken token;
-    token.content = entry.at("content").string();
-    token.special = entry.boolean_or("special", false);
-    token.single_word = entry.boolean_or("single_word", false);
-    token.lstrip = entry.boolean_or("lstrip", false);
-    token.rstrip = entry.boolean_or("rstrip", false);
-    token.normalized = entry.boolean_or("normalized", !token.special);
-    return token;
-}
-
 void load_added_tokens(const JsonView& list, TokenizerParts& parts) {
     for (const JsonView& entry : list.elements()) {
         const int64_t wanted = entry.at("id").integer();
-        const auto given = parts.added.add(load_added_token(entry), parts.model->vocabulary());
+        const auto given = parts.added.add(read_added_token(entry), parts.model->vocabulary());
         if (given && *given != wanted) {
             parts.notes.push_back(entry.path() + ": has id " + std::to_string(*given) + ", not " +
                                   std::to_string(wanted) + " as the file says");

@@ -16,6 +16,8 @@
 
 namespace nvllm {
 
+class JsonView;
+
 // How one token becomes bytes inside a text, for Tokenizer::token_bytes.
 enum class TokenSpelling { plain, byte_level, metaspace, word_piece };
 
@@ -57,6 +59,10 @@ TokenizerParts load_tiktoken(std::string_view text, const std::string& name,
                              const TokenizerConfig& config);
 // Whether the bytes look like tiktoken's text form.
 bool looks_like_tiktoken(std::string_view bytes);
+
+// One entry of an added token list, as tokenizer.json and tokenizer_config.json write it. Throws
+// Error{bad_data} when it has no content or a switch is no truth value.
+AddedToken read_added_token(const JsonView& entry);
 
 // tokenizer_config.json, special_tokens_map.json, added_tokens.json and chat_template.* of a
 // directory, where there.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/error_kinds.h"
@@ -81,13 +82,18 @@ class Batch {
     Batch(const Batch&) = delete;
     Batch& operator=(const Batch&) = delete;
 
+    // Everything that was named is opened and read as ids before the first prompt is answered.
     void read_all() {
+        std::deque<Source> sources;
+        for (const std::filesystem::path& file : options_.files) sources.emplace_back(file);
+        std::vector<std::vector<int32_t>> id_prompts;
+        for (const std::string& ids : options_.prompt_ids) id_prompts.push_back(parse_ids(ids));
+        if (options_.prompts.empty() && id_prompts.empty() && sources.empty()) {
+            sources.emplace_back("-");
+        }
         for (const std::string& prompt : options_.prompts) submit_text(prompt);
-        for (const std::string& ids : options_.prompt_ids) submit_ids(parse_ids(ids));
-        for (const std::filesystem::path& file : options_.files) read_source(file);
-        const bool given =
-            !options_.prompts.empty() || !options_.prompt_ids.empty() || !options_.files.empty();
-        if (!given) read_source("-");
+        for (std::vector<int32_t>& ids : id_prompts) submit_ids(std::move(ids));
+        for (const Source& source : sources) read_source(source);
     }
 
     int finish() {
@@ -104,8 +110,7 @@ class Batch {
   private:
     bool stopped() const { return stop_signal().has_value() || printer_.broken(); }
 
-    void read_source(const std::filesystem::path& path) {
-        const Source source(path);
+    void read_source(const Source& source) {
         LineReader reader = source.reader();
         const auto stop = [this] { return stopped(); };
         if (options_.input_format == "text") {
