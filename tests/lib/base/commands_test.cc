@@ -1,0 +1,65 @@
+// The choice of a sub-command.
+#include "lib/base/commands.h"
+
+#include <doctest/doctest.h>
+
+#include "kernels/error.h"
+
+namespace nvllm {
+namespace {
+
+struct Calls {
+    std::vector<std::string> names;
+    std::vector<std::string> last_arguments;
+
+    Command command(const std::string& name) {
+        return {name, "does " + name, [this, name](int argc, const char* const* argv) {
+                    names.push_back(name);
+                    last_arguments.assign(argv, argv + argc);
+                    return static_cast<int>(names.size());
+                }};
+    }
+};
+
+const ProgramDescription kProgram = {"prog", "1.0", "Does things.", ""};
+
+TEST_CASE("the first argument names the command, which gets the rest") {
+    Calls calls;
+    const std::vector<Command> commands = {calls.command("model"), calls.command("plan")};
+    const char* arguments[] = {"prog", "plan", "-m", "x"};
+    CHECK(run_command(kProgram, commands, 4, arguments) == 1);
+    CHECK(calls.names == std::vector<std::string>{"plan"});
+    CHECK(calls.last_arguments == std::vector<std::string>{"plan", "-m", "x"});
+}
+
+TEST_CASE("a flag first, or nothing, runs the fallback with all arguments") {
+    Calls calls;
+    const std::vector<Command> commands = {calls.command("throughput"), calls.command("micro")};
+    const char* arguments[] = {"prog", "--batch", "64"};
+    run_command(kProgram, commands, 3, arguments, "throughput");
+    CHECK(calls.last_arguments == std::vector<std::string>{"prog", "--batch", "64"});
+    run_command(kProgram, commands, 1, arguments, "throughput");
+    CHECK(calls.names == std::vector<std::string>{"throughput", "throughput"});
+}
+
+TEST_CASE("an unknown or missing command is an error that names those there are") {
+    Calls calls;
+    const std::vector<Command> commands = {calls.command("model"), calls.command("plan")};
+    const char* wrong[] = {"prog", "modle"};
+    CHECK_THROWS_WITH_AS(run_command(kProgram, commands, 2, wrong),
+                         "unknown command 'modle'; did you mean model?; there are: model, plan",
+                         Error);
+    const char* flag[] = {"prog", "--json"};
+    CHECK_THROWS_AS(run_command(kProgram, commands, 2, flag), Error);
+    CHECK(calls.names.empty());
+}
+
+TEST_CASE("help lists every command with its summary") {
+    Calls calls;
+    const std::vector<Command> commands = {calls.command("model"), calls.command("tokens")};
+    const std::string text = commands_help_text(kProgram, commands);
+    CHECK(text.find("  model   does model\n  tokens  does tokens\n") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace nvllm
