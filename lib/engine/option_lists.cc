@@ -46,6 +46,9 @@ OptionList<EngineConfig> engine_options() {
              "dummy: seeded random weights for any config.json, to measure speed.",
              choices({"auto", "safetensors", "dummy"}));
     list.add("load-seed", &EngineConfig::load_seed, "Seed of dummy weights.");
+    list.add("chat-template", &EngineConfig::chat_template,
+             "Jinja template of conversations: a file, or the text itself.",
+             value_name("FILE|TEXT"), default_text("the model's own"));
     list.group("Compute");
     list.add("device", &EngineConfig::device, "Where to compute.",
              choices({"auto", "cpu", "cuda"}));

@@ -154,6 +154,12 @@ TrackedText render_v2(const std::vector<Turn>& turns, const std::string& system,
 
 }  // namespace
 
+MistralFormat mistral_format_of(const Tokenizer& tokenizer) {
+    const auto instruction = tokenizer.token_id("[INST]");
+    return instruction && tokenizer.is_special(*instruction) ? MistralFormat::v2
+                                                             : MistralFormat::v1;
+}
+
 Result<RenderedChat> render_mistral(const nlohmann::ordered_json& conversation,
                                     MistralFormat format) {
     try {
