@@ -13,7 +13,8 @@
 namespace nvllm {
 namespace {
 
-constexpr uint64_t kLargestFile = uint64_t{512} << 20;
+// Three times the largest that is known.
+constexpr uint64_t kLargestFile = uint64_t{96} << 20;
 
 bool overlaps(std::span<const ByteRange> ranges, ByteRange match) {
     const auto after =
