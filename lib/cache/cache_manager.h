@@ -34,7 +34,7 @@ struct CacheConfig {
     int32_t block_size = 16;  // positions in a block, the same in every group
     std::vector<CacheGroupConfig> groups;
     bool enable_prefix_caching = true;
-    std::optional<HashKey> hash_key;  // of the block keys; empty: drawn for this process
+    std::optional<HashKey> hash_key = std::nullopt;  // of the block keys; empty: drawn for this process
 };
 
 // Of one group, or summed over groups. used + cached + free = total.

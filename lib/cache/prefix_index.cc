@@ -14,7 +14,7 @@ PrefixIndex::PrefixIndex(std::span<const int32_t> group_sizes, const HashKey& ha
 
 BlockKey PrefixIndex::key(const BlockKey& parent, std::span<const int32_t> tokens,
                           std::string_view extra) const {
-    SipHash128 hash(hash_key_);
+    FastSipHash128 hash(hash_key_);
     hash.add(std::as_bytes(std::span(&parent, 1)));
     hash.add(std::as_bytes(tokens));
     hash.add(std::as_bytes(std::span(extra)));
