@@ -44,7 +44,11 @@ PrefixNode* PrefixIndex::find_or_add(PrefixNode* parent, const BlockKey& key,
         node->tokens.assign(tokens.begin(), tokens.end());
         node->extra = extra;
         node->blocks.resize(places_.size());
-        if (parent != nullptr) ++parent->num_children;
+        node->held_children.resize(places_.size());
+        if (parent != nullptr) {
+            node->depth = parent->depth + 1;
+            ++parent->num_children;
+        }
     }
     pin(*node);
     return node;
@@ -62,6 +66,9 @@ void PrefixIndex::publish(PrefixNode& node, int32_t group, BlockId block) {
     place = {&node, node.blocks[group].size()};
     node.blocks[group].push_back(block);
     ++node.num_blocks;
+    if (node.parent != nullptr && node.blocks[group].size() == 1) {
+        ++node.parent->held_children[group];
+    }
 }
 
 void PrefixIndex::withdraw(int32_t group, BlockId block) {
@@ -74,6 +81,8 @@ void PrefixIndex::withdraw(int32_t group, BlockId block) {
     blocks.pop_back();
     places_[group][block] = {};
     --place.node->num_blocks;
+    PrefixNode* parent = place.node->parent;
+    if (parent != nullptr && blocks.empty()) --parent->held_children[group];
     drop_if_unneeded(place.node);
 }
 
@@ -82,8 +91,27 @@ std::optional<BlockId> PrefixIndex::block(const PrefixNode& node, int32_t group)
     return node.blocks[group].front();
 }
 
-bool PrefixIndex::is_published(int32_t group, BlockId block) const {
-    return places_[group][block].node != nullptr;
+void PrefixIndex::move(int32_t group, BlockId from, BlockId to) {
+    const Place place = places_[group][from];
+    NVLLM_CHECK(place.node != nullptr && !is_published(group, to),
+                "a content moves from where it is to where none is");
+    place.node->blocks[group][place.place] = to;
+    places_[group][to] = place;
+    places_[group][from] = {};
+}
+
+void PrefixIndex::resize(int32_t group, int32_t num_blocks) {
+    std::vector<Place>& places = places_[group];
+    for (size_t block = static_cast<size_t>(num_blocks); block < places.size(); ++block) {
+        NVLLM_CHECK(places[block].node == nullptr, "a published block is cut off");
+    }
+    places.resize(static_cast<size_t>(num_blocks));
+}
+
+std::vector<const PrefixNode*> PrefixIndex::nodes() const {
+    std::vector<const PrefixNode*> nodes;
+    for (const auto& [key, node] : nodes_) nodes.push_back(&node);
+    return nodes;
 }
 
 // Dropping a node may leave its parent unneeded, and so on towards the first block.
@@ -101,6 +129,7 @@ void PrefixIndex::drop_if_unneeded(PrefixNode* node) {
 void PrefixIndex::check_integrity() const {
     int64_t blocks_in_nodes = 0;
     std::unordered_map<const PrefixNode*, int32_t> children;
+    std::unordered_map<const PrefixNode*, std::vector<int32_t>> held;
     for (const auto& [key, node] : nodes_) {
         int32_t blocks = 0;
         for (size_t group = 0; group < node.blocks.size(); ++group) {
@@ -114,12 +143,23 @@ void PrefixIndex::check_integrity() const {
         NVLLM_CHECK(blocks == node.num_blocks, "a node's count of blocks is wrong");
         NVLLM_CHECK(blocks + node.num_children + node.num_pins > 0, "a node that nobody needs");
         blocks_in_nodes += blocks;
-        if (node.parent != nullptr) ++children[node.parent];
+        if (node.parent == nullptr) continue;
+        ++children[node.parent];
+        NVLLM_CHECK(node.depth == node.parent->depth + 1, "a node's depth is wrong");
+        auto& counts = held.try_emplace(node.parent, places_.size(), 0).first->second;
+        for (size_t group = 0; group < counts.size(); ++group) {
+            counts[group] += !node.blocks[group].empty();
+        }
     }
     for (const auto& [key, node] : nodes_) {
         const auto found = children.find(&node);
         NVLLM_CHECK(node.num_children == (found == children.end() ? 0 : found->second),
                     "a node's count of children is wrong");
+        const auto holders = held.find(&node);
+        NVLLM_CHECK(
+            node.held_children ==
+                (holders == held.end() ? std::vector<int32_t>(places_.size(), 0) : holders->second),
+            "a node's count of children with blocks is wrong");
     }
     for (const auto& group : places_) {
         for (const Place& place : group) blocks_in_nodes -= place.node != nullptr;

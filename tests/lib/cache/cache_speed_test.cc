@@ -1,4 +1,5 @@
-// How long a block, and the look-up of a long prompt, take: printed, nothing is asserted about time.
+// How long a block, and the look-up of a long prompt, take: printed, nothing is asserted about
+// time.
 #include <doctest/doctest.h>
 
 #include <algorithm>
