@@ -60,7 +60,7 @@ const EvictionPolicy& find_eviction(std::string_view name) {
         names += (names.empty() ? "" : ", ") + std::string(policy.name);
     }
     throw Error(ErrorKind::bad_config,
-                "--eviction is \"" + std::string(name) + "\"; it must be one of: " + names);
+                "--eviction-policy is \"" + std::string(name) + "\"; it must be one of: " + names);
 }
 
 }  // namespace nvllm

@@ -2,6 +2,7 @@
 #include "lib/cache/prefix_index.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/error.h"
 
@@ -38,13 +39,10 @@ PrefixNode* PrefixIndex::find_or_add(PrefixNode* parent, const BlockKey& key,
                                      std::span<const int32_t> tokens, std::string_view extra) {
     PrefixNode* node = find(parent, key, tokens, extra);
     if (node == nullptr) {
-        node = &nodes_.emplace(key, PrefixNode{})->second;
-        node->key = key;
+        node = &new_node(key);
         node->parent = parent;
         node->tokens.assign(tokens.begin(), tokens.end());
         node->extra = extra;
-        node->blocks.resize(places_.size());
-        node->held_children.resize(places_.size());
         if (parent != nullptr) {
             node->depth = parent->depth + 1;
             ++parent->num_children;
@@ -52,6 +50,31 @@ PrefixNode* PrefixIndex::find_or_add(PrefixNode* parent, const BlockKey& key,
     }
     pin(*node);
     return node;
+}
+
+// In a full cache every new content takes the place of another one: the memory of that one is used
+// again, because giving it back takes longer than all else about an eviction.
+PrefixNode& PrefixIndex::new_node(const BlockKey& key) {
+    PrefixNode* node = nullptr;
+    if (spare_.empty()) {
+        node = &nodes_.emplace(key, PrefixNode{})->second;
+        node->blocks.resize(places_.size());
+    } else {
+        spare_.back().key() = key;
+        node = &nodes_.insert(std::move(spare_.back()))->second;
+        spare_.pop_back();
+        // Empty lists of blocks, with room.
+        std::vector<std::vector<BlockId>> blocks = std::move(node->blocks);
+        std::vector<int32_t> tokens = std::move(node->tokens);
+        std::vector<int32_t> held_children = std::move(node->held_children);
+        *node = {};
+        node->blocks = std::move(blocks);
+        node->tokens = std::move(tokens);
+        node->held_children = std::move(held_children);
+    }
+    node->held_children.assign(places_.size(), 0);
+    node->key = key;
+    return *node;
 }
 
 void PrefixIndex::unpin(PrefixNode& node) {
@@ -120,7 +143,8 @@ void PrefixIndex::drop_if_unneeded(PrefixNode* node) {
         PrefixNode* parent = node->parent;
         auto [entry, end] = nodes_.equal_range(node->key);
         while (&entry->second != node) ++entry;
-        nodes_.erase(entry);
+        Nodes::node_type dropped = nodes_.extract(entry);
+        if (spare_.size() < kMostSpare) spare_.push_back(std::move(dropped));
         if (parent != nullptr) --parent->num_children;
         node = parent;
     }

@@ -99,10 +99,15 @@ class PrefixIndex {
         size_t place = 0;
     };
 
+    using Nodes = std::unordered_multimap<BlockKey, PrefixNode, KeyHash>;
+    static constexpr size_t kMostSpare = 4096;
+
+    PrefixNode& new_node(const BlockKey& key);
     void drop_if_unneeded(PrefixNode* node);
 
     HashKey hash_key_;
-    std::unordered_multimap<BlockKey, PrefixNode, KeyHash> nodes_;
+    Nodes nodes_;
+    std::vector<Nodes::node_type> spare_;     // dropped, for contents to come
     std::vector<std::vector<Place>> places_;  // per group, per block
 };
 

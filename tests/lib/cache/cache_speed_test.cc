@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <vector>
 
 #include "lib/cache/cache_manager.h"
@@ -79,8 +80,8 @@ TEST_CASE("time to take and give back a block, free or evicted") {
             cache.release(other);
             evicted = std::min(evicted, fastest(1, [&] { take_all(sequence); }));
         }
-        MESSAGE(policy.name, ": free ", free / kBlocks, " ns a block, evicted ", evicted / kBlocks,
-                " ns a block");
+        MESSAGE(std::string(policy.name), ": free ", free / kBlocks, " ns a block, evicted ",
+                evicted / kBlocks, " ns a block");
     }
 }
 

@@ -12,18 +12,13 @@
 #include "kernels/error.h"
 #include "lib/cache/cache_manager.h"
 #include "lib/cache/eviction_queue.h"
+#include "tests/lib/cache/cache_test_sequences.h"
 
 namespace nvllm {
 namespace {
 
-std::vector<int32_t> tokens_from(int32_t first, int32_t count) {
-    std::vector<int32_t> tokens;
-    for (int32_t i = 0; i < count; ++i) tokens.push_back(first + i);
-    return tokens;
-}
-
 CacheConfig small(const std::string& eviction, int32_t num_blocks) {
-    CacheConfig config{.block_size = 4, .groups = {{num_blocks, 0}}, .hash_key = HashKey{1, 2}};
+    CacheConfig config = one_group(num_blocks);
     config.eviction = eviction;
     return config;
 }
@@ -31,14 +26,7 @@ CacheConfig small(const std::string& eviction, int32_t num_blocks) {
 // Computes a sequence and lets it go.
 void use(CacheManager& cache, const std::vector<int32_t>& tokens) {
     SequenceCache sequence(cache, "");
-    const auto count = static_cast<int32_t>(tokens.size());
-    REQUIRE(cache.admit(sequence, cache.match(sequence, tokens), count, 64, 0));
-    cache.commit(sequence, tokens, count);
-}
-
-int32_t matched(CacheManager& cache, const std::vector<int32_t>& tokens) {
-    SequenceCache probe(cache, "");
-    return cache.match(probe, tokens).num_tokens;
+    run_through(cache, sequence, tokens);
 }
 
 TEST_CASE("rows are found by name, and others are refused with the names there are") {
