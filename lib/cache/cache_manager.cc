@@ -62,6 +62,7 @@ void CacheManager::leave(SequenceCache& sequence) {
 
 void CacheManager::relocate(SequenceCache& from, SequenceCache& to) noexcept {
     sequences_[to.place_] = &to;
+    if (to.num_expected_ == to.expected_limit_) return;
     for (auto& [key, sequence] : awaited_) {
         if (sequence == &from) sequence = &to;
     }

@@ -10,7 +10,8 @@
 namespace nvllm {
 namespace {
 
-// Every hit on a content is one on those before it, so children never have more.
+// Every hit on a content is one on those before it, so children never have more. Hits do not age:
+// what was loved once stays long after (see the replay test); "cost" is the row that forgets.
 double fewest_hits(const BlockUse& use, const EvictionCosts&) {
     return static_cast<double>(use.num_hits);
 }
