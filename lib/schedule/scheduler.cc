@@ -32,7 +32,7 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
         const SequenceId id = next_sequence_++;
         auto sequence = std::make_unique<ScheduledSequence>(
             ScheduledSequence{.sequence = Sequence::waiting(request, id, index),
-                              .cache = SequenceCache(cache_, request.cache_salt),
+                              .cache = SequenceCache(cache_, request.cache_salt, id),
                               .request = shared});
         sequence->sequence.longest_length =
             longest_length(config_, sequence->sequence.num_prompt_tokens, shared->request.sampling);
