@@ -66,40 +66,88 @@ int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t
     return low;
 }
 
-[[noreturn]] void throw_too_small(const MemoryRequest& request, uint64_t budget, int64_t wanted,
-                                  int64_t fits) {
-    const char* flag = request.kv_cache_bytes ? "--kv-cache-memory-bytes" : "free memory";
-    std::string remedy =
-        fmt::format("use --kv-cache-memory-bytes {} or more", sequence_bytes(request, wanted));
-    if (fits >= kSmallestContext) remedy += fmt::format(", or --max-model-len {} or less", fits);
-    if (!request.kv_cache_bytes) remedy = fmt::format("use --max-model-len {} or less", fits);
-    throw Error(
-        ErrorKind::does_not_fit,
-        fmt::format(
-            "the key-value cache of one sequence of {} tokens needs {}, but {} leaves {}: {}",
-            wanted, describe_bytes(sequence_bytes(request, wanted)), flag, describe_bytes(budget),
-            remedy));
+// Why a sequence of `wanted` tokens does not fit, and what would help.
+std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int64_t wanted,
+                              int64_t fits) {
+    const uint64_t needed = sequence_bytes(request, wanted);
+    const bool shorter_fits = fits >= kSmallestContext;
+    const std::string shorter = fmt::format("--max-model-len {} or less", fits);
+    if (request.kv_cache_bytes) {
+        return fmt::format(
+            "the key-value cache of one sequence of {} tokens needs {}, but "
+            "--kv-cache-memory-bytes leaves {}: use --kv-cache-memory-bytes {} or more{}",
+            wanted, describe_bytes(needed), describe_bytes(budget), needed,
+            shorter_fits ? ", or " + shorter : "");
+    }
+    if (shorter_fits) {
+        return fmt::format(
+            "the key-value cache of one sequence of {} tokens needs {}, but free memory leaves {}: "
+            "use {}",
+            wanted, describe_bytes(needed), describe_bytes(budget), shorter);
+    }
+    return fmt::format(
+        "weights of {} and scratch of {} leave no room for a key-value cache in {} of free memory: "
+        "free some, or use --kv-cache-memory-bytes {} to start all the same, where weights used as "
+        "they lie in the file are read again whenever they are needed",
+        describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
+        describe_bytes(request.available_bytes), needed);
 }
 
 // The context of the plan: what was asked for, or as much of the model's as fits.
-int32_t choose_context(const MemoryRequest& request, uint64_t budget, int64_t wanted,
-                       std::vector<std::string>& notices) {
+void choose_context(const MemoryRequest& request, int64_t wanted, MemoryPlan& plan) {
+    const uint64_t budget = plan.kv_budget_bytes;
     const int64_t fits = longest_that_fits(request, budget, wanted);
-    if (fits == wanted) return static_cast<int32_t>(wanted);
+    plan.max_model_len = static_cast<int32_t>(wanted);
+    if (fits == wanted) return;
     if (request.max_model_len || fits < std::min<int64_t>(kSmallestContext, wanted)) {
-        throw_too_small(request, budget, wanted, fits);
+        plan.shortage = describe_shortage(request, budget, wanted, fits);
+        return;
     }
-    notices.push_back(
+    plan.max_model_len = static_cast<int32_t>(fits);
+    plan.notices.push_back(
         fmt::format("context cut from {} to {} tokens so that one sequence fits the key-value "
                     "cache of {} (--max-model-len, "
                     "--kv-cache-memory-bytes)",
                     wanted, fits, describe_bytes(budget)));
-    return static_cast<int32_t>(fits);
+}
+
+// Every group gets the same number of full-length sequences, whole or in part, up to what can run
+// at once.
+void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
+    plan.kv_tokens = INT64_MAX;
+    for (const KvGroup& group : request.groups) {
+        const int64_t each = blocks_per_sequence(request, group, plan.max_model_len);
+        const auto blocks = std::clamp<int64_t>(
+            static_cast<int64_t>(plan.max_concurrency * static_cast<double>(each)), each,
+            INT32_MAX / request.block_size);
+        plan.num_blocks.push_back(static_cast<int32_t>(blocks));
+        plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
+        plan.kv_bytes_per_token += group.bytes_per_token(request.kv_dtype);
+        plan.kv_tokens = std::min(plan.kv_tokens, blocks * request.block_size);
+    }
+}
+
+// What other flags would give.
+void add_outlook(const MemoryRequest& request, MemoryPlan& plan) {
+    const auto all = static_cast<uint64_t>(request.max_num_seqs);
+    const uint64_t budget = plan.kv_budget_bytes;
+    const int64_t most = request.model_max_positions;
+    plan.max_num_seqs = request.max_num_seqs;
+    plan.longest_context = static_cast<int32_t>(longest_that_fits(request, budget, most));
+    plan.longest_shared_context =
+        static_cast<int32_t>(longest_that_fits(request, budget / all, most));
+    plan.kv_bytes_for_all = all * sequence_bytes(request, plan.max_model_len);
+    const uint64_t total = plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes;
+    if (plan.shortage.empty() && total > request.available_bytes) {
+        plan.notices.push_back(
+            fmt::format("{} in all is more than the {} of free memory (--kv-cache-memory-bytes)",
+                        describe_bytes(total), describe_bytes(request.available_bytes)));
+    }
 }
 
 }  // namespace
 
-MemoryPlan make_memory_plan(const MemoryRequest& request) {
+MemoryPlan plan_memory(const MemoryRequest& request) {
     if (request.max_model_len && *request.max_model_len > request.model_max_positions) {
         throw Error(ErrorKind::usage,
                     fmt::format("--max-model-len {}: the model has {} positions at most",
@@ -107,32 +155,28 @@ MemoryPlan make_memory_plan(const MemoryRequest& request) {
     }
     const int64_t wanted =
         request.max_model_len ? *request.max_model_len : request.model_max_positions;
-    const uint64_t budget = cache_budget(request, wanted);
 
     MemoryPlan plan;
     plan.weight_bytes = request.weight_bytes;
     plan.scratch_bytes = request.scratch_bytes;
+    plan.available_bytes = request.available_bytes;
+    plan.kv_budget_bytes = cache_budget(request, wanted);
+    plan.kv_dtype = request.kv_dtype;
+    plan.groups = request.groups;
     plan.block_size = request.block_size;
-    plan.max_model_len = choose_context(request, budget, wanted, plan.notices);
-
-    // Every group gets the same number of full-length sequences, whole or in part, up to what can
-    // run at once.
-    const double sequences =
+    choose_context(request, wanted, plan);
+    plan.max_concurrency =
         std::min(static_cast<double>(request.max_num_seqs),
-                 static_cast<double>(budget) /
+                 static_cast<double>(plan.kv_budget_bytes) /
                      static_cast<double>(sequence_bytes(request, plan.max_model_len)));
-    plan.kv_tokens = INT64_MAX;
-    for (const KvGroup& group : request.groups) {
-        const int64_t each = blocks_per_sequence(request, group, plan.max_model_len);
-        const auto blocks =
-            std::clamp<int64_t>(static_cast<int64_t>(sequences * static_cast<double>(each)), each,
-                                INT32_MAX / request.block_size);
-        plan.num_blocks.push_back(static_cast<int32_t>(blocks));
-        plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
-        plan.kv_bytes_per_token += group.bytes_per_token(request.kv_dtype);
-        plan.kv_tokens = std::min(plan.kv_tokens, blocks * request.block_size);
-    }
-    plan.max_concurrency = sequences;
+    divide_blocks(request, plan);
+    add_outlook(request, plan);
+    return plan;
+}
+
+MemoryPlan make_memory_plan(const MemoryRequest& request) {
+    MemoryPlan plan = plan_memory(request);
+    if (!plan.shortage.empty()) throw Error(ErrorKind::does_not_fit, plan.shortage);
     return plan;
 }
 
@@ -143,15 +187,6 @@ std::string MemoryPlan::summary() const {
         "length at once",
         describe_bytes(weight_bytes), describe_bytes(kv_bytes), kv_tokens, kv_bytes_per_token,
         block_size, describe_bytes(scratch_bytes), max_model_len, max_concurrency);
-}
-
-std::string describe_bytes(uint64_t bytes) {
-    if (bytes < 1024) return fmt::format("{} B", bytes);
-    if (bytes < (uint64_t{1} << 20))
-        return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024.0);
-    if (bytes < (uint64_t{1} << 30))
-        return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0);
-    return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / 1073741824.0);
 }
 
 }  // namespace nvllm

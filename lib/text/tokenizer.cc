@@ -88,14 +88,21 @@ class Encoding {
     std::vector<int32_t> ids_;
 };
 
-TokenizerParts load_parts(std::string_view bytes, const std::string& name,
-                          const TokenizerConfig& config) {
+TokenizerParts load_format(std::string_view bytes, const std::string& name,
+                           const TokenizerConfig& config) {
     const size_t first = bytes.find_first_not_of(" \t\r\n");
     if (first != std::string_view::npos && bytes[first] == '{') {
         return load_tokenizer_json(bytes, name, config);
     }
     if (looks_like_tiktoken(bytes)) return load_tiktoken(bytes, name, config);
     return load_sentencepiece(bytes, name, config);
+}
+
+TokenizerParts load_parts(std::string_view bytes, const std::string& name,
+                          const TokenizerConfig& config) {
+    TokenizerParts parts = load_format(bytes, name, config);
+    parts.file_name = name;
+    return parts;
 }
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
@@ -231,6 +238,15 @@ std::string Tokenizer::chat_template(std::string_view name) const {
     const auto found = parts_->config.chat_templates.find(std::string(name));
     return found == parts_->config.chat_templates.end() ? std::string() : found->second;
 }
+
+std::vector<std::string> Tokenizer::chat_template_names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, source] : parts_->config.chat_templates) names.push_back(name);
+    return names;
+}
+
+const std::string& Tokenizer::algorithm() const { return parts_->algorithm; }
+const std::string& Tokenizer::file_name() const { return parts_->file_name; }
 
 const std::vector<std::string>& Tokenizer::notes() const { return parts_->notes; }
 const std::vector<std::unique_ptr<DecoderStage>>& Tokenizer::decoder() const {
