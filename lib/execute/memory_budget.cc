@@ -16,14 +16,23 @@ constexpr int32_t kSmallestContext = 64;
 
 int64_t ceil_divide(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
-// Blocks a sequence of `length` tokens holds at most in this group: a window needs only what it
-// sees and one step more.
-int64_t blocks_per_sequence(const MemoryRequest& request, const KvGroup& group, int64_t length) {
-    int64_t tokens = length;
-    if (group.window > 0) {
-        tokens = std::min<int64_t>(tokens, group.window + request.max_num_batched_tokens);
-    }
-    return ceil_divide(tokens, request.block_size) + (group.window > 0 ? 1 : 0);
+// Blocks that sequences of one length need in one group: each its own, and some that belong to
+// whoever computes many tokens in a step, because all sequences together compute at most
+// max_num_batched_tokens.
+struct GroupNeed {
+    int64_t each = 0;
+    int64_t shared = 0;
+
+    int64_t blocks(int64_t sequences) const { return sequences * each + shared; }
+};
+
+// A window keeps what it sees, which may begin with a block's last position.
+GroupNeed group_need(const MemoryRequest& request, const KvGroup& group, int64_t length) {
+    const int64_t all = ceil_divide(length, request.block_size);
+    if (group.window == 0) return {all, 0};
+    const int64_t each = std::min(all, ceil_divide(group.window, request.block_size) + 1);
+    const int64_t step = ceil_divide(request.max_num_batched_tokens, request.block_size);
+    return {each, std::min(all - each, step)};
 }
 
 uint64_t block_bytes(const MemoryRequest& request, const KvGroup& group) {
@@ -31,13 +40,28 @@ uint64_t block_bytes(const MemoryRequest& request, const KvGroup& group) {
            static_cast<uint64_t>(request.block_size);
 }
 
-uint64_t sequence_bytes(const MemoryRequest& request, int64_t length) {
+// Of all groups, for so many sequences of `length` tokens at once.
+uint64_t cache_bytes(const MemoryRequest& request, int64_t length, int64_t sequences) {
     uint64_t total = 0;
     for (const KvGroup& group : request.groups) {
         total += block_bytes(request, group) *
-                 static_cast<uint64_t>(blocks_per_sequence(request, group, length));
+                 static_cast<uint64_t>(group_need(request, group, length).blocks(sequences));
     }
     return total;
+}
+
+uint64_t sequence_bytes(const MemoryRequest& request, int64_t length) {
+    return cache_bytes(request, length, 1);
+}
+
+// How many sequences of `length` tokens the budget holds at once; less than one where not even one
+// fits.
+double concurrency(const MemoryRequest& request, uint64_t budget, int64_t length) {
+    const auto one = static_cast<double>(sequence_bytes(request, length));
+    const auto shared = static_cast<double>(cache_bytes(request, length, 0));
+    const auto room = static_cast<double>(budget);
+    if (room < one) return room / one;
+    return std::min(static_cast<double>(request.max_num_seqs), (room - shared) / (one - shared));
 }
 
 uint64_t free_for_cache(const MemoryRequest& request) {
@@ -51,13 +75,14 @@ uint64_t cache_budget(const MemoryRequest& request, int64_t wanted_length) {
     return std::min(std::max(kDefaultKvBytes, one_sequence), free_for_cache(request) / 2);
 }
 
-// The longest context of which one sequence fits into `budget`, at most `wanted`.
-int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t wanted) {
+// The longest context of which so many sequences fit into `budget`, at most `wanted`.
+int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t wanted,
+                          int64_t sequences = 1) {
     int64_t low = 0;
     int64_t high = wanted;
     while (low < high) {
         const int64_t middle = (low + high + 1) / 2;
-        if (sequence_bytes(request, middle) <= budget) {
+        if (cache_bytes(request, middle, sequences) <= budget) {
             low = middle;
         } else {
             high = middle - 1;
@@ -116,10 +141,11 @@ void choose_context(const MemoryRequest& request, int64_t wanted, MemoryPlan& pl
 void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
     plan.kv_tokens = INT64_MAX;
     for (const KvGroup& group : request.groups) {
-        const int64_t each = blocks_per_sequence(request, group, plan.max_model_len);
-        const auto blocks = std::clamp<int64_t>(
-            static_cast<int64_t>(plan.max_concurrency * static_cast<double>(each)), each,
-            INT32_MAX / request.block_size);
+        const GroupNeed need = group_need(request, group, plan.max_model_len);
+        const auto own =
+            static_cast<int64_t>(plan.max_concurrency * static_cast<double>(need.each));
+        const auto blocks =
+            std::clamp<int64_t>(own + need.shared, need.blocks(1), INT32_MAX / request.block_size);
         plan.num_blocks.push_back(static_cast<int32_t>(blocks));
         plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
         plan.kv_bytes_per_token += group.bytes_per_token(request.kv_dtype);
@@ -129,14 +155,14 @@ void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
 
 // What other flags would give.
 void add_outlook(const MemoryRequest& request, MemoryPlan& plan) {
-    const auto all = static_cast<uint64_t>(request.max_num_seqs);
+    const int64_t all = request.max_num_seqs;
     const uint64_t budget = plan.kv_budget_bytes;
     const int64_t most = request.model_max_positions;
     plan.max_num_seqs = request.max_num_seqs;
     plan.longest_context = static_cast<int32_t>(longest_that_fits(request, budget, most));
     plan.longest_shared_context =
-        static_cast<int32_t>(longest_that_fits(request, budget / all, most));
-    plan.kv_bytes_for_all = all * sequence_bytes(request, plan.max_model_len);
+        static_cast<int32_t>(longest_that_fits(request, budget, most, all));
+    plan.kv_bytes_for_all = cache_bytes(request, plan.max_model_len, all);
     const uint64_t total = plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes;
     if (plan.shortage.empty() && total > request.available_bytes) {
         plan.notices.push_back(
@@ -165,10 +191,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     plan.groups = request.groups;
     plan.block_size = request.block_size;
     choose_context(request, wanted, plan);
-    plan.max_concurrency =
-        std::min(static_cast<double>(request.max_num_seqs),
-                 static_cast<double>(plan.kv_budget_bytes) /
-                     static_cast<double>(sequence_bytes(request, plan.max_model_len)));
+    plan.max_concurrency = concurrency(request, plan.kv_budget_bytes, plan.max_model_len);
     divide_blocks(request, plan);
     add_outlook(request, plan);
     return plan;
