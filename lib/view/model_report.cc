@@ -149,6 +149,17 @@ ModelReport report_on_config(const fs::path& path, const ModelKnowledge& knowled
     return report;
 }
 
+// Weights in forms that are not read would only make a bewildering tokenizer.
+void refuse_other_weights(const fs::path& path) {
+    for (const char* extension : {".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".h5"}) {
+        if (path.extension() != extension) continue;
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {} files are not read; give a folder, a .safetensors file, a "
+                                "tokenizer or a config.json",
+                                path.string(), extension));
+    }
+}
+
 // A JSON file that is no tokenizer's is taken for a config.
 bool is_config(const fs::path& path) {
     if (path.extension() != ".json") return false;
@@ -163,6 +174,7 @@ bool is_config(const fs::path& path) {
 
 ModelReport read_model_report(const fs::path& path, const ModelKnowledge& knowledge) {
     if (fs::is_directory(path)) return report_on_directory(path, knowledge);
+    refuse_other_weights(path);
     ModelReport report = path.extension() == ".safetensors" ? report_on_safetensors(path)
                          : is_config(path)                  ? report_on_config(path, knowledge)
                                                             : report_on_tokenizer(path);

@@ -155,6 +155,29 @@ class Models(InspectTest):
             if done.returncode != 0:
                 self.one_clear_line(done, path, case["name"])
 
+    @needs_shared("malformed/safetensors.jsonl")
+    def test_hostile_weights_of_a_model(self):
+        model = self.folder / "model"
+        shutil.copytree(FAMILIES / "llama", model)
+        for line in (SHARED / "malformed" / "safetensors.jsonl").read_text().splitlines():
+            case = json.loads(line)
+            (model / "model.safetensors").write_bytes(base64.b64decode(case["bytes_base64"]))
+            # None of these files holds this model: no plan is made for it, and a good one is reported as what it is.
+            done = inspect("plan", "-m", model, check=False)
+            self.assertEqual(done.returncode, BAD_DATA, f"{case['name']}: {done.stderr}")
+            self.one_clear_line(done, model, case["name"])
+            done = inspect("model", model, "--json", check=False)
+            if done.returncode == 0:
+                self.assertFalse(json.loads(done.stdout)["supported"], case["name"])
+            else:
+                self.assertEqual(done.returncode, BAD_DATA, case["name"])
+                self.one_clear_line(done, model, case["name"])
+
+    def test_files_that_are_never_read(self):
+        for name in ("model.gguf", "pytorch_model.bin"):
+            (self.folder / name).write_bytes(b"GGUF")
+            self.fails(BAD_DATA, "model", self.folder / name, says=[name, "safetensors"])
+
     @needs_shared("malformed/json.jsonl")
     def test_hostile_json(self):
         for line in (SHARED / "malformed" / "json.jsonl").read_text().splitlines():
@@ -440,6 +463,7 @@ class Program(InspectTest):
         for command in ("model", "plan", "tokens", "template"):
             text = inspect(command, "--help").stdout
             self.assertIn("json  ", text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80)
         self.fails(USAGE, "plan", "--max-modle-len", "3", says=["--max-model-len"])
 
 

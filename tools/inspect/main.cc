@@ -14,8 +14,8 @@ const ProgramDescription kProgram = {
     .name = "nvllm-inspect",
     .version = NVLLM_VERSION,
     .summary =
-        "Looks at models without loading a weight. What was found goes to standard output, "
-        "everything else to standard error.",
+        "Looks at models without loading a weight. What was found goes to standard\n"
+        "output, everything else to standard error.",
     .examples =
         "  nvllm-inspect model models/demo\n"
         "  nvllm-inspect plan -m models/demo --max-model-len 2k --json\n"

@@ -17,13 +17,12 @@ constexpr const char* kExamples =
     "  echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}' |\n"
     "      nvllm-inspect template -m models/demo\n"
     "\n"
-    "Each line of standard input is an object of the template's variables: \"messages\",\n"
-    "\"tools\", \"add_generation_prompt\" ... It is answered by {\"text\": ...}, or {\"error\": "
-    "...}\n"
-    "and exit code 65 at the end. With a model, \"bos_token\" and \"eos_token\" are its "
-    "tokenizer's\n"
-    "and add_generation_prompt is true unless the line says otherwise; with --template alone,\n"
-    "variables are the line's alone. --json changes nothing: the output is JSON lines anyway.\n";
+    "Each line of standard input is an object of the template's variables:\n"
+    "\"messages\", \"tools\", \"add_generation_prompt\" ... It is answered by\n"
+    "{\"text\": ...}, or {\"error\": ...} and exit code 65 at the end. With a model,\n"
+    "\"bos_token\" and \"eos_token\" are its tokenizer's and add_generation_prompt is\n"
+    "true unless the line says otherwise; with --template alone, variables are the\n"
+    "line's.\n";
 
 struct TemplateOptions {
     std::string model;

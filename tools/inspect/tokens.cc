@@ -11,14 +11,14 @@ namespace {
 
 constexpr const char* kExamples =
     "  echo \"Once upon a time\" | nvllm-inspect tokens -m models/demo\n"
-    "  nvllm-inspect tokens -m m --special < a.txt | nvllm-inspect tokens -m m --decode\n"
+    "  nvllm-inspect tokens -m m < a.txt | nvllm-inspect tokens -m m --decode\n"
     "\n"
-    "Each line of standard input is answered by one line of JSON, in order and at once.\n"
-    "Encoding: a line is a text, or an object {\"text\": ...}; --input-format says which where\n"
-    "both are possible. The answer is {\"ids\": [...], \"tokens\": [...]}, tokens in the\n"
-    "vocabulary's own spelling. Decoding: {\"ids\": [...]} or [...] gives {\"text\": ...}.\n"
-    "A line that cannot be answered gives {\"error\": ...}, and exit code 65 at the end.\n"
-    "--json changes nothing: the output is JSON lines anyway.\n";
+    "Each line of standard input is answered by one line of JSON, in order and at\n"
+    "once. Encoding: a line is a text, or an object {\"text\": ...}; --input-format\n"
+    "says which where both are possible. The answer is {\"ids\": [...],\n"
+    "\"tokens\": [...]}, tokens in the vocabulary's own spelling. Decoding:\n"
+    "{\"ids\": [...]} or [...] gives {\"text\": ...}. A line that cannot be answered\n"
+    "gives {\"error\": ...}, and exit code 65 at the end.\n";
 
 struct TokensOptions {
     std::string model;
