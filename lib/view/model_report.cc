@@ -90,7 +90,9 @@ void add_outline(const ModelKnowledge& knowledge, ModelReport& report) {
 
 void add_weights(const fs::path& directory, ModelReport& report) {
     if (!Checkpoint::is_present(directory)) {
-        report.notes.push_back("no safetensors weights are there; sizes follow from config.json");
+        report.notes.push_back(
+            report.config ? "no safetensors weights are there; sizes follow from config.json"
+                          : "no safetensors weights are there");
         return;
     }
     const Checkpoint checkpoint = Checkpoint::open(directory);
@@ -105,11 +107,17 @@ ModelReport report_on_directory(const fs::path& directory, const ModelKnowledge&
     ModelReport report;
     report.path = directory;
     report.kind = "model";
-    add_config(read_model_config(directory), knowledge, report);
-    add_weights(directory, report);
-    if (const auto fault = knowledge.find_obstacle(directory)) report.obstacle = fault->message;
-    add_outline(knowledge, report);
     report.tokenizer = Tokenizer::load(directory);
+    // Weights or a tokenizer alone are worth a look; a folder with none of it is no model.
+    const bool has_parts = report.tokenizer != nullptr || Checkpoint::is_present(directory);
+    if (fs::exists(directory / "config.json") || !has_parts) {
+        add_config(read_model_config(directory), knowledge, report);
+        if (const auto fault = knowledge.find_obstacle(directory)) report.obstacle = fault->message;
+    } else {
+        report.notes.push_back("there is no config.json, so this cannot be run");
+    }
+    add_weights(directory, report);
+    add_outline(knowledge, report);
     add_tokenizer(report);
     if (fs::exists(directory / "generation_config.json")) {
         report.generation = read_generation_config(directory);

@@ -156,7 +156,9 @@ void add_tokenizer(const ModelReport& report, TextSheet& sheet) {
                               with_separators(static_cast<int64_t>(row.bytes)),
                               row.fault.empty() ? "parses" : "broken: " + row.fault));
     }
-    if (report.chat_templates.empty()) sheet.row("chat template", "none");
+    // A tokenizer's file alone does not tell.
+    const bool tells = report.kind == "model";
+    if (tells && report.chat_templates.empty()) sheet.row("chat template", "none");
 }
 
 template <typename T>

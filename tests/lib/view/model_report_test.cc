@@ -101,6 +101,18 @@ TEST_CASE("a config alone, known or not, quantized or not") {
     CHECK(text.find("gptq, 4 bits, groups of 128") != std::string::npos);
 }
 
+TEST_CASE("weights or a tokenizer without a config are still described") {
+    const TemporaryFolder folder;
+    CHECK_THROWS_AS(report_on(folder.path()), Error);
+    folder.write("tokenizer.json", read_file(kDemo / "tokenizer.json"));
+    const Json report = report_on(folder.path());
+    CHECK(report["tokenizer"]["vocab_size"] == 2048);
+    CHECK_FALSE(report.contains("supported"));
+    CHECK(report["notes"][0].get<std::string>().find("config.json") != std::string::npos);
+    folder.write("model.safetensors", read_file(kDemo / "model.safetensors"));
+    CHECK(report_on(folder.path())["parameters"] == 2885888);
+}
+
 TEST_CASE("a broken chat template is told, not thrown") {
     const TemporaryFolder folder;
     folder.write("config.json", read_file(kDemo / "config.json"));
