@@ -55,6 +55,11 @@ class ChatTemplate {
     std::unique_ptr<const Syntax> syntax_;
 };
 
+// `variables` with what every chat template may expect: the texts of the tokenizer's special tokens
+// and a generation prompt.
+nlohmann::ordered_json with_template_defaults(const nlohmann::ordered_json& variables,
+                                              const Tokenizer& tokenizer);
+
 // The ids of a rendered conversation, without further special tokens around it. What a request
 // wrote never becomes a special token, unless allowed.
 std::vector<int32_t> encode_chat(const Tokenizer& tokenizer, const RenderedChat& chat,
