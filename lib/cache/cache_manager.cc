@@ -95,8 +95,9 @@ int32_t CacheManager::admitted_size(int32_t group, int32_t first, int32_t num_to
                     first_block_read(group, first) + most_blocks(group, num_tokens, largest_step));
 }
 
-bool CacheManager::fits(int32_t group, const PrefixMatch& match, int32_t size,
-                        int32_t headroom) const {
+int32_t CacheManager::num_lacking(int32_t group, const PrefixMatch& match, int32_t num_tokens,
+                                  int32_t largest_step, int32_t headroom) const {
+    const int32_t size = admitted_size(group, match.num_tokens, num_tokens, largest_step);
     const int32_t num_matched = static_cast<int32_t>(match.contents.size());
     int32_t needed = size - num_matched + headroom;
     // A matched block that nobody uses is also one that could have been taken for something else.
@@ -104,7 +105,7 @@ bool CacheManager::fits(int32_t group, const PrefixMatch& match, int32_t size,
         const BlockId block = *PrefixIndex::block(*match.contents[i], group);
         if (pools_[group].references(block) == 0) ++needed;
     }
-    return needed <= pools_[group].num_available();
+    return std::max(0, needed - pools_[group].num_available());
 }
 
 bool CacheManager::admit(SequenceCache& sequence, const PrefixMatch& match, int32_t num_tokens,
@@ -112,8 +113,7 @@ bool CacheManager::admit(SequenceCache& sequence, const PrefixMatch& match, int3
     NVLLM_CHECK(sequence.empty() && !sequence.swapped_out(),
                 "only a sequence without blocks is let in");
     for (int32_t group = 0; group < num_groups(); ++group) {
-        const int32_t size = admitted_size(group, match.num_tokens, num_tokens, largest_step);
-        if (!fits(group, match, size, headroom)) return false;
+        if (num_lacking(group, match, num_tokens, largest_step, headroom) > 0) return false;
     }
     take_shared(sequence, match);
     for (int32_t group = 0; group < num_groups(); ++group) {

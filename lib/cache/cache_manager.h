@@ -68,6 +68,10 @@ class CacheManager {
     int32_t block_size() const { return config_.block_size; }
     int32_t num_groups() const { return static_cast<int32_t>(pools_.size()); }
     bool prefix_caching() const { return config_.enable_prefix_caching; }
+    // Positions that a query of the group reads, itself included; 0: all.
+    int32_t window(int32_t group) const { return config_.groups[group].window; }
+    // Blocks asked for so far: the clock of PrefixNode::last_use.
+    int64_t tick() const { return tick_; }
 
     // The longest prefix of `tokens` that every group still holds as far as its window reaches
     // back. At least the last token is left over: its logits are wanted. Takes nothing. REQUIRES:
@@ -84,6 +88,10 @@ class CacheManager {
     // match is of the same tokens.
     bool admit(SequenceCache& sequence, const PrefixMatch& match, int32_t num_tokens,
                int32_t largest_step, int32_t headroom);
+
+    // Blocks of the group that admit() with these arguments would be short of; none: 0.
+    int32_t num_lacking(int32_t group, const PrefixMatch& match, int32_t num_tokens,
+                        int32_t largest_step, int32_t headroom) const;
 
     // Blocks for positions below `num_positions`, in all groups or none (false). What is appended
     // to the tables is also appended to `added`, one list a group; `added` stays empty when nothing
@@ -191,7 +199,6 @@ class CacheManager {
     int32_t first_block_read(int32_t group, int32_t position) const;
     int32_t admitted_size(int32_t group, int32_t first, int32_t num_tokens,
                           int32_t largest_step) const;
-    bool fits(int32_t group, const PrefixMatch& match, int32_t size, int32_t headroom) const;
     bool reaches_back(const PrefixNode& node, int32_t block, std::vector<int32_t>& run_start) const;
     std::string_view extra_of(const SequenceCache& sequence, int32_t block_index) const;
     std::span<const int32_t> tokens_of(std::span<const int32_t> tokens, int32_t block_index) const;

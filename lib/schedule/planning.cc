@@ -295,6 +295,7 @@ std::optional<BatchPlan> Scheduler::seal(Draft& draft) {
         cache_.name_in_plan(entry.sequence->cache, draft.plan.number);
         counters_.scheduled_tokens += entry.count;
     }
+    budget_was_spent_ = draft.budget.spent();
     ++counters_.steps;
     counters_.filled_slots += static_cast<int64_t>(draft.entries.size());
     in_flight_.push_back({draft.plan.number, std::move(draft.entries)});

@@ -37,6 +37,7 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
         sequence->sequence.longest_length =
             longest_length(config_, sequence->sequence.num_prompt_tokens, shared->request.sampling);
         sequence->sequence.turn = next_turn_++;
+        cache_.expect(sequence->cache, sequence->sequence.token_ids);
         waiting_.add(*sequence, now_s_);
         sequences_.emplace(id, std::move(sequence));
         ids.push_back(id);

@@ -41,6 +41,9 @@
 
 namespace nvllm {
 
+struct Snapshot;
+enum class SnapshotDetail : uint8_t;
+
 // Counts since the start; num_running and num_waiting are of now.
 struct SchedulerStats {
     int32_t num_running = 0;
@@ -99,6 +102,8 @@ class Scheduler {
     // Null when unknown.
     const Sequence* find(SequenceId sequence) const;
     SchedulerStats stats() const;
+    // Everything as it is now, for people: snapshot.h.
+    Snapshot snapshot(SnapshotDetail detail, double now_s) const;
 
     // Throws internal when states, queues, counters and blocks disagree; slow, for tests.
     void check_integrity() const;
@@ -161,6 +166,7 @@ class Scheduler {
     void leave_running();
     ScheduledSequence* lookup(SequenceId sequence) const;
     void check_counts() const;
+    void explain_waiting(Snapshot& snapshot) const;
 
     SchedulerConfig config_;
     const SchedulingPolicy& policy_;
@@ -170,6 +176,7 @@ class Scheduler {
     uint64_t next_turn_ = 1;
     int32_t admitted_since_turn_ = 0;  // of the oldest
     double now_s_ = 0.0;               // handed in last
+    bool budget_was_spent_ = false;    // by the latest plan
 
     std::unordered_map<SequenceId, std::unique_ptr<ScheduledSequence>> sequences_;
     // Those with a living continuation.

@@ -1,0 +1,127 @@
+// An engine's bookkeeping at one moment, as plain data: every block, every sequence with what it
+// has and why it waits, and the prefix tree. What inspection reads and writes (snapshot_json.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/cache/cache_figures.h"
+#include "lib/request/sequence.h"
+#include "lib/schedule/scheduler.h"
+
+namespace nvllm {
+
+// The prefix tree costs time in proportion to the tokens in the cache; without it a snapshot is a
+// matter of microseconds for each thousand blocks.
+enum class SnapshotDetail : uint8_t { without_tree, full };
+
+enum class BlockState : uint8_t {
+    free,
+    cached,     // nobody refers to it, its content can be found
+    used,       // its content cannot be found by others (yet)
+    published,  // used, and found by others
+};
+
+struct GroupSnapshot {
+    int32_t window = 0;  // positions a query reads; 0: all
+    std::vector<BlockState> states;
+    std::vector<int32_t> references;  // by tables, and by plans that are not committed
+    GroupFigures figures;
+};
+
+struct TableSnapshot {
+    int32_t num_given_back = 0;   // entries before the window's reach
+    std::vector<int32_t> blocks;  // of the entries after those
+};
+
+enum class WaitReason : uint8_t {
+    none,           // it does not wait
+    next_step,      // nothing is in its way
+    no_slot,        // max_num_seqs sequences run
+    no_blocks,      // the cache is short of blocks for it
+    budget_spent,   // the latest step had no tokens left
+    sibling,        // another continuation computes the prompt
+    paused,         // gave up its slot to somebody (policy)
+    behind_another  // nobody passes one that waits for blocks
+};
+const char* wait_reason_name(WaitReason reason);
+const char* block_state_name(BlockState state);
+
+struct SequenceSnapshot {
+    SequenceId id = 0;
+    RequestId request = 0;
+    int32_t index = 0;
+    int32_t priority = 0;
+    SequenceState state = SequenceState::waiting;
+    WaitReason wait_reason = WaitReason::none;
+    int32_t num_lacking_blocks = 0;  // no_blocks
+    SequenceId waits_for = 0;        // sibling, behind_another
+
+    int32_t num_prompt_tokens = 0;
+    int32_t num_tokens = 0;  // prompt and answer
+    int32_t longest_length = 0;
+    int32_t num_computed = 0;
+    int32_t num_in_flight = 0;
+    std::optional<int32_t> num_cached_tokens;
+    int32_t num_preemptions = 0;
+    int32_t num_pauses = 0;
+
+    double arrival_s = 0.0;
+    double state_since_s = 0.0;
+    double waited_s = 0.0;
+    std::optional<double> first_scheduled_s;
+    std::optional<double> first_token_s;
+
+    bool swapped_out = false;
+    int32_t num_published_blocks = 0;
+    std::vector<TableSnapshot> tables;  // per cache group
+};
+
+// A run of the prefix tree, see RadixRun; of its tokens only the first few.
+struct RunSnapshot {
+    std::optional<int32_t> parent;  // stands before it
+    int32_t num_tokens = 0;
+    std::vector<int32_t> first_tokens;
+    bool has_extra = false;  // a salt, an adapter or media belongs to its content
+    int32_t first_depth = 0;
+    int32_t num_contents = 0;
+    int64_t num_hits = 0;
+    int64_t last_use = 0;
+    int32_t num_expected = 0;
+    int64_t references = 0;
+    std::vector<std::vector<int32_t>> blocks;  // per cache group
+};
+inline constexpr size_t kRunTokensShown = 16;
+
+struct ConfigSnapshot {
+    std::string model;
+    int32_t block_size = 0;
+    bool enable_prefix_caching = false;
+    std::string eviction_policy;
+    std::string scheduling_policy;
+    int32_t max_num_seqs = 0;
+    int32_t max_num_batched_tokens = 0;
+    int32_t max_model_len = 0;
+    int32_t pipeline_depth = 0;
+    bool enable_chunked_prefill = false;
+    int32_t prefill_chunk_size = 0;
+};
+
+struct Snapshot {
+    double now_s = 0.0;  // on the engine's clock
+    int64_t tick = 0;    // blocks asked for: the clock of the tree's ages
+    ConfigSnapshot config;
+    SchedulerStats scheduler;
+    CacheFigures cache;  // without groups: each is in its GroupSnapshot
+    std::vector<GroupSnapshot> groups;
+    bool has_tree = false;
+    std::vector<RunSnapshot> runs;            // a parent before its children
+    std::vector<SequenceSnapshot> sequences;  // living ones: running by id, then the queue in order
+};
+
+// Which sequences hold each block of a group, by block.
+std::vector<std::vector<SequenceId>> block_owners(const Snapshot& snapshot, int32_t group);
+
+}  // namespace nvllm
