@@ -16,6 +16,7 @@
 #include "lib/base/file.h"
 #include "lib/base/memory_info.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/engine/inspection.h"
 #include "lib/engine/output_processor.h"
 #include "lib/execute/worker.h"
 #include "lib/model/loader.h"
@@ -120,8 +121,11 @@ class Engine::Loop {
     void cancel(RequestId id);
     void wait_idle();
     void stop();
+    std::future<Snapshot> snapshot(SnapshotDetail detail);
 
     std::function<void(const StepRecord&)> step_listener;
+    std::function<void(const Snapshot&)> snapshot_listener;
+    uint64_t snapshot_step = 0;
     ModelConfig model_config;
     MemoryPlan plan;
     StartTimings timings;
@@ -137,7 +141,11 @@ class Engine::Loop {
     struct Cancelled {
         RequestId id = 0;
     };
-    using Message = std::variant<Submitted, Cancelled>;
+    struct Looked {
+        SnapshotDetail detail = SnapshotDetail::full;
+        std::promise<Snapshot> promise;
+    };
+    using Message = std::variant<Submitted, Cancelled, Looked>;
 
     double now_s() const { return milliseconds_since(started_) / 1000.0; }
     void run();
@@ -155,6 +163,7 @@ class Engine::Loop {
     void emit(RequestId request);
     void deliver(RequestOutput&& output);
     void publish_progress();
+    Snapshot take_snapshot(SnapshotDetail detail) const;
 
     Clock::time_point started_ = Clock::now();
     std::unique_ptr<ThreadPool> threads_;
@@ -176,7 +185,9 @@ class Engine::Loop {
     EngineStats stats_;
     std::mt19937_64 seeds_{std::random_device{}()};
 
+    std::string model_name_;
     std::thread thread_;
+    std::unique_ptr<InspectionServer> inspection_;
 };
 
 Engine::Loop::Loop(const EngineConfig& config) {
@@ -213,18 +224,43 @@ Engine::Loop::Loop(const EngineConfig& config) {
         read_chat_template(config.chat_template));
     output_ = std::make_unique<OutputProcessor>(tokenizer);
     timings.total_ms = milliseconds_since(start);
+    model_name_ = config.model;
+    if (!config.inspect_socket.empty()) {
+        inspection_ = std::make_unique<InspectionServer>(
+            config.inspect_socket, [this](SnapshotDetail detail) { return snapshot(detail); });
+    }
     thread_ = std::thread([this] { run(); });
 }
 
 Engine::Loop::~Loop() { stop(); }
 
 void Engine::Loop::stop() {
+    inspection_.reset();
     {
         const std::lock_guard lock(mutex_);
         ending_ = true;
     }
     arrived_.notify_all();
     if (thread_.joinable()) thread_.join();
+    // Whoever waits for a snapshot is told that none comes.
+    const std::lock_guard lock(mutex_);
+    inbox_.clear();
+}
+
+std::future<Snapshot> Engine::Loop::snapshot(SnapshotDetail detail) {
+    std::promise<Snapshot> promise;
+    std::future<Snapshot> future = promise.get_future();
+    const std::lock_guard lock(mutex_);
+    if (ending_) return future;
+    inbox_.emplace_back(Looked{detail, std::move(promise)});
+    arrived_.notify_one();
+    return future;
+}
+
+Snapshot Engine::Loop::take_snapshot(SnapshotDetail detail) const {
+    Snapshot snapshot = scheduler_->snapshot(detail, now_s());
+    snapshot.config.model = model_name_;
+    return snapshot;
 }
 
 RequestId Engine::Loop::submit(Request request, OutputListener listener) {
@@ -270,6 +306,8 @@ bool Engine::Loop::take_messages() {
     for (Message& message : messages) {
         if (auto* submitted = std::get_if<Submitted>(&message)) {
             start(*submitted);
+        } else if (auto* looked = std::get_if<Looked>(&message)) {
+            looked->promise.set_value(take_snapshot(looked->detail));
         } else {
             cancel_now(std::get<Cancelled>(message).id);
         }
@@ -334,6 +372,9 @@ bool Engine::Loop::step() {
     record.num_preemptions = scheduled.preemptions;
     record.step_ms = milliseconds_since(begin);
     if (step_listener) step_listener(record);
+    if (snapshot_listener && record.plan_number == snapshot_step) {
+        snapshot_listener(take_snapshot(SnapshotDetail::full));
+    }
     return true;
 }
 
@@ -421,6 +462,12 @@ void Engine::wait_idle() { loop_->wait_idle(); }
 void Engine::stop() { loop_->stop(); }
 void Engine::set_step_listener(std::function<void(const StepRecord&)> listener) {
     loop_->step_listener = std::move(listener);
+}
+std::future<Snapshot> Engine::snapshot(SnapshotDetail detail) { return loop_->snapshot(detail); }
+void Engine::set_snapshot_listener(uint64_t after_step,
+                                   std::function<void(const Snapshot&)> listener) {
+    loop_->snapshot_step = after_step;
+    loop_->snapshot_listener = std::move(listener);
 }
 const InputProcessor& Engine::input_processor() const { return loop_->input(); }
 const std::shared_ptr<const Tokenizer>& Engine::tokenizer() const { return loop_->tokenizer; }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "lib/execute/memory_budget.h"
 #include "lib/request/request_output.h"
 #include "lib/schedule/scheduler.h"
+#include "lib/schedule/snapshot.h"
 
 namespace nvllm {
 
@@ -79,6 +81,13 @@ class Engine {
 
     // Set before the first submit(); called on the engine thread after every step.
     void set_step_listener(std::function<void(const StepRecord&)> listener);
+
+    // Everything the engine keeps books on, as it is between two steps. Does not wait: the future
+    // is ready soon, or its promise is broken when the engine ends first.
+    std::future<Snapshot> snapshot(SnapshotDetail detail);
+    // Called once, on the engine thread, after the step with this number. Set before the first
+    // submit().
+    void set_snapshot_listener(uint64_t after_step, std::function<void(const Snapshot&)> listener);
 
     const InputProcessor& input_processor() const;
     const std::shared_ptr<const Tokenizer>& tokenizer() const;  // null when the model has none

@@ -32,6 +32,9 @@ struct EngineConfig {
     int32_t prefill_chunk_size =
         0;  // largest part of one prompt in a step; 0: the token budget alone
     std::string scheduling_policy = "fcfs";
+
+    // Looking in.
+    std::string inspect_socket;  // where snapshots are handed out; empty: nowhere
 };
 
 }  // namespace nvllm

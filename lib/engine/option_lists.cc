@@ -87,6 +87,10 @@ OptionList<EngineConfig> engine_options() {
              range(0, kMany));
     list.add("scheduling-policy", &EngineConfig::scheduling_policy, "Who comes first.",
              choices(policy_names()));
+    list.group("Inspection");
+    list.add("inspect-socket", &EngineConfig::inspect_socket,
+             "Answer nvllm-inspect at this Unix socket, which only you can open.",
+             value_name("PATH"), default_text("none"));
     return list;
 }
 

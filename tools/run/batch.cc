@@ -15,6 +15,7 @@
 #include "lib/base/line_reader.h"
 #include "lib/base/main_guard.h"
 #include "tools/run/answers.h"
+#include "tools/run/inspect_dump.h"
 #include "tools/run/step_log.h"
 
 namespace nvllm::run {
@@ -195,9 +196,14 @@ int run_batch(Engine& engine, const RunOptions& options, const SamplingParams& s
     }
     std::optional<StepLog> log;
     if (options.step_log) log.emplace(engine, *options.step_log);
+    std::optional<InspectDump> dump;
+    if (options.inspect_dump) {
+        dump.emplace(engine, *options.inspect_dump, options.inspect_dump_step);
+    }
     Batch batch(engine, options, sampling);
     batch.read_all();
     const int code = batch.finish();
+    if (dump) dump->finish();
     if (show_timings) fmt::print(stderr, "nvllm-run: {}\n", describe(engine.stats()));
     return code;
 }

@@ -32,6 +32,11 @@ OptionList<RunOptions> run_options() {
              "Say on standard error how long things took.", default_text("on a terminal"));
     list.add("step-log", &RunOptions::step_log, "Write a JSON line for every step of the engine.",
              value_name("FILE"));
+    list.add("inspect-dump", &RunOptions::inspect_dump,
+             "At the end of a batch, write what cache and scheduler hold, for nvllm-inspect.",
+             value_name("FILE"));
+    list.add("inspect-dump-step", &RunOptions::inspect_dump_step,
+             "Write the dump after this step of the engine instead.", at_least(1));
     list.add("plan", &RunOptions::plan, "Print the memory plan, from headers alone, and leave.");
     return list;
 }

@@ -21,6 +21,8 @@ struct RunOptions {
     bool plan = false;
     std::optional<std::filesystem::path> step_log;
     std::optional<bool> show_timings;
+    std::optional<std::filesystem::path> inspect_dump;
+    std::optional<uint64_t> inspect_dump_step;
 };
 
 OptionList<RunOptions> run_options();

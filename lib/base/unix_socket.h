@@ -1,0 +1,39 @@
+// Unix sockets that only their owner can use.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace nvllm {
+
+// A file descriptor that is closed when it goes.
+class OwnedDescriptor {
+  public:
+    explicit OwnedDescriptor(int descriptor = -1) : descriptor_(descriptor) {}
+    ~OwnedDescriptor() { reset(); }
+    OwnedDescriptor(OwnedDescriptor&& other) noexcept : descriptor_(other.release()) {}
+    OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept;
+    OwnedDescriptor(const OwnedDescriptor&) = delete;
+    OwnedDescriptor& operator=(const OwnedDescriptor&) = delete;
+
+    int get() const { return descriptor_; }
+    explicit operator bool() const { return descriptor_ >= 0; }
+    int release();
+    void reset();
+
+  private:
+    int descriptor_;
+};
+
+// Listens at `path`, which only this user can open: mode 0600 from the first moment on, in a folder
+// where nobody else can put something else in its place. A socket that is there already is replaced
+// when nobody listens on it. Not blocking. Throws cannot_create with what is wrong.
+OwnedDescriptor listen_on_unix_socket(const std::filesystem::path& path);
+
+// The next connection of this user (or root), not blocking; none when nobody is there.
+OwnedDescriptor accept_own_connection(int listener);
+
+// Throws unavailable when nobody listens there, not_found when there is no such file.
+OwnedDescriptor connect_to_unix_socket(const std::filesystem::path& path);
+
+}  // namespace nvllm
