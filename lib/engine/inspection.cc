@@ -202,6 +202,8 @@ class Service {
 
 }  // namespace
 
+std::string dump_text(const Snapshot& snapshot) { return snapshot_to_json(snapshot) + "\n"; }
+
 InspectionServer::InspectionServer(const std::filesystem::path& path, SnapshotRequest request,
                                    const InspectionLimits& limits)
     : path_(path),

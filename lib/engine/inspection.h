@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <string>
 #include <thread>
 
 #include "lib/base/unix_socket.h"
@@ -30,6 +31,9 @@ struct InspectionLimits {
 
 // Asks the engine for a snapshot as soon as it can; never blocks.
 using SnapshotRequest = std::function<std::future<Snapshot>(SnapshotDetail)>;
+
+// What a dump file holds: one line, see snapshot_json.h.
+std::string dump_text(const Snapshot& snapshot);
 
 class InspectionServer {
   public:

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "lib/schedule/snapshot_json.h"
+#include "lib/engine/inspection.h"
 
 namespace nvllm::run {
 
@@ -31,7 +31,7 @@ void InspectDump::finish() {
 }
 
 void InspectDump::write(const Snapshot& snapshot) {
-    stream_ << snapshot_to_json(snapshot) << '\n';
+    stream_ << dump_text(snapshot);
     written_ = true;
 }
 
