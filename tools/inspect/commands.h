@@ -11,6 +11,12 @@ Command model_command();
 Command plan_command();
 Command tokens_command();
 Command template_command();
+Command cache_command();
+Command table_command();
+Command tree_command();
+Command requests_command();
+Command watch_command();
+Command trace_command();
 
 // `named`, or the bundled demo when it is empty, which is said on standard error. Throws usage when
 // there is neither.

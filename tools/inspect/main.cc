@@ -1,4 +1,5 @@
-// nvllm-inspect: looks at models, memory, tokens and chat templates without loading a weight.
+// nvllm-inspect: looks at models, memory, tokens, chat templates, and into engines; loads no
+// weight.
 #include <fmt/format.h>
 
 #include <array>
@@ -14,8 +15,9 @@ const ProgramDescription kProgram = {
     .name = "nvllm-inspect",
     .version = NVLLM_VERSION,
     .summary =
-        "Looks at models without loading a weight. What was found goes to standard\n"
-        "output, everything else to standard error.",
+        "Looks at models without loading a weight, and into engines while they run or\n"
+        "afterwards. What was found goes to standard output, everything else to\n"
+        "standard error.",
     .examples =
         "  nvllm-inspect model models/demo\n"
         "  nvllm-inspect plan -m models/demo --max-model-len 2k --json\n"
@@ -38,8 +40,9 @@ std::string named_or_bundled_model(const std::string& named) {
 
 int main(int argc, char** argv) {
     using namespace nvllm::inspect;
-    const std::array commands = {model_command(), plan_command(), tokens_command(),
-                                 template_command()};
+    const std::array commands = {
+        model_command(), plan_command(), tokens_command(),   template_command(), cache_command(),
+        table_command(), tree_command(), requests_command(), watch_command(),    trace_command()};
     return nvllm::run_main("nvllm-inspect", [&] {
         if (argc < 2) fmt::print(stderr, "{}\n", nvllm::commands_help_text(kProgram, commands));
         return nvllm::run_command(kProgram, commands, argc, argv);

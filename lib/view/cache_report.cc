@@ -1,0 +1,200 @@
+// A cache as text and as JSON.
+#include "lib/view/cache_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/quantities.h"
+#include "lib/view/block_map.h"
+#include "lib/view/text_sheet.h"
+
+namespace nvllm::view {
+namespace {
+
+constexpr int32_t kColumns = 64;
+constexpr int32_t kRows = 16;
+constexpr size_t kSharedShown = 8;
+constexpr size_t kOwnersShown = 8;
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100.0 * share); }
+
+std::string describe_counts(const BlockCounts& counts) {
+    return fmt::format("{} of {} used ({}), {} cached, {} free", with_separators(counts.used),
+                       with_separators(counts.total),
+                       percent(counts.total > 0 ? double(counts.used) / counts.total : 0.0),
+                       with_separators(counts.cached), with_separators(counts.free));
+}
+
+void add_figures(const GroupFigures& figures, TextSheet& sheet) {
+    sheet.row("blocks", describe_counts(figures.blocks));
+    sheet.row("references", fmt::format("{}, sharing saves {} blocks for each used one",
+                                        with_separators(figures.references),
+                                        fmt::format("{:.2f}", figures.sharing)));
+    sheet.row("waste", fmt::format("{} positions in last blocks ({} of those in used blocks)",
+                                   with_separators(figures.waste_slots), percent(figures.waste)));
+    sheet.row("fragmentation", fmt::format("{:.2f}, longest run of unused blocks {}",
+                                           figures.fragmentation, figures.longest_unused_run));
+    sheet.row("evictions", with_separators(figures.blocks.evictions));
+    if (figures.host_total > 0) {
+        sheet.row("host blocks",
+                  fmt::format("{} of {} used", figures.host_used, figures.host_total));
+    }
+}
+
+void add_map(const GroupSnapshot& group, bool every_block, TextSheet& sheet) {
+    const BlockMap map = block_map(group, kColumns, every_block ? 0 : kRows);
+    for (size_t row = 0; row < map.rows.size(); ++row) {
+        const int64_t first = static_cast<int64_t>(row) * kColumns * map.blocks_per_letter;
+        sheet.line(fmt::format("  {:>9}  {}", first, map.rows[row]));
+    }
+    sheet.line(fmt::format("  {:>9}  {}", "", kBlockLegend));
+    if (map.blocks_per_letter > 1) {
+        sheet.line(
+            fmt::format("  {:>9}  each letter is what most of {} blocks are (--all: every "
+                        "block)",
+                        "", map.blocks_per_letter));
+    }
+}
+
+std::string list_owners(const std::vector<SequenceId>& owners) {
+    const size_t shown = std::min(owners.size(), kOwnersShown);
+    std::string text =
+        fmt::format("{}", fmt::join(owners.begin(), owners.begin() + long(shown), ", "));
+    if (owners.size() > shown) text += fmt::format(" and {} more", owners.size() - shown);
+    return text;
+}
+
+// The blocks with most references.
+void add_shared(const Snapshot& snapshot, int32_t place, TextSheet& sheet) {
+    const GroupSnapshot& group = snapshot.groups[static_cast<size_t>(place)];
+    std::vector<size_t> blocks;
+    for (size_t block = 0; block < group.references.size(); ++block) {
+        if (group.references[block] > 1) blocks.push_back(block);
+    }
+    if (blocks.empty()) return;
+    std::ranges::stable_sort(blocks, std::greater<>(),
+                             [&](size_t block) { return group.references[block]; });
+    const auto owners = block_owners(snapshot, place);
+    sheet.row("shared", fmt::format("{} blocks; those with most references:", blocks.size()));
+    blocks.resize(std::min(blocks.size(), kSharedShown));
+    std::vector<std::vector<std::string>> rows = {{"block", "references", "sequences"}};
+    for (const size_t block : blocks) {
+        rows.push_back({std::to_string(block), std::to_string(group.references[block]),
+                        list_owners(owners[block])});
+    }
+    sheet.table(rows, ">><");
+}
+
+void add_owners(const Snapshot& snapshot, TextSheet& sheet) {
+    std::vector<std::vector<std::string>> rows = {
+        {"sequence", "request", "state", "blocks", "shared", "published"}};
+    for (const SequenceSnapshot& sequence : snapshot.sequences) {
+        size_t blocks = 0;
+        size_t shared = 0;
+        for (size_t group = 0; group < sequence.tables.size(); ++group) {
+            const auto& references = snapshot.groups[group].references;
+            const auto& held = sequence.tables[group].blocks;
+            blocks += held.size();
+            shared += static_cast<size_t>(std::ranges::count_if(
+                held, [&](int32_t block) { return references[static_cast<size_t>(block)] > 1; }));
+        }
+        if (blocks == 0) continue;
+        rows.push_back({std::to_string(sequence.id), std::to_string(sequence.request),
+                        sequence_state_name(sequence.state), std::to_string(blocks),
+                        std::to_string(shared), std::to_string(sequence.num_published_blocks)});
+    }
+    if (rows.size() == 1) {
+        sheet.row("owners", "no sequence holds a block");
+        return;
+    }
+    sheet.row("owners", fmt::format("{} sequences", rows.size() - 1));
+    sheet.table(rows, ">><>>>");
+}
+
+nlohmann::ordered_json figures_json(const GroupFigures& figures) {
+    return {{"total", figures.blocks.total},
+            {"used", figures.blocks.used},
+            {"cached", figures.blocks.cached},
+            {"free", figures.blocks.free},
+            {"evictions", figures.blocks.evictions},
+            {"utilisation", figures.utilisation},
+            {"references", figures.references},
+            {"sharing", figures.sharing},
+            {"waste_slots", figures.waste_slots},
+            {"waste", figures.waste},
+            {"fragmentation", figures.fragmentation},
+            {"longest_unused_run", figures.longest_unused_run},
+            {"host_total", figures.host_total},
+            {"host_used", figures.host_used}};
+}
+
+}  // namespace
+
+std::string cache_text(const Snapshot& snapshot, bool every_block) {
+    TextSheet sheet;
+    const CacheFigures& cache = snapshot.cache;
+    sheet.row("engine", fmt::format("{}, after {} steps", snapshot.config.model,
+                                    with_separators(snapshot.scheduler.steps)));
+    sheet.row("cache", fmt::format("blocks of {} tokens, eviction {}, prefix caching {}",
+                                   snapshot.config.block_size, snapshot.config.eviction_policy,
+                                   snapshot.config.enable_prefix_caching ? "on" : "off"));
+    sheet.row("hits", fmt::format("{} of {} tokens of prompts that came in ({})",
+                                  with_separators(cache.hit_tokens),
+                                  with_separators(cache.queried_tokens), percent(cache.hit_rate)));
+    sheet.row("contents", fmt::format("{} blocks' worth known, {} private copies, {} duplicates "
+                                      "freed",
+                                      with_separators(cache.num_contents), cache.num_private_copies,
+                                      cache.num_duplicates_freed));
+    for (size_t place = 0; place < snapshot.groups.size(); ++place) {
+        const GroupSnapshot& group = snapshot.groups[place];
+        sheet.gap();
+        sheet.line(fmt::format("Group {}: {}", place,
+                               group.window > 0 ? fmt::format("a window of {}", group.window)
+                                                : std::string("all positions")));
+        add_figures(group.figures, sheet);
+        add_map(group, every_block, sheet);
+        add_shared(snapshot, static_cast<int32_t>(place), sheet);
+    }
+    sheet.gap();
+    add_owners(snapshot, sheet);
+    return sheet.text();
+}
+
+nlohmann::ordered_json cache_json(const Snapshot& snapshot) {
+    using Json = nlohmann::ordered_json;
+    Json groups = Json::array();
+    for (size_t place = 0; place < snapshot.groups.size(); ++place) {
+        const GroupSnapshot& group = snapshot.groups[place];
+        const auto owners = block_owners(snapshot, static_cast<int32_t>(place));
+        Json blocks = Json::array();
+        for (size_t block = 0; block < group.states.size(); ++block) {
+            if (group.states[block] == BlockState::free) continue;
+            blocks.push_back({{"block", block},
+                              {"state", block_state_name(group.states[block])},
+                              {"references", group.references[block]},
+                              {"owners", owners[block]}});
+        }
+        Json json = {{"window", group.window}};
+        json.update(figures_json(group.figures));
+        json["blocks"] = std::move(blocks);
+        groups.push_back(std::move(json));
+    }
+    return {{"schema", "nvllm-inspect.cache/1"},
+            {"model", snapshot.config.model},
+            {"steps", snapshot.scheduler.steps},
+            {"block_size", snapshot.config.block_size},
+            {"eviction_policy", snapshot.config.eviction_policy},
+            {"queried_tokens", snapshot.cache.queried_tokens},
+            {"hit_tokens", snapshot.cache.hit_tokens},
+            {"hit_rate", snapshot.cache.hit_rate},
+            {"num_contents", snapshot.cache.num_contents},
+            {"num_private_copies", snapshot.cache.num_private_copies},
+            {"num_duplicates_freed", snapshot.cache.num_duplicates_freed},
+            {"total", figures_json(snapshot.cache.total)},
+            {"groups", groups}};
+}
+
+}  // namespace nvllm::view

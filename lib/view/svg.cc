@@ -1,0 +1,110 @@
+// Elements, escaping, and the two palettes.
+#include "lib/view/svg.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <span>
+
+#include "kernels/error.h"
+#include "lib/base/utf8.h"
+
+namespace nvllm::view {
+namespace {
+
+// By ink. After Okabe and Ito's palette, lightened for dark ground.
+constexpr const char* kLight[] = {"#1f2328", "#6e7781", "#e6e8eb", "#0072b2", "#e69f00",
+                                  "#009e73", "#cc79a7", "#d55e00", "#56b4e9"};
+constexpr const char* kDark[] = {"#e8eaed", "#9aa2ab", "#2b3036", "#4aa8e0", "#f0b93a",
+                                 "#2fc39a", "#e09cc4", "#f08040", "#8ccbf2"};
+
+std::string rules(std::span<const char* const> colours, const char* ground) {
+    std::string css = fmt::format("svg{{background:{}}}", ground);
+    for (size_t i = 0; i < colours.size(); ++i) {
+        css += fmt::format(".i{0}{{fill:{1}}}.s{0}{{stroke:{1}}}", i, colours[i]);
+    }
+    return css;
+}
+
+// No custom properties: small renderers do not know them.
+std::string style() {
+    return "text{font-family:system-ui,sans-serif}line,polyline{fill:none;stroke-width:1.5}" +
+           rules(kLight, "#ffffff") + "@media(prefers-color-scheme:dark){" +
+           rules(kDark, "#16191d") + "}";
+}
+
+std::string escaped(std::string_view text) {
+    std::string out;
+    for (const char c : utf8::with_replacement(text)) {
+        switch (c) {
+            case '<':
+                out += "&lt;";
+                break;
+            case '>':
+                out += "&gt;";
+                break;
+            case '&':
+                out += "&amp;";
+                break;
+            case '"':
+                out += "&quot;";
+                break;
+            default:
+                out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        }
+    }
+    return out;
+}
+
+}  // namespace
+
+SvgPicture::SvgPicture(double width, double height, std::string_view title)
+    : width_(width), height_(height), title_(title) {}
+
+void SvgPicture::rectangle(double x, double y, double width, double height, Ink ink,
+                           std::string_view tip, double strength) {
+    body_ +=
+        fmt::format(R"(<rect class="i{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}")",
+                    static_cast<int>(ink), x, y, width, height);
+    if (strength < 1.0) body_ += fmt::format(R"( opacity="{:.2f}")", strength);
+    body_ += tip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(tip));
+}
+
+void SvgPicture::text(double x, double y, std::string_view text, double size, Ink ink,
+                      const char* anchor) {
+    body_ += fmt::format(
+        "<text class=\"i{}\" x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.0f}\" "
+        "text-anchor=\"{}\">{}</text>\n",
+        static_cast<int>(ink), x, y, size, anchor, escaped(text));
+}
+
+void SvgPicture::line(double x1, double y1, double x2, double y2, Ink ink) {
+    body_ += fmt::format(
+        "<line class=\"s{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n",
+        static_cast<int>(ink), x1, y1, x2, y2);
+}
+
+void SvgPicture::path(const std::vector<std::pair<double, double>>& points, Ink ink) {
+    std::string places;
+    for (const auto& [x, y] : points) places += fmt::format("{:.1f},{:.1f} ", x, y);
+    body_ +=
+        fmt::format("<polyline class=\"s{}\" points=\"{}\"/>\n", static_cast<int>(ink), places);
+}
+
+std::string SvgPicture::finish() const {
+    return fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+        "width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n"
+        "<style>{3}</style>\n{4}</svg>\n",
+        width_, height_, escaped(title_), style(), body_);
+}
+
+void write_text_file(const std::string& path, std::string_view text) {
+    std::ofstream stream(path, std::ios::binary);
+    if (!stream) throw Error(ErrorKind::cannot_create, path + ": cannot be written");
+    stream << text;
+    stream.close();
+    if (!stream) throw Error(ErrorKind::io, path + ": cannot be written in full");
+}
+
+}  // namespace nvllm::view
