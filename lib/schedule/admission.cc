@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace nvllm {
 
@@ -42,12 +43,31 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
     return std::nullopt;
 }
 
+// Ranks are worked out once each, and from one step to the next hardly any changes its place.
 void WaitingQueue::sort(double now_s) {
     if (!policy_.changes_while_waiting) return;
-    std::ranges::sort(sequences_,
-                      [&](const ScheduledSequence* one, const ScheduledSequence* other) {
-                          return ranks_before(policy_, one->sequence, other->sequence, now_s);
-                      });
+    struct Ranked {
+        bool has_no_turn;
+        double rank;
+        ScheduledSequence* sequence;
+    };
+    const auto before = [](const Ranked& one, const Ranked& other) {
+        const double rank = one.has_no_turn ? one.rank : 0.0;
+        const double other_rank = other.has_no_turn ? other.rank : 0.0;
+        return std::tuple(one.has_no_turn, rank, one.sequence->sequence.id) <
+               std::tuple(other.has_no_turn, other_rank, other.sequence->sequence.id);
+    };
+    std::vector<Ranked> ranked;
+    ranked.reserve(sequences_.size());
+    for (ScheduledSequence* sequence : sequences_) {
+        ranked.push_back(
+            {!sequence->sequence.has_turn, policy_.rank(sequence->sequence, now_s), sequence});
+    }
+    if (std::ranges::is_sorted(ranked, before)) return;
+    std::ranges::sort(ranked, before);
+    for (size_t place = 0; place < ranked.size(); ++place) {
+        sequences_[place] = ranked[place].sequence;
+    }
 }
 
 void WaitingQueue::add(ScheduledSequence& sequence, double now_s) {
