@@ -17,6 +17,8 @@ Command tree_command();
 Command requests_command();
 Command watch_command();
 Command trace_command();
+Command diff_command();
+Command doctor_command();
 
 // `named`, or the bundled demo when it is empty, which is said on standard error. Throws usage when
 // there is neither.

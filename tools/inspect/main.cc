@@ -40,9 +40,10 @@ std::string named_or_bundled_model(const std::string& named) {
 
 int main(int argc, char** argv) {
     using namespace nvllm::inspect;
-    const std::array commands = {
-        model_command(), plan_command(), tokens_command(),   template_command(), cache_command(),
-        table_command(), tree_command(), requests_command(), watch_command(),    trace_command()};
+    const std::array commands = {model_command(),    plan_command(),     tokens_command(),
+                                 template_command(), cache_command(),    table_command(),
+                                 tree_command(),     requests_command(), watch_command(),
+                                 trace_command(),    diff_command(),     doctor_command()};
     return nvllm::run_main("nvllm-inspect", [&] {
         if (argc < 2) fmt::print(stderr, "{}\n", nvllm::commands_help_text(kProgram, commands));
         return nvllm::run_command(kProgram, commands, argc, argv);

@@ -1,0 +1,43 @@
+// Whether a machine is fit to run a model, line by line, with what to do where it is not.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace nvllm::view {
+
+enum class Health : uint8_t {
+    ok,
+    note,    // it runs, and something would make it run better, or is worth knowing
+    problem  // it would not run
+};
+const char* health_name(Health health);
+
+struct Finding {
+    std::string topic;
+    Health health = Health::ok;
+    std::string text;
+    std::string advice;  // what to do; empty: nothing
+};
+
+// What only an engine knows; tools hand it in (lib/engine/machine.h).
+struct ComputeFacts {
+    std::string isa;
+    std::string isa_fault;
+    std::vector<std::string> usable_isas;
+    int num_cores = 0;
+    bool has_cuda_backend = false;
+};
+
+// Processor, cores, memory and its limits, huge pages, files, disk, CUDA. Only looks: nothing is
+// started and no driver is loaded.
+std::vector<Finding> examine_machine(const ComputeFacts& compute);
+
+bool has_problem(const std::vector<Finding>& findings);
+std::string findings_text(const std::vector<Finding>& findings);
+// "nvllm-inspect.doctor/1".
+nlohmann::ordered_json findings_json(const std::vector<Finding>& findings);
+
+}  // namespace nvllm::view

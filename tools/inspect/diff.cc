@@ -1,0 +1,69 @@
+// nvllm-inspect diff: two checkpoints side by side.
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "lib/base/json.h"
+#include "lib/base/main_guard.h"
+#include "lib/checkpoint/model_directory.h"
+#include "lib/view/checkpoint_diff.h"
+#include "tools/inspect/commands.h"
+
+namespace nvllm::inspect {
+namespace {
+
+struct DiffOptions {
+    std::string one;
+    std::string other;
+    bool values = false;
+    bool json = false;
+};
+
+OptionList<DiffOptions> diff_options() {
+    OptionList<DiffOptions> list("inspect");
+    list.add("a", &DiffOptions::one, "A checkpoint: a model's folder or name, or one .safetensors.",
+             value_name("A"), positional());
+    list.add("b", &DiffOptions::other, "The one to compare it with.", value_name("B"),
+             positional());
+    list.add("values", &DiffOptions::values, "Compare every value, not just types and shapes.");
+    list.add("json", &DiffOptions::json, "One JSON object, schema nvllm-inspect.diff/1.");
+    return list;
+}
+
+std::filesystem::path located(const std::string& name) {
+    if (std::filesystem::is_regular_file(name)) return name;
+    return resolve_model_directory(name);
+}
+
+int inspect_diff(const Command& command, int argc, const char* const* argv) {
+    DiffOptions flags;
+    const auto list = diff_options();
+    OptionSet options;
+    options.add(list, flags);
+    if (const auto text = read_command_line(
+            describe_command(kProgram, command,
+                             "  nvllm-inspect diff models/demo models/demo-draft --values\n"),
+            options, argc, argv)) {
+        write_output(*text);
+        return 0;
+    }
+    if (flags.one.empty() || flags.other.empty()) {
+        throw Error(ErrorKind::usage, "name two checkpoints");
+    }
+    const auto difference =
+        view::compare_checkpoints(located(flags.one), located(flags.other), flags.values);
+    write_output(flags.json ? write_json(view::difference_json(difference)) + "\n"
+                            : view::difference_text(difference));
+    return 0;
+}
+
+}  // namespace
+
+Command diff_command() {
+    Command command{"diff", "Compares two checkpoints: config, tensors, values.", {}};
+    command.run = [command](int argc, const char* const* argv) {
+        return inspect_diff(command, argc, argv);
+    };
+    return command;
+}
+
+}  // namespace nvllm::inspect

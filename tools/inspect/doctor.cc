@@ -1,0 +1,88 @@
+// nvllm-inspect doctor: whether this machine can run models, and a given one.
+#include "lib/view/doctor.h"
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "lib/base/error_kinds.h"
+#include "lib/base/json.h"
+#include "lib/base/main_guard.h"
+#include "lib/base/quantities.h"
+#include "lib/checkpoint/model_directory.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/known_models.h"
+#include "lib/engine/machine.h"
+#include "tools/inspect/commands.h"
+
+namespace nvllm::inspect {
+namespace {
+
+struct DoctorOptions {
+    std::string model;
+    bool json = false;
+};
+
+OptionList<DoctorOptions> doctor_options() {
+    OptionList<DoctorOptions> list("inspect");
+    list.add("model", &DoctorOptions::model, "Look at this model too.", short_name('m'),
+             value_name("MODEL"), positional(), default_text("none"));
+    list.add("json", &DoctorOptions::json, "One JSON object, schema nvllm-inspect.doctor/1.");
+    return list;
+}
+
+view::ComputeFacts compute_facts() {
+    const MachineFacts facts = machine_facts();
+    return {facts.isa, facts.isa_fault, facts.usable, facts.num_cores, facts.has_cuda_backend};
+}
+
+// What would stop an engine from starting with it, found without starting one.
+view::Finding examine_model(const std::string& model) {
+    try {
+        const std::filesystem::path directory = resolve_model_directory(model);
+        if (const auto obstacle = find_obstacle(directory)) {
+            return {"model", view::Health::problem, obstacle->message, ""};
+        }
+        EngineConfig config;
+        config.model = model;
+        const MemoryPlan plan = Engine::plan(config);
+        if (!plan.shortage.empty()) {
+            return {"model", view::Health::problem, plan.shortage,
+                    "nvllm-inspect plan shows what takes the memory"};
+        }
+        return {"model", view::Health::ok, directory.string() + ": " + plan.summary(), ""};
+    } catch (const Error& error) {
+        return {"model", view::Health::problem, error.what(), ""};
+    }
+}
+
+int inspect_doctor(const Command& command, int argc, const char* const* argv) {
+    DoctorOptions flags;
+    const auto list = doctor_options();
+    OptionSet options;
+    options.add(list, flags);
+    if (const auto text = read_command_line(
+            describe_command(kProgram, command,
+                             "  nvllm-inspect doctor -m models/demo\n\nEnds with 69 when there is "
+                             "a problem.\n"),
+            options, argc, argv)) {
+        write_output(*text);
+        return 0;
+    }
+    std::vector<view::Finding> findings = view::examine_machine(compute_facts());
+    if (!flags.model.empty()) findings.push_back(examine_model(flags.model));
+    write_output(flags.json ? write_json(view::findings_json(findings)) + "\n"
+                            : view::findings_text(findings));
+    return view::has_problem(findings) ? exit_code_for(ErrorKind::unavailable) : 0;
+}
+
+}  // namespace
+
+Command doctor_command() {
+    Command command{"doctor", "Says whether this machine is fit to run models.", {}};
+    command.run = [command](int argc, const char* const* argv) {
+        return inspect_doctor(command, argc, argv);
+    };
+    return command;
+}
+
+}  // namespace nvllm::inspect
