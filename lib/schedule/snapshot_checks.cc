@@ -39,6 +39,13 @@ void check_group(const GroupSnapshot& group, const std::string& path) {
     }
 }
 
+// Positions stay numbers that can be shown.
+void check_extent(const TableSnapshot& table, const Snapshot& snapshot, const std::string& path) {
+    const auto entries = static_cast<int64_t>(table.blocks.size()) + table.num_given_back;
+    require(entries * snapshot.config.block_size <= INT32_MAX, path + ".num_given_back",
+            "makes the table longer than any context");
+}
+
 // Occurrences in tables, by block.
 void count_table(const TableSnapshot& table, const GroupSnapshot& group, const std::string& path,
                  std::vector<int32_t>& occurrences) {
@@ -92,6 +99,8 @@ void check_sequences(const Snapshot& snapshot) {
         check_sequence(sequence, snapshot, path);
         require(ids.insert(sequence.id).second, path + ".id", "comes twice");
         for (size_t group = 0; group < sequence.tables.size(); ++group) {
+            check_extent(sequence.tables[group], snapshot,
+                         fmt::format("{}.tables[{}]", path, group));
             count_table(sequence.tables[group], snapshot.groups[group],
                         fmt::format("{}.tables[{}]", path, group), occurrences[group]);
         }

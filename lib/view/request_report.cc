@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "lib/base/quantities.h"
@@ -47,6 +49,18 @@ nlohmann::ordered_json row_json(const SequenceSnapshot& row, double now_s) {
     if (row.num_lacking_blocks > 0) json["wait"]["lacking_blocks"] = row.num_lacking_blocks;
     if (row.waits_for != 0) json["wait"]["waits_for"] = row.waits_for;
     return json;
+}
+
+// Before the last column, where it says something of anybody: a terminal is 80 columns wide.
+void add_column(const Snapshot& snapshot, const char* heading, int32_t SequenceSnapshot::*member,
+                std::vector<std::vector<std::string>>& rows, std::string& sides) {
+    const auto zero = [&](const SequenceSnapshot& row) { return row.*member == 0; };
+    if (std::ranges::all_of(snapshot.sequences, zero)) return;
+    rows[0].insert(rows[0].end() - 1, heading);
+    for (size_t i = 0; i < snapshot.sequences.size(); ++i) {
+        rows[i + 1].insert(rows[i + 1].end() - 1, std::to_string(snapshot.sequences[i].*member));
+    }
+    sides.insert(sides.size() - 1, ">");
 }
 
 }  // namespace
@@ -111,7 +125,10 @@ std::string requests_text(const Snapshot& snapshot) {
     for (const SequenceSnapshot& sequence : snapshot.sequences) {
         rows.push_back(request_cells(sequence, snapshot.now_s));
     }
-    sheet.table(rows, kRequestSides);
+    std::string sides = kRequestSides;
+    add_column(snapshot, "pau", &SequenceSnapshot::num_pauses, rows, sides);
+    add_column(snapshot, "prio", &SequenceSnapshot::priority, rows, sides);
+    sheet.table(rows, sides);
     return sheet.text();
 }
 

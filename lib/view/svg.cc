@@ -16,10 +16,10 @@ namespace {
 constexpr const char* kLight[] = {"#1f2328", "#6e7781", "#e6e8eb", "#0072b2", "#e69f00",
                                   "#009e73", "#cc79a7", "#d55e00", "#56b4e9"};
 constexpr const char* kDark[] = {"#e8eaed", "#9aa2ab", "#2b3036", "#4aa8e0", "#f0b93a",
-                                 "#2fc39a", "#e09cc4", "#f08040", "#8ccbf2"};
+                                 "#2fc39a", "#b0628f", "#f08040", "#8ccbf2"};
 
 std::string rules(std::span<const char* const> colours, const char* ground) {
-    std::string css = fmt::format("svg{{background:{}}}", ground);
+    std::string css = fmt::format(".ground{{fill:{}}}", ground);
     for (size_t i = 0; i < colours.size(); ++i) {
         css += fmt::format(".i{0}{{fill:{1}}}.s{0}{{stroke:{1}}}", i, colours[i]);
     }
@@ -95,7 +95,8 @@ std::string SvgPicture::finish() const {
     return fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
         "width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n"
-        "<style>{3}</style>\n{4}</svg>\n",
+        "<style>{3}</style>\n<rect class=\"ground\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n"
+        "{4}</svg>\n",
         width_, height_, escaped(title_), style(), body_);
 }
 

@@ -242,7 +242,7 @@ class Sockets(EngineTest):
 
 
 class Watch(EngineTest):
-    def screen(self, path, size, keys):
+    def screen(self, path, size, keys, change=None):
         """Everything `watch` writes to a terminal of this size until `keys` end it, and its exit code."""
         leader, follower = pty.openpty()
         import fcntl
@@ -262,6 +262,10 @@ class Watch(EngineTest):
             return text.count(b"\x1b[H") >= 2
 
         wait_for(redrawn, "a redraw")
+        if change:
+            change(follower)
+            frames = text.count(b"\x1b[H")
+            wait_for(lambda: redrawn() and text.count(b"\x1b[H") >= frames + 2, "two more redraws")
         os.write(leader, keys)
         process.wait(TIMEOUT_S)
         redrawn()
@@ -282,6 +286,20 @@ class Watch(EngineTest):
         self.assertLessEqual(max(map(len, frame)), 80)
         self.assertIn("4 of 4 run", "\n".join(frame))
         self.assertIn("no slot", "\n".join(frame))
+
+    def test_resize(self):
+        import fcntl
+        import termios
+        _, path = self.engine()
+
+        def resize(follower):
+            fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 60, 0, 0))
+
+        text, code = self.screen(path, (30, 100), b"q", resize)
+        self.assertEqual(code, 0)
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.split("\x1b[H")[-1]).replace("\r", "").split("\n")
+        self.assertEqual(len(plain), 12)
+        self.assertLessEqual(max(map(len, plain)), 60)
 
     def test_interrupt_and_small_screen(self):
         _, path = self.engine()

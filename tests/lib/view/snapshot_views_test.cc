@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "lib/schedule/snapshot_json.h"
 #include "lib/view/block_map.h"
 #include "lib/view/cache_report.h"
 #include "lib/view/request_report.h"
@@ -155,6 +156,42 @@ TEST_CASE("the screen keeps to its size and to plain letters") {
             CHECK(line.find('\x1b') == std::string::npos);
         }
     }
+}
+
+TEST_CASE("dumps with random changes are refused or shown, never more") {
+    Busy busy(9);
+    const std::string good = snapshot_to_json(busy.after(70));
+    std::mt19937 random(11);
+    int num_shown = 0;
+    for (int round = 0; round < 3000; ++round) {
+        std::string text = good;
+        for (unsigned change = 0; change < 1 + random() % 3; ++change) {
+            const size_t place = random() % text.size();
+            constexpr std::string_view kLetters = "0123456789-.,[]{}\"truefpc";
+            const char letter = kLetters[random() % kLetters.size()];
+            if (random() % 2 == 0) {
+                text[place] = letter;
+            } else {
+                text.insert(place, std::string(1 + random() % 8, letter));
+            }
+        }
+        try {
+            const Snapshot snapshot = snapshot_from_json(text, "changed");
+            ++num_shown;
+            cache_text(snapshot, true);
+            cache_svg(snapshot);
+            requests_text(snapshot);
+            watch_lines(snapshot, nullptr, 80, 24);
+            if (snapshot.has_tree) tree_svg(snapshot);
+            if (snapshot.has_tree) tree_text(snapshot);
+            for (const SequenceSnapshot& row : snapshot.sequences) {
+                table_text(snapshot, row.request);
+            }
+        } catch (const Error& error) {
+            CHECK(error.kind() == ErrorKind::bad_data);
+        }
+    }
+    CHECK(num_shown > 20);
 }
 
 TEST_CASE("a dump that was cut off names its file") {
