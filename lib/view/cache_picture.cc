@@ -68,8 +68,10 @@ void draw_group(const Snapshot& snapshot, size_t place, double y, SvgPicture& pi
     const Grid grid = grid_of(group);
     const auto owners = block_owners(snapshot, static_cast<int32_t>(place));
     for (size_t block = 0; block < grid.shown; ++block) {
-        const double left = kMargin + static_cast<double>(block % grid.columns) * grid.side;
-        const double top = y + static_cast<double>(block / grid.columns) * grid.side;
+        const size_t row = block / grid.columns;
+        const size_t column = block % grid.columns;
+        const double left = kMargin + static_cast<double>(column) * grid.side;
+        const double top = y + static_cast<double>(row) * grid.side;
         std::string tip = fmt::format("block {}: {}", block, block_state_name(group.states[block]));
         if (!owners[block].empty()) {
             tip += fmt::format(", sequences {}", fmt::join(owners[block], ", "));

@@ -156,6 +156,8 @@ class Dumps(EngineTest):
         self.assertIn("groups[0].states", inspect("tree", bad, check=False).stderr)
         self.assertEqual(inspect("cache", self.folder / "none.json", check=False).returncode, NO_INPUT)
         self.assertEqual(inspect("cache", check=False).returncode, USAGE)
+        self.assertEqual(run("-m", DEMO, "-p", "x", "--inspect-dump-step", "3", check=False).returncode, USAGE)
+        self.assertEqual(run("-m", DEMO, "-p", "x", "--inspect-dump", "/no/such/x", check=False).returncode, CANNOT_CREATE)
         self.assertEqual(inspect("table", 4711, self.dump(), check=False).returncode, NO_INPUT)
 
 

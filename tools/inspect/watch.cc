@@ -51,6 +51,7 @@ class Screen {
         ::tcgetattr(STDIN_FILENO, &before_);
         termios raw = before_;
         raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+        raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // a shell could not use the screen as it is now
         ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
         struct sigaction action {};
         action.sa_handler = [](int) { resized = 1; };  // no SA_RESTART: poll() is to return

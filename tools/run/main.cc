@@ -61,6 +61,17 @@ void print_start_timings(const StartTimings& timings) {
                timings.worker_ms);
 }
 
+void check_inspection(const RunOptions& options) {
+    if (options.inspect_dump_step && !options.inspect_dump) {
+        throw Error(ErrorKind::usage, "--inspect-dump-step says when; --inspect-dump says where");
+    }
+    if (options.inspect_dump && wants_chat(options)) {
+        throw Error(ErrorKind::usage,
+                    "--inspect-dump is for batches; a chat can be looked into with "
+                    "--inspect-socket");
+    }
+}
+
 int run_program(int argc, char** argv) {
     RunOptions run;
     SamplingFlags sampling;
@@ -76,6 +87,7 @@ int run_program(int argc, char** argv) {
         write_output(*text);
         return 0;
     }
+    check_inspection(run);
     choose_model(config);
     if (run.plan) {
         const MemoryPlan plan = Engine::plan(config);
