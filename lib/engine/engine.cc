@@ -164,6 +164,7 @@ class Engine::Loop {
     void deliver(RequestOutput&& output);
     void publish_progress();
     Snapshot take_snapshot(SnapshotDetail detail) const;
+    void answer(Looked& looked) const;
 
     Clock::time_point started_ = Clock::now();
     std::unique_ptr<ThreadPool> threads_;
@@ -257,6 +258,15 @@ std::future<Snapshot> Engine::Loop::snapshot(SnapshotDetail detail) {
     return future;
 }
 
+// Whoever looks in must not be the end of it, not even for want of memory.
+void Engine::Loop::answer(Looked& looked) const {
+    try {
+        looked.promise.set_value(take_snapshot(looked.detail));
+    } catch (...) {
+        looked.promise.set_exception(std::current_exception());
+    }
+}
+
 Snapshot Engine::Loop::take_snapshot(SnapshotDetail detail) const {
     Snapshot snapshot = scheduler_->snapshot(detail, now_s());
     snapshot.config.model = model_name_;
@@ -307,7 +317,7 @@ bool Engine::Loop::take_messages() {
         if (auto* submitted = std::get_if<Submitted>(&message)) {
             start(*submitted);
         } else if (auto* looked = std::get_if<Looked>(&message)) {
-            looked->promise.set_value(take_snapshot(looked->detail));
+            answer(*looked);
         } else {
             cancel_now(std::get<Cancelled>(message).id);
         }

@@ -168,7 +168,8 @@ class Service {
         try {
             text = std::make_shared<const std::string>(snapshot_to_json(pending_.get()) + "\n");
         } catch (const std::exception&) {
-            text = std::make_shared<const std::string>(error_line("the engine is ending"));
+            text = std::make_shared<const std::string>(
+                error_line("no snapshot: the engine is ending, or out of memory"));
         }
         for (Connection& connection : connections_) {
             if (connection.wants == pending_detail_ && !connection.broken) give(connection, text);

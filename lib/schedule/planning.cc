@@ -84,7 +84,7 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
 // Paused sequences go on in free slots; with `before_newcomers` only those that stand before all
 // who want to come in.
 void Scheduler::resume_paused(bool before_newcomers) {
-    if (policy_.pauses_for == nullptr) return;  // nobody is paused: the queue need not be searched
+    if (counters_.pauses == 0) return;  // the queue need not be searched, and it may be long
     size_t place = 0;
     while (place < waiting_.size() && running_.size() < static_cast<size_t>(config_.max_num_seqs)) {
         ScheduledSequence& scheduled = waiting_[place];
@@ -273,8 +273,8 @@ int32_t Scheduler::num_growing() const {
         return scheduled->sequence.state != SequenceState::waiting && may_grow(*scheduled);
     };
     auto count = std::ranges::count_if(running_, grows);
-    // Of those in the queue only paused ones hold blocks, and the queue may be long.
-    if (policy_.pauses_for != nullptr) count += std::ranges::count_if(waiting_.all(), grows);
+    // Of those in the queue only paused ones hold blocks.
+    if (counters_.pauses > 0) count += std::ranges::count_if(waiting_.all(), grows);
     return static_cast<int32_t>(count);
 }
 

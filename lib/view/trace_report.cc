@@ -38,16 +38,15 @@ void add_table(const ReplayTable& table, const TraceReport& report, TextSheet& s
     sheet.gap();
     sheet.line(fmt::format("{} blocks of {} tokens ({})", with_separators(table.num_blocks),
                            report.config.block_size, describe_bytes(bytes)));
-    std::vector<std::vector<std::string>> rows = {{"policy", "evict", "hit %", "saved s", "ttft s",
-                                                   "p50", "p99", "queue", "fair", "preempt",
-                                                   "end s"}};
+    std::vector<std::vector<std::string>> rows = {
+        {"policy", "evict", "hit %", "saved", "ttft", "p50", "p99", "queue", "fair", "pre", "end"}};
     int64_t prompt_tokens = 0;
     for (const ReplayResult& run : table.runs) {
         prompt_tokens = std::max(prompt_tokens, run.prompt_tokens);
         rows.push_back({run.config.scheduling_policy, run.config.eviction_policy,
                         fmt::format("{:.2f}", 100.0 * run.hit_rate()), seconds(run.saved_prefill_s),
                         seconds(run.ttft_s.mean), seconds(run.ttft_s.p50), seconds(run.ttft_s.p99),
-                        seconds(run.queue_s.mean), fmt::format("{:.3f}", run.fairness),
+                        seconds(run.queue_s.mean), fmt::format("{:.2f}", run.fairness),
                         std::to_string(run.preemptions), seconds(run.makespan_s)});
     }
     const double best = prompt_tokens > 0 ? 100.0 * static_cast<double>(table.optimum.hit_tokens) /

@@ -243,6 +243,25 @@ class Sockets(EngineTest):
         self.assertEqual(inspect("watch", self.folder / "nobody", check=False).returncode, NO_INPUT)
 
 
+    def test_bad_engines(self):
+        for answer, code in ((b'{"schema": "nvllm.snapshot/1"}\n', BAD_DATA), (b"{" * 5000 + b"\n", BAD_DATA),
+                             (b"\xff\x00\n", BAD_DATA), (b"half a li", UNAVAILABLE), (b"", UNAVAILABLE)):
+            path = self.folder / "fake.sock"
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(str(path))
+                server.listen()
+                process = subprocess.Popen([INSPECT, "requests", "--socket", str(path)], stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE, text=True, env=environment())
+                peer, _ = server.accept()
+                with peer:
+                    peer.sendall(answer)
+                    peer.shutdown(socket.SHUT_WR)
+                    _, says = process.communicate(timeout=TIMEOUT_S)
+                self.assertEqual(process.returncode, code, says)
+                self.assertIn(str(path), says)
+            path.unlink()
+
+
 class Watch(EngineTest):
     def screen(self, path, size, keys, change=None):
         """Everything `watch` writes to a terminal of this size until `keys` end it, and its exit code."""
