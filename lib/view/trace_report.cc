@@ -154,6 +154,9 @@ std::string trace_text(const TraceReport& report) {
     for (const ReplayTable& table : report.tables) add_table(table, report, sheet);
     sheet.gap();
     sheet.row("optimum", kBound);
+    sheet.row("columns",
+              "seconds: prefill saved, time to first token (mean, percentiles), time before the "
+              "first step, end of the last; pre: preemptions");
     sheet.row("fair",
               "Jain's index over slowdowns (time in the engine against time alone in it); "
               "1: all alike");

@@ -86,6 +86,10 @@ class FakeWorker {
     }
 
     size_t num_known() const { return known_.size(); }
+    // Where it reads and writes. REQUIRES: the sequence is known.
+    const std::vector<BlockId>& table(SequenceId sequence, size_t group) const {
+        return known_.at(sequence).tables[group];
+    }
 
     int64_t wrong = 0;               // broken promises of plans
     int64_t computed_positions = 0;  // in all

@@ -45,7 +45,8 @@ std::vector<Layout> layouts() {
 
 struct RandomLoad {
     RandomLoad(const Layout& layout, const std::string& policy, int32_t depth, unsigned seed)
-        : random(seed), simulation(scheduler_config(layout, policy, depth), cache_config(layout)) {
+        : random(seed),
+          simulation(scheduler_config(layout, policy, depth), cache_config(layout, seed)) {
         for (const SchedulingPolicy& row : scheduling_policies()) {
             if (row.name == policy) this->policy = &row;
         }
@@ -63,11 +64,13 @@ struct RandomLoad {
         config.policy = policy;
         return config;
     }
-    static CacheConfig cache_config(const Layout& layout) {
+    static CacheConfig cache_config(const Layout& layout, unsigned seed) {
+        const auto evictions = eviction_policies();
         return {.block_size = kBlockSize,
                 .groups = layout.groups,
                 .enable_prefix_caching = layout.prefix_caching,
-                .hash_key = HashKey{1, 2}};
+                .hash_key = HashKey{1, 2},
+                .eviction = evictions[(seed + 3) % evictions.size()].name};
     }
 
     int draw(int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); }

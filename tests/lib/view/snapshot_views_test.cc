@@ -77,6 +77,9 @@ TEST_CASE("50 random states: printed tables hold the worker's blocks, in both gr
                         for (const auto& entry :
                              sequence["groups"][static_cast<size_t>(group)]["entries"]) {
                             const BlockId block = entry["block"];
+                            const auto& addressed =
+                                busy.simulation.worker.table(id, static_cast<size_t>(group));
+                            CHECK(addressed.at(entry["entry"].get<size_t>()) == block);
                             const auto owners = busy.simulation.cache.owners(group, block);
                             CHECK(std::ranges::find(owners, id) != owners.end());
                             CHECK(entry["shared_with"].size() + 1 == owners.size());
