@@ -217,7 +217,7 @@ TEST_CASE("the cache shrinks and grows under 32 running requests, and no text ch
     for (const bool resizing : {false, true}) {
         EngineConfig config = small_config();
         config.max_num_seqs = 32;
-        config.kv_cache_memory_bytes = uint64_t{4} << 20;
+        config.kv_cache_memory_bytes = uint64_t{1} << 20;  // 2,048 tokens
         config.swap_space_bytes = uint64_t{2} << 20;
         config.defrag_threshold = 0.4;
         Engine engine(config);
