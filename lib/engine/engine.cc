@@ -439,6 +439,9 @@ void Engine::Loop::commit(const StepResult& result, StepRecord& record) {
             requests.push_back(*request);
     }
     record.num_finished = static_cast<int32_t>(scheduler_->commit(result, verdicts, now).size());
+    for (const BeamResult& beams : scheduler_->take_beam_results()) {
+        output_->finish_beams(beams.request, beams.hypotheses);
+    }
     for (const RequestId request : requests) emit(request);
 }
 

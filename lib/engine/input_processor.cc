@@ -59,6 +59,10 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     request.prompt_token_ids = std::move(*ids);
     request.sampling = std::move(sampling);
     request.eos_token_ids = eos_token_ids_;
+    // What best_of ranks by.
+    request.hides_logprobs = request.sampling.num_sequences() > request.sampling.n &&
+                             !request.sampling.use_beam_search && !request.sampling.logprobs;
+    if (request.hides_logprobs) request.sampling.logprobs = 0;
     request.cache_salt = input.cache_salt;
     request.priority = input.priority;
     const auto room = max_model_len_ - static_cast<int32_t>(request.prompt_token_ids.size());

@@ -173,6 +173,18 @@ OptionList<SamplingFlags> sampling_options() {
              "The same for each token of the prompt, which is then computed in full.",
              range(0, 20));
     list.add("n", &SamplingFlags::n, "Answers to each prompt.", range(1, 16), default_text("1"));
+    list.add("best-of", &SamplingFlags::best_of,
+             "Answers made, of which the -n likeliest are given; the width of a beam search.",
+             range(1, 64), default_text("as many as --n"));
+    list.add("use-beam-search", &SamplingFlags::use_beam_search,
+             "Search for the likeliest answers instead of drawing tokens.", default_text("false"));
+    list.add("length-penalty", &SamplingFlags::length_penalty,
+             "Scores of beams are divided by their length to this power.", range(-10.0, 10.0),
+             default_text("1"));
+    list.add("early-stopping", &SamplingFlags::early_stopping,
+             "When a beam search ends: yes, as soon as there are enough answers; never, when no "
+             "better one is possible; no, when none is likely.",
+             choices({"no", "yes", "never"}), default_text("no"));
     list.add("seed", &SamplingFlags::seed,
              "The same seed gives the same answer, whatever else runs beside it.", short_name('s'),
              default_text("random"));
@@ -199,6 +211,11 @@ SamplingParams SamplingFlags::over(SamplingParams sampling) const {
     take(logprobs, sampling.logprobs);
     take(prompt_logprobs, sampling.prompt_logprobs);
     take(n, sampling.n);
+    take(best_of, sampling.best_of);
+    take(use_beam_search, sampling.use_beam_search);
+    take(length_penalty, sampling.length_penalty);
+    if (early_stopping == "yes") sampling.early_stopping = EarlyStopping::yes;
+    if (early_stopping == "never") sampling.early_stopping = EarlyStopping::never;
     take(seed, sampling.seed);
     if (!stop.empty()) sampling.stop = stop;
     if (!stop_token_ids.empty()) sampling.stop_token_ids = stop_token_ids;

@@ -47,7 +47,7 @@ StepResult Worker::execute(const BatchPlan& plan) {
     for (const PlanEntry& entry : plan.entries) {
         const SequenceState& state = sequences_.at(entry.sequence);
         rows_.push_back({state.token_ids, state.block_tables, entry.first, entry.count,
-                         num_prompt_logprobs(entry), entry.output == OutputKind::sample});
+                         num_prompt_logprobs(entry), entry.output != OutputKind::none});
     }
     ForwardContext batch = builder_.build(rows_);
     batch.kernels = &context;
@@ -82,7 +82,9 @@ void Worker::list_rows(const BatchPlan& plan, StepResult& result) {
         result.sequences[i].prompt_logprobs.resize(leading);
         result.sequences[i].first_prompt_logprob = plan.entries[i].first + 1;
         for (size_t row = 0; row < leading; ++row) logit_rows_.push_back({i, row});
-        if (rows_[i].wants_logits) logit_rows_.push_back({i, std::nullopt});
+        if (rows_[i].wants_logits) {
+            logit_rows_.push_back({i, std::nullopt, plan.entries[i].num_candidates});
+        }
     }
 }
 
@@ -107,7 +109,10 @@ void Worker::update_sequences(const BatchPlan& plan) {
     }
     for (const AddedSequence& added : plan.added) add(added);
     for (const PlanEntry& entry : plan.entries) {
-        std::vector<std::vector<int32_t>>& tables = sequences_.at(entry.sequence).block_tables;
+        SequenceState& state = sequences_.at(entry.sequence);
+        state.token_ids.insert(state.token_ids.end(), entry.new_token_ids.begin(),
+                               entry.new_token_ids.end());
+        std::vector<std::vector<int32_t>>& tables = state.block_tables;
         for (size_t group = 0; group < entry.new_blocks.size(); ++group) {
             tables[group].insert(tables[group].end(), entry.new_blocks[group].begin(),
                                  entry.new_blocks[group].end());
@@ -168,6 +173,9 @@ void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, S
 
 std::optional<Fault> Worker::use_row(const LogitRow& row, std::span<float> logits,
                                      SamplerScratch& scratch, SequenceStep& step) {
+    if (row.num_candidates > 0) {
+        return find_candidates(logits, row.num_candidates, scratch, step.candidates);
+    }
     if (!row.prompt_logprob) return sample_row(logits, scratch, step);
     const SequenceState& state = sequences_.at(step.sequence);
     const size_t place = *row.prompt_logprob;

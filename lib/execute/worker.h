@@ -63,6 +63,7 @@ class Worker {
         size_t entry = 0;
         // The prompt token it predicts, as a place in the step's prompt_logprobs; empty: sample.
         std::optional<size_t> prompt_logprob;
+        int32_t num_candidates = 0;  // not zero: report these instead of sampling
     };
 
     // Copies blocks as the plan says; measures what goes between device and host.

@@ -30,8 +30,9 @@ struct AddedSequence {
 };
 
 enum class OutputKind : uint8_t {
-    none,    // a chunk that does not reach the last known token
-    sample,  // choose the next token from the logits after the last position
+    none,        // a chunk that does not reach the last known token
+    sample,      // choose the next token from the logits after the last position
+    candidates,  // choose none: report the likeliest, as many as a beam search looks at
 };
 
 // "Compute `count` tokens of this sequence from position `first`." Prefill, a chunk of it and
@@ -42,6 +43,9 @@ struct PlanEntry {
     int32_t first = 0;
     int32_t count = 0;
     OutputKind output = OutputKind::none;
+    int32_t num_candidates = 0;  // for OutputKind::candidates
+    // Tokens that were chosen elsewhere since the worker last computed this sequence (beams).
+    std::vector<int32_t> new_token_ids;
     // Physical blocks to append to the sequence's table before computing, per cache group; empty
     // when there are none.
     std::vector<std::vector<int32_t>> new_blocks;

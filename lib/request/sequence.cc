@@ -6,7 +6,7 @@
 namespace nvllm {
 
 Sequence Sequence::waiting(const Request& request, SequenceId id, int32_t index) {
-    NVLLM_CHECK(index >= 0 && index < request.sampling.n, "no such continuation");
+    NVLLM_CHECK(index >= 0 && index < request.sampling.num_sequences(), "no such continuation");
     Sequence sequence;
     sequence.id = id;
     sequence.request_id = request.id;
@@ -109,6 +109,18 @@ void Sequence::preempt(double now_s) {
     num_computed = 0;
     num_in_flight = 0;
     ++num_preemptions;
+}
+
+void Sequence::fork_from(const Sequence& parent, bool shares_blocks, double now_s) {
+    NVLLM_CHECK(num_in_flight == 0 && parent.num_in_flight == 0 && state != SequenceState::finished,
+                "beams fork when nothing of them is in flight");
+    token_ids = parent.token_ids;
+    num_computed = shares_blocks ? parent.num_computed : 0;
+    const SequenceState next = shares_blocks ? SequenceState::running : SequenceState::waiting;
+    if (state != next) enter(next, now_s);
+    if (!num_cached_tokens) num_cached_tokens = parent.num_cached_tokens;
+    if (!first_scheduled_s) first_scheduled_s = parent.first_scheduled_s;
+    if (!first_token_s) first_token_s = parent.first_token_s;
 }
 
 void Sequence::finish(FinishReason reason, double now_s) {

@@ -97,6 +97,9 @@ struct Sequence {
     // Everything computed is given up, all tokens are kept. REQUIRES: running, paused
     // or swapped.
     void preempt(double now_s);
+    // Becomes a copy of `parent`, with what that has computed, or nothing when `parent` has no
+    // blocks. REQUIRES: nothing of either is in flight; waiting or running, and not finished.
+    void fork_from(const Sequence& parent, bool shares_blocks, double now_s);
     // REQUIRES: not finished.
     void finish(FinishReason reason, double now_s);
 

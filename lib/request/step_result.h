@@ -31,6 +31,7 @@ struct SequenceStep {
     // when asked for.
     std::vector<SampledLogprobs> prompt_logprobs;
     int32_t first_prompt_logprob = 0;
+    std::vector<TokenLogprob> candidates;  // for OutputKind::candidates: the likeliest, best first
     std::optional<Fault>
         fault;  // this sequence failed (logits that are not numbers); it produced nothing
 };

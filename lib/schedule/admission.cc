@@ -24,11 +24,20 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
                         "of {} tokens (--max-model-len)",
                         num_prompt, config.max_model_len)};
     }
+    if (request.sampling.use_beam_search &&
+        request.sampling.num_sequences() > config.max_num_seqs) {
+        return Fault{ErrorKind::bad_data,
+                     fmt::format("a beam search of width {} needs as many slots; there are {} "
+                                 "(--max-num-seqs)",
+                                 request.sampling.num_sequences(), config.max_num_seqs)};
+    }
     const int32_t length =
         longest_length(config, static_cast<int32_t>(num_prompt), request.sampling);
     for (int32_t group = 0; group < cache.num_groups(); ++group) {
         // The last token is never computed.
-        const int32_t needed = cache.most_blocks(group, length - 1, config.largest_step());
+        int32_t needed = cache.most_blocks(group, length - 1, config.largest_step());
+        // Beams advance together, so all of them must fit at once.
+        if (request.sampling.use_beam_search) needed *= request.sampling.num_sequences();
         const int32_t total = cache.counts(group).total;
         if (needed <= total) continue;
         return Fault{
@@ -42,10 +51,20 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
     return std::nullopt;
 }
 
+namespace {
+
+// Swapped out, or a beam that others wait for.
+bool comes_back(const ScheduledSequence& scheduled) {
+    const BeamGroup* beams = scheduled.request->beams.get();
+    return scheduled.sequence.state == SequenceState::swapped ||
+           (beams != nullptr && beams->beams.size() > 1);
+}
+
+}  // namespace
+
 bool WaitingQueue::stands_before(const ScheduledSequence& one, const ScheduledSequence& other,
                                  double now_s) const {
-    const bool swapped = one.sequence.state == SequenceState::swapped;
-    if (swapped != (other.sequence.state == SequenceState::swapped)) return swapped;
+    if (comes_back(one) != comes_back(other)) return comes_back(one);
     return ranks_before(policy_, one.sequence, other.sequence, now_s);
 }
 

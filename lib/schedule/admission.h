@@ -23,8 +23,8 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
                                const Request& request);
 
 // The sequences that wait or pause, in the policy's order: one that was preempted stands where it
-// would have stood all along, under "fcfs" before all that came later. Those that were swapped out
-// stand before all others.
+// would have stood all along, under "fcfs" before all that came later. Those that were swapped out,
+// and beams whose siblings wait for them, stand before all others.
 class WaitingQueue {
   public:
     explicit WaitingQueue(const SchedulingPolicy& policy) : policy_(policy) {}

@@ -54,7 +54,7 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
 void Scheduler::pause_for_waiting() {
     if (policy_.pauses_for == nullptr) return;
     std::vector<ScheduledSequence*> paused;
-    size_t num_free = static_cast<size_t>(config_.max_num_seqs) - running_.size();
+    int32_t num_free = num_free_slots();
     for (const ScheduledSequence* waiting : waiting_.all()) {
         if (!ready(*waiting)) continue;
         if (num_free > 0) {
@@ -75,6 +75,8 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
     ScheduledSequence* last = nullptr;
     for (ScheduledSequence* candidate : running_) {
         const Sequence& sequence = candidate->sequence;
+        // A beam's slot is its group's until the search is over.
+        if (candidate->request->beams != nullptr) continue;
         if (!can_be_planned(*candidate) || sequence.has_turn) continue;
         if (!policy_.pauses_for(sequence, waiting.sequence, now_s_)) continue;
         if (last == nullptr || ranks_before(policy_, last->sequence, sequence, now_s_)) {
@@ -88,7 +90,7 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
 // who want to come in.
 void Scheduler::resume_paused(bool before_newcomers) {
     size_t place = 0;
-    while (place < waiting_.size() && running_.size() < static_cast<size_t>(config_.max_num_seqs)) {
+    while (place < waiting_.size() && num_free_slots() > 0) {
         ScheduledSequence& scheduled = waiting_[place];
         if (scheduled.sequence.state == SequenceState::paused) {
             waiting_.remove_at(place);
@@ -140,36 +142,60 @@ void Scheduler::plan_sequence(Draft& draft, ScheduledSequence& scheduled) {
     const Sequence& sequence = scheduled.sequence;
     const int32_t count = draft.budget.grant(sequence.num_unplanned());
     if (count == 0) return;
+    if (scheduled.request->beams != nullptr && !make_private(draft, scheduled)) return;
     std::vector<std::vector<BlockId>> new_blocks;
     if (!make_room(draft, scheduled, sequence.num_planned() + count, new_blocks)) return;
+    if (!scheduled.told) {
+        tell(draft, scheduled);
+        new_blocks.clear();
+    }
     add_entry(draft, scheduled, count, std::move(new_blocks));
+}
+
+// A beam that was forked since the last plan: the worker learns of it with all its blocks.
+void Scheduler::tell(Draft& draft, ScheduledSequence& scheduled) {
+    AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
+    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
+        added.block_tables.push_back(scheduled.cache.table(group).blocks());
+    }
+    scheduled.told = true;
+    scheduled.untold_tokens.clear();
 }
 
 // Blocks for the needy one, taken from those that yield before it; false when it has to wait.
 bool Scheduler::make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
                           std::vector<std::vector<BlockId>>& new_blocks) {
     while (!cache_.allocate(needy.cache, num_positions, new_blocks)) {
-        draft.short_of_blocks = true;
-        // Blocks are on their way back already.
-        if (cache_.awaits_commit()) return false;
-        ScheduledSequence* victim =
-            choose_victim(running_, waiting_.all(), &needy, policy_, now_s_);
-        if (victim == nullptr) return false;
-        if (victim->num_plans > 0) {
-            victim->departure = Departure::preemption;
-            return false;
-        }
-        drop_entry(draft, *victim);
-        preempt(*victim);
+        if (!take_victim(draft, needy)) return false;
     }
     return true;
 }
 
+// Somebody gave up blocks at once; false when nobody did, or will only when a plan is committed.
+bool Scheduler::take_victim(Draft& draft, const ScheduledSequence& needy) {
+    draft.short_of_blocks = true;
+    // Blocks are on their way back already.
+    if (cache_.awaits_commit()) return false;
+    ScheduledSequence* victim = choose_victim(running_, waiting_.all(), &needy, policy_, now_s_);
+    if (victim == nullptr) return false;
+    if (victim->num_plans > 0) {
+        victim->departure = Departure::preemption;
+        return false;
+    }
+    drop_entry(draft, *victim);
+    preempt(*victim);
+    return true;
+}
+
 // A victim may have been planned in this very step.
-void Scheduler::drop_entry(Draft& draft, const ScheduledSequence& scheduled) {
+void Scheduler::drop_entry(Draft& draft, ScheduledSequence& scheduled) {
+    const auto is_victim = [&](const AddedSequence& added) {
+        return added.sequence == scheduled.sequence.id;
+    };
+    if (std::erase_if(draft.plan.added, is_victim) > 0) scheduled.told = false;
     for (size_t i = 0; i < draft.entries.size(); ++i) {
         if (draft.entries[i].sequence != &scheduled) continue;
-        draft.entries[i].sequence->sequence.take_back(draft.entries[i].count);
+        scheduled.sequence.take_back(draft.entries[i].count);
         draft.budget.give_back(draft.entries[i].count, draft.entries[i].partial);
         draft.entries.erase(draft.entries.begin() + static_cast<long>(i));
         draft.plan.entries.erase(draft.plan.entries.begin() + static_cast<long>(i));
@@ -183,13 +209,20 @@ void Scheduler::admit_waiting(Draft& draft) {
     // away.
     int32_t headroom = num_growing();
     size_t from = 0;
-    while (!draft.budget.spent() && running_.size() < static_cast<size_t>(config_.max_num_seqs)) {
+    int32_t num_free = num_free_slots();
+    while (!draft.budget.spent()) {
         const bool oldest = is_turn_of_oldest();
         const auto place = next_newcomer(from, oldest);
         if (!place) return;
         ScheduledSequence& scheduled = waiting_[*place];
+        const int32_t num_slots = slots_to_take(scheduled);
+        if (num_slots > num_free) return;
         // Nobody passes one that waits for blocks: it would wait for ever.
-        if (!let_in(draft, scheduled, headroom)) return;
+        while (!let_in(draft, scheduled, headroom)) {
+            if (!makes_way(draft, scheduled)) return;
+        }
+        num_free -= num_slots;
+        if (scheduled.request->beams != nullptr) scheduled.request->beams->has_slots = true;
         scheduled.sequence.has_turn = oldest;
         counters_.turns_of_oldest += oldest ? 1 : 0;
         admitted_since_turn_ = oldest ? 0 : admitted_since_turn_ + 1;
@@ -198,6 +231,24 @@ void Scheduler::admit_waiting(Draft& draft) {
         headroom += may_grow(scheduled) ? 1 : 0;
         from = oldest ? 0 : *place;
     }
+}
+
+// A group of beams has all its slots from when the first comes in: beams that waited for each
+// other's slots would wait for ever.
+int32_t Scheduler::slots_to_take(const ScheduledSequence& scheduled) const {
+    const BeamGroup* beams = scheduled.request->beams.get();
+    if (beams == nullptr) return 1;
+    return beams->has_slots ? 0 : scheduled.request->request.sampling.num_sequences();
+}
+
+int32_t Scheduler::num_free_slots() const {
+    int32_t taken = 0;
+    for (const ScheduledSequence* scheduled : running_)
+        taken += scheduled->request->beams == nullptr;
+    for (const ScheduledRequest* request : searching_) {
+        taken += request->beams->has_slots ? request->request.sampling.num_sequences() : 0;
+    }
+    return config_.max_num_seqs - taken;
 }
 
 bool Scheduler::is_turn_of_oldest() const {
@@ -218,6 +269,7 @@ std::optional<size_t> Scheduler::next_newcomer(size_t from, bool oldest) const {
 
 bool Scheduler::ready(const ScheduledSequence& scheduled) const {
     const ScheduledRequest& request = *scheduled.request;
+    if (request.beams != nullptr) return true;
     if (!cache_.prefix_caching() || request.prompt_computed) return true;
     // A prompt that fills no block leaves nothing to share.
     if (scheduled.sequence.num_prompt_tokens <= cache_.block_size()) return true;
@@ -230,6 +282,15 @@ bool Scheduler::may_skip_prompt(const ScheduledSequence& scheduled) const {
     const ScheduledRequest& request = *scheduled.request;
     return !request.request.sampling.prompt_logprobs || scheduled.sequence.index != 0 ||
            request.prompt_computed;
+}
+
+// A beam whose siblings hold blocks and wait for it comes in at the cost of others: two groups that
+// waited for each other would wait for ever.
+bool Scheduler::makes_way(Draft& draft, const ScheduledSequence& scheduled) {
+    if (scheduled.request->beams == nullptr || scheduled.request->beams->beams.size() < 2) {
+        return false;
+    }
+    return !draft.budget.spent() && take_victim(draft, scheduled);
 }
 
 bool Scheduler::let_in(Draft& draft, ScheduledSequence& scheduled, int32_t headroom) {
@@ -249,6 +310,7 @@ bool Scheduler::swap_in(Draft& draft, ScheduledSequence& scheduled, int32_t head
         blocks_for(sequence.num_computed + count) - blocks_for(sequence.num_computed);
     if (!cache_.swap_in(scheduled.cache, headroom + more, draft.plan.swaps_in)) return false;
     sequence.swap_in(now_s_);
+    scheduled.told = true;
     ++counters_.swaps_in;
     AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
     for (int32_t group = 0; group < cache_.num_groups(); ++group) {
@@ -276,6 +338,9 @@ bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headro
     sequence.start(match.num_tokens, now_s_);
     counters_.recomputed_tokens +=
         std::max(0, std::exchange(scheduled.num_computed_before, 0) - match.num_tokens);
+    scheduled.told = true;
+    scheduled.untold_tokens.clear();
+    scheduled.candidates.clear();
     AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
     std::vector<std::vector<BlockId>> new_blocks;
     const auto num_matched = static_cast<long>(match.contents.size());
@@ -297,7 +362,12 @@ void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t co
     entry.count = count;
     entry.new_blocks = std::move(new_blocks);
     sequence.plan(count);
-    entry.output = sequence.num_unplanned() == 0 ? OutputKind::sample : OutputKind::none;
+    const BeamGroup* beams = scheduled.request->beams.get();
+    if (sequence.num_unplanned() == 0) {
+        entry.output = beams == nullptr ? OutputKind::sample : OutputKind::candidates;
+        entry.num_candidates = beams == nullptr ? 0 : beams->num_candidates;
+    }
+    entry.new_token_ids = std::exchange(scheduled.untold_tokens, {});
     const bool partial = entry.output == OutputKind::none;
     draft.entries.push_back({&scheduled, count, partial, entry.output});
     draft.budget.spend(count, partial);
@@ -327,6 +397,7 @@ std::optional<BatchPlan> Scheduler::seal(Draft& draft) {
     draft.plan.number = next_plan_++;
     draft.plan.removed = std::exchange(removed_, {});
     draft.plan.swaps_out = std::exchange(swaps_out_, {});
+    draft.plan.copies = std::exchange(copies_, {});
     draft.plan.moves = std::exchange(moves_, {});
     draft.plan.num_blocks = std::exchange(num_blocks_, {});
     draft.plan.table_changes = std::exchange(table_changes_, {});

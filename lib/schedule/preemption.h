@@ -49,6 +49,10 @@ inline ScheduledSequence* choose_victim(std::span<ScheduledSequence* const> runn
         ScheduledSequence* last = nullptr;
         for (ScheduledSequence* candidate : candidates) {
             if (candidate->sequence.state != state) continue;
+            // Beams of one group need each other.
+            const bool sibling = needy != nullptr && candidate->request == needy->request &&
+                                 needy->request->beams != nullptr;
+            if (sibling) continue;
             const ScheduledSequence* best = last != nullptr ? last : before;
             if (best != nullptr &&
                 !ranks_before(policy, best->sequence, candidate->sequence, now_s)) {

@@ -15,7 +15,7 @@ constexpr int64_t kStepsBetweenLooks = 64;
 
 // Swaps that wait for the next plan read blocks where they are now.
 bool Scheduler::blocks_can_move() const {
-    return in_flight_.empty() && swaps_out_.empty() && !has_moves();
+    return in_flight_.empty() && swaps_out_.empty() && copies_.empty() && !has_moves();
 }
 
 void Scheduler::take_moves(Compaction&& compaction) {

@@ -37,22 +37,28 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
     shared->request = request;
     shared->request.prompt_token_ids = {};
     shared->first = shared->leader = next_sequence_;
-    shared->num_living = request.sampling.n;
+    shared->num_living = request.sampling.num_sequences();
     std::vector<SequenceId> ids;
-    for (int32_t index = 0; index < request.sampling.n; ++index) {
+    for (int32_t index = 0; index < request.sampling.num_sequences(); ++index) {
         const SequenceId id = next_sequence_++;
         auto sequence = std::make_unique<ScheduledSequence>(
             ScheduledSequence{.sequence = Sequence::waiting(request, id, index),
                               .cache = SequenceCache(cache_, request.cache_salt, id),
-                              .request = shared});
+                              .request = shared,
+                              .candidates = {},
+                              .untold_tokens = {}});
         sequence->sequence.longest_length =
             longest_length(config_, sequence->sequence.num_prompt_tokens, shared->request.sampling);
         sequence->sequence.turn = next_turn_++;
-        cache_.expect(sequence->cache, sequence->sequence.token_ids);
-        waiting_.add(*sequence, now_s_);
+        // Beams but the first come out of forks.
+        if (index == 0 || !request.sampling.use_beam_search) {
+            cache_.expect(sequence->cache, sequence->sequence.token_ids);
+            waiting_.add(*sequence, now_s_);
+        }
         sequences_.emplace(id, std::move(sequence));
         ids.push_back(id);
     }
+    if (request.sampling.use_beam_search) begin_beams(*shared);
     return ids;
 }
 
@@ -123,6 +129,8 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
     if (sequence.state == SequenceState::finished || scheduled.cancelled) return;
     if (verdict.finish == FinishReason::error) {
         finish(scheduled, FinishReason::error);
+        // A search that lost a beam is over.
+        if (scheduled.request->beams != nullptr) cancel_all(*scheduled.request);
         return;
     }
     NVLLM_CHECK(verdict.finish || (num_accepted > 0) == (entry.output == OutputKind::sample),
@@ -133,9 +141,10 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
         scheduled.request->prompt_computed = true;
     if (verdict.finish) {
         finish(scheduled, *verdict.finish);
-    } else if (sequence.num_in_flight == 0) {
-        depart(scheduled);
+        return;
     }
+    if (sequence.num_in_flight == 0) depart(scheduled);
+    if (entry.output == OutputKind::candidates) take_candidates(scheduled, step);
 }
 
 bool Scheduler::ranks_first(const ScheduledSequence& scheduled) const {
@@ -166,12 +175,15 @@ void Scheduler::preempt(ScheduledSequence& scheduled) {
     if (queued) waiting_.remove(scheduled);
     scheduled.departure = Departure::none;
     if (!should_swap(scheduled) || !swap_out(scheduled)) recompute(scheduled);
-    removed_.push_back(scheduled.sequence.id);
+    if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
+    scheduled.untold_tokens.clear();
     waiting_.add(scheduled, now_s_);
     ++counters_.preemptions;
 }
 
 bool Scheduler::should_swap(const ScheduledSequence& scheduled) const {
+    if (scheduled.request->beams != nullptr)
+        return false;  // shared blocks would come back as copies
     if (config_.preemption_mode != PreemptionMode::automatic) {
         return config_.preemption_mode == PreemptionMode::swap;
     }
@@ -212,8 +224,7 @@ void Scheduler::pause(ScheduledSequence& scheduled) {
 // Leaves `running_` to be tidied by leave_running().
 void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
     const SequenceState state = scheduled.sequence.state;
-    const bool known = state == SequenceState::running || state == SequenceState::paused;
-    if (known) removed_.push_back(scheduled.sequence.id);
+    if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
     if (state != SequenceState::running) waiting_.remove(scheduled);
     scheduled.sequence.finish(reason, now_s_);
     if (reason == FinishReason::error) {
@@ -224,6 +235,7 @@ void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
     ScheduledRequest& request = *scheduled.request;
     --request.num_living;
     if (request.num_living == 0) {
+        std::erase(searching_, &request);
         requests_.erase(request.request.id);
     } else if (request.leader == scheduled.sequence.id) {
         choose_next_leader(request);
@@ -234,7 +246,8 @@ void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
 
 // The first living continuation, which is the one that waits first.
 void Scheduler::choose_next_leader(ScheduledRequest& request) {
-    const SequenceId end = request.first + static_cast<SequenceId>(request.request.sampling.n);
+    const SequenceId end =
+        request.first + static_cast<SequenceId>(request.request.sampling.num_sequences());
     for (SequenceId id = request.first; id < end; ++id) {
         const ScheduledSequence* candidate = lookup(id);
         if (candidate == nullptr || candidate->sequence.state == SequenceState::finished) continue;
@@ -246,13 +259,18 @@ void Scheduler::choose_next_leader(ScheduledRequest& request) {
 std::vector<SequenceId> Scheduler::cancel(RequestId request) {
     const auto found = requests_.find(request);
     if (found == requests_.end()) return {};
-    const SequenceId first = found->second->first;
-    const SequenceId end = first + static_cast<SequenceId>(found->second->request.sampling.n);
-    for (SequenceId id = first; id < end; ++id) {
-        if (ScheduledSequence* sequence = lookup(id)) cancel(*sequence);
-    }
+    const std::shared_ptr<ScheduledRequest> kept = found->second;
+    cancel_all(*kept);
     leave_running();
     return take_finished();
+}
+
+void Scheduler::cancel_all(const ScheduledRequest& request) {
+    const SequenceId end =
+        request.first + static_cast<SequenceId>(request.request.sampling.num_sequences());
+    for (SequenceId id = request.first; id < end; ++id) {
+        if (ScheduledSequence* sequence = lookup(id)) cancel(*sequence);
+    }
 }
 
 std::vector<SequenceId> Scheduler::cancel_sequence(SequenceId sequence) {
@@ -297,9 +315,14 @@ std::vector<SequenceId> Scheduler::reset_worker() {
     cancelled_.clear();
     removed_.clear();
     swaps_out_.clear();
+    copies_.clear();
     moves_.clear();
     table_changes_.clear();
-    for (ScheduledSequence* sequence : waiting_.all()) cache_.release(sequence->cache);
+    for (auto& [id, sequence] : sequences_) {
+        cache_.release(sequence->cache);
+        sequence->told = false;
+        sequence->untold_tokens.clear();
+    }
     cache_.forget_contents();
     for (ScheduledSequence* sequence : waiting_.all()) {
         cache_.expect(sequence->cache, sequence->sequence.token_ids);

@@ -64,6 +64,12 @@ struct SchedulerStats {
     int64_t stalled_steps = 0;
 };
 
+// What a beam search found, best first.
+struct BeamResult {
+    RequestId request = 0;
+    std::vector<BeamHypothesis> hypotheses;
+};
+
 class Scheduler {
   public:
     // `cache` outlives the scheduler. Throws bad_config when the configuration contradicts itself.
@@ -75,8 +81,8 @@ class Scheduler {
     // REQUIRES: its sampling parameters were checked.
     Result<std::vector<SequenceId>> add(const Request& request);
 
-    // The next plan, or nothing: no work, or pipeline_depth plans are uncommitted. It has no entries
-    // when blocks are to be moved and nothing to be computed.
+    // The next plan, or nothing: no work, or pipeline_depth plans are uncommitted. It has no
+    // entries when blocks are to be moved and nothing to be computed.
     std::optional<BatchPlan> next(double now_s);
 
     // What ids and lengths say about the oldest uncommitted plan's outcome, one verdict for each of
@@ -97,6 +103,9 @@ class Scheduler {
 
     // What became of a step, for the token budget and the choice between swapping and recomputing.
     void observe(const StepObservation& step);
+
+    // The searches that ended since the last call; their sequences are among the finished ones.
+    std::vector<BeamResult> take_beam_results();
 
     // Takes back a request, or one continuation. Returns those that finished at once; those in an
     // uncommitted plan finish with the next commit and are among what it returns. Unknown and
@@ -150,12 +159,15 @@ class Scheduler {
     void plan_sequence(Draft& draft, ScheduledSequence& sequence);
     bool make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
                    std::vector<std::vector<BlockId>>& new_blocks);
-    void drop_entry(Draft& draft, const ScheduledSequence& sequence);
+    void drop_entry(Draft& draft, ScheduledSequence& sequence);
     void admit_waiting(Draft& draft);
+    int32_t slots_to_take(const ScheduledSequence& sequence) const;
+    int32_t num_free_slots() const;
     bool is_turn_of_oldest() const;
     std::optional<size_t> next_newcomer(size_t from, bool oldest) const;
     bool can_be_planned(const ScheduledSequence& sequence) const;
     bool admit(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
+    bool makes_way(Draft& draft, const ScheduledSequence& sequence);
     bool let_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     bool swap_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     void add_entry(Draft& draft, ScheduledSequence& sequence, int32_t count,
@@ -165,6 +177,20 @@ class Scheduler {
     bool ready(const ScheduledSequence& sequence) const;
     bool may_skip_prompt(const ScheduledSequence& sequence) const;
     std::optional<BatchPlan> seal(Draft& draft);
+
+    bool take_victim(Draft& draft, const ScheduledSequence& needy);
+    bool make_private(Draft& draft, ScheduledSequence& sequence);
+    void tell(Draft& draft, ScheduledSequence& sequence);
+
+    // Beams.
+    void begin_beams(ScheduledRequest& request);
+    void take_candidates(ScheduledSequence& sequence, const SequenceStep& step);
+    void advance_beams(ScheduledRequest& request);
+    std::vector<ScheduledSequence*> free_beams(const ScheduledRequest& request,
+                                               const std::vector<bool>& goes_on) const;
+    void fork(const ScheduledSequence& parent, ScheduledSequence& child);
+    void rest(ScheduledSequence& sequence);
+    void end_beams(ScheduledRequest& request);
 
     // Advancing.
     const InFlight& oldest_plan(const StepResult& result) const;
@@ -185,6 +211,7 @@ class Scheduler {
     void finish(ScheduledSequence& sequence, FinishReason reason);
     void choose_next_leader(ScheduledRequest& request);
     void cancel(ScheduledSequence& sequence);
+    void cancel_all(const ScheduledRequest& request);
     std::vector<SequenceId> take_finished();
     void forget_retired();
     void leave_running();
@@ -208,6 +235,7 @@ class Scheduler {
     std::vector<ScheduledSequence*> prefills_;  // of a plan being made
     // For the next plan.
     std::vector<SwapMove> swaps_out_;
+    std::vector<BlockMove> copies_;
     std::vector<BlockMove> moves_;
     std::vector<TableChange> table_changes_;
     std::vector<int32_t> num_blocks_;  // when they changed
@@ -216,8 +244,10 @@ class Scheduler {
     std::deque<InFlight> in_flight_;   // oldest first
     std::vector<SequenceId> removed_;  // what the worker is to forget with the next plan
     std::vector<ScheduledSequence*> cancelled_;
-    std::vector<SequenceId> finished_;         // not returned to the caller yet
-    std::vector<ScheduledSequence*> retired_;  // finished, still findable
+    std::vector<SequenceId> finished_;                // not returned to the caller yet
+    std::vector<const ScheduledRequest*> searching_;  // living requests with beams
+    std::vector<BeamResult> beam_results_;            // not returned to the caller yet
+    std::vector<ScheduledSequence*> retired_;         // finished, still findable
     SchedulerStats counters_;
 };
 

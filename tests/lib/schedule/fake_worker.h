@@ -47,6 +47,20 @@ inline std::vector<int32_t> expected_tokens(const Request& request, int32_t inde
     }
 }
 
+// The likeliest tokens after a prefix, by a rule of their own: never two alike.
+inline std::vector<TokenLogprob> expected_candidates(uint64_t digest, int32_t count,
+                                                     const TokenRule& rule) {
+    std::vector<TokenLogprob> candidates;
+    float logprob = 0.0f;
+    for (int32_t i = 0; i < count; ++i) {
+        const uint64_t mixed = (digest + 77u * static_cast<uint64_t>(i)) * 0xd6e8feb86659fd93;
+        logprob -= 0.05f + static_cast<float>(mixed >> 44) / static_cast<float>(1 << 20);
+        const int32_t first = rule.next(digest, 0);
+        candidates.push_back({(first + i) % rule.vocab_size, logprob});
+    }
+    return candidates;
+}
+
 class FakeWorker {
   public:
     FakeWorker(const CacheConfig& cache, TokenRule rule)
@@ -151,13 +165,17 @@ class FakeWorker {
         step.sequence = entry.sequence;
         const auto found = known_.find(entry.sequence);
         const int32_t end = entry.first + entry.count;
-        if (found == known_.end() || entry.first != found->second.next ||
-            end > static_cast<int32_t>(found->second.tokens.size())) {
+        if (found == known_.end() || entry.first != found->second.next) {
             ++wrong;
             return step;
         }
+        for (const int32_t token : entry.new_token_ids) append_token(found->second, token);
         Known& known = found->second;
         append_blocks(known, entry);
+        if (end > static_cast<int32_t>(known.tokens.size())) {
+            ++wrong;
+            return step;
+        }
         for (size_t group = 0; group < slots_.size(); ++group) {
             visit(slots_[group], known.tables[group], known, entry.first, end);
             const auto& table = known.tables[group];
@@ -167,12 +185,20 @@ class FakeWorker {
         known.next = end;
         computed_positions += entry.count;
         const bool last = end == static_cast<int32_t>(known.tokens.size());
-        wrong += last != (entry.output == OutputKind::sample);
-        if (!last) return step;
+        wrong += last != (entry.output != OutputKind::none);
+        if (entry.output == OutputKind::candidates) {
+            step.candidates =
+                expected_candidates(known.digests.back(), entry.num_candidates, rule_);
+        }
+        if (entry.output != OutputKind::sample) return step;
         step.token_ids = {rule_.next(known.digests.back(), known.index)};
-        known.tokens.push_back(step.token_ids[0]);
-        known.digests = prefix_digests_after(known);
+        append_token(known, step.token_ids[0]);
         return step;
+    }
+
+    static void append_token(Known& known, int32_t token) {
+        known.tokens.push_back(token);
+        known.digests = prefix_digests_after(known);
     }
 
     // One digest more, without going through all tokens again.
