@@ -1,0 +1,120 @@
+"""nvllm-bench: every sub-command on the demo model with tiny sizes. Outcomes, counts and keys; never times."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from programs import BIN, DEMO, TIMEOUT_S, environment
+
+BENCH = str(BIN / "nvllm-bench")
+USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE, CANNOT_CREATE = 64, 65, 66, 69, 73
+
+
+def bench(*arguments, check=True):
+    done = subprocess.run([BENCH, *map(str, arguments)], capture_output=True, text=True, timeout=TIMEOUT_S,
+                          stdin=subprocess.DEVNULL, env=environment(NVLLM_MODEL=DEMO))
+    if check and done.returncode != 0:
+        raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, arguments))}\n{done.stderr}")
+    return done
+
+
+class BenchTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def file(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def result(self, *arguments):
+        """The result object of a run that writes one, and its table."""
+        path = self.folder / "result.json"
+        done = bench(*arguments, "--output-json", path)
+        return json.loads(path.read_text()), done.stdout
+
+    def fails(self, code, *arguments, says=()):
+        done = bench(*arguments, check=False)
+        self.assertEqual(done.returncode, code, f"{arguments}: {done.stderr}")
+        self.assertIn("nvllm-bench: error: ", done.stderr)
+        self.assertEqual(done.stdout, "")
+        for text in says:
+            self.assertIn(str(text), done.stderr)
+
+    def check_environment(self, result):
+        for key in ("cpu", "cores", "isa", "threads", "memory_bytes", "load_average", "version", "model", "command",
+                    "date"):
+            self.assertIn(key, result["environment"])
+
+
+class Throughput(BenchTest):
+    SMALL = ("--num-prompts", 6, "--input-len", 12, "--output-len", 5, "--repeats", 2)
+
+    def test_bare_flags_measure_throughput(self):
+        done = bench("--batch", 4, *self.SMALL)
+        self.assertRegex(done.stdout, r"Throughput: [\d.]+ requests/s, [\d.]+ total tokens/s, [\d.]+ output tokens/s\n"
+                                      r"Total num prompt tokens:  72\nTotal num output tokens:  30\n")
+
+    def test_result(self):
+        result, _ = self.result("throughput", "--batch", 3, *self.SMALL)
+        self.check_environment(result)
+        self.assertEqual((result["num_requests"], result["total_num_tokens"], result["repeats"]), (6, 102, 2))
+        for key in ("elapsed_time", "requests_per_second", "tokens_per_second"):
+            self.assertGreater(result[key], 0)
+
+    def test_continuous_batching_fills_more_places(self):
+        result, table = self.result("throughput", "--batch", 4, "--batching", "both", "--num-prompts", 24,
+                                    "--input-len", 4, "--output-len", 20, "--random-range-ratio", 0.9, "--repeats", 1)
+        ways = result["batching"]
+        self.assertEqual(set(ways), {"continuous", "static"})
+        self.assertLess(ways["continuous"]["steps"], ways["static"]["steps"])
+        self.assertGreater(ways["continuous"]["slots_filled"], ways["static"]["slots_filled"])
+        self.assertIn("slots filled", table)
+
+    def test_data_sets(self):
+        result, _ = self.result("--dataset-name", "prefix_repetition", "--prefix-len", 40, "--num-prefixes", 2,
+                                *self.SMALL)
+        self.assertEqual(result["total_prompt_tokens"], 6 * 52)
+        lines = self.file("requests.jsonl", '{"prompt": "Once upon a time", "max_tokens": 3}\n\n'
+                                            '{"prompt_token_ids": [1, 2, 3], "output_len": 1}\n')
+        result, _ = self.result("--dataset-name", "jsonl", "--dataset-path", lines, "--repeats", 1)
+        self.assertEqual(result["num_requests"], 2)
+
+    def test_bad_input(self):
+        self.fails(USAGE, "--dataset-name", "sonnet", says=["random", "jsonl", "prefix_repetition", "nano-vllm"])
+        self.fails(USAGE, "--dataset-name", "jsonl", says=["--dataset-path"])
+        self.fails(USAGE, "--batching", "dynamic", says=["continuous", "static"])
+        self.fails(USAGE, "thruput", says=["throughput"])
+        self.fails(NO_INPUT, "--dataset-name", "jsonl", "--dataset-path", "/no/such/file", says=["/no/such/file"])
+        broken = self.file("broken.jsonl", '{"prompt": "a"}\n{"prompt": "b"')
+        self.fails(BAD_DATA, "--dataset-name", "jsonl", "--dataset-path", broken, says=["broken.jsonl:2"])
+        self.fails(BAD_DATA, "--input-len", 5000, says=["5000"])
+        self.fails(CANNOT_CREATE, *self.SMALL, "--output-json", "/no/such/folder/x.json", says=["/no/such/folder"])
+
+    def test_interrupt(self):
+        child = subprocess.Popen([BENCH, "--num-prompts", "5000", "--output-len", "500", "--repeats", "100"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(NVLLM_MODEL=DEMO))
+        time.sleep(1.0)
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=TIMEOUT_S)
+        self.assertEqual((child.returncode, out), (130, b""))
+
+
+class Latency(BenchTest):
+    def test_result(self):
+        result, table = self.result("latency", "--batch-size", 2, "--input-len", 6, "--output-len", 3, "--num-iters", 4,
+                                    "--num-iters-warmup", 1)
+        self.check_environment(result)
+        self.assertEqual(len(result["latencies"]), 4)
+        self.assertEqual(list(result["percentiles"]), ["10", "25", "50", "75", "90", "99"])
+        self.assertRegex(table, r"^Avg latency: [\d.e-]+ seconds\n10% percentile latency: ")
+
+
+if __name__ == "__main__":
+    unittest.main()

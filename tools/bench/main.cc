@@ -1,0 +1,66 @@
+// nvllm-bench: measures the engine, any OpenAI server, single kernels, and the quality of models.
+#include <fmt/format.h>
+
+#include "lib/base/commands.h"
+#include "lib/base/main_guard.h"
+#include "tools/bench/bench.h"
+
+namespace nvllm::bench {
+namespace {
+
+const ProgramDescription kProgram = {
+    .name = "nvllm-bench",
+    .version = NVLLM_VERSION,
+    .summary =
+        "Measures speed and quality. Tables go to standard output, everything else to standard "
+        "error; --output-json FILE keeps the result with the environment it was measured in. "
+        "Without a command, throughput is measured.",
+    .examples =
+        "  nvllm-bench --batch 64\n"
+        "  nvllm-bench throughput -m model --batching both --random-range-ratio 0.8\n"
+        "  nvllm-bench micro -m model -p 512 -n 128\n",
+};
+
+struct CommandRow {
+    const char* name;
+    const char* summary;
+    int (*run)(const Invocation&);
+    const char* examples;
+};
+
+constexpr CommandRow kCommands[] = {
+    {"throughput", "How fast a fixed set of requests is done.", run_throughput,
+     "Examples:\n"
+     "  nvllm-bench throughput --batch 64\n"
+     "  nvllm-bench throughput --batching both --random-range-ratio 0.8\n"},
+    {"latency", "How long one batch takes.", run_latency,
+     "Examples:\n"
+     "  nvllm-bench latency --batch-size 1 --input-len 32 --output-len 128\n"},
+};
+
+std::vector<Command> commands() {
+    std::vector<Command> all;
+    for (const CommandRow& row : kCommands) {
+        all.push_back(
+            {row.name, row.summary, [&row](int argc, const char* const* argv) {
+                 const Command self{row.name, row.summary, {}};
+                 return row.run({describe_command(kProgram, self, row.examples), argc, argv});
+             }});
+    }
+    return all;
+}
+
+int run_program(int argc, char** argv) {
+    try {
+        return run_command(kProgram, commands(), argc, argv, "throughput");
+    } catch (const Interrupted& interrupted) {
+        return exit_code_for_signal(interrupted.signal);
+    }
+}
+
+}  // namespace
+}  // namespace nvllm::bench
+
+int main(int argc, char** argv) {
+    return nvllm::run_main("nvllm-bench", [&] { return nvllm::bench::run_program(argc, argv); });
+}
