@@ -116,5 +116,36 @@ class Latency(BenchTest):
         self.assertRegex(table, r"^Avg latency: [\d.e-]+ seconds\n10% percentile latency: ")
 
 
+class Micro(BenchTest):
+    def test_tests_of_all_lists(self):
+        result, table = self.result("micro", "-p", "16,32", "-n", 4, "-d", "0,32", "-pg", "8,2",
+                                    "-r", 2)
+        self.check_environment(result)
+        names = [test["test"] for test in result["tests"]]
+        self.assertEqual(names, ["pp16", "pp32", "tg4", "pp8+tg2", "pp16 @ d32", "pp32 @ d32", "tg4 @ d32",
+                                 "pp8+tg2 @ d32"])
+        for test in result["tests"]:
+            self.assertEqual((len(test["samples_ns"]), len(test["samples_ts"])), (2, 2))
+            self.assertGreater(min(test["samples_ns"]), 0)
+        self.assertEqual(table.count(" ± "), 8)
+
+    def test_formats(self):
+        for form, rows in (("json", json.loads), ("jsonl", lambda text: [json.loads(s) for s in text.splitlines()])):
+            row, = rows(bench("micro", "-p", 8, "-n", 0, "-r", 3, "-o", form).stdout)
+            self.assertEqual((row["n_prompt"], row["n_gen"], row["n_depth"], len(row["samples_ts"])), (8, 0, 0, 3))
+            for key in ("build_commit", "cpu_info", "model_filename", "model_type", "model_size", "model_n_params",
+                        "n_batch", "n_threads", "type_k", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts"):
+                self.assertIn(key, row)
+        head, line = bench("micro", "-p", 0, "-n", 2, "-o", "csv").stdout.splitlines()
+        self.assertEqual(head.count(",") + 1, line.count('","') + 1)
+
+    def test_bad_input(self):
+        self.fails(USAGE, "micro", "-p", "5-1", says=["--n-prompt", "5-1"])
+        self.fails(USAGE, "micro", "-p", 0, "-n", 0, says=["-p"])
+        self.fails(USAGE, "micro", "--pg", "3", says=["--pg"])
+        self.fails(USAGE, "micro", "-p", 4, "-d", 17, says=["--block-size"])
+        self.fails(USAGE, "micro", "-o", "xml", says=["md, json, jsonl, csv"])
+
+
 if __name__ == "__main__":
     unittest.main()

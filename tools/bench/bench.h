@@ -61,5 +61,6 @@ void write_file(const std::filesystem::path& file, const std::string& text);
 // The sub-commands, one file each.
 int run_throughput(const Invocation& invocation);
 int run_latency(const Invocation& invocation);
+int run_micro(const Invocation& invocation);
 
 }  // namespace nvllm::bench

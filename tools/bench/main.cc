@@ -36,6 +36,10 @@ constexpr CommandRow kCommands[] = {
     {"latency", "How long one batch takes.", run_latency,
      "Examples:\n"
      "  nvllm-bench latency --batch-size 1 --input-len 32 --output-len 128\n"},
+    {"micro", "Prompt processing and generation alone, as llama-bench.", run_micro,
+     "Examples:\n"
+     "  nvllm-bench micro -p 512 -n 128 -r 5\n"
+     "  nvllm-bench micro -p 0 -n 32 -d 0-1024+512 -o json\n"},
 };
 
 std::vector<Command> commands() {
