@@ -73,4 +73,11 @@ Result<SampledToken> sample(const SequenceSamplingState& state, std::span<float>
     return token;
 }
 
+std::optional<Fault> score_token(std::span<const float> logits, int32_t token, int32_t num_top,
+                                 SamplerScratch& scratch, SampledLogprobs& result) {
+    if (!check_row(logits).valid) return not_numbers();
+    compute_logprobs(logits, token, num_top, scratch.scores, result);
+    return std::nullopt;
+}
+
 }  // namespace nvllm

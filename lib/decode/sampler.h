@@ -36,4 +36,9 @@ struct SamplerScratch {
 Result<SampledToken> sample(const SequenceSamplingState& state, std::span<float> logits,
                             SamplerScratch& scratch);
 
+// The logprob of `token` in a row that the model gave [vocab], and of the `num_top` likeliest. A
+// fault as sample() has when a logit is NaN or +inf or all are -inf.
+std::optional<Fault> score_token(std::span<const float> logits, int32_t token, int32_t num_top,
+                                 SamplerScratch& scratch, SampledLogprobs& result);
+
 }  // namespace nvllm

@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "kernels/thread_pool.h"
+#include "lib/base/file.h"
 #include "lib/base/memory_info.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/output_processor.h"
@@ -27,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 // Nothing could be planned though work waits: our mistake, counted by the scheduler, which must not
 // take a whole core as well.
 constexpr std::chrono::milliseconds kStallPause{1};
+constexpr uint64_t kLargestTemplate = uint64_t{4} << 20;
 
 double milliseconds_since(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -47,6 +49,12 @@ ModelLoadOptions load_options(const EngineConfig& config, ThreadPool* threads) {
     options.seed = config.load_seed;
     options.threads = threads;
     return options;
+}
+
+// What has no brace cannot be a template that says anything, so it must be a file.
+std::string read_chat_template(const std::string& given) {
+    if (given.empty() || given.find('{') != std::string::npos) return given;
+    return read_file(given, kLargestTemplate);
 }
 
 MemoryPlan plan_memory(const EngineConfig& config, const ModelOutline& outline) {
@@ -199,7 +207,8 @@ Engine::Loop::Loop(const EngineConfig& config) {
     timings.worker_ms = milliseconds_since(phase);
     std::tie(tokenizer, timings.tokenizer_ms) = text.get();
     input_ = std::make_unique<InputProcessor>(
-        tokenizer, model_config, read_generation_config(options.directory), plan.max_model_len);
+        tokenizer, model_config, read_generation_config(options.directory), plan.max_model_len,
+        read_chat_template(config.chat_template));
     output_ = std::make_unique<OutputProcessor>(tokenizer);
     timings.total_ms = milliseconds_since(start);
     thread_ = std::thread([this] { run(); });

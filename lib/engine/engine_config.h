@@ -15,6 +15,7 @@ struct EngineConfig {
     std::string load_format =
         "auto";                   // auto, safetensors, dummy (random weights for any config.json)
     std::string device = "auto";  // auto, cpu, cuda
+    std::string chat_template;    // a file, or the template itself; empty: the model's own
     int32_t threads = 0;          // compute threads; 0: one for each usable core
     uint64_t load_seed = 0;       // of dummy weights
 

@@ -43,6 +43,9 @@ InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
         } catch (const Error& error) {
             template_fault_ = error.what();
         }
+    } else if (tokenizer_ != nullptr && tokenizer_->format() == TokenizerFormat::sentencepiece &&
+               (config.model_type == "mistral" || config.model_type == "mixtral")) {
+        mistral_format_ = mistral_format_of(*tokenizer_);
     }
 }
 
@@ -115,6 +118,7 @@ Result<RenderedChat> InputProcessor::render(const nlohmann::ordered_json& variab
     if (!template_fault_.empty()) {
         return fault("the chat template of this model cannot be used: " + template_fault_);
     }
+    if (mistral_format_) return render_mistral(variables, *mistral_format_);
     if (chat_template_ == nullptr) {
         return fault(
             "this model has no chat template: give a plain prompt, or a template with "

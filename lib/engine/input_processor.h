@@ -14,6 +14,7 @@
 #include "lib/checkpoint/model_config.h"
 #include "lib/request/request.h"
 #include "lib/text/chat/chat_template.h"
+#include "lib/text/chat/mistral_format.h"
 #include "lib/text/tokenizer.h"
 
 namespace nvllm {
@@ -48,14 +49,15 @@ class InputProcessor {
     // limit.
     Result<Request> process(const RequestInput& input) const;
 
-    // The prompt as the chat template renders it.
+    // The prompt as the chat template renders it, or the format of Mistral's tokenizer.model, which
+    // comes without one.
     Result<RenderedChat> render(const nlohmann::ordered_json& variables) const;
 
     // Sampling as generation_config.json has it, over the library's defaults. `do_sample: false`
     // means greedy, as in transformers.
     SamplingParams default_sampling() const;
 
-    bool has_chat_template() const { return chat_template_ != nullptr; }
+    bool can_chat() const { return chat_template_ != nullptr || mistral_format_.has_value(); }
 
   private:
     Result<std::vector<int32_t>> prompt_ids(const RequestInput& input) const;
@@ -65,6 +67,7 @@ class InputProcessor {
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     std::unique_ptr<const ChatTemplate> chat_template_;
+    std::optional<MistralFormat> mistral_format_;  // instead of a template
     std::string template_fault_;  // why the checkpoint's own template cannot be used
     GenerationConfig generation_;
     std::vector<int32_t> eos_token_ids_;

@@ -46,6 +46,9 @@ OptionList<EngineConfig> engine_options() {
              "dummy: seeded random weights for any config.json, to measure speed.",
              choices({"auto", "safetensors", "dummy"}));
     list.add("load-seed", &EngineConfig::load_seed, "Seed of dummy weights.");
+    list.add("chat-template", &EngineConfig::chat_template,
+             "Jinja template of conversations: a file, or the text itself.",
+             value_name("FILE|TEXT"), default_text("the model's own"));
     list.group("Compute");
     list.add("device", &EngineConfig::device, "Where to compute.",
              choices({"auto", "cpu", "cuda"}));
@@ -132,6 +135,9 @@ OptionList<SamplingFlags> sampling_options() {
     list.add("logprobs", &SamplingFlags::logprobs,
              "In JSON output, the logprob of each token and of this many likeliest beside it.",
              range(0, 20));
+    list.add("prompt-logprobs", &SamplingFlags::prompt_logprobs,
+             "The same for each token of the prompt, which is then computed in full.",
+             range(0, 20));
     list.add("n", &SamplingFlags::n, "Answers to each prompt.", range(1, 16), default_text("1"));
     list.add("seed", &SamplingFlags::seed,
              "The same seed gives the same answer, whatever else runs beside it.", short_name('s'),
@@ -157,6 +163,7 @@ SamplingParams SamplingFlags::over(SamplingParams sampling) const {
     take(include_stop, sampling.include_stop_in_output);
     take(skip_special_tokens, sampling.skip_special_tokens);
     take(logprobs, sampling.logprobs);
+    take(prompt_logprobs, sampling.prompt_logprobs);
     take(n, sampling.n);
     take(seed, sampling.seed);
     if (!stop.empty()) sampling.stop = stop;

@@ -32,6 +32,7 @@ struct SamplingFlags {
     std::optional<bool> include_stop;
     std::optional<bool> skip_special_tokens;
     std::optional<int32_t> logprobs;
+    std::optional<int32_t> prompt_logprobs;
     std::optional<int32_t> n;
     std::optional<uint64_t> seed;
 

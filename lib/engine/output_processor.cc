@@ -13,7 +13,8 @@ void OutputProcessor::add(const Request& request, std::span<const SequenceId> se
                 .num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size()),
                 .num_living = static_cast<int32_t>(sequences.size()),
                 .num_cached_tokens = 0,
-                .times = {}};
+                .times = {},
+                .prompt_logprobs = {}};
     entry.times.arrival_s = request.arrival_s;
     for (size_t index = 0; index < sequences.size(); ++index) {
         Continuation continuation;
@@ -49,6 +50,7 @@ void OutputProcessor::judge(const SequenceStep& step, Verdict& verdict, double n
     if (verdict.num_accepted > 0 && !entry->times.first_token_s) {
         entry->times.first_token_s = now_s;
     }
+    if (!step.fault) take_prompt_logprobs(step, *entry);
     const size_t searched = continuation->text.size();
     append_tokens(step, verdict, *entry, *continuation);
     if (verdict.finish && continuation->detokenizer) {
@@ -61,6 +63,16 @@ void OutputProcessor::judge(const SequenceStep& step, Verdict& verdict, double n
         end(*entry, *continuation, *verdict.finish);
     } else {
         emit(*continuation, entry->stops.safe_length(continuation->text));
+    }
+}
+
+// A prompt that is computed again after a preemption gives the first ones again.
+void OutputProcessor::take_prompt_logprobs(const SequenceStep& step, Entry& entry) {
+    for (size_t i = 0; i < step.prompt_logprobs.size(); ++i) {
+        const int32_t position = step.first_prompt_logprob + static_cast<int32_t>(i);
+        if (position != entry.num_prompt_logprobs + 1) continue;
+        entry.prompt_logprobs.push_back(step.prompt_logprobs[i]);
+        ++entry.num_prompt_logprobs;
     }
 }
 
@@ -132,7 +144,8 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
         output.continuations.push_back(std::exchange(continuation.pending, {}));
         continuation.has_pending = false;
     }
-    if (output.continuations.empty()) return std::nullopt;
+    output.prompt_logprobs = std::exchange(entry.prompt_logprobs, {});
+    if (output.continuations.empty() && output.prompt_logprobs.empty()) return std::nullopt;
     output.finished = entry.num_living == 0;
     if (output.finished) {
         output.times.finished_s = now_s;

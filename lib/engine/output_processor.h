@@ -62,9 +62,12 @@ class OutputProcessor {
         int32_t num_living = 0;
         int32_t num_cached_tokens = 0;
         RequestTimes times;
+        std::vector<SampledLogprobs> prompt_logprobs;  // not given out yet
+        int32_t num_prompt_logprobs = 0;               // in all
     };
 
     Continuation* find(SequenceId sequence, Entry*& entry);
+    static void take_prompt_logprobs(const SequenceStep& step, Entry& entry);
     void append_tokens(const SequenceStep& step, const Verdict& verdict, const Entry& entry,
                        Continuation& continuation);
     void match_stops(Entry& entry, Continuation& continuation, size_t searched, Verdict& verdict);

@@ -191,6 +191,7 @@ constexpr auto kFields = std::to_array<Field>({
     {"skip_special_tokens", into<&SamplingParams::skip_special_tokens, read_bool>},
     {"logprobs", [](const Json& v, Builder& b) { read_logprobs(v, b.request.input.sampling); }},
     {"top_logprobs", into<&SamplingParams::logprobs, read_int32>},
+    {"prompt_logprobs", into<&SamplingParams::prompt_logprobs, read_int32>},
     {"n", into<&SamplingParams::n, read_int32>},
     {"seed",
      [](const Json& v, Builder& b) {

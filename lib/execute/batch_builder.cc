@@ -43,6 +43,9 @@ void BatchBuilder::add_row(const BatchRow& row) {
     }
     query_starts_.push_back(static_cast<int32_t>(token_ids_.size()));
     context_lengths_.push_back(row.first + row.count);
+    for (int32_t i = 0; i < row.num_leading_logits; ++i) {
+        logit_rows_.push_back(static_cast<int32_t>(token_ids_.size()) - row.count + i);
+    }
     if (row.wants_logits) logit_rows_.push_back(static_cast<int32_t>(token_ids_.size()) - 1);
 }
 

@@ -18,7 +18,8 @@ struct BatchRow {
         block_tables;  // per cache group, enough for first + count positions
     int32_t first = 0;
     int32_t count = 0;
-    bool wants_logits = false;
+    int32_t num_leading_logits = 0;  // of the first tokens, so many want logits
+    bool wants_logits = false;       // of the last token; it is not among the leading ones then
 };
 
 class BatchBuilder {
@@ -29,7 +30,7 @@ class BatchBuilder {
     // left to the caller.
     ForwardContext build(std::span<const BatchRow> rows);
 
-    // For every row that wants logits, in order: its last token's place in the batch. int32 [rows].
+    // The places in the batch of all tokens that want logits, in order. int32 [rows].
     ConstTensorView logit_rows() const;
 
   private:

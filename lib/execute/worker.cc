@@ -12,18 +12,21 @@ namespace {
 // Logits of so many rows exist at one time, whatever the batch: 64 rows of a vocabulary of 128,256
 // are 33 MB.
 constexpr int64_t kLogitRows = 64;
+// And so many may, however few sequences run: scoring a prompt reads the output matrix once for so
+// many tokens.
+constexpr int64_t kFewestLogitRows = 16;
 
 }  // namespace
 
 int64_t Worker::most_logit_rows(int32_t max_num_seqs) {
-    return std::min<int64_t>(kLogitRows, max_num_seqs);
+    return std::clamp<int64_t>(max_num_seqs, kFewestLogitRows, kLogitRows);
 }
 
 Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads)
     : model_(std::move(model)),
       threads_(threads),
-      scratch_(model_->scratch_bytes(config.max_num_batched_tokens,
-                                     most_logit_rows(config.max_num_seqs))),
+      rows_at_once_(most_logit_rows(config.max_num_seqs)),
+      scratch_(model_->scratch_bytes(config.max_num_batched_tokens, rows_at_once_)),
       kv_(model_->kv_groups(), config.num_blocks, config.block_size, config.kv_dtype),
       builder_(model_->kv_groups().size(), config.block_size),
       sampler_scratch_(static_cast<size_t>(threads.num_threads())) {}
@@ -40,7 +43,7 @@ StepResult Worker::execute(const BatchPlan& plan) {
     for (const PlanEntry& entry : plan.entries) {
         const SequenceState& state = sequences_.at(entry.sequence);
         rows_.push_back({state.token_ids, state.block_tables, entry.first, entry.count,
-                         entry.output == OutputKind::sample});
+                         num_prompt_logprobs(entry), entry.output == OutputKind::sample});
     }
     ForwardContext batch = builder_.build(rows_);
     batch.kernels = &context;
@@ -52,8 +55,33 @@ StepResult Worker::execute(const BatchPlan& plan) {
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         result.sequences[i].sequence = plan.entries[i].sequence;
     }
-    if (!plan.entries.empty()) sample_entries(plan, batch, run_blocks(batch), result);
+    if (plan.entries.empty()) return result;
+    const TensorView hidden = run_blocks(batch);
+    list_rows(plan, result);
+    use_logits(batch, hidden, result);
     return result;
+}
+
+// The entry's first rows that predict a prompt token of which the logprob is wanted. The first
+// continuation alone is asked: the others have the same prompt.
+int32_t Worker::num_prompt_logprobs(const PlanEntry& entry) const {
+    const SequenceState& state = sequences_.at(entry.sequence);
+    if (!state.sampling.params().prompt_logprobs || state.sampling.continuation_index() != 0) {
+        return 0;
+    }
+    return std::clamp(state.num_prompt_tokens - 1 - entry.first, 0, entry.count);
+}
+
+// As BatchBuilder::logit_rows() has them.
+void Worker::list_rows(const BatchPlan& plan, StepResult& result) {
+    logit_rows_.clear();
+    for (size_t i = 0; i < plan.entries.size(); ++i) {
+        const auto leading = static_cast<size_t>(rows_[i].num_leading_logits);
+        result.sequences[i].prompt_logprobs.resize(leading);
+        result.sequences[i].first_prompt_logprob = plan.entries[i].first + 1;
+        for (size_t row = 0; row < leading; ++row) logit_rows_.push_back({i, row});
+        if (rows_[i].wants_logits) logit_rows_.push_back({i, std::nullopt});
+    }
 }
 
 void Worker::update_sequences(const BatchPlan& plan) {
@@ -72,7 +100,8 @@ void Worker::add(const AddedSequence& added) {
     SequenceState state{
         added.token_ids, added.block_tables,
         SequenceSamplingState(added.sampling, added.token_ids, added.num_prompt_tokens,
-                              added.eos_token_ids, added.index)};
+                              added.eos_token_ids, added.index),
+        added.num_prompt_tokens};
     state.block_tables.resize(model_->kv_groups().size());
     const bool fresh = sequences_.insert_or_assign(added.sequence, std::move(state)).second;
     NVLLM_CHECK(fresh, "a sequence is added once until it is removed");
@@ -87,46 +116,57 @@ TensorView Worker::run_blocks(const ForwardContext& batch) {
     return hidden;
 }
 
-void Worker::sample_entries(const BatchPlan& plan, const ForwardContext& batch,
-                            const TensorView& hidden, StepResult& result) {
-    sampled_entries_.clear();
-    for (size_t i = 0; i < plan.entries.size(); ++i) {
-        if (plan.entries[i].output == OutputKind::sample) sampled_entries_.push_back(i);
-    }
+void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, StepResult& result) {
     const ConstTensorView all_rows = builder_.logit_rows();
-    for (int64_t begin = 0; begin < all_rows.dim(0); begin += kLogitRows) {
+    row_faults_.assign(logit_rows_.size(), std::nullopt);
+    for (int64_t begin = 0; begin < all_rows.dim(0); begin += rows_at_once_) {
         const ScratchArena::Scope scope(scratch_);
         const ConstTensorView rows =
-            all_rows.rows(begin, std::min(kLogitRows, all_rows.dim(0) - begin));
-        const TensorView last(
+            all_rows.rows(begin, std::min(rows_at_once_, all_rows.dim(0) - begin));
+        const TensorView wanted(
             scratch_.take_array<float>(static_cast<size_t>(rows.dim(0) * hidden.dim(1))),
             DType::f32, {rows.dim(0), hidden.dim(1)});
-        ops::gather_rows(*batch.kernels, hidden, rows, last);
-        const TensorView logits = model_->head(batch, last);
+        ops::gather_rows(*batch.kernels, hidden, rows, wanted);
+        const TensorView logits = model_->head(batch, wanted);
         threads_.parallel_for(rows.dim(0), 1, [&](int64_t first, int64_t end, int thread) {
-            for (int64_t row = first; row < end; ++row) {
-                const size_t entry = sampled_entries_[static_cast<size_t>(begin + row)];
-                const std::span<float> scores(logits.as<float>() + row * logits.stride(0),
+            for (int64_t i = first; i < end; ++i) {
+                const auto row = static_cast<size_t>(begin + i);
+                const std::span<float> scores(logits.as<float>() + i * logits.stride(0),
                                               static_cast<size_t>(logits.dim(1)));
-                sample_row(plan.entries[entry].sequence, scores,
-                           sampler_scratch_[static_cast<size_t>(thread)], result.sequences[entry]);
+                row_faults_[row] =
+                    use_row(logit_rows_[row], scores, sampler_scratch_[static_cast<size_t>(thread)],
+                            result.sequences[logit_rows_[row].entry]);
             }
         });
     }
+    // Rows of one sequence may have been several threads' work.
+    for (size_t row = 0; row < logit_rows_.size(); ++row) {
+        if (row_faults_[row]) {
+            result.sequences[logit_rows_[row].entry].fault = std::move(row_faults_[row]);
+        }
+    }
 }
 
-void Worker::sample_row(SequenceId sequence, std::span<float> logits, SamplerScratch& scratch,
-                        SequenceStep& step) {
-    SequenceState& state = sequences_.at(sequence);
+std::optional<Fault> Worker::use_row(const LogitRow& row, std::span<float> logits,
+                                     SamplerScratch& scratch, SequenceStep& step) {
+    if (!row.prompt_logprob) return sample_row(logits, scratch, step);
+    const SequenceState& state = sequences_.at(step.sequence);
+    const size_t place = *row.prompt_logprob;
+    const auto position = static_cast<size_t>(step.first_prompt_logprob) + place;
+    return score_token(logits, state.token_ids[position], *state.sampling.params().prompt_logprobs,
+                       scratch, step.prompt_logprobs[place]);
+}
+
+std::optional<Fault> Worker::sample_row(std::span<float> logits, SamplerScratch& scratch,
+                                        SequenceStep& step) {
+    SequenceState& state = sequences_.at(step.sequence);
     Result<SampledToken> sampled = sample(state.sampling, logits, scratch);
-    if (!sampled) {
-        step.fault = sampled.fault();
-        return;
-    }
+    if (!sampled) return sampled.fault();
     state.token_ids.push_back(sampled->token_id);
     state.sampling.accept(sampled->token_id);
     step.token_ids.push_back(sampled->token_id);
     if (sampled->logprobs) step.logprobs.push_back(std::move(*sampled->logprobs));
+    return std::nullopt;
 }
 
 }  // namespace nvllm

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -53,27 +54,40 @@ class Worker {
         std::vector<int32_t> token_ids;
         std::vector<std::vector<int32_t>> block_tables;
         SequenceSamplingState sampling;
+        int32_t num_prompt_tokens = 0;
+    };
+
+    // What a row of logits is for.
+    struct LogitRow {
+        size_t entry = 0;
+        // The prompt token it predicts, as a place in the step's prompt_logprobs; empty: sample.
+        std::optional<size_t> prompt_logprob;
     };
 
     void update_sequences(const BatchPlan& plan);
     void add(const AddedSequence& added);
     // Hidden states after the last block: float32 [tokens, hidden] in scratch.
     TensorView run_blocks(const ForwardContext& batch);
-    // Samples for every entry that wants it, a bounded number of logit rows at a time.
-    void sample_entries(const BatchPlan& plan, const ForwardContext& batch,
-                        const TensorView& hidden, StepResult& result);
-    void sample_row(SequenceId sequence, std::span<float> logits, SamplerScratch& scratch,
-                    SequenceStep& step);
+    int32_t num_prompt_logprobs(const PlanEntry& entry) const;
+    void list_rows(const BatchPlan& plan, StepResult& result);
+    // Samples from, or scores with, all rows that want logits, a bounded number at a time.
+    void use_logits(const ForwardContext& batch, const TensorView& hidden, StepResult& result);
+    std::optional<Fault> use_row(const LogitRow& row, std::span<float> logits,
+                                 SamplerScratch& scratch, SequenceStep& step);
+    std::optional<Fault> sample_row(std::span<float> logits, SamplerScratch& scratch,
+                                    SequenceStep& step);
 
     std::unique_ptr<Model> model_;
     ThreadPool& threads_;
+    int64_t rows_at_once_;
     ScratchArena scratch_;
     KvStorage kv_;
     BatchBuilder builder_;
     std::unordered_map<SequenceId, SequenceState> sequences_;
     std::vector<BatchRow> rows_;
-    std::vector<size_t> sampled_entries_;
-    std::vector<SamplerScratch> sampler_scratch_;  // one a thread
+    std::vector<LogitRow> logit_rows_;
+    std::vector<std::optional<Fault>> row_faults_;  // of logit_rows_
+    std::vector<SamplerScratch> sampler_scratch_;   // one a thread
 };
 
 }  // namespace nvllm

@@ -33,6 +33,9 @@ struct RequestTimes {
 struct RequestOutput {
     RequestId request_id = 0;
     std::vector<ContinuationOutput> continuations;  // those with news
+    // Of prompt tokens since the last output, when asked for: the first of all is of the second
+    // prompt token.
+    std::vector<SampledLogprobs> prompt_logprobs;
     int32_t num_prompt_tokens = 0;
     int32_t num_cached_tokens = 0;  // of the prompt, found in the cache by the first continuation
     RequestTimes times;             // the earliest of its continuations; finished_s: of the last

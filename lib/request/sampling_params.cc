@@ -80,7 +80,11 @@ Answer check_counts(const SamplingParams& params) {
     }
     const int32_t most_min = params.max_tokens.value_or(kMostTokens);
     if (auto fault = check_count("min_tokens", params.min_tokens, 0, most_min)) return fault;
-    if (params.logprobs) return check_count("logprobs", *params.logprobs, 0, kMostLogprobs);
+    for (const auto& [field, count] : {std::pair("logprobs", params.logprobs),
+                                       std::pair("prompt_logprobs", params.prompt_logprobs)}) {
+        if (!count) continue;
+        if (auto fault = check_count(field, *count, 0, kMostLogprobs)) return fault;
+    }
     return std::nullopt;
 }
 

@@ -39,6 +39,9 @@ struct SamplingParams {
     bool skip_special_tokens = true;      // special tokens leave no text
     std::optional<int32_t>
         logprobs;  // report the chosen token's logprob and this many likeliest beside it
+    // The same of every prompt token but the first; the prompt is then computed and not looked up
+    // in the prefix cache.
+    std::optional<int32_t> prompt_logprobs;
     std::optional<uint64_t> seed;  // empty: drawn by the engine
 
     bool greedy() const { return temperature == 0.0f; }

@@ -125,9 +125,19 @@ bool Scheduler::ready(const ScheduledSequence& scheduled) const {
     return request.leader == scheduled.sequence.id;
 }
 
+// Whether tokens of its prompt need not be computed when their keys and values are at hand: not
+// when the prompt's logprobs are wanted and have not come out yet.
+bool Scheduler::may_skip_prompt(const ScheduledSequence& scheduled) const {
+    const ScheduledRequest& request = *scheduled.request;
+    return !request.request.sampling.prompt_logprobs || scheduled.sequence.index != 0 ||
+           request.prompt_computed;
+}
+
 bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headroom) {
     Sequence& sequence = scheduled.sequence;
-    const PrefixMatch match = cache_.match(scheduled.cache, sequence.token_ids);
+    const PrefixMatch match = may_skip_prompt(scheduled)
+                                  ? cache_.match(scheduled.cache, sequence.token_ids)
+                                  : PrefixMatch{};
     const int32_t count = draft.budget.grant(sequence.num_tokens() - match.num_tokens);
     if (count == 0) return false;
     if (!cache_.admit(scheduled.cache, match, sequence.num_tokens(), config_.largest_step(),

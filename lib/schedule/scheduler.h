@@ -129,6 +129,7 @@ class Scheduler {
     int32_t num_growing() const;
     bool may_grow(const ScheduledSequence& sequence) const;
     bool ready(const ScheduledSequence& sequence) const;
+    bool may_skip_prompt(const ScheduledSequence& sequence) const;
     std::optional<BatchPlan> seal(Draft& draft);
 
     // Advancing.

@@ -91,11 +91,17 @@ class Encoding {
 TokenizerParts load_parts(std::string_view bytes, const std::string& name,
                           const TokenizerConfig& config) {
     const size_t first = bytes.find_first_not_of(" \t\r\n");
+    const auto in_format = [](TokenizerFormat format, TokenizerParts parts) {
+        parts.format = format;
+        return parts;
+    };
     if (first != std::string_view::npos && bytes[first] == '{') {
-        return load_tokenizer_json(bytes, name, config);
+        return in_format(TokenizerFormat::json, load_tokenizer_json(bytes, name, config));
     }
-    if (looks_like_tiktoken(bytes)) return load_tiktoken(bytes, name, config);
-    return load_sentencepiece(bytes, name, config);
+    if (looks_like_tiktoken(bytes)) {
+        return in_format(TokenizerFormat::tiktoken, load_tiktoken(bytes, name, config));
+    }
+    return in_format(TokenizerFormat::sentencepiece, load_sentencepiece(bytes, name, config));
 }
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
@@ -220,6 +226,8 @@ std::optional<int32_t> Tokenizer::eos_id() const {
 }
 const std::string& Tokenizer::bos_text() const { return parts_->config.bos_text; }
 const std::string& Tokenizer::eos_text() const { return parts_->config.eos_text; }
+
+TokenizerFormat Tokenizer::format() const { return parts_->format; }
 
 const std::string& Tokenizer::chat_template() const {
     static const std::string kNone;

@@ -27,6 +27,9 @@ struct EncodeOptions {
     EncodeWork* work = nullptr;  // counts operations, when not null
 };
 
+// The format of the file a tokenizer was read from.
+enum class TokenizerFormat { json, sentencepiece, tiktoken };
+
 // Immutable after construction; thread-safe.
 class Tokenizer {
   public:
@@ -48,6 +51,8 @@ class Tokenizer {
     std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
     // Unknown ids give nothing.
     std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
+
+    TokenizerFormat format() const;
 
     // The vocabulary's own spelling ("Ġthe"); empty when unknown.
     std::string token_text(int32_t id) const;

@@ -13,6 +13,7 @@
 #include "lib/text/post_processor.h"
 #include "lib/text/pre_tokenizer.h"
 #include "lib/text/token_model.h"
+#include "lib/text/tokenizer.h"
 
 namespace nvllm {
 
@@ -35,6 +36,7 @@ struct TokenizerConfig {
 };
 
 struct TokenizerParts {
+    TokenizerFormat format = TokenizerFormat::json;
     std::unique_ptr<Normalizer> normalizer;       // null: none
     std::unique_ptr<PreTokenizer> pre_tokenizer;  // null: none
     std::unique_ptr<TokenModel> model;

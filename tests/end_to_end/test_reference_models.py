@@ -44,6 +44,18 @@ class ReferenceModels(unittest.TestCase):
                            "--dtype", "float32", model=str(model))[0]
         self.assertEqual(answer["text"].strip()[:len(story.strip())], story.strip())
 
+    @needs_shared("models/stories260k")
+    def test_logprobs_of_given_text(self):
+        model = SHARED / "models" / "stories260k"
+        texts = json.loads((model / "reference" / "perplexity.json").read_text())
+        requests = [{"prompt_token_ids": text["ids"], "max_tokens": 1, "prompt_logprobs": 0} for text in texts]
+        for text, answer in zip(texts, run_jsonl(requests, "--dtype", "float32", model=str(model)), strict=True):
+            losses = [-entry["logprob"] for entry in answer["prompt_logprobs"][1:]]
+            self.assertEqual(len(losses), text["predicted_tokens"])
+            for ours, expected in zip(losses, text["nll_per_token"]):
+                self.assertAlmostEqual(ours, expected, delta=1e-4)
+            self.assertAlmostEqual(sum(losses) / len(losses), text["mean_nll"], delta=1e-5)
+
     def test_bundled_models(self):
         fixtures = SOURCE / "tests" / "fixtures" / "demo"
         self.compare(pathlib.Path(DEMO), self.cases(fixtures / "greedy.jsonl"), "float32")

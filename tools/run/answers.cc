@@ -26,17 +26,29 @@ Json token_json(const TokenLogprob& token, const Tokenizer* tokenizer) {
 }
 
 // The shape of the chat API, with ids beside it.
+Json logprobs_json(const SampledLogprobs& token, const Tokenizer* tokenizer) {
+    Json object = token_json(token.chosen, tokenizer);
+    object["rank"] = token.rank;
+    object["top_logprobs"] = Json::array();
+    for (const TokenLogprob& top : token.top)
+        object["top_logprobs"].push_back(token_json(top, tokenizer));
+    return object;
+}
+
 Json logprobs_json(const std::vector<SampledLogprobs>& logprobs, const Tokenizer* tokenizer) {
     Json content = Json::array();
-    for (const SampledLogprobs& token : logprobs) {
-        Json object = token_json(token.chosen, tokenizer);
-        object["rank"] = token.rank;
-        object["top_logprobs"] = Json::array();
-        for (const TokenLogprob& top : token.top)
-            object["top_logprobs"].push_back(token_json(top, tokenizer));
-        content.push_back(std::move(object));
-    }
+    for (const SampledLogprobs& token : logprobs)
+        content.push_back(logprobs_json(token, tokenizer));
     return {{"content", std::move(content)}};
+}
+
+// One entry for each prompt token; null for the first, which nothing predicts.
+Json prompt_logprobs_json(const Answer& answer, const Tokenizer* tokenizer) {
+    Json list = Json::array({nullptr});
+    for (const SampledLogprobs& token : answer.prompt_logprobs) {
+        list.push_back(logprobs_json(token, tokenizer));
+    }
+    return list;
 }
 
 double per_second(double count, double milliseconds) {
@@ -92,6 +104,9 @@ Json choice_json(const Answer& answer, size_t number, const Engine& engine) {
     object["logprobs"] = answer.request.input.sampling.logprobs
                              ? logprobs_json(choice.logprobs, tokenizer)
                              : Json(nullptr);
+    if (answer.request.input.sampling.prompt_logprobs) {
+        object["prompt_logprobs"] = prompt_logprobs_json(answer, tokenizer);
+    }
     object["usage"] = usage_json(answer, choice);
     object["timings"] = timings_json(answer, choice, engine);
     if (choice.fault) object["error"] = error_json(*choice.fault);
@@ -158,6 +173,8 @@ void AnswerPrinter::take(size_t index, RequestOutput&& output) {
         if (part.finish_reason) choice.finish = part.finish_reason;
         if (part.fault) choice.fault = part.fault;
     }
+    for (SampledLogprobs& logprob : output.prompt_logprobs)
+        answer.prompt_logprobs.push_back(std::move(logprob));
     answer.num_cached_tokens = output.num_cached_tokens;
     answer.times = output.times;
     answer.finished = output.finished;

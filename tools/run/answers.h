@@ -37,6 +37,7 @@ struct Answer {
     JsonRequest request;
     std::vector<int32_t> prompt_token_ids;
     std::vector<Choice> choices;
+    std::vector<SampledLogprobs> prompt_logprobs;  // from the second prompt token on
     int32_t num_cached_tokens = 0;
     RequestTimes times;
     std::optional<Fault> fault;  // of the prompt as a whole

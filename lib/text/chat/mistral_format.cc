@@ -34,16 +34,28 @@ Json parsed_or_text(const std::string& text) {
     return parsed.is_discarded() ? Json(text) : parsed;
 }
 
+const Json& field(const Json& object, const std::string& name) {
+    if (!object.is_object() || !object.contains(name)) {
+        throw chat::TemplateFailure{"a field '" + name + "' is missing"};
+    }
+    return object[name];
+}
+
+std::string text_of(const Json& value, const std::string& name) {
+    if (!value.is_string()) throw chat::TemplateFailure{"'" + name + "' must be a string"};
+    return value.get<std::string>();
+}
+
 std::string content_of(const Json& message) {
     const auto content = message.find("content");
     if (content == message.end() || content->is_null()) return {};
-    if (content->is_string()) return content->get<std::string>();
+    if (!content->is_array()) return text_of(*content, "content");
     std::string text;
     for (const Json& part : *content) {
-        if (!part.is_object() || part.value("type", "") != "text") {
+        if (field(part, "type") != "text") {
             throw chat::TemplateFailure{"only text can be said in this format"};
         }
-        text += part.value("text", "");
+        text += text_of(field(part, "text"), "text");
     }
     return text;
 }
@@ -55,18 +67,19 @@ void add_text(std::string& to, const std::string& text) {
 
 void add_message(const Json& message, Turn& turn) {
     if (turn.role == "tool") {
-        turn.results.push_back({{"name", message.value("name", "")},
-                                {"content", parsed_or_text(content_of(message))}});
+        const std::string name =
+            message.contains("name") ? text_of(message["name"], "name") : std::string();
+        turn.results.push_back({{"name", name}, {"content", parsed_or_text(content_of(message))}});
         return;
     }
     add_text(turn.content, content_of(message));
     const auto calls = message.find("tool_calls");
     if (calls == message.end() || !calls->is_array()) return;
     for (const Json& call : *calls) {
-        const Json& function = call.at("function");
-        const Json& arguments = function.at("arguments");
+        const Json& function = field(call, "function");
+        const Json& arguments = field(function, "arguments");
         turn.calls.push_back(
-            {{"name", function.at("name")},
+            {{"name", text_of(field(function, "name"), "name")},
              {"arguments", arguments.is_string() ? parsed_or_text(arguments) : arguments}});
     }
 }
@@ -74,8 +87,9 @@ void add_message(const Json& message, Turn& turn) {
 // The turns, and apart from them all that the system says.
 std::vector<Turn> turns_of(const Json& messages, std::string& system) {
     std::vector<Turn> turns;
+    if (!messages.is_array()) throw chat::TemplateFailure{"'messages' must be a list"};
     for (const Json& message : messages) {
-        const std::string role = message.at("role");
+        const std::string role = text_of(field(message, "role"), "role");
         if (role == "system") {
             add_text(system, content_of(message));
             continue;
@@ -154,19 +168,23 @@ TrackedText render_v2(const std::vector<Turn>& turns, const std::string& system,
 
 }  // namespace
 
+MistralFormat mistral_format_of(const Tokenizer& tokenizer) {
+    const auto instruction = tokenizer.token_id("[INST]");
+    return instruction && tokenizer.is_special(*instruction) ? MistralFormat::v2
+                                                             : MistralFormat::v1;
+}
+
 Result<RenderedChat> render_mistral(const nlohmann::ordered_json& conversation,
                                     MistralFormat format) {
     try {
         std::string system;
-        const auto turns = turns_of(conversation.at("messages"), system);
-        const Json tools = conversation.value("tools", Json::array());
+        const auto turns = turns_of(field(conversation, "messages"), system);
+        const Json tools = conversation.contains("tools") ? conversation["tools"] : Json::array();
         const TrackedText text = format == MistralFormat::v1 ? render_v1(turns, system)
                                                              : render_v2(turns, system, tools);
         return RenderedChat{text.bytes(), text.marks()};
     } catch (const chat::TemplateFailure& failure) {
         return Fault{ErrorKind::bad_data, "conversation: " + failure.message};
-    } catch (const nlohmann::json::exception& error) {
-        return Fault{ErrorKind::bad_data, std::string("conversation: ") + error.what()};
     }
 }
 

@@ -13,6 +13,10 @@ namespace nvllm {
 // and calls and their results only behind it.
 enum class MistralFormat { v1, v2 };
 
+// The format of a Mistral checkpoint whose tokenizer is a tokenizer.model alone: told by whether
+// its vocabulary has the control token [INST].
+MistralFormat mistral_format_of(const Tokenizer& tokenizer);
+
 // `conversation`: an object with messages and, for v2, tools. Texts of messages are marked as the
 // request's.
 Result<RenderedChat> render_mistral(const nlohmann::ordered_json& conversation,

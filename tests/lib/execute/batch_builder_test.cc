@@ -21,9 +21,9 @@ TEST_CASE("a chunk, a decode and a whole prompt in one batch") {
     const std::vector<std::vector<int32_t>> second_tables = {{7}};
     BatchBuilder builder(1, 4);
     const std::vector<BatchRow> rows = {
-        {first_ids, first_tables, 3, 3, false},
-        {second_ids, second_tables, 2, 1, true},
-        {second_ids, second_tables, 0, 3, true},
+        {first_ids, first_tables, 3, 3, 2, false},
+        {second_ids, second_tables, 2, 1, 0, true},
+        {second_ids, second_tables, 0, 3, 0, true},
     };
     const ForwardContext batch = builder.build(rows);
     CHECK(values<int32_t>(batch.token_ids) == std::vector<int32_t>{13, 14, 15, 22, 20, 21, 22});
@@ -33,13 +33,13 @@ TEST_CASE("a chunk, a decode and a whole prompt in one batch") {
     CHECK(values<int64_t>(batch.groups[0].slots) == std::vector<int64_t>{23, 8, 9, 30, 28, 29, 30});
     CHECK(batch.groups[0].block_tables.dim(1) == 2);
     CHECK(values<int32_t>(batch.groups[0].block_tables) == std::vector<int32_t>{5, 2, 7, 0, 7, 0});
-    CHECK(values<int32_t>(builder.logit_rows()) == std::vector<int32_t>{3, 6});
+    CHECK(values<int32_t>(builder.logit_rows()) == std::vector<int32_t>{0, 1, 3, 6});
 }
 
 TEST_CASE("a plan that reaches past known tokens or blocks is our own mistake") {
     const std::vector<int32_t> ids = {1, 2, 3};
     const std::vector<std::vector<int32_t>> tables = {{0}};
     BatchBuilder builder(1, 2);
-    CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{{ids, tables, 2, 2, true}}), Error);
-    CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{{ids, tables, 0, 3, true}}), Error);
+    CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{{ids, tables, 2, 2, 0, true}}), Error);
+    CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{{ids, tables, 0, 3, 0, true}}), Error);
 }
