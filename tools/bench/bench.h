@@ -62,5 +62,7 @@ void write_file(const std::filesystem::path& file, const std::string& text);
 int run_throughput(const Invocation& invocation);
 int run_latency(const Invocation& invocation);
 int run_micro(const Invocation& invocation);
+int run_perplexity(const Invocation& invocation);
+int run_task(const Invocation& invocation);
 
 }  // namespace nvllm::bench

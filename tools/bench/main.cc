@@ -40,6 +40,13 @@ constexpr CommandRow kCommands[] = {
      "Examples:\n"
      "  nvllm-bench micro -p 512 -n 128 -r 5\n"
      "  nvllm-bench micro -p 0 -n 32 -d 0-1024+512 -o json\n"},
+    {"perplexity", "How well a model predicts a text.", run_perplexity,
+     "Examples:\n"
+     "  nvllm-bench perplexity -m model -f wiki.test.raw\n"
+     "  nvllm-bench perplexity -m model -f wiki.test.raw --ppl-convention llama.cpp -c 512\n"},
+    {"task", "Multiple choice by log-likelihood, with lm-eval's arithmetic.", run_task,
+     "Examples:\n"
+     "  nvllm-bench task questions.jsonl -m model\n"},
 };
 
 std::vector<Command> commands() {
