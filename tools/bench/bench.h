@@ -64,5 +64,9 @@ int run_latency(const Invocation& invocation);
 int run_micro(const Invocation& invocation);
 int run_perplexity(const Invocation& invocation);
 int run_task(const Invocation& invocation);
+int run_startup(const Invocation& invocation);
+int run_compare(const Invocation& invocation);
+int run_plot(const Invocation& invocation);
+int run_sweep(const Invocation& invocation);
 
 }  // namespace nvllm::bench

@@ -47,6 +47,19 @@ constexpr CommandRow kCommands[] = {
     {"task", "Multiple choice by log-likelihood, with lm-eval's arithmetic.", run_task,
      "Examples:\n"
      "  nvllm-bench task questions.jsonl -m model\n"},
+    {"startup", "From a fresh process to a ready engine and the first token.", run_startup,
+     "Examples:\n"
+     "  nvllm-bench startup -m model --repeats 10\n"},
+    {"compare", "Two results: ratios, intervals, and which figures differ.", run_compare,
+     "Examples:\n"
+     "  nvllm-bench compare before.json after.json\n"},
+    {"plot", "Charts of results as self-contained SVG.", run_plot,
+     "Examples:\n"
+     "  nvllm-bench plot sweep.jsonl -o latency.svg\n"
+     "  nvllm-bench plot --kind roofline kernels.json -o roofline.svg\n"},
+    {"sweep", "Another command over a grid of flags.", run_sweep,
+     "Examples:\n"
+     "  nvllm-bench sweep latency --vary batch-size=1,4,16 --set output-len=64 -o sweep.jsonl\n"},
 };
 
 std::vector<Command> commands() {
