@@ -68,5 +68,6 @@ int run_startup(const Invocation& invocation);
 int run_compare(const Invocation& invocation);
 int run_plot(const Invocation& invocation);
 int run_sweep(const Invocation& invocation);
+int run_serve(const Invocation& invocation);
 
 }  // namespace nvllm::bench

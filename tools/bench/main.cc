@@ -60,6 +60,10 @@ constexpr CommandRow kCommands[] = {
     {"sweep", "Another command over a grid of flags.", run_sweep,
      "Examples:\n"
      "  nvllm-bench sweep latency --vary batch-size=1,4,16 --set output-len=64 -o sweep.jsonl\n"},
+    {"serve", "Load on any OpenAI server: what its users feel.", run_serve,
+     "Examples:\n"
+     "  nvllm-bench serve --base-url http://127.0.0.1:8000 --request-rate 4 --num-prompts 100\n"
+     "  nvllm-bench serve --backend openai-chat --max-concurrency 16 --goodput ttft:200\n"},
 };
 
 std::vector<Command> commands() {
