@@ -100,7 +100,6 @@ Chart latency_chart(const std::vector<NamedResult>& results) {
         lines[result.name].push_back(*point);
     }
     for (auto& [name, points] : lines) {
-        std::ranges::sort(points, {}, [](const auto& point) { return point.second; });
         chart.series.push_back({name, std::move(points)});
     }
     return chart;

@@ -22,9 +22,9 @@ struct NamedResult {
 std::vector<NamedResult> read_results(const std::filesystem::path& file);
 
 // Throughput (tok/s) against latency (ms): a point for each result, those of one name joined in the
-// order of throughput. Keys: output_throughput and mean_e2el_ms, else median_ttft_ms (serve,
-// trace); else avg_latency with batch_size and output_len (latency). Throws bad_data when a result
-// has neither.
+// order they come in, which for a sweep is that of rising load. Keys: output_throughput and
+// mean_e2el_ms, else median_ttft_ms (serve, trace); else avg_latency with batch_size and output_len
+// (latency). Throws bad_data when a result has neither.
 Chart latency_chart(const std::vector<NamedResult>& results);
 
 // A bar for each request from sending to its end, the wait for the first token in another colour.

@@ -144,6 +144,7 @@ class Drawing {
             label(x_.place(tick), bottom + 18, "middle", fmt::format("{:.4g}", tick));
         }
         for (const double tick : axis_ticks(y_.low, y_.high, 6, y_.is_logarithmic)) {
+            if (!chart_.bars.empty() && tick != std::floor(tick)) continue;  // rows are whole
             line("grid", kLeft, y_.place(tick), kWidth - kRight, y_.place(tick));
             label(kLeft - 8, y_.place(tick) + 4, "end", fmt::format("{:.4g}", tick));
         }

@@ -316,5 +316,69 @@ class SweepAndPlot(BenchTest):
         self.fails(NO_INPUT, "plot", "/no/such/file", says=["/no/such/file"])
 
 
+class Trace(BenchTest):
+    LINES = ('{"timestamp": 0, "input_length": 40, "output_length": 3, "hash_ids": [1, 2, 3]}\n'
+             '{"timestamp": 50, "input_length": 40, "output_length": 5, "hash_ids": [1, 2, 4]}\n\n'
+             '{"timestamp": 20, "input_length": 20, "output_length": 2, "hash_ids": [9]}\n')
+
+    def test_replay(self):
+        trace = self.file("trace.jsonl", self.LINES)
+        result, table = self.result("trace", trace, "--trace-block-size", 16, "--time-scale", 0.5, "--save-detailed")
+        self.check_environment(result)
+        self.assertEqual((result["completed"], result["failed"], result["total_input_tokens"],
+                          result["total_output_tokens"]), (3, 0, 100, 10))
+        self.assertEqual((result["input_lens"], result["output_lens"]), ([40, 20, 40], [3, 2, 5]))
+        self.assertEqual(result["reusable_share"], 0.32)  # two blocks of 16 of 100 tokens
+        for start, due in zip(result["start_times"], (0.0, 0.01, 0.025)):
+            self.assertGreaterEqual(start, due)
+        self.assertIn("Prompt tokens found in the cache (%):", table)
+        result, _ = self.result("trace", trace, "--trace-block-size", 16, "--length-scale", 0.5, "--limit", 2,
+                                "--max-input-len", 15)
+        self.assertEqual((result["total_input_tokens"], result["total_output_tokens"]), (25, 3))
+
+    def test_bad_input(self):
+        good = self.LINES.splitlines()[0] + "\n"
+        for bad in ('{"timestamp": 1', "[1]", '{"timestamp": -1, "input_length": 1, "output_length": 1}',
+                    '{"timestamp": 1, "input_length": 0, "output_length": 1}',
+                    '{"timestamp": 1, "input_length": 1e30, "output_length": 1}',
+                    '{"timestamp": 1, "input_length": 1, "output_length": "x"}',
+                    '{"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": [1, 2, 3]}',
+                    '{"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": [-1]}',
+                    '{"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": 7}', "[" * 100000):
+            self.fails(BAD_DATA, "trace", "--trace-block-size", 16, self.file("bad.jsonl", good + bad),
+                       says=["bad.jsonl:2"])
+        self.fails(BAD_DATA, "trace", self.file("none.jsonl", ""), says=["none.jsonl"])
+        self.fails(NO_INPUT, "trace", "/no/such/file", says=["/no/such/file"])
+        self.fails(USAGE, "trace", says=["JSONL"])
+
+
+class Kernels(BenchTest):
+    TINY = ("--repeats", 2, "--working-set", "1MiB", "--probe-bytes", "4MiB", "--tokens", 4, "--sequences", 2,
+            "--context", 20)
+
+    def test_every_op_beside_its_limit(self):
+        result, table = self.result("kernels", *self.TINY)
+        self.check_environment(result)
+        ops = [op["op"] for op in result["ops"]]
+        for part in ("matmul decode", "matmul prefill", "rms_norm", "rope", "gated_activation", "attention decode",
+                     "attention prefill"):
+            self.assertTrue(any(part in op for op in ops), part)
+        for op in result["ops"]:
+            self.assertIn(op["limit"], ("memory", "compute"))
+            self.assertEqual(len(op["samples_us"]), 2)
+            for key in ("median_us", "gb_s", "gflop_s", "flop_per_byte", "percent_of_limit"):
+                self.assertGreater(op[key], 0)
+        self.assertGreater(result["roof"]["read_gb_s"], 0)
+        self.assertIn("% of limit", table)
+        bench("plot", "--kind", "roofline", self.folder / "result.json")
+
+    def test_filter(self):
+        for dtype in ("float32", "float16"):
+            result, _ = self.result("kernels", *self.TINY, "--filter", "decode", "--dtype", dtype)
+            self.assertEqual(len(result["ops"]), 4)
+        self.fails(USAGE, "kernels", *self.TINY, "--filter", "convolution", says=["convolution"])
+        self.fails(USAGE, "kernels", "--dtype", "int3", says=["float32, bfloat16, float16"])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -125,6 +125,14 @@ class Serve(BenchTest):
         with FakeServer() as server:
             self.fails(BAD_DATA, "serve", "--base-url", server.url, *SMALL, "--extra-body", "{", says=["--extra-body"])
 
+    def test_trace_against_a_server(self):
+        trace = self.file("trace.jsonl", '{"timestamp": 0, "input_length": 30, "output_length": 2, "hash_ids": [1]}\n' * 3)
+        with FakeServer() as server:
+            result, _ = self.result("trace", trace, "--base-url", server.url)
+        self.assertEqual((result["completed"], result["total_output_tokens"]), (3, 6))
+        prompts = [body["prompt"] for _, body, _ in server.requests]
+        self.assertEqual((len(prompts[0]), prompts[0], prompts[0]), (30, prompts[1], prompts[2]))
+
     def test_interrupt(self):
         with FakeServer() as server:
             child = subprocess.Popen([BENCH, "serve", "--base-url", server.url, "--request-rate", "1"],

@@ -108,7 +108,8 @@ void publish(const Invocation& invocation, const EngineConfig* config, const std
     if (file) {
         write_file(*file, result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     }
-    const std::string model = config == nullptr ? "" : "model: " + config->model + "\n";
+    const std::string model =
+        config == nullptr || config->model.empty() ? "" : "model: " + config->model + "\n";
     write_output(table + "\n" + model +
                  "environment: " + describe_environment(result["environment"]) + "\n");
 }

@@ -69,5 +69,7 @@ int run_compare(const Invocation& invocation);
 int run_plot(const Invocation& invocation);
 int run_sweep(const Invocation& invocation);
 int run_serve(const Invocation& invocation);
+int run_trace(const Invocation& invocation);
+int run_kernels(const Invocation& invocation);
 
 }  // namespace nvllm::bench

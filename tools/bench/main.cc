@@ -64,6 +64,13 @@ constexpr CommandRow kCommands[] = {
      "Examples:\n"
      "  nvllm-bench serve --base-url http://127.0.0.1:8000 --request-rate 4 --num-prompts 100\n"
      "  nvllm-bench serve --backend openai-chat --max-concurrency 16 --goodput ttft:200\n"},
+    {"trace", "Replays a timed trace in Mooncake's format.", run_trace,
+     "Examples:\n"
+     "  nvllm-bench trace conversation_trace.jsonl -m model --time-scale 0.1 --limit 100\n"},
+    {"kernels", "Each CPU op beside the limit of memory or arithmetic.", run_kernels,
+     "Examples:\n"
+     "  nvllm-bench kernels --filter matmul --output-json kernels.json\n"
+     "  nvllm-bench plot --kind roofline kernels.json -o roofline.svg\n"},
 };
 
 std::vector<Command> commands() {
