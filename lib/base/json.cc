@@ -123,6 +123,10 @@ std::string write_json(const json& value) {
     return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+std::string write_json(const nlohmann::ordered_json& value) {
+    return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string json_quoted(std::string_view text) { return write_json(json(text)); }
 
 std::string json_number(double value) { return shortest_number(value); }

@@ -33,6 +33,7 @@ nlohmann::ordered_json parse_ordered_json(std::string_view text, std::string_vie
 // The value as text without line breaks: bytes that are not UTF-8 become U+FFFD, NaN and infinity
 // null.
 std::string write_json(const nlohmann::json& value);
+std::string write_json(const nlohmann::ordered_json& value);
 
 // A string in quotes, with the same care.
 std::string json_quoted(std::string_view text);

@@ -24,6 +24,8 @@ class BlockTable {
     // The blocks that belong to the sequence, the first position's first.
     std::span<const BlockId> held() const { return std::span(blocks_).subspan(num_given_back_); }
 
+    // REQUIRES: index < size().
+    void replace(int32_t index, BlockId block) { blocks_[index] = block; }
     void append(BlockId block) { blocks_.push_back(block); }
     // The first held entry is given back. REQUIRES: num_held() >= 1.
     BlockId give_back_first() { return blocks_[num_given_back_++]; }

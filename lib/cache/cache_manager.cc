@@ -19,38 +19,53 @@ std::vector<int32_t> checked_group_sizes(const CacheConfig& config) {
     for (const CacheGroupConfig& group : config.groups) {
         require(group.num_blocks >= 1, "every cache group needs at least 1 block");
         require(group.window >= 0, "window must not be negative");
+        require(group.num_host_blocks >= 0, "num_host_blocks must not be negative");
         sizes.push_back(group.num_blocks);
     }
+    require(config.eviction_costs.half_life_in_capacities > 0.0,
+            "half_life_in_capacities must be above 0");
+    return sizes;
+}
+
+std::vector<int32_t> host_sizes(const CacheConfig& config) {
+    std::vector<int32_t> sizes;
+    for (const CacheGroupConfig& group : config.groups) sizes.push_back(group.num_host_blocks);
     return sizes;
 }
 
 }  // namespace
 
-SequenceCache::SequenceCache(CacheManager& manager, std::string_view salt)
-    : manager_(&manager), salt_(salt), tables_(manager.num_groups()) {}
-
-SequenceCache::SequenceCache(SequenceCache&& other) noexcept
-    : manager_(std::exchange(other.manager_, nullptr)),
-      salt_(std::move(other.salt_)),
-      tables_(std::move(other.tables_)),
-      keys_(std::move(other.keys_)),
-      published_(std::exchange(other.published_, nullptr)),
-      num_published_(other.num_published_),
-      num_shared_(other.num_shared_),
-      last_plan_(other.last_plan_) {}
-
-SequenceCache::~SequenceCache() {
-    if (manager_ != nullptr) manager_->release(*this);
-}
-
-bool SequenceCache::empty() const {
-    return std::ranges::all_of(tables_, [](const BlockTable& table) { return table.size() == 0; });
-}
-
 CacheManager::CacheManager(const CacheConfig& config)
     : config_(config),
-      index_(checked_group_sizes(config), config.hash_key.value_or(HashKey::random())) {
-    for (const CacheGroupConfig& group : config.groups) pools_.emplace_back(group.num_blocks);
+      eviction_(find_eviction(config.eviction)),
+      index_(checked_group_sizes(config), config.hash_key.value_or(HashKey::random())),
+      swap_space_(host_sizes(config)) {
+    int32_t most = 0;
+    for (const CacheGroupConfig& group : config.groups) {
+        pools_.emplace_back(group.num_blocks, eviction_.value != nullptr);
+        most = std::max(most, group.num_blocks);
+    }
+    half_life_ = config.eviction_costs.half_life_in_capacities * most;
+}
+
+void CacheManager::enter(SequenceCache& sequence) {
+    sequence.place_ = sequences_.size();
+    sequences_.push_back(&sequence);
+}
+
+void CacheManager::leave(SequenceCache& sequence) {
+    SequenceCache* last = sequences_.back();
+    sequences_[sequence.place_] = last;
+    last->place_ = sequence.place_;
+    sequences_.pop_back();
+}
+
+void CacheManager::relocate(SequenceCache& from, SequenceCache& to) noexcept {
+    sequences_[to.place_] = &to;
+    if (to.num_expected_ == to.expected_limit_) return;
+    for (auto& [key, sequence] : awaited_) {
+        if (sequence == &from) sequence = &to;
+    }
 }
 
 int32_t CacheManager::num_blocks_for(int32_t num_positions) const {
@@ -62,59 +77,6 @@ int32_t CacheManager::first_block_read(int32_t group, int32_t position) const {
     const int32_t window = config_.groups[group].window;
     if (window == 0) return 0;
     return std::max(0, position - window + 1) / config_.block_size;
-}
-
-std::string_view CacheManager::extra_of(const SequenceCache& sequence, int32_t block_index) const {
-    return block_index == 0 ? std::string_view(sequence.salt_) : std::string_view();
-}
-
-std::span<const int32_t> CacheManager::tokens_of(std::span<const int32_t> tokens,
-                                                 int32_t block_index) const {
-    return tokens.subspan(static_cast<size_t>(block_index) * config_.block_size,
-                          config_.block_size);
-}
-
-void CacheManager::extend_keys(SequenceCache& sequence, std::span<const int32_t> tokens,
-                               int32_t num_blocks) const {
-    while (static_cast<int32_t>(sequence.keys_.size()) < num_blocks) {
-        const int32_t block = static_cast<int32_t>(sequence.keys_.size());
-        const BlockKey parent = block == 0 ? BlockKey{} : sequence.keys_.back();
-        sequence.keys_.push_back(
-            index_.key(parent, tokens_of(tokens, block), extra_of(sequence, block)));
-    }
-}
-
-// Whether every group still holds what a query right after `block`, whose content is `node`, reads.
-// `run_start`: per group, the first block of the unbroken run that ends there; brought up to date.
-bool CacheManager::reaches_back(const PrefixNode& node, int32_t block,
-                                std::vector<int32_t>& run_start) const {
-    bool reaches = true;
-    for (int32_t group = 0; group < num_groups(); ++group) {
-        if (node.blocks[group].empty()) run_start[group] = block + 1;
-        const int32_t next = (block + 1) * config_.block_size;
-        reaches = reaches && run_start[group] <= first_block_read(group, next);
-    }
-    return reaches;
-}
-
-PrefixMatch CacheManager::match(SequenceCache& sequence, std::span<const int32_t> tokens) {
-    PrefixMatch match;
-    if (!config_.enable_prefix_caching || tokens.empty()) return match;
-    const int32_t limit = static_cast<int32_t>(tokens.size() - 1) / config_.block_size;
-    extend_keys(sequence, tokens, limit);
-    std::vector<int32_t> run_start(pools_.size(), 0);
-    int32_t num_matched = 0;
-    PrefixNode* node = nullptr;
-    for (int32_t block = 0; block < limit; ++block) {
-        node = index_.find(node, sequence.keys_[block], tokens_of(tokens, block),
-                           extra_of(sequence, block));
-        if (node == nullptr) break;
-        match.contents.push_back(node);
-        if (reaches_back(*node, block, run_start)) num_matched = block + 1;
-    }
-    match.contents.resize(num_matched);
-    match.num_tokens = num_matched * config_.block_size;
-    return match;
 }
 
 int32_t CacheManager::most_blocks(int32_t group, int32_t num_tokens, int32_t largest_step) const {
@@ -147,7 +109,8 @@ bool CacheManager::fits(int32_t group, const PrefixMatch& match, int32_t size,
 
 bool CacheManager::admit(SequenceCache& sequence, const PrefixMatch& match, int32_t num_tokens,
                          int32_t largest_step, int32_t headroom) {
-    NVLLM_CHECK(sequence.empty(), "only a sequence without blocks is let in");
+    NVLLM_CHECK(sequence.empty() && !sequence.swapped_out(),
+                "only a sequence without blocks is let in");
     for (int32_t group = 0; group < num_groups(); ++group) {
         const int32_t size = admitted_size(group, match.num_tokens, num_tokens, largest_step);
         if (!fits(group, match, size, headroom)) return false;
@@ -158,30 +121,13 @@ bool CacheManager::admit(SequenceCache& sequence, const PrefixMatch& match, int3
         BlockTable& table = sequence.tables_[group];
         while (table.size() < size) table.append(take(group));
     }
+    sequence.num_positions_ = num_tokens;
+    forget_expectation(sequence);
     if (config_.enable_prefix_caching) {
         queried_tokens_ += num_tokens;
         hit_tokens_ += match.num_tokens;
     }
     return true;
-}
-
-// All matched blocks are shared before any block is taken: taking could give one of them away.
-void CacheManager::take_shared(SequenceCache& sequence, const PrefixMatch& match) {
-    const int32_t num_matched = static_cast<int32_t>(match.contents.size());
-    for (int32_t group = 0; group < num_groups(); ++group) {
-        BlockTable& table = sequence.tables_[group];
-        const int32_t first = first_block_read(group, match.num_tokens);
-        table.start_behind(std::min(first, num_matched));
-        for (int32_t i = first; i < num_matched; ++i) {
-            const BlockId block = *PrefixIndex::block(*match.contents[i], group);
-            pools_[group].share(block);
-            table.append(block);
-        }
-    }
-    if (num_matched == 0) return;
-    index_.pin(*match.contents.back());
-    set_published(sequence, match.contents.back(), num_matched);
-    sequence.num_shared_ = num_matched;
 }
 
 bool CacheManager::allocate(SequenceCache& sequence, int32_t num_positions,
@@ -193,6 +139,7 @@ bool CacheManager::allocate(SequenceCache& sequence, int32_t num_positions,
         if (needed > pools_[group].num_available()) return false;
         enough = enough && needed <= 0;
     }
+    sequence.num_positions_ = std::max(sequence.num_positions_, num_positions);
     if (enough) return true;
     added.resize(pools_.size());
     for (int32_t group = 0; group < num_groups(); ++group) {
@@ -206,51 +153,48 @@ bool CacheManager::allocate(SequenceCache& sequence, int32_t num_positions,
 }
 
 BlockId CacheManager::take(int32_t group) {
-    const std::optional<BlockPool::Taken> taken = pools_[group].take();
+    const std::optional<BlockPool::Taken> taken = pools_[group].take(half_lives(tick_));
     NVLLM_CHECK(taken.has_value(), "blocks were counted before they were taken");
-    if (taken->was_cached) index_.withdraw(group, taken->block);
+    if (taken->was_cached) withdraw(group, taken->block);
+    ++tick_;
     return taken->block;
 }
 
 void CacheManager::name_in_plan(SequenceCache& sequence, uint64_t plan_number) {
     NVLLM_CHECK(plan_number >= sequence.last_plan_, "plans are numbered upwards");
     sequence.last_plan_ = plan_number;
+    last_named_plan_ = std::max(last_named_plan_, plan_number);
+    for (const SequenceCache::HostBlock& host : sequence.returning_) {
+        host_parted_.push_back({plan_number, host.group, host.block});
+    }
+    sequence.returning_.clear();
 }
 
 void CacheManager::plan_committed(uint64_t plan_number) {
     NVLLM_CHECK(plan_number >= committed_plan_, "plans are committed in their order");
     committed_plan_ = plan_number;
-    if (parted_.empty()) return;
-    const auto kept = std::stable_partition(
-        parted_.begin(), parted_.end(),
-        [&](const Parted& parted) { return parted.last_plan <= plan_number; });
-    for (auto parted = parted_.begin(); parted != kept; ++parted) {
-        pools_[parted->group].release(parted->block);
-    }
-    parted_.erase(parted_.begin(), kept);
+    const auto settle = [&](std::vector<Parted>& parted, auto give_back) {
+        if (parted.empty()) return;
+        const auto kept =
+            std::stable_partition(parted.begin(), parted.end(),
+                                  [&](const Parted& one) { return one.last_plan <= plan_number; });
+        for (auto one = parted.begin(); one != kept; ++one) give_back(one->group, one->block);
+        parted.erase(parted.begin(), kept);
+    };
+    settle(parted_, [&](int32_t group, BlockId block) { give_up(group, block); });
+    settle(host_parted_,
+           [&](int32_t group, HostBlockId block) { swap_space_.give_back(group, block); });
 }
 
 void CacheManager::commit(SequenceCache& sequence, std::span<const int32_t> tokens,
                           int32_t num_computed) {
+    NVLLM_CHECK(!sequence.swapped_out(), "what is in host memory cannot have been computed");
     const int32_t num_full = num_computed / config_.block_size;
     if (config_.enable_prefix_caching && sequence.num_published_ < num_full) {
         extend_keys(sequence, tokens, num_full);
         while (sequence.num_published_ < num_full) publish_next_block(sequence, tokens);
     }
     give_back_unread(sequence, num_computed);
-}
-
-void CacheManager::publish_next_block(SequenceCache& sequence, std::span<const int32_t> tokens) {
-    const int32_t block = sequence.num_published_;
-    PrefixNode* node = index_.find_or_add(sequence.published_, sequence.keys_[block],
-                                          tokens_of(tokens, block), extra_of(sequence, block));
-    for (int32_t group = 0; group < num_groups(); ++group) {
-        const BlockTable& table = sequence.tables_[group];
-        if (block < table.num_given_back()) continue;
-        index_.publish(*node, group, table[block]);
-        pools_[group].mark_cached(table[block]);
-    }
-    set_published(sequence, node, block + 1);
 }
 
 // `node` is pinned for the sequence already, or null.
@@ -272,87 +216,57 @@ void CacheManager::part(const SequenceCache& sequence, int32_t group, BlockId bl
     if (sequence.last_plan_ > committed_plan_) {
         parted_.push_back({sequence.last_plan_, group, block});
     } else {
-        pools_[group].release(block);
+        give_up(group, block);
     }
+}
+
+void CacheManager::clear_table(SequenceCache& sequence, int32_t group) {
+    BlockTable& table = sequence.tables_[group];
+    for (int32_t i = table.size() - 1; i >= table.num_given_back(); --i) {
+        part(sequence, group, table[i]);
+    }
+    table.clear();
 }
 
 void CacheManager::release(SequenceCache& sequence) {
-    for (int32_t group = 0; group < num_groups(); ++group) {
-        BlockTable& table = sequence.tables_[group];
-        for (int32_t i = table.size() - 1; i >= table.num_given_back(); --i) {
-            part(sequence, group, table[i]);
-        }
-        table.clear();
-    }
+    for (int32_t group = 0; group < num_groups(); ++group) clear_table(sequence, group);
+    give_back_host_blocks(sequence);
+    forget_expectation(sequence);
     set_published(sequence, nullptr, 0);
     sequence.num_shared_ = 0;
+    sequence.num_positions_ = 0;
 }
 
 void CacheManager::discard(SequenceCache& sequence) {
+    const std::vector<PrefixNode*> path = published_path(sequence);
     for (int32_t group = 0; group < num_groups(); ++group) {
         const BlockTable& table = sequence.tables_[group];
         const int32_t first = std::max(sequence.num_shared_, table.num_given_back());
         for (int32_t i = first; i < sequence.num_published_; ++i) {
-            index_.withdraw(group, table[i]);
-            pools_[group].forget(table[i]);
+            // Of a swapped out sequence nobody knows which block it was: all go.
+            const std::vector<BlockId> blocks =
+                sequence.swapped_out() ? path[i]->blocks[group] : std::vector{table[i]};
+            for (const BlockId block : blocks) {
+                // A fork may have withdrawn what both hold.
+                if (!index_.is_published(group, block)) continue;
+                withdraw(group, block);
+                pools_[group].forget(block);
+            }
         }
     }
     release(sequence);
 }
 
 void CacheManager::forget_contents() {
-    for (const Parted& parted : parted_) pools_[parted.group].release(parted.block);
-    parted_.clear();
+    plan_committed(std::max(committed_plan_, last_named_plan_));
     for (int32_t group = 0; group < num_groups(); ++group) {
         BlockPool& pool = pools_[group];
         NVLLM_CHECK(pool.num_used() == 0, "a sequence still holds blocks");
+        NVLLM_CHECK(swap_space_.num_used(group) == 0, "a sequence still holds host blocks");
         for (BlockId block = 0; block < pool.num_total(); ++block) {
             if (!pool.is_cached(block)) continue;
-            index_.withdraw(group, block);
+            withdraw(group, block);
             pool.forget(block);
-        }
-    }
-}
-
-BlockCounts CacheManager::counts(int32_t group) const {
-    const BlockPool& pool = pools_[group];
-    return {pool.num_total(), pool.num_used(), pool.num_cached(), pool.num_free(),
-            pool.num_evictions()};
-}
-
-CacheStats CacheManager::stats() const {
-    CacheStats stats;
-    for (int32_t group = 0; group < num_groups(); ++group) {
-        const BlockCounts one = counts(group);
-        stats.blocks.total += one.total;
-        stats.blocks.used += one.used;
-        stats.blocks.cached += one.cached;
-        stats.blocks.free += one.free;
-        stats.blocks.evictions += one.evictions;
-    }
-    stats.queried_tokens = queried_tokens_;
-    stats.hit_tokens = hit_tokens_;
-    return stats;
-}
-
-void CacheManager::check_integrity(std::span<const SequenceCache* const> sequences) const {
-    index_.check_integrity();
-    for (int32_t group = 0; group < num_groups(); ++group) {
-        const BlockPool& pool = pools_[group];
-        pool.check_integrity();
-        std::vector<int32_t> occurrences(pool.num_total(), 0);
-        for (const SequenceCache* sequence : sequences) {
-            for (const BlockId block : sequence->tables_[group].held()) ++occurrences[block];
-        }
-        for (const Parted& parted : parted_) {
-            if (parted.group == group) ++occurrences[parted.block];
-        }
-        for (BlockId block = 0; block < pool.num_total(); ++block) {
-            const std::string name = "block " + std::to_string(block);
-            NVLLM_CHECK(occurrences[block] == pool.references(block),
-                        name + " has other references than occurrences in tables");
-            NVLLM_CHECK(pool.is_cached(block) == index_.is_published(group, block),
-                        name + " is known differently by pool and index");
         }
     }
 }

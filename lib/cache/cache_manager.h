@@ -8,82 +8,48 @@
 // Plans are numbered; several may be uncommitted at once. A block that a sequence gives up is
 // reused only after the last plan that named the sequence is committed.
 //
+// Blocks to copy are handed out by the calls that want them copied, before anything is computed.
+// Carried out in the order of the calls they are right, whatever was given up and taken in between.
+//
 // The engine thread owns it: no locks. It outlives every SequenceCache made for it.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "lib/base/result.h"
 #include "lib/cache/block_pool.h"
 #include "lib/cache/block_table.h"
+#include "lib/cache/cache_figures.h"
+#include "lib/cache/compaction.h"
+#include "lib/cache/eviction.h"
 #include "lib/cache/prefix_index.h"
+#include "lib/cache/sequence_cache.h"
 #include "lib/cache/siphash.h"
+#include "lib/cache/swap_space.h"
 
 namespace nvllm {
 
 struct CacheGroupConfig {
     int32_t num_blocks = 0;
-    int32_t window = 0;  // positions a query reads, itself included; 0: all
+    int32_t window = 0;           // positions a query reads, itself included; 0: all
+    int32_t num_host_blocks = 0;  // for sequences that are swapped out
 };
 
 struct CacheConfig {
     int32_t block_size = 16;  // positions in a block, the same in every group
     std::vector<CacheGroupConfig> groups;
     bool enable_prefix_caching = true;
-    std::optional<HashKey> hash_key;  // of the block keys; empty: drawn for this process
-};
-
-// Of one group, or summed over groups. used + cached + free = total.
-struct BlockCounts {
-    int32_t total = 0;
-    int32_t used = 0;
-    int32_t cached = 0;
-    int32_t free = 0;
-    int64_t evictions = 0;  // cached blocks reused for something else
-};
-
-struct CacheStats {
-    BlockCounts blocks;
-    int64_t queried_tokens = 0;  // of sequences that were let in while prefix caching is on
-    int64_t hit_tokens = 0;      // of those, found in the cache
-};
-
-class CacheManager;
-
-// One sequence's share of the cache. Gives its blocks back when it goes. Changed by CacheManager
-// only.
-class SequenceCache {
-  public:
-    // Sequences with different salts share no block.
-    SequenceCache(CacheManager& manager, std::string_view salt);
-    ~SequenceCache();
-    SequenceCache(SequenceCache&& other) noexcept;
-    SequenceCache(const SequenceCache&) = delete;
-    SequenceCache& operator=(const SequenceCache&) = delete;
-    SequenceCache& operator=(SequenceCache&&) = delete;
-
-    const BlockTable& table(int32_t group) const { return tables_[group]; }
-    // Whether it holds blocks in any group.
-    bool empty() const;
-    // Leading blocks whose content can be found by others, or could until it left the window.
-    int32_t num_published_blocks() const { return num_published_; }
-
-  private:
-    friend class CacheManager;
-
-    CacheManager* manager_;
-    std::string salt_;
-    std::vector<BlockTable> tables_;  // per group
-    std::vector<BlockKey>
-        keys_;  // of the leading full blocks, computed once: tokens are only ever appended
-    PrefixNode* published_ = nullptr;  // content of the last published block; pinned
-    int32_t num_published_ = 0;
-    int32_t num_shared_ = 0;  // of those, found in the cache and not computed
-    uint64_t last_plan_ = 0;  // the last plan that named the sequence
+    std::optional<HashKey> hash_key =
+        std::nullopt;              // of the block keys; empty: drawn for this process
+    std::string eviction = "lru";  // a row of eviction.cc
+    EvictionCosts eviction_costs = {};
 };
 
 // The longest cached prefix of a list of tokens. Valid until the next change of the cache.
@@ -94,7 +60,7 @@ struct PrefixMatch {
 
 class CacheManager {
   public:
-    // Throws bad_config when a size is below one or there is no group.
+    // Throws bad_config when a size is below one, there is no group, or no such eviction policy.
     explicit CacheManager(const CacheConfig& config);
     CacheManager(const CacheManager&) = delete;
     CacheManager& operator=(const CacheManager&) = delete;
@@ -125,6 +91,48 @@ class CacheManager {
     bool allocate(SequenceCache& sequence, int32_t num_positions,
                   std::vector<std::vector<BlockId>>& added);
 
+    // The tokens of a sequence that waits: under a policy that heeds it, what is cached of them, or
+    // will be, is certain to be asked for. Holds until the sequence is let in or released, or the
+    // next call. Takes no block. REQUIRES: what match() requires.
+    void expect(SequenceCache& sequence, std::span<const int32_t> tokens);
+    void forget_expectation(SequenceCache& sequence);
+
+    // `child` goes on from `parent`: shares the blocks of its first `num_positions` positions in
+    // all groups. Both must make private what they write to. REQUIRES: `child` is empty, of the
+    // same extras, and its tokens begin with the parent's first `num_positions`, which reach at
+    // least as far as those that are committed.
+    void fork(SequenceCache& child, const SequenceCache& parent,
+              int32_t num_positions = std::numeric_limits<int32_t>::max());
+    // Before position `next_position` and later ones are written: blocks from there on that others
+    // refer to are replaced in the table by new ones, told in `changes`; one that holds earlier
+    // positions is to be copied, told in `copies`. False, with nothing changed, when blocks are
+    // lacking. REQUIRES: the block of `next_position` is not published by this sequence.
+    bool make_last_block_private(SequenceCache& sequence, int32_t next_position,
+                                 std::vector<BlockMove>& copies, std::vector<TableChange>& changes);
+
+    // Gives up the device blocks; the content of the first `num_positions` is to be copied to host
+    // blocks, told in `moves`. Blocks that others share or find stay with them. False, with nothing
+    // changed, when host blocks are lacking in a group. REQUIRES: not empty, not swapped out, and
+    // nothing of it is in flight.
+    bool swap_out(SequenceCache& sequence, int32_t num_positions, std::vector<SwapMove>& moves);
+    // The other way; contents still found on the device are shared and not copied. False, with
+    // nothing changed, when fewer than `headroom` blocks of a group would be left over. The host
+    // blocks are free when the next plan that names the sequence is committed. REQUIRES: swapped
+    // out.
+    bool swap_in(SequenceCache& sequence, int32_t headroom, std::vector<SwapMove>& moves);
+
+    // Moves blocks so that all of group g that are used, and as many cached ones as fit, lie below
+    // targets[g]; the rest of the cached ones is dropped in the order of eviction. The tables are
+    // changed at once, so the moves must be carried out before the next plan computes. A fault,
+    // with nothing changed, while a plan is uncommitted or when what is used does not fit.
+    Result<Compaction> compact(std::span<const int32_t> targets);
+    // New numbers of blocks, while sequences live. Growing is always possible; a group that shrinks
+    // must have been compacted: a fault, with nothing changed, when a block to be cut off is not
+    // free.
+    std::optional<Fault> resize(std::span<const int32_t> num_blocks);
+    // Whether a group's fragmentation is above the threshold (0 to 1).
+    bool needs_defragmentation(double threshold) const;
+
     // The plan with this number reads or writes the sequence's blocks. REQUIRES: numbers do not
     // fall.
     void name_in_plan(SequenceCache& sequence, uint64_t plan_number);
@@ -144,18 +152,28 @@ class CacheManager {
     // withdrawn.
     void discard(SequenceCache& sequence);
 
-    // The memory behind the blocks is lost: nothing is findable any more and no plan is
-    // uncommitted. REQUIRES: every sequence is empty.
+    // The memory behind the blocks, host blocks too, is lost: nothing is findable any more and no
+    // plan is uncommitted. REQUIRES: every sequence is released.
     void forget_contents();
 
     BlockCounts counts(int32_t group) const;
     CacheStats stats() const;
+    // O(blocks and tables).
+    CacheFigures figures() const;
+    // Of the living sequences, those whose tables hold the block, in no order.
+    std::vector<uint64_t> owners(int32_t group, BlockId block) const;
+
+    // For inspection.
+    const PrefixIndex& index() const { return index_; }
+    const BlockPool& pool(int32_t group) const { return pools_[group]; }
 
     // Throws internal when references differ from the occurrences in the tables of `sequences` (all
     // there are), or a part is broken in itself; slow, for tests.
     void check_integrity(std::span<const SequenceCache* const> sequences) const;
 
   private:
+    friend class SequenceCache;
+
     // Given up, but named by an uncommitted plan.
     struct Parted {
         uint64_t last_plan = 0;
@@ -163,6 +181,12 @@ class CacheManager {
         BlockId block = 0;
     };
 
+    // The living sequences.
+    void enter(SequenceCache& sequence);
+    void leave(SequenceCache& sequence);
+    void relocate(SequenceCache& from, SequenceCache& to) noexcept;
+
+    // Keys and hits.
     int32_t num_blocks_for(int32_t num_positions) const;
     int32_t first_block_read(int32_t group, int32_t position) const;
     int32_t admitted_size(int32_t group, int32_t first, int32_t num_tokens,
@@ -174,19 +198,71 @@ class CacheManager {
     void extend_keys(SequenceCache& sequence, std::span<const int32_t> tokens,
                      int32_t num_blocks) const;
     void take_shared(SequenceCache& sequence, const PrefixMatch& match);
+    void note_use(PrefixNode& node);
+    void count_expected(PrefixNode& node, int32_t change);
+    void await_next(SequenceCache& sequence);
+    void stop_awaiting(SequenceCache& sequence);
+    void meet_expectations(PrefixNode& node);
+
+    // Blocks.
     void publish_next_block(SequenceCache& sequence, std::span<const int32_t> tokens);
+    void publish(PrefixNode& node, int32_t group, BlockId block);
+    void withdraw(int32_t group, BlockId block);
     void give_back_unread(SequenceCache& sequence, int32_t num_computed);
     BlockId take(int32_t group);
     void part(const SequenceCache& sequence, int32_t group, BlockId block);
+    void give_up(int32_t group, BlockId block);
     void set_published(SequenceCache& sequence, PrefixNode* node, int32_t num_blocks);
+    void clear_table(SequenceCache& sequence, int32_t group);
+    double half_lives(int64_t tick) const { return static_cast<double>(tick) / half_life_; }
+    EvictionRank rank(const PrefixNode& node, int32_t group) const;
+    void rank_anew(const PrefixNode& node, int32_t group);
+
+    // Private copies, swapping, moving.
+    int32_t num_to_replace(const SequenceCache& sequence, int32_t group, int32_t first) const;
+    std::vector<PrefixNode*> published_path(const SequenceCache& sequence) const;
+    int32_t num_to_take_back(const SequenceCache& sequence, int32_t group,
+                             std::span<PrefixNode* const> path) const;
+    void swap_in_group(SequenceCache& sequence, int32_t group, std::span<PrefixNode* const> path,
+                       std::vector<SwapMove>& moves);
+    void give_back_host_blocks(SequenceCache& sequence);
+    std::optional<Fault> why_not_compact(std::span<const int32_t> targets) const;
+    void drop_cached(int32_t group, int32_t target, Compaction& compaction);
+    std::vector<BlockId> move_below(int32_t group, int32_t target, Compaction& compaction);
+    void change_tables(int32_t group, int32_t target, std::span<const BlockId> places,
+                       Compaction& compaction);
+
+    // Figures and checks.
+    GroupFigures figures_of(int32_t group) const;
+    int64_t waste_slots(int32_t group) const;
+    void check_blocks(int32_t group, std::span<const SequenceCache* const> sequences) const;
+    void check_contents(int32_t group) const;
+    void check_host_blocks(std::span<const SequenceCache* const> sequences) const;
+    void check_expectations() const;
 
     CacheConfig config_;
+    const EvictionPolicy& eviction_;
     std::vector<BlockPool> pools_;  // per group
     PrefixIndex index_;
-    std::vector<Parted> parted_;  // in the order of giving up
+    SwapSpace swap_space_;
+    std::vector<SequenceCache*> sequences_;  // all that live
+    std::vector<Parted> parted_;             // in the order of giving up
+    std::vector<Parted> host_parted_;        // the same for host blocks
+    uint64_t last_named_plan_ = 0;
     uint64_t committed_plan_ = 0;
+    int64_t tick_ = 0;  // blocks asked for
+    double half_life_;  // in ticks
+    // Sequences that will ask for a content that is not there yet, by its key.
+    struct KeyHash {
+        size_t operator()(const BlockKey& key) const { return key.low; }
+    };
+    std::unordered_multimap<BlockKey, SequenceCache*, KeyHash> awaited_;
     int64_t queried_tokens_ = 0;
     int64_t hit_tokens_ = 0;
+    int64_t num_private_copies_ = 0;
+    int64_t num_duplicates_freed_ = 0;
+    CompactionCounts compaction_counts_;
+    SwapCounts swap_counts_;
 };
 
 }  // namespace nvllm

@@ -2,6 +2,7 @@
 #include "lib/cache/prefix_index.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/error.h"
 
@@ -14,7 +15,7 @@ PrefixIndex::PrefixIndex(std::span<const int32_t> group_sizes, const HashKey& ha
 
 BlockKey PrefixIndex::key(const BlockKey& parent, std::span<const int32_t> tokens,
                           std::string_view extra) const {
-    SipHash128 hash(hash_key_);
+    FastSipHash128 hash(hash_key_);
     hash.add(std::as_bytes(std::span(&parent, 1)));
     hash.add(std::as_bytes(tokens));
     hash.add(std::as_bytes(std::span(extra)));
@@ -38,16 +39,42 @@ PrefixNode* PrefixIndex::find_or_add(PrefixNode* parent, const BlockKey& key,
                                      std::span<const int32_t> tokens, std::string_view extra) {
     PrefixNode* node = find(parent, key, tokens, extra);
     if (node == nullptr) {
-        node = &nodes_.emplace(key, PrefixNode{})->second;
-        node->key = key;
+        node = &new_node(key);
         node->parent = parent;
         node->tokens.assign(tokens.begin(), tokens.end());
         node->extra = extra;
-        node->blocks.resize(places_.size());
-        if (parent != nullptr) ++parent->num_children;
+        if (parent != nullptr) {
+            node->depth = parent->depth + 1;
+            ++parent->num_children;
+        }
     }
     pin(*node);
     return node;
+}
+
+// In a full cache every new content takes the place of another one: the memory of that one is used
+// again, because giving it back takes longer than all else about an eviction.
+PrefixNode& PrefixIndex::new_node(const BlockKey& key) {
+    PrefixNode* node = nullptr;
+    if (spare_.empty()) {
+        node = &nodes_.emplace(key, PrefixNode{})->second;
+        node->blocks.resize(places_.size());
+    } else {
+        spare_.back().key() = key;
+        node = &nodes_.insert(std::move(spare_.back()))->second;
+        spare_.pop_back();
+        // Empty lists of blocks, with room.
+        std::vector<std::vector<BlockId>> blocks = std::move(node->blocks);
+        std::vector<int32_t> tokens = std::move(node->tokens);
+        std::vector<int32_t> held_children = std::move(node->held_children);
+        *node = {};
+        node->blocks = std::move(blocks);
+        node->tokens = std::move(tokens);
+        node->held_children = std::move(held_children);
+    }
+    node->held_children.assign(places_.size(), 0);
+    node->key = key;
+    return *node;
 }
 
 void PrefixIndex::unpin(PrefixNode& node) {
@@ -62,6 +89,9 @@ void PrefixIndex::publish(PrefixNode& node, int32_t group, BlockId block) {
     place = {&node, node.blocks[group].size()};
     node.blocks[group].push_back(block);
     ++node.num_blocks;
+    if (node.parent != nullptr && node.blocks[group].size() == 1) {
+        ++node.parent->held_children[group];
+    }
 }
 
 void PrefixIndex::withdraw(int32_t group, BlockId block) {
@@ -74,6 +104,8 @@ void PrefixIndex::withdraw(int32_t group, BlockId block) {
     blocks.pop_back();
     places_[group][block] = {};
     --place.node->num_blocks;
+    PrefixNode* parent = place.node->parent;
+    if (parent != nullptr && blocks.empty()) --parent->held_children[group];
     drop_if_unneeded(place.node);
 }
 
@@ -82,8 +114,27 @@ std::optional<BlockId> PrefixIndex::block(const PrefixNode& node, int32_t group)
     return node.blocks[group].front();
 }
 
-bool PrefixIndex::is_published(int32_t group, BlockId block) const {
-    return places_[group][block].node != nullptr;
+void PrefixIndex::move(int32_t group, BlockId from, BlockId to) {
+    const Place place = places_[group][from];
+    NVLLM_CHECK(place.node != nullptr && !is_published(group, to),
+                "a content moves from where it is to where none is");
+    place.node->blocks[group][place.place] = to;
+    places_[group][to] = place;
+    places_[group][from] = {};
+}
+
+void PrefixIndex::resize(int32_t group, int32_t num_blocks) {
+    std::vector<Place>& places = places_[group];
+    for (size_t block = static_cast<size_t>(num_blocks); block < places.size(); ++block) {
+        NVLLM_CHECK(places[block].node == nullptr, "a published block is cut off");
+    }
+    places.resize(static_cast<size_t>(num_blocks));
+}
+
+std::vector<const PrefixNode*> PrefixIndex::nodes() const {
+    std::vector<const PrefixNode*> nodes;
+    for (const auto& [key, node] : nodes_) nodes.push_back(&node);
+    return nodes;
 }
 
 // Dropping a node may leave its parent unneeded, and so on towards the first block.
@@ -92,7 +143,8 @@ void PrefixIndex::drop_if_unneeded(PrefixNode* node) {
         PrefixNode* parent = node->parent;
         auto [entry, end] = nodes_.equal_range(node->key);
         while (&entry->second != node) ++entry;
-        nodes_.erase(entry);
+        Nodes::node_type dropped = nodes_.extract(entry);
+        if (spare_.size() < kMostSpare) spare_.push_back(std::move(dropped));
         if (parent != nullptr) --parent->num_children;
         node = parent;
     }
@@ -101,6 +153,7 @@ void PrefixIndex::drop_if_unneeded(PrefixNode* node) {
 void PrefixIndex::check_integrity() const {
     int64_t blocks_in_nodes = 0;
     std::unordered_map<const PrefixNode*, int32_t> children;
+    std::unordered_map<const PrefixNode*, std::vector<int32_t>> held;
     for (const auto& [key, node] : nodes_) {
         int32_t blocks = 0;
         for (size_t group = 0; group < node.blocks.size(); ++group) {
@@ -114,12 +167,23 @@ void PrefixIndex::check_integrity() const {
         NVLLM_CHECK(blocks == node.num_blocks, "a node's count of blocks is wrong");
         NVLLM_CHECK(blocks + node.num_children + node.num_pins > 0, "a node that nobody needs");
         blocks_in_nodes += blocks;
-        if (node.parent != nullptr) ++children[node.parent];
+        if (node.parent == nullptr) continue;
+        ++children[node.parent];
+        NVLLM_CHECK(node.depth == node.parent->depth + 1, "a node's depth is wrong");
+        auto& counts = held.try_emplace(node.parent, places_.size(), 0).first->second;
+        for (size_t group = 0; group < counts.size(); ++group) {
+            counts[group] += !node.blocks[group].empty();
+        }
     }
     for (const auto& [key, node] : nodes_) {
         const auto found = children.find(&node);
         NVLLM_CHECK(node.num_children == (found == children.end() ? 0 : found->second),
                     "a node's count of children is wrong");
+        const auto holders = held.find(&node);
+        NVLLM_CHECK(
+            node.held_children ==
+                (holders == held.end() ? std::vector<int32_t>(places_.size(), 0) : holders->second),
+            "a node's count of children with blocks is wrong");
     }
     for (const auto& group : places_) {
         for (const Place& place : group) blocks_in_nodes -= place.node != nullptr;

@@ -33,7 +33,15 @@ struct PrefixNode {
     std::vector<std::vector<BlockId>> blocks;  // per cache group
     int32_t num_blocks = 0;                    // in all groups
     int32_t num_children = 0;
+    std::vector<int32_t> held_children;  // per cache group, those with a block in it
     int32_t num_pins = 0;
+    int32_t depth = 0;  // blocks before it
+
+    // How it was used, kept by CacheManager. A tick is one block asked for.
+    int64_t num_hits = 0;      // sequences that found it in the cache
+    int64_t last_use = 0;      // tick
+    double recent_uses = 1.0;  // fading, see BlockUse
+    int32_t num_expected = 0;  // waiting sequences that will ask for it
 };
 
 class PrefixIndex {
@@ -44,8 +52,7 @@ class PrefixIndex {
     PrefixIndex& operator=(const PrefixIndex&) = delete;
 
     // The key of a block of tokens after the block with key `parent` (all zero for a first block).
-    // `extra` is whatever else the block's content depends on: the salt, later the adapter and
-    // media.
+    // `extra` is whatever else the block's content depends on, see CacheKeyExtras.
     BlockKey key(const BlockKey& parent, std::span<const int32_t> tokens,
                  std::string_view extra) const;
 
@@ -66,7 +73,16 @@ class PrefixIndex {
     // One block of the group with the content of the node.
     static std::optional<BlockId> block(const PrefixNode& node, int32_t group);
 
-    bool is_published(int32_t group, BlockId block) const;
+    bool is_published(int32_t group, BlockId block) const { return node(group, block) != nullptr; }
+    // What the block holds; null when it is not published.
+    PrefixNode* node(int32_t group, BlockId block) const { return places_[group][block].node; }
+    // Another block holds the content from now on. REQUIRES: `from` is published, `to` is not.
+    void move(int32_t group, BlockId from, BlockId to);
+    // REQUIRES: no block that is cut off is published.
+    void resize(int32_t group, int32_t num_blocks);
+
+    // All contents, in no order.
+    std::vector<const PrefixNode*> nodes() const;
     int64_t num_nodes() const { return static_cast<int64_t>(nodes_.size()); }
 
     // Throws internal when the tree and the blocks' places in it disagree; O(blocks and nodes), for
@@ -83,10 +99,15 @@ class PrefixIndex {
         size_t place = 0;
     };
 
+    using Nodes = std::unordered_multimap<BlockKey, PrefixNode, KeyHash>;
+    static constexpr size_t kMostSpare = 4096;
+
+    PrefixNode& new_node(const BlockKey& key);
     void drop_if_unneeded(PrefixNode* node);
 
     HashKey hash_key_;
-    std::unordered_multimap<BlockKey, PrefixNode, KeyHash> nodes_;
+    Nodes nodes_;
+    std::vector<Nodes::node_type> spare_;     // dropped, for contents to come
     std::vector<std::vector<Place>> places_;  // per group, per block
 };
 

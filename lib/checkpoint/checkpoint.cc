@@ -168,6 +168,12 @@ Checkpoint Checkpoint::open(const std::filesystem::path& directory) {
     return checkpoint;
 }
 
+bool Checkpoint::is_present(const std::filesystem::path& directory) {
+    std::error_code ignored;
+    return std::filesystem::exists(directory / kSingleFile, ignored) ||
+           std::filesystem::exists(directory / kIndexFile, ignored);
+}
+
 void Checkpoint::add_rows() {
     for (uint32_t file = 0; file < files_.size(); ++file) {
         for (const SafetensorsEntry& entry : files_[file]->entries()) {

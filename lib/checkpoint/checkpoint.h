@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ class Checkpoint {
     // read now; data is read when it is touched. Throws not_found (nothing there, shards missing)
     // or bad_data (broken or incomplete files).
     static Checkpoint open(const std::filesystem::path& directory);
+    // Whether there is something to open: false for a folder with, say, just a config.json.
+    static bool is_present(const std::filesystem::path& directory);
 
     // The stored bytes, read-only. Empty when there is no such tensor.
     std::optional<ConstTensorView> find(std::string_view name) const;
@@ -32,6 +35,7 @@ class Checkpoint {
     // Of all tensors, ascending.
     std::vector<std::string_view> names() const;
     size_t num_files() const { return files_.size(); }
+    std::span<const std::shared_ptr<const SafetensorsFile>> files() const { return files_; }
     // Bytes of all tensors.
     uint64_t data_bytes() const;
     // Asks the system to read all files ahead.

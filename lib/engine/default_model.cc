@@ -4,6 +4,8 @@
 #include <array>
 #include <system_error>
 
+#include "kernels/error.h"
+
 namespace nvllm {
 
 std::optional<std::filesystem::path> bundled_model_directory() {
@@ -19,6 +21,13 @@ std::optional<std::filesystem::path> bundled_model_directory() {
         if (std::filesystem::exists(place / "config.json", error)) return place.lexically_normal();
     }
     return std::nullopt;
+}
+
+std::filesystem::path require_bundled_model() {
+    if (const auto bundled = bundled_model_directory()) return *bundled;
+    throw Error(ErrorKind::usage,
+                "no model: give one with -m, NVLLM_MODEL or 'model:' in --config (the bundled "
+                "demo is not installed)");
 }
 
 }  // namespace nvllm

@@ -10,4 +10,7 @@ namespace nvllm {
 // below the source tree it was built in. Empty when neither has it.
 std::optional<std::filesystem::path> bundled_model_directory();
 
+// The same, or an Error{usage} that says how to name a model.
+std::filesystem::path require_bundled_model();
+
 }  // namespace nvllm

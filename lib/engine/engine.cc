@@ -48,6 +48,7 @@ ModelLoadOptions load_options(const EngineConfig& config, ThreadPool* threads) {
     options.load_format = config.load_format == "dummy" ? LoadFormat::dummy : LoadFormat::automatic;
     options.seed = config.load_seed;
     options.threads = threads;
+    options.num_threads = config.threads;
     return options;
 }
 
@@ -57,7 +58,7 @@ std::string read_chat_template(const std::string& given) {
     return read_file(given, kLargestTemplate);
 }
 
-MemoryPlan plan_memory(const EngineConfig& config, const ModelOutline& outline) {
+MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& outline) {
     MemoryRequest request;
     request.weight_bytes = outline.weight_bytes;
     request.scratch_bytes = outline.scratch(config.max_num_batched_tokens,
@@ -71,7 +72,7 @@ MemoryPlan plan_memory(const EngineConfig& config, const ModelOutline& outline) 
     request.block_size = config.block_size;
     request.kv_dtype = outline.product_type;
     request.groups = outline.kv_groups;
-    return make_memory_plan(request);
+    return request;
 }
 
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan,
@@ -185,7 +186,8 @@ Engine::Loop::Loop(const EngineConfig& config) {
         std::make_unique<ThreadPool>(config.threads > 0 ? config.threads : usable_cpu_count());
     ModelLoadOptions options = load_options(config, threads_.get());
     const ModelOutline outline = outline_model(options);
-    plan = plan_memory(config, outline);
+    plan = make_memory_plan(memory_request(config, outline));
+    options.checkpoint = outline.checkpoint;
     options.max_model_len = plan.max_model_len;
     model_config = outline.config;
     timings.config_ms = milliseconds_since(start);
@@ -395,9 +397,19 @@ EngineStats Engine::Loop::stats() const {
 Engine::Engine(const EngineConfig& config) : loop_(std::make_unique<Loop>(config)) {}
 Engine::~Engine() = default;
 
-MemoryPlan Engine::plan(const EngineConfig& config) {
+MemoryPlan Engine::plan(const EngineConfig& config, std::optional<uint64_t> available_bytes) {
     check_device(config.device);
-    return plan_memory(config, outline_model(load_options(config, nullptr)));
+    const ModelLoadOptions options = load_options(config, nullptr);
+    const ModelOutline outline = outline_model(options);
+    MemoryRequest request = memory_request(config, outline);
+    if (available_bytes) request.available_bytes = *available_bytes;
+    MemoryPlan plan = plan_memory(request);
+    if (options.load_format != LoadFormat::dummy && outline.checkpoint == nullptr) {
+        plan.notices.push_back(
+            fmt::format("{} has no safetensors weights: planned for {} ones of its config.json",
+                        options.directory.string(), dtype_name(outline.config.dtype)));
+    }
+    return plan;
 }
 
 Result<Request> Engine::prepare(const RequestInput& input) const { return loop_->prepare(input); }

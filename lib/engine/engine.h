@@ -57,8 +57,11 @@ class Engine {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    // The plan alone: reads headers, not weights. Throws as the constructor does.
-    static MemoryPlan plan(const EngineConfig& config);
+    // The plan alone, whether it fits or not: reads headers, or config.json where there are no
+    // weights. `available_bytes` stands for another machine's free memory. Throws as the
+    // constructor does for all that is not about memory.
+    static MemoryPlan plan(const EngineConfig& config,
+                           std::optional<uint64_t> available_bytes = std::nullopt);
 
     // Checks and tokenizes, on the caller's thread; a fault is the request's own.
     Result<Request> prepare(const RequestInput& input) const;

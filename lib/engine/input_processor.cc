@@ -13,17 +13,6 @@ namespace {
 
 Fault fault(std::string message) { return Fault{ErrorKind::bad_data, std::move(message)}; }
 
-// Template variables with what every chat template may expect: the special tokens' texts and a
-// generation prompt.
-nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& variables,
-                                     const Tokenizer& tokenizer) {
-    nlohmann::ordered_json all = variables;
-    if (!all.contains("bos_token")) all["bos_token"] = tokenizer.bos_text();
-    if (!all.contains("eos_token")) all["eos_token"] = tokenizer.eos_text();
-    if (!all.contains("add_generation_prompt")) all["add_generation_prompt"] = true;
-    return all;
-}
-
 }  // namespace
 
 InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
@@ -124,7 +113,7 @@ Result<RenderedChat> InputProcessor::render(const nlohmann::ordered_json& variab
             "this model has no chat template: give a plain prompt, or a template with "
             "--chat-template");
     }
-    return chat_template_->render(with_defaults(variables, *tokenizer_));
+    return chat_template_->render(with_template_defaults(variables, *tokenizer_));
 }
 
 std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids) const {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "lib/schedule/policy.h"
+
 namespace nvllm {
 namespace {
 
@@ -29,6 +31,12 @@ std::pair<int32_t, float> parse_logit_bias(const std::string& text) {
     throw Error(
         ErrorKind::usage,
         fmt::format("--logit-bias: '{}' is not ID+BIAS or ID-BIAS, such as 15043+1.5", text));
+}
+
+std::vector<std::string> policy_names() {
+    std::vector<std::string> names;
+    for (const SchedulingPolicy& policy : scheduling_policies()) names.emplace_back(policy.name);
+    return names;
 }
 
 }  // namespace
@@ -78,7 +86,7 @@ OptionList<EngineConfig> engine_options() {
              "Most tokens of one prompt in one step; 0: as many as the step has room for.",
              range(0, kMany));
     list.add("scheduling-policy", &EngineConfig::scheduling_policy, "Who comes first.",
-             choices({"fcfs", "priority"}));
+             choices(policy_names()));
     return list;
 }
 

@@ -16,14 +16,23 @@ constexpr int32_t kSmallestContext = 64;
 
 int64_t ceil_divide(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
-// Blocks a sequence of `length` tokens holds at most in this group: a window needs only what it
-// sees and one step more.
-int64_t blocks_per_sequence(const MemoryRequest& request, const KvGroup& group, int64_t length) {
-    int64_t tokens = length;
-    if (group.window > 0) {
-        tokens = std::min<int64_t>(tokens, group.window + request.max_num_batched_tokens);
-    }
-    return ceil_divide(tokens, request.block_size) + (group.window > 0 ? 1 : 0);
+// Blocks that sequences of one length need in one group: each its own, and some that belong to
+// whoever computes many tokens in a step, because all sequences together compute at most
+// max_num_batched_tokens.
+struct GroupNeed {
+    int64_t each = 0;
+    int64_t shared = 0;
+
+    int64_t blocks(int64_t sequences) const { return sequences * each + shared; }
+};
+
+// A window keeps what it sees, which may begin with a block's last position.
+GroupNeed group_need(const MemoryRequest& request, const KvGroup& group, int64_t length) {
+    const int64_t all = ceil_divide(length, request.block_size);
+    if (group.window == 0) return {all, 0};
+    const int64_t each = std::min(all, ceil_divide(group.window, request.block_size) + 1);
+    const int64_t step = ceil_divide(request.max_num_batched_tokens, request.block_size);
+    return {each, std::min(all - each, step)};
 }
 
 uint64_t block_bytes(const MemoryRequest& request, const KvGroup& group) {
@@ -31,13 +40,28 @@ uint64_t block_bytes(const MemoryRequest& request, const KvGroup& group) {
            static_cast<uint64_t>(request.block_size);
 }
 
-uint64_t sequence_bytes(const MemoryRequest& request, int64_t length) {
+// Of all groups, for so many sequences of `length` tokens at once.
+uint64_t cache_bytes(const MemoryRequest& request, int64_t length, int64_t sequences) {
     uint64_t total = 0;
     for (const KvGroup& group : request.groups) {
         total += block_bytes(request, group) *
-                 static_cast<uint64_t>(blocks_per_sequence(request, group, length));
+                 static_cast<uint64_t>(group_need(request, group, length).blocks(sequences));
     }
     return total;
+}
+
+uint64_t sequence_bytes(const MemoryRequest& request, int64_t length) {
+    return cache_bytes(request, length, 1);
+}
+
+// How many sequences of `length` tokens the budget holds at once; less than one where not even one
+// fits.
+double concurrency(const MemoryRequest& request, uint64_t budget, int64_t length) {
+    const auto one = static_cast<double>(sequence_bytes(request, length));
+    const auto shared = static_cast<double>(cache_bytes(request, length, 0));
+    const auto room = static_cast<double>(budget);
+    if (room < one) return room / one;
+    return std::min(static_cast<double>(request.max_num_seqs), (room - shared) / (one - shared));
 }
 
 uint64_t free_for_cache(const MemoryRequest& request) {
@@ -51,13 +75,14 @@ uint64_t cache_budget(const MemoryRequest& request, int64_t wanted_length) {
     return std::min(std::max(kDefaultKvBytes, one_sequence), free_for_cache(request) / 2);
 }
 
-// The longest context of which one sequence fits into `budget`, at most `wanted`.
-int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t wanted) {
+// The longest context of which so many sequences fit into `budget`, at most `wanted`.
+int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t wanted,
+                          int64_t sequences = 1) {
     int64_t low = 0;
     int64_t high = wanted;
     while (low < high) {
         const int64_t middle = (low + high + 1) / 2;
-        if (sequence_bytes(request, middle) <= budget) {
+        if (cache_bytes(request, middle, sequences) <= budget) {
             low = middle;
         } else {
             high = middle - 1;
@@ -66,40 +91,89 @@ int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t
     return low;
 }
 
-[[noreturn]] void throw_too_small(const MemoryRequest& request, uint64_t budget, int64_t wanted,
-                                  int64_t fits) {
-    const char* flag = request.kv_cache_bytes ? "--kv-cache-memory-bytes" : "free memory";
-    std::string remedy =
-        fmt::format("use --kv-cache-memory-bytes {} or more", sequence_bytes(request, wanted));
-    if (fits >= kSmallestContext) remedy += fmt::format(", or --max-model-len {} or less", fits);
-    if (!request.kv_cache_bytes) remedy = fmt::format("use --max-model-len {} or less", fits);
-    throw Error(
-        ErrorKind::does_not_fit,
-        fmt::format(
-            "the key-value cache of one sequence of {} tokens needs {}, but {} leaves {}: {}",
-            wanted, describe_bytes(sequence_bytes(request, wanted)), flag, describe_bytes(budget),
-            remedy));
+// Why a sequence of `wanted` tokens does not fit, and what would help.
+std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int64_t wanted,
+                              int64_t fits) {
+    const uint64_t needed = sequence_bytes(request, wanted);
+    const bool shorter_fits = fits >= kSmallestContext;
+    const std::string shorter = fmt::format("--max-model-len {} or less", fits);
+    if (request.kv_cache_bytes) {
+        return fmt::format(
+            "the key-value cache of one sequence of {} tokens needs {}, but "
+            "--kv-cache-memory-bytes leaves {}: use --kv-cache-memory-bytes {} or more{}",
+            wanted, describe_bytes(needed), describe_bytes(budget), needed,
+            shorter_fits ? ", or " + shorter : "");
+    }
+    if (shorter_fits) {
+        return fmt::format(
+            "the key-value cache of one sequence of {} tokens needs {}, but free memory leaves {}: "
+            "use {}",
+            wanted, describe_bytes(needed), describe_bytes(budget), shorter);
+    }
+    return fmt::format(
+        "weights of {} and scratch of {} leave no room for a key-value cache in {} of free memory: "
+        "free some, or use --kv-cache-memory-bytes {} to start all the same, where weights used as "
+        "they lie in the file are read again whenever they are needed",
+        describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
+        describe_bytes(request.available_bytes), needed);
 }
 
 // The context of the plan: what was asked for, or as much of the model's as fits.
-int32_t choose_context(const MemoryRequest& request, uint64_t budget, int64_t wanted,
-                       std::vector<std::string>& notices) {
+void choose_context(const MemoryRequest& request, int64_t wanted, MemoryPlan& plan) {
+    const uint64_t budget = plan.kv_budget_bytes;
     const int64_t fits = longest_that_fits(request, budget, wanted);
-    if (fits == wanted) return static_cast<int32_t>(wanted);
+    plan.max_model_len = static_cast<int32_t>(wanted);
+    if (fits == wanted) return;
     if (request.max_model_len || fits < std::min<int64_t>(kSmallestContext, wanted)) {
-        throw_too_small(request, budget, wanted, fits);
+        plan.shortage = describe_shortage(request, budget, wanted, fits);
+        return;
     }
-    notices.push_back(
+    plan.max_model_len = static_cast<int32_t>(fits);
+    plan.notices.push_back(
         fmt::format("context cut from {} to {} tokens so that one sequence fits the key-value "
                     "cache of {} (--max-model-len, "
                     "--kv-cache-memory-bytes)",
                     wanted, fits, describe_bytes(budget)));
-    return static_cast<int32_t>(fits);
+}
+
+// Every group gets the same number of full-length sequences, whole or in part, up to what can run
+// at once.
+void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
+    plan.kv_tokens = INT64_MAX;
+    for (const KvGroup& group : request.groups) {
+        const GroupNeed need = group_need(request, group, plan.max_model_len);
+        const auto own =
+            static_cast<int64_t>(plan.max_concurrency * static_cast<double>(need.each));
+        const auto blocks =
+            std::clamp<int64_t>(own + need.shared, need.blocks(1), INT32_MAX / request.block_size);
+        plan.num_blocks.push_back(static_cast<int32_t>(blocks));
+        plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
+        plan.kv_bytes_per_token += group.bytes_per_token(request.kv_dtype);
+        plan.kv_tokens = std::min(plan.kv_tokens, blocks * request.block_size);
+    }
+}
+
+// What other flags would give.
+void add_outlook(const MemoryRequest& request, MemoryPlan& plan) {
+    const int64_t all = request.max_num_seqs;
+    const uint64_t budget = plan.kv_budget_bytes;
+    const int64_t most = request.model_max_positions;
+    plan.max_num_seqs = request.max_num_seqs;
+    plan.longest_context = static_cast<int32_t>(longest_that_fits(request, budget, most));
+    plan.longest_shared_context =
+        static_cast<int32_t>(longest_that_fits(request, budget, most, all));
+    plan.kv_bytes_for_all = cache_bytes(request, plan.max_model_len, all);
+    const uint64_t total = plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes;
+    if (plan.shortage.empty() && total > request.available_bytes) {
+        plan.notices.push_back(
+            fmt::format("{} in all is more than the {} of free memory (--kv-cache-memory-bytes)",
+                        describe_bytes(total), describe_bytes(request.available_bytes)));
+    }
 }
 
 }  // namespace
 
-MemoryPlan make_memory_plan(const MemoryRequest& request) {
+MemoryPlan plan_memory(const MemoryRequest& request) {
     if (request.max_model_len && *request.max_model_len > request.model_max_positions) {
         throw Error(ErrorKind::usage,
                     fmt::format("--max-model-len {}: the model has {} positions at most",
@@ -107,32 +181,25 @@ MemoryPlan make_memory_plan(const MemoryRequest& request) {
     }
     const int64_t wanted =
         request.max_model_len ? *request.max_model_len : request.model_max_positions;
-    const uint64_t budget = cache_budget(request, wanted);
 
     MemoryPlan plan;
     plan.weight_bytes = request.weight_bytes;
     plan.scratch_bytes = request.scratch_bytes;
+    plan.available_bytes = request.available_bytes;
+    plan.kv_budget_bytes = cache_budget(request, wanted);
+    plan.kv_dtype = request.kv_dtype;
+    plan.groups = request.groups;
     plan.block_size = request.block_size;
-    plan.max_model_len = choose_context(request, budget, wanted, plan.notices);
+    choose_context(request, wanted, plan);
+    plan.max_concurrency = concurrency(request, plan.kv_budget_bytes, plan.max_model_len);
+    divide_blocks(request, plan);
+    add_outlook(request, plan);
+    return plan;
+}
 
-    // Every group gets the same number of full-length sequences, whole or in part, up to what can
-    // run at once.
-    const double sequences =
-        std::min(static_cast<double>(request.max_num_seqs),
-                 static_cast<double>(budget) /
-                     static_cast<double>(sequence_bytes(request, plan.max_model_len)));
-    plan.kv_tokens = INT64_MAX;
-    for (const KvGroup& group : request.groups) {
-        const int64_t each = blocks_per_sequence(request, group, plan.max_model_len);
-        const auto blocks =
-            std::clamp<int64_t>(static_cast<int64_t>(sequences * static_cast<double>(each)), each,
-                                INT32_MAX / request.block_size);
-        plan.num_blocks.push_back(static_cast<int32_t>(blocks));
-        plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
-        plan.kv_bytes_per_token += group.bytes_per_token(request.kv_dtype);
-        plan.kv_tokens = std::min(plan.kv_tokens, blocks * request.block_size);
-    }
-    plan.max_concurrency = sequences;
+MemoryPlan make_memory_plan(const MemoryRequest& request) {
+    MemoryPlan plan = plan_memory(request);
+    if (!plan.shortage.empty()) throw Error(ErrorKind::does_not_fit, plan.shortage);
     return plan;
 }
 
@@ -143,15 +210,6 @@ std::string MemoryPlan::summary() const {
         "length at once",
         describe_bytes(weight_bytes), describe_bytes(kv_bytes), kv_tokens, kv_bytes_per_token,
         block_size, describe_bytes(scratch_bytes), max_model_len, max_concurrency);
-}
-
-std::string describe_bytes(uint64_t bytes) {
-    if (bytes < 1024) return fmt::format("{} B", bytes);
-    if (bytes < (uint64_t{1} << 20))
-        return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024.0);
-    if (bytes < (uint64_t{1} << 30))
-        return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0);
-    return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / 1073741824.0);
 }
 
 }  // namespace nvllm

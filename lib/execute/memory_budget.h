@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/quantities.h"
 #include "lib/model/model.h"
 
 namespace nvllm {
@@ -28,24 +29,34 @@ struct MemoryRequest {
 struct MemoryPlan {
     uint64_t weight_bytes = 0;
     uint64_t scratch_bytes = 0;
-    uint64_t kv_bytes = 0;            // of all blocks
-    int64_t kv_bytes_per_token = 0;   // all groups
+    uint64_t available_bytes = 0;    // as in the request
+    uint64_t kv_budget_bytes = 0;    // what the cache may take
+    uint64_t kv_bytes = 0;           // of all blocks
+    int64_t kv_bytes_per_token = 0;  // all groups
+    DType kv_dtype = DType::f32;
+    std::vector<KvGroup> groups;
     std::vector<int32_t> num_blocks;  // per cache group
     int32_t block_size = 0;
     int32_t max_model_len = 0;
-    int64_t kv_tokens = 0;             // tokens the smallest group holds
-    double max_concurrency = 0.0;      // sequences of max_model_len that fit at once
-    std::vector<std::string> notices;  // what was changed to make it fit
+    int64_t kv_tokens = 0;         // tokens the smallest group holds
+    double max_concurrency = 0.0;  // sequences of max_model_len that fit at once
+    int32_t max_num_seqs = 0;
+    int32_t longest_context = 0;         // of one sequence alone in the budget
+    int32_t longest_shared_context = 0;  // of max_num_seqs sequences at once
+    uint64_t kv_bytes_for_all = 0;       // for max_num_seqs sequences of max_model_len
+    std::vector<std::string> notices;    // what was changed to make it fit
+    // Why not even one sequence fits, and which value of which flag would; the figures above are
+    // then those of one sequence. Empty: it fits.
+    std::string shortage;
 
     // "weights 2.3 GiB, kv cache 4.0 GiB ..." in one line.
     std::string summary() const;
 };
 
-// Throws does_not_fit, with the value and the flag that would work, when not even one sequence
-// fits.
-MemoryPlan make_memory_plan(const MemoryRequest& request);
+// Whether it fits or not. Throws usage when more positions are asked for than the model has.
+MemoryPlan plan_memory(const MemoryRequest& request);
 
-// "4.00 GiB", "512.0 MiB", "96 B".
-std::string describe_bytes(uint64_t bytes);
+// A plan that fits: throws does_not_fit with the plan's shortage otherwise.
+MemoryPlan make_memory_plan(const MemoryRequest& request);
 
 }  // namespace nvllm

@@ -65,6 +65,11 @@ ModelSettings settings_for(const ModelLoadOptions& options, const ModelConfig& c
     return {options.max_model_len > 0 ? options.max_model_len : config.max_positions, num_threads};
 }
 
+int threads_of_outline(const ModelLoadOptions& options) {
+    if (options.threads != nullptr) return options.threads->num_threads();
+    return options.num_threads > 0 ? options.num_threads : usable_cpu_count();
+}
+
 }  // namespace
 
 DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked) {
@@ -86,7 +91,9 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
         DummySource source(options.seed, dtype, *options.threads);
         return family->make(config, source, settings);
     }
-    CheckpointSource source(Checkpoint::open(options.directory), dtype, *options.threads);
+    CheckpointSource source(
+        options.checkpoint ? *options.checkpoint : Checkpoint::open(options.directory), dtype,
+        *options.threads);
     if (options.prefetch) source.checkpoint().prefetch();
     std::unique_ptr<Model> model = family->make(config, source, settings);
     check_all_read(source, config);
@@ -96,14 +103,32 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
 ModelOutline outline_model(const ModelLoadOptions& options) {
     const auto [config, family] = choose_family(options.directory);
     const DType dtype = resolve_dtype(config, options.dtype);
-    const int num_threads =
-        options.threads != nullptr ? options.threads->num_threads() : usable_cpu_count();
+    const ModelSettings settings = settings_for(options, config, threads_of_outline(options));
+    const bool dummy = options.load_format == LoadFormat::dummy;
     ThreadPool no_threads(1);
-    OutlineSource source(config.dtype, dtype, no_threads);
-    const std::shared_ptr<const Model> model =
-        family->make(config, source, settings_for(options, config, num_threads));
-    return {config, dtype, model->kv_groups(), model->weight_bytes(),
-            [model](int64_t tokens, int64_t rows) { return model->scratch_bytes(tokens, rows); }};
+    std::shared_ptr<const Checkpoint> checkpoint;
+    std::shared_ptr<const Model> model;
+    if (!dummy && Checkpoint::is_present(options.directory)) {
+        checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(options.directory));
+        CheckpointSource source(*checkpoint, dtype, no_threads, CheckpointUse::headers);
+        model = family->make(config, source, settings);
+        check_all_read(source, config);
+    } else {
+        // Dummy weights are made in the type of products.
+        OutlineSource source(dummy ? dtype : config.dtype, dtype, no_threads);
+        model = family->make(config, source, settings);
+    }
+    const auto scratch = [model](int64_t tokens, int64_t rows) {
+        return model->scratch_bytes(tokens, rows);
+    };
+    return {config, dtype, model->kv_groups(), model->weight_bytes(), checkpoint, scratch};
+}
+
+std::vector<OutlinedTensor> outline_tensors(const ModelConfig& config) {
+    ThreadPool no_threads(1);
+    OutlineSource source(config.dtype, config.dtype, no_threads);
+    family_of(config).make(config, source, {config.max_positions, 1});
+    return source.tensors();
 }
 
 }  // namespace nvllm

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "kernels/thread_pool.h"
+#include "lib/checkpoint/checkpoint.h"
 #include "lib/model/model.h"
+#include "lib/model/weights/outline_source.h"
 
 namespace nvllm {
 
@@ -27,7 +29,10 @@ struct ModelLoadOptions {
     uint64_t seed = 0;          // of dummy weights
     int64_t max_model_len = 0;  // longest sequence that will run; 0: the model's own limit
     ThreadPool* threads = nullptr;
+    int num_threads = 0;   // of outlines made without a pool; 0: all usable cores
     bool prefetch = true;  // ask the system to read mapped weights ahead
+    // The directory's weights, when they were opened before; null: opened here.
+    std::shared_ptr<const Checkpoint> checkpoint = nullptr;
 };
 
 // The type of products and of the KV cache: the asked one, else the config's.
@@ -43,11 +48,19 @@ struct ModelOutline {
     DType product_type = DType::f32;  // of products and of the KV cache
     std::vector<KvGroup> kv_groups;
     size_t weight_bytes = 0;
+    // Whose headers were read; null for dummy weights and for a directory without weights, which is
+    // outlined from its config.json alone.
+    std::shared_ptr<const Checkpoint> checkpoint;
     // As Model::scratch_bytes.
     std::function<size_t(int64_t tokens, int64_t rows)> scratch;
 };
 
-// Reads config.json only. Without options.threads, scratch is counted for all usable cores.
+// Reads config.json and the headers of the weights, whose names and shapes are checked as
+// load_model() does. Throws not_found or bad_data.
 ModelOutline outline_model(const ModelLoadOptions& options);
+
+// The tensors that a model of this config consists of, in the config's own type. Throws bad_data
+// when no family makes such a model.
+std::vector<OutlinedTensor> outline_tensors(const ModelConfig& config);
 
 }  // namespace nvllm

@@ -14,13 +14,53 @@ Sequence Sequence::waiting(const Request& request, SequenceId id, int32_t index)
     sequence.priority = request.priority;
     sequence.token_ids = request.prompt_token_ids;
     sequence.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
+    sequence.longest_length = sequence.num_prompt_tokens + request.sampling.max_tokens.value_or(0);
     sequence.arrival_s = request.arrival_s;
+    sequence.state_since_s = request.arrival_s;
     return sequence;
+}
+
+const char* sequence_state_name(SequenceState state) {
+    switch (state) {
+        case SequenceState::waiting:
+            return "waiting";
+        case SequenceState::running:
+            return "running";
+        case SequenceState::paused:
+            return "paused";
+        case SequenceState::finished:
+            return "finished";
+    }
+    return "";
+}
+
+double Sequence::waited(double now_s) const {
+    const bool waits = state == SequenceState::waiting || state == SequenceState::paused;
+    return waited_s + (waits ? now_s - state_since_s : 0.0);
+}
+
+void Sequence::enter(SequenceState next, double now_s) {
+    waited_s = waited(now_s);
+    state = next;
+    state_since_s = now_s;
+    num_slice_steps = 0;
+}
+
+void Sequence::pause(double now_s) {
+    NVLLM_CHECK(state == SequenceState::running && num_in_flight == 0,
+                "only a running sequence with nothing in flight is paused");
+    enter(SequenceState::paused, now_s);
+    ++num_pauses;
+}
+
+void Sequence::resume(double now_s) {
+    NVLLM_CHECK(state == SequenceState::paused, "only a paused sequence is resumed");
+    enter(SequenceState::running, now_s);
 }
 
 void Sequence::start(int32_t num_cached, double now_s) {
     NVLLM_CHECK(state == SequenceState::waiting, "only a waiting sequence is let in");
-    state = SequenceState::running;
+    enter(SequenceState::running, now_s);
     num_computed = num_cached;
     if (!num_cached_tokens) num_cached_tokens = num_cached;
     if (!first_scheduled_s) first_scheduled_s = now_s;
@@ -42,13 +82,15 @@ void Sequence::commit(int32_t count, std::span<const int32_t> sampled, double no
     NVLLM_CHECK(count <= num_in_flight, "only what is planned is committed");
     num_in_flight -= count;
     num_computed += count;
+    ++num_slice_steps;
     token_ids.insert(token_ids.end(), sampled.begin(), sampled.end());
     if (!sampled.empty() && !first_token_s) first_token_s = now_s;
 }
 
-void Sequence::preempt() {
-    NVLLM_CHECK(state == SequenceState::running, "only a running sequence is preempted");
-    state = SequenceState::waiting;
+void Sequence::preempt(double now_s) {
+    NVLLM_CHECK(state == SequenceState::running || state == SequenceState::paused,
+                "only a running or paused sequence is preempted");
+    enter(SequenceState::waiting, now_s);
     num_computed = 0;
     num_in_flight = 0;
     ++num_preemptions;
@@ -56,7 +98,7 @@ void Sequence::preempt() {
 
 void Sequence::finish(FinishReason reason, double now_s) {
     NVLLM_CHECK(state != SequenceState::finished, "a sequence finishes once");
-    state = SequenceState::finished;
+    enter(SequenceState::finished, now_s);
     finish_reason = reason;
     num_in_flight = 0;
     finished_s = now_s;

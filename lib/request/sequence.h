@@ -1,7 +1,11 @@
 // One continuation of a request and where it stands: plain data and its few lawful steps.
 //
-//   waiting --> running --> finished       preempt(): running --> waiting, with all tokens and none
-//   computed
+//   waiting --> running --> finished
+//      ^         |   ^
+//      |         v   |     pause(): gives up its slot, keeps its blocks; resume(): the other way
+//      |        paused
+//      |          |        preempt(): from running or paused; keeps all tokens, and nothing of what
+//      +----------+        was computed
 //
 // Invariant: num_computed + num_in_flight <= token_ids.size(); a sequence that waits or has
 // finished has nothing in flight. Times are on the engine's clock and handed in: nothing here reads
@@ -17,7 +21,10 @@
 
 namespace nvllm {
 
-enum class SequenceState : uint8_t { waiting, running, finished };
+enum class SequenceState : uint8_t { waiting, running, paused, finished };
+
+// "waiting", "running", ...
+const char* sequence_state_name(SequenceState state);
 
 struct Sequence {
     SequenceId id = 0;  // grows in the order of arrival
@@ -27,15 +34,24 @@ struct Sequence {
 
     std::vector<int32_t> token_ids;  // prompt, then generated
     int32_t num_prompt_tokens = 0;
-    int32_t num_computed = 0;   // leading tokens whose keys and values are committed
-    int32_t num_in_flight = 0;  // after those, planned and not committed yet
+    int32_t longest_length = 0;  // prompt and answer at most
+    int32_t num_computed = 0;    // leading tokens whose keys and values are committed
+    int32_t num_in_flight = 0;   // after those, planned and not committed yet
     // Found in the cache when it was first let in; empty before.
     std::optional<int32_t> num_cached_tokens;
 
     SequenceState state = SequenceState::waiting;
     std::optional<FinishReason> finish_reason;
     int32_t num_preemptions = 0;
+    int32_t num_pauses = 0;
 
+    // What policies look at, besides the above.
+    uint64_t turn = 0;            // grows with each time a sequence takes its place in the queue
+    int32_t num_slice_steps = 0;  // steps since it came in or was resumed
+    bool has_turn = false;        // came in by the turn of the oldest: yields to nobody
+    double waited_s = 0.0;        // in all, until state_since_s
+
+    double state_since_s = 0.0;
     double arrival_s = 0.0;
     std::optional<double> first_scheduled_s;
     std::optional<double> first_token_s;
@@ -53,7 +69,15 @@ struct Sequence {
     int32_t num_planned() const { return num_computed + num_in_flight; }
     // Known tokens that no plan computes yet.
     int32_t num_unplanned() const { return num_tokens() - num_planned(); }
+    // Positions to compute until the end, when the answer becomes as long as it may.
+    int32_t num_remaining() const { return longest_length - num_computed; }
+    // Seconds without a slot, up to now.
+    double waited(double now_s) const;
 
+    // Its slot is wanted for another. REQUIRES: running; nothing is in flight.
+    void pause(double now_s);
+    // REQUIRES: paused.
+    void resume(double now_s);
     // Let in, with its first tokens found in the cache. REQUIRES: waiting.
     void start(int32_t num_cached, double now_s);
     // The next tokens are in a plan. REQUIRES: running; that many are unplanned.
@@ -63,10 +87,13 @@ struct Sequence {
     // The oldest planned tokens are computed, and these came out. REQUIRES: running; `count` are in
     // flight.
     void commit(int32_t count, std::span<const int32_t> sampled, double now_s);
-    // Everything computed is given up, all tokens are kept. REQUIRES: running.
-    void preempt();
+    // Everything computed is given up, all tokens are kept. REQUIRES: running or paused.
+    void preempt(double now_s);
     // REQUIRES: not finished.
     void finish(FinishReason reason, double now_s);
+
+  private:
+    void enter(SequenceState next, double now_s);
 };
 
 }  // namespace nvllm

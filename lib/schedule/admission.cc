@@ -42,9 +42,17 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
     return std::nullopt;
 }
 
-void WaitingQueue::add(ScheduledSequence& sequence) {
-    const auto before = [this](const ScheduledSequence* one, const ScheduledSequence* other) {
-        return policy_.waits_before(one->sequence, other->sequence);
+void WaitingQueue::sort(double now_s) {
+    if (!policy_.changes_while_waiting) return;
+    std::ranges::sort(sequences_,
+                      [&](const ScheduledSequence* one, const ScheduledSequence* other) {
+                          return ranks_before(policy_, one->sequence, other->sequence, now_s);
+                      });
+}
+
+void WaitingQueue::add(ScheduledSequence& sequence, double now_s) {
+    const auto before = [&](const ScheduledSequence* one, const ScheduledSequence* other) {
+        return ranks_before(policy_, one->sequence, other->sequence, now_s);
     };
     const auto place = std::upper_bound(sequences_.begin(), sequences_.end(), &sequence, before);
     sequences_.insert(place, &sequence);

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "lib/base/result.h"
 #include "lib/cache/cache_manager.h"
@@ -21,16 +22,20 @@ int32_t longest_length(const SchedulerConfig& config, int32_t num_prompt_tokens,
 std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager& cache,
                                const Request& request);
 
-// The sequences that wait, in the policy's order: one that was preempted stands where it would have
-// stood all along, under "fcfs" before all that came later.
+// The sequences that wait or pause, in the policy's order: one that was preempted stands where it
+// would have stood all along, under "fcfs" before all that came later.
 class WaitingQueue {
   public:
     explicit WaitingQueue(const SchedulingPolicy& policy) : policy_(policy) {}
 
+    // Brings the order up to date for a policy whose ranks change while a sequence waits.
+    void sort(double now_s);
+
     bool empty() const { return sequences_.empty(); }
     size_t size() const { return sequences_.size(); }
     ScheduledSequence& operator[](size_t place) const { return *sequences_[place]; }
-    void add(ScheduledSequence& sequence);
+    std::span<ScheduledSequence* const> all() const { return sequences_; }
+    void add(ScheduledSequence& sequence, double now_s);
     void remove(const ScheduledSequence& sequence);
     void remove_at(size_t place) {
         sequences_.erase(sequences_.begin() + static_cast<long>(place));
@@ -38,7 +43,7 @@ class WaitingQueue {
 
   private:
     const SchedulingPolicy& policy_;
-    std::deque<ScheduledSequence*> sequences_;
+    std::vector<ScheduledSequence*> sequences_;
 };
 
 }  // namespace nvllm

@@ -33,25 +33,103 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
     forget_retired();
     now_s_ = now_s;
     if (!has_work() || num_in_flight() >= config_.pipeline_depth) return std::nullopt;
+    waiting_.sort(now_s_);
+    pause_for_waiting();
+    resume_paused(true);
     Draft draft(config_);
-    plan_running(draft, true);
-    plan_running(draft, false);
-    leave_running();
-    if (!draft.short_of_blocks) admit_waiting(draft);
+    plan_running(draft);
+    if (!draft.short_of_blocks) {
+        admit_waiting(draft);
+        resume_paused(false);
+    }
+    // Nobody ran, and no newcomer found enough blocks: the paused ones have them.
+    if (draft.entries.empty()) plan_running(draft);
     return seal(draft);
 }
 
-void Scheduler::plan_running(Draft& draft, bool one_token_left) {
-    for (ScheduledSequence* scheduled : running_) {
-        const Sequence& sequence = scheduled->sequence;
-        // Victims of this step stand in the list still.
-        if (sequence.state != SequenceState::running || scheduled->leaving ||
-            scheduled->cancelled) {
+// Slots for those that wait, from those that the policy has give them up.
+void Scheduler::pause_for_waiting() {
+    if (policy_.pauses_for == nullptr) return;
+    std::vector<ScheduledSequence*> paused;
+    size_t num_free = static_cast<size_t>(config_.max_num_seqs) - running_.size();
+    for (const ScheduledSequence* waiting : waiting_.all()) {
+        if (!ready(*waiting)) continue;
+        if (num_free > 0) {
+            --num_free;
             continue;
         }
-        const int32_t unplanned = sequence.num_unplanned();
-        if (unplanned == 0 || (unplanned == 1) != one_token_left) continue;
+        ScheduledSequence* last = last_to_pause_for(*waiting);
+        if (last == nullptr) break;
+        last->departure = Departure::pause;
+        if (last->num_plans == 0) paused.push_back(last);
+    }
+    for (ScheduledSequence* sequence : paused) depart(*sequence);
+    leave_running();
+}
+
+// Of the running sequences that pause for this one, the one that ranks last.
+ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting) const {
+    ScheduledSequence* last = nullptr;
+    for (ScheduledSequence* candidate : running_) {
+        const Sequence& sequence = candidate->sequence;
+        if (!can_be_planned(*candidate) || sequence.has_turn) continue;
+        if (!policy_.pauses_for(sequence, waiting.sequence, now_s_)) continue;
+        if (last == nullptr || ranks_before(policy_, last->sequence, sequence, now_s_)) {
+            last = candidate;
+        }
+    }
+    return last;
+}
+
+// Paused sequences go on in free slots; with `before_newcomers` only those that stand before all
+// who want to come in.
+void Scheduler::resume_paused(bool before_newcomers) {
+    size_t place = 0;
+    while (place < waiting_.size() && running_.size() < static_cast<size_t>(config_.max_num_seqs)) {
+        ScheduledSequence& scheduled = waiting_[place];
+        if (scheduled.sequence.state == SequenceState::paused) {
+            waiting_.remove_at(place);
+            scheduled.sequence.resume(now_s_);
+            running_.push_back(&scheduled);
+        } else if (before_newcomers && ready(scheduled)) {
+            return;
+        } else {
+            ++place;
+        }
+    }
+}
+
+// Whether it runs on: victims of this step stand in the list still.
+bool Scheduler::can_be_planned(const ScheduledSequence& scheduled) const {
+    return scheduled.sequence.state == SequenceState::running &&
+           scheduled.departure == Departure::none && !scheduled.cancelled;
+}
+
+void Scheduler::plan_running(Draft& draft) {
+    plan_decodes(draft);
+    plan_prefills(draft);
+    leave_running();
+}
+
+void Scheduler::plan_decodes(Draft& draft) {
+    for (ScheduledSequence* scheduled : running_) {
+        if (!can_be_planned(*scheduled) || scheduled->sequence.num_unplanned() != 1) continue;
         plan_sequence(draft, *scheduled);
+    }
+}
+
+void Scheduler::plan_prefills(Draft& draft) {
+    prefills_.clear();
+    for (ScheduledSequence* scheduled : running_) {
+        if (can_be_planned(*scheduled) && scheduled->sequence.num_unplanned() > 1) {
+            prefills_.push_back(scheduled);
+        }
+    }
+    std::ranges::sort(prefills_, [&](const ScheduledSequence* one, const ScheduledSequence* other) {
+        return ranks_before(policy_, one->sequence, other->sequence, now_s_);
+    });
+    for (ScheduledSequence* scheduled : prefills_) {
+        if (can_be_planned(*scheduled)) plan_sequence(draft, *scheduled);
     }
 }
 
@@ -71,10 +149,10 @@ bool Scheduler::make_room(Draft& draft, ScheduledSequence& needy, int32_t num_po
         draft.short_of_blocks = true;
         // Blocks are on their way back already.
         if (cache_.awaits_commit()) return false;
-        ScheduledSequence* victim = choose_victim(running_, needy, policy_);
+        ScheduledSequence* victim = choose_victim(running_, waiting_.all(), needy, policy_, now_s_);
         if (victim == nullptr) return false;
         if (victim->num_plans > 0) {
-            victim->leaving = true;
+            victim->departure = Departure::preemption;
             return false;
         }
         drop_entry(draft, *victim);
@@ -101,20 +179,38 @@ void Scheduler::admit_waiting(Draft& draft) {
     // One block for each sequence that will want another, or what comes in would be preempted right
     // away.
     int32_t headroom = num_growing();
-    size_t place = 0;
-    while (place < waiting_.size() && !draft.budget.spent() &&
-           running_.size() < static_cast<size_t>(config_.max_num_seqs)) {
-        ScheduledSequence& scheduled = waiting_[place];
-        if (!ready(scheduled)) {
-            ++place;
-            continue;
-        }
+    size_t from = 0;
+    while (!draft.budget.spent() && running_.size() < static_cast<size_t>(config_.max_num_seqs)) {
+        const bool oldest = is_turn_of_oldest();
+        const auto place = next_newcomer(from, oldest);
+        if (!place) return;
+        ScheduledSequence& scheduled = waiting_[*place];
         // Nobody passes one that waits for blocks: it would wait for ever.
         if (!admit(draft, scheduled, headroom)) return;
-        waiting_.remove_at(place);
+        scheduled.sequence.has_turn = oldest;
+        counters_.turns_of_oldest += oldest ? 1 : 0;
+        admitted_since_turn_ = oldest ? 0 : admitted_since_turn_ + 1;
+        waiting_.remove_at(*place);
         running_.push_back(&scheduled);
         headroom += may_grow(scheduled) ? 1 : 0;
+        from = oldest ? 0 : *place;
     }
+}
+
+bool Scheduler::is_turn_of_oldest() const {
+    return policy_.passes_without_end && admitted_since_turn_ + 1 >= kTurnOfOldest;
+}
+
+// The place of the next that wants to come in: the first from `from` on, or the oldest of all.
+std::optional<size_t> Scheduler::next_newcomer(size_t from, bool oldest) const {
+    std::optional<size_t> found;
+    for (size_t place = oldest ? 0 : from; place < waiting_.size(); ++place) {
+        const ScheduledSequence& scheduled = waiting_[place];
+        if (scheduled.sequence.state != SequenceState::waiting || !ready(scheduled)) continue;
+        if (!oldest) return place;
+        if (!found || scheduled.sequence.id < waiting_[*found].sequence.id) found = place;
+    }
+    return found;
 }
 
 bool Scheduler::ready(const ScheduledSequence& scheduled) const {
@@ -172,8 +268,11 @@ void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t co
 }
 
 int32_t Scheduler::num_growing() const {
-    return static_cast<int32_t>(std::ranges::count_if(
-        running_, [this](const ScheduledSequence* scheduled) { return may_grow(*scheduled); }));
+    const auto grows = [this](const ScheduledSequence* scheduled) {
+        return scheduled->sequence.state != SequenceState::waiting && may_grow(*scheduled);
+    };
+    return static_cast<int32_t>(std::ranges::count_if(running_, grows) +
+                                std::ranges::count_if(waiting_.all(), grows));
 }
 
 // Whether its answer can become longer than the blocks it has.

@@ -8,19 +8,29 @@
 
 namespace nvllm {
 
-// Of the running sequences that yield before `needy`, the one that yields first; null when `needy`
-// itself would be the first: it keeps what it has and waits.
+// Paused sequences yield to everybody, the last of them first; then those running sequences that
+// rank after `needy`, the last first. Null when `needy` itself would be the first to yield: it
+// keeps what it has and waits.
 inline ScheduledSequence* choose_victim(std::span<ScheduledSequence* const> running,
+                                        std::span<ScheduledSequence* const> waiting,
                                         const ScheduledSequence& needy,
-                                        const SchedulingPolicy& policy) {
-    const ScheduledSequence* first = &needy;
-    ScheduledSequence* victim = nullptr;
-    for (ScheduledSequence* candidate : running) {
-        if (candidate->sequence.state != SequenceState::running) continue;
-        if (!policy.yields_before(candidate->sequence, first->sequence)) continue;
-        first = victim = candidate;
-    }
-    return victim;
+                                        const SchedulingPolicy& policy, double now_s) {
+    const auto last_of = [&](std::span<ScheduledSequence* const> candidates, SequenceState state,
+                             const ScheduledSequence* before) {
+        ScheduledSequence* last = nullptr;
+        for (ScheduledSequence* candidate : candidates) {
+            if (candidate->sequence.state != state) continue;
+            const ScheduledSequence* best = last != nullptr ? last : before;
+            if (best != nullptr &&
+                !ranks_before(policy, best->sequence, candidate->sequence, now_s)) {
+                continue;
+            }
+            last = candidate;
+        }
+        return last;
+    };
+    if (ScheduledSequence* victim = last_of(waiting, SequenceState::paused, nullptr)) return victim;
+    return last_of(running, SequenceState::running, &needy);
 }
 
 }  // namespace nvllm

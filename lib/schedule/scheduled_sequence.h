@@ -22,13 +22,16 @@ struct ScheduledRequest {
     bool prompt_computed = false;
 };
 
+// What happens to a sequence as soon as nothing of it is in flight.
+enum class Departure : uint8_t { none, preemption, pause };
+
 struct ScheduledSequence {
     Sequence sequence;
     SequenceCache cache;
     std::shared_ptr<ScheduledRequest> request;
     int32_t num_plans = 0;   // uncommitted plans that name it
     bool cancelled = false;  // finishes with the next commit
-    bool leaving = false;    // is preempted as soon as nothing of it is in flight
+    Departure departure = Departure::none;
 };
 
 }  // namespace nvllm

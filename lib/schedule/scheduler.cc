@@ -32,9 +32,12 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
         const SequenceId id = next_sequence_++;
         auto sequence = std::make_unique<ScheduledSequence>(
             ScheduledSequence{.sequence = Sequence::waiting(request, id, index),
-                              .cache = SequenceCache(cache_, request.cache_salt),
+                              .cache = SequenceCache(cache_, request.cache_salt, id),
                               .request = shared});
-        waiting_.add(*sequence);
+        sequence->sequence.longest_length =
+            longest_length(config_, sequence->sequence.num_prompt_tokens, shared->request.sampling);
+        sequence->sequence.turn = next_turn_++;
+        waiting_.add(*sequence, now_s_);
         sequences_.emplace(id, std::move(sequence));
         ids.push_back(id);
     }
@@ -118,28 +121,49 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
         scheduled.request->prompt_computed = true;
     if (verdict.finish) {
         finish(scheduled, *verdict.finish);
-    } else if (scheduled.leaving && sequence.num_in_flight == 0) {
-        preempt(scheduled);
-        ++counters_.preemptions;
+    } else if (sequence.num_in_flight == 0) {
+        depart(scheduled);
+    }
+}
+
+// What was put off until nothing is in flight.
+void Scheduler::depart(ScheduledSequence& scheduled) {
+    switch (std::exchange(scheduled.departure, Departure::none)) {
+        case Departure::none:
+            return;
+        case Departure::preemption:
+            preempt(scheduled);
+            ++counters_.preemptions;
+            return;
+        case Departure::pause:
+            pause(scheduled);
+            return;
     }
 }
 
 // Leaves `running_` to be tidied by leave_running().
 void Scheduler::preempt(ScheduledSequence& scheduled) {
-    scheduled.leaving = false;
-    scheduled.sequence.preempt();
+    const bool queued = scheduled.sequence.state == SequenceState::paused;
+    scheduled.departure = Departure::none;
+    scheduled.sequence.preempt(now_s_);
     cache_.release(scheduled.cache);
     removed_.push_back(scheduled.sequence.id);
-    waiting_.add(scheduled);
+    if (!queued) waiting_.add(scheduled, now_s_);
+}
+
+// Leaves `running_` to be tidied by leave_running().
+void Scheduler::pause(ScheduledSequence& scheduled) {
+    scheduled.sequence.pause(now_s_);
+    scheduled.sequence.turn = next_turn_++;
+    waiting_.add(scheduled, now_s_);
+    ++counters_.pauses;
 }
 
 // Leaves `running_` to be tidied by leave_running().
 void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
-    if (scheduled.sequence.state == SequenceState::running) {
-        removed_.push_back(scheduled.sequence.id);
-    } else {
-        waiting_.remove(scheduled);
-    }
+    const SequenceState state = scheduled.sequence.state;
+    if (state != SequenceState::waiting) removed_.push_back(scheduled.sequence.id);
+    if (state != SequenceState::running) waiting_.remove(scheduled);
     scheduled.sequence.finish(reason, now_s_);
     if (reason == FinishReason::error) {
         cache_.discard(scheduled.cache);
@@ -210,6 +234,9 @@ std::vector<SequenceId> Scheduler::reset_worker() {
         }
     }
     leave_running();
+    for (ScheduledSequence* sequence : waiting_.all()) {
+        if (sequence->sequence.state == SequenceState::paused) preempt(*sequence);
+    }
     cancelled_.clear();
     removed_.clear();
     cache_.forget_contents();
@@ -253,6 +280,10 @@ SchedulerStats Scheduler::stats() const {
     SchedulerStats stats = counters_;
     stats.num_running = static_cast<int32_t>(running_.size());
     stats.num_waiting = static_cast<int32_t>(waiting_.size());
+    stats.num_paused = static_cast<int32_t>(
+        std::ranges::count_if(waiting_.all(), [](const ScheduledSequence* scheduled) {
+            return scheduled->sequence.state == SequenceState::paused;
+        }));
     return stats;
 }
 
@@ -266,10 +297,13 @@ void Scheduler::check_integrity() const {
     }
     for (size_t place = 0; place < waiting_.size(); ++place) {
         const ScheduledSequence& scheduled = waiting_[place];
-        NVLLM_CHECK(scheduled.sequence.state == SequenceState::waiting, "only the waiting wait");
-        NVLLM_CHECK(scheduled.cache.empty(), "a waiting sequence holds blocks");
+        const bool paused = scheduled.sequence.state == SequenceState::paused;
+        NVLLM_CHECK(paused || scheduled.sequence.state == SequenceState::waiting,
+                    "only the waiting and the paused wait");
+        NVLLM_CHECK(paused || scheduled.cache.empty(), "a waiting sequence holds blocks");
         NVLLM_CHECK(
-            place == 0 || policy_.waits_before(waiting_[place - 1].sequence, scheduled.sequence),
+            place == 0 || policy_.changes_while_waiting ||
+                ranks_before(policy_, waiting_[place - 1].sequence, scheduled.sequence, now_s_),
             "the queue is out of order");
     }
 }
@@ -290,8 +324,10 @@ void Scheduler::check_counts() const {
         NVLLM_CHECK(sequence.num_in_flight == tokens || sequence.state == SequenceState::finished,
                     "a sequence's count of tokens in flight is wrong");
         NVLLM_CHECK(sequence.num_unplanned() >= 0, "more is planned than is known");
-        NVLLM_CHECK(scheduled->cache.empty() == (sequence.state != SequenceState::running),
-                    "a sequence holds blocks just while it runs");
+        const bool holds =
+            sequence.state == SequenceState::running || sequence.state == SequenceState::paused;
+        NVLLM_CHECK(scheduled->cache.empty() != holds,
+                    "a sequence holds blocks just while it runs or pauses");
     }
 }
 

@@ -1,12 +1,16 @@
 // Turns sequences into the next plan, and what became of a plan into new state.
 //
 //   add() --> waiting --next()--> running --commit()--> running ... finished
-//                ^------------------ preempted: blocks ran out, or the worker was lost
+//                ^                  |  ^
+//                |                  v  |    a slot was wanted for somebody else (policy)
+//                |                 paused
+//                +------------------+       preempted: blocks ran out, or the worker was lost
 //
 // In each step the budget of tokens goes to sequences with one token to compute, then to those with
-// more, then to waiting ones, which come in only when the cache holds all they have to compute. Who
-// runs out of blocks takes those of sequences that yield before it (policy), or waits with what it
-// has; the sequence that yields last always advances.
+// more in the order of the policy, then to waiting ones, which come in only when the cache holds
+// all they have to compute. Who runs out of blocks takes those of paused sequences, then those of
+// running ones that rank after it (policy), or waits with what it has; the first of the running
+// always advances.
 //
 // Invariants: a sequence is in a plan at most once; every position of a sequence is planned exactly
 // once between preemptions; up to pipeline_depth plans are uncommitted and they are committed in
@@ -40,11 +44,14 @@ namespace nvllm {
 // Counts since the start; num_running and num_waiting are of now.
 struct SchedulerStats {
     int32_t num_running = 0;
-    int32_t num_waiting = 0;
+    int32_t num_waiting = 0;  // the paused ones included
+    int32_t num_paused = 0;
     int64_t steps = 0;             // plans made
     int64_t scheduled_tokens = 0;  // tokens in them
     int64_t filled_slots = 0;      // sequences in them, of steps * max_num_seqs
     int64_t preemptions = 0;       // for want of blocks
+    int64_t pauses = 0;            // for want of a slot
+    int64_t turns_of_oldest = 0;   // let in out of the policy's order, so that nobody starves
     int64_t worker_resets = 0;
     // Nothing could be planned though work waited and no plan was under way: our mistake.
     int64_t stalled_steps = 0;
@@ -117,12 +124,20 @@ class Scheduler {
     };
 
     // Planning.
-    void plan_running(Draft& draft, bool one_token_left);
+    void pause_for_waiting();
+    ScheduledSequence* last_to_pause_for(const ScheduledSequence& waiting) const;
+    void resume_paused(bool before_newcomers);
+    void plan_running(Draft& draft);
+    void plan_decodes(Draft& draft);
+    void plan_prefills(Draft& draft);
     void plan_sequence(Draft& draft, ScheduledSequence& sequence);
     bool make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
                    std::vector<std::vector<BlockId>>& new_blocks);
     void drop_entry(Draft& draft, const ScheduledSequence& sequence);
     void admit_waiting(Draft& draft);
+    bool is_turn_of_oldest() const;
+    std::optional<size_t> next_newcomer(size_t from, bool oldest) const;
+    bool can_be_planned(const ScheduledSequence& sequence) const;
     bool admit(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     void add_entry(Draft& draft, ScheduledSequence& sequence, int32_t count,
                    std::vector<std::vector<BlockId>> new_blocks);
@@ -135,7 +150,9 @@ class Scheduler {
     // Advancing.
     const InFlight& oldest_plan(const StepResult& result) const;
     void advance(const PlannedEntry& entry, const SequenceStep& step, const Verdict& verdict);
+    void depart(ScheduledSequence& sequence);
     void preempt(ScheduledSequence& sequence);
+    void pause(ScheduledSequence& sequence);
     void finish(ScheduledSequence& sequence, FinishReason reason);
     void choose_next_leader(ScheduledRequest& request);
     void cancel(ScheduledSequence& sequence);
@@ -150,15 +167,18 @@ class Scheduler {
     CacheManager& cache_;
     SequenceId next_sequence_ = 1;
     uint64_t next_plan_ = 1;
-    double now_s_ = 0.0;  // handed in last
+    uint64_t next_turn_ = 1;
+    int32_t admitted_since_turn_ = 0;  // of the oldest
+    double now_s_ = 0.0;               // handed in last
 
     std::unordered_map<SequenceId, std::unique_ptr<ScheduledSequence>> sequences_;
     // Those with a living continuation.
     std::unordered_map<RequestId, std::shared_ptr<ScheduledRequest>> requests_;
     WaitingQueue waiting_;
-    std::vector<ScheduledSequence*> running_;  // in the order of coming in
-    std::deque<InFlight> in_flight_;           // oldest first
-    std::vector<SequenceId> removed_;          // what the worker is to forget with the next plan
+    std::vector<ScheduledSequence*> running_;   // in the order of coming in
+    std::vector<ScheduledSequence*> prefills_;  // of a plan being made
+    std::deque<InFlight> in_flight_;            // oldest first
+    std::vector<SequenceId> removed_;           // what the worker is to forget with the next plan
     std::vector<ScheduledSequence*> cancelled_;
     std::vector<SequenceId> finished_;         // not returned to the caller yet
     std::vector<ScheduledSequence*> retired_;  // finished, still findable

@@ -299,9 +299,11 @@ TokenizerParts load_sentencepiece(std::string_view bytes, const std::string& nam
     parts.notes = config.notes;
     switch (file.algorithm) {
         case SentencePieceFile::Algorithm::bpe:
+            parts.algorithm = "SentencePiece BPE";
             parts.model = std::make_unique<SentencePieceBpe>(file, name);
             break;
         case SentencePieceFile::Algorithm::unigram:
+            parts.algorithm = "SentencePiece Unigram";
             parts.model = std::make_unique<SentencePieceUnigram>(file, name);
             break;
         default:

@@ -197,6 +197,7 @@ TokenizerParts load_tiktoken(std::string_view text, const std::string& name,
     TokenizerParts parts;
     parts.config = config;
     parts.notes = config.notes;
+    parts.algorithm = "tiktoken BPE";
     auto vocabulary = read_ranks(text, name);
     const auto row = std::find_if(kKnown.begin(), kKnown.end(), [&](const KnownRanks& known) {
         return known.count == vocabulary.num_tokens();

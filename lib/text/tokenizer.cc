@@ -13,7 +13,8 @@
 namespace nvllm {
 namespace {
 
-constexpr uint64_t kLargestFile = uint64_t{512} << 20;
+// Three times the largest that is known.
+constexpr uint64_t kLargestFile = uint64_t{96} << 20;
 
 bool overlaps(std::span<const ByteRange> ranges, ByteRange match) {
     const auto after =
@@ -88,8 +89,8 @@ class Encoding {
     std::vector<int32_t> ids_;
 };
 
-TokenizerParts load_parts(std::string_view bytes, const std::string& name,
-                          const TokenizerConfig& config) {
+TokenizerParts load_format(std::string_view bytes, const std::string& name,
+                           const TokenizerConfig& config) {
     const size_t first = bytes.find_first_not_of(" \t\r\n");
     const auto in_format = [](TokenizerFormat format, TokenizerParts parts) {
         parts.format = format;
@@ -102,6 +103,13 @@ TokenizerParts load_parts(std::string_view bytes, const std::string& name,
         return in_format(TokenizerFormat::tiktoken, load_tiktoken(bytes, name, config));
     }
     return in_format(TokenizerFormat::sentencepiece, load_sentencepiece(bytes, name, config));
+}
+
+TokenizerParts load_parts(std::string_view bytes, const std::string& name,
+                          const TokenizerConfig& config) {
+    TokenizerParts parts = load_format(bytes, name, config);
+    parts.file_name = name;
+    return parts;
 }
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
@@ -239,6 +247,15 @@ std::string Tokenizer::chat_template(std::string_view name) const {
     const auto found = parts_->config.chat_templates.find(std::string(name));
     return found == parts_->config.chat_templates.end() ? std::string() : found->second;
 }
+
+std::vector<std::string> Tokenizer::chat_template_names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, source] : parts_->config.chat_templates) names.push_back(name);
+    return names;
+}
+
+const std::string& Tokenizer::algorithm() const { return parts_->algorithm; }
+const std::string& Tokenizer::file_name() const { return parts_->file_name; }
 
 const std::vector<std::string>& Tokenizer::notes() const { return parts_->notes; }
 const std::vector<std::unique_ptr<DecoderStage>>& Tokenizer::decoder() const {

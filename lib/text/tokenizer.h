@@ -72,6 +72,12 @@ class Tokenizer {
     const std::string& chat_template() const;
     // A named template ("tool_use"); empty when there is none of that name.
     std::string chat_template(std::string_view name) const;
+    // Of all templates, ascending; the one used without a name is "default".
+    std::vector<std::string> chat_template_names() const;
+
+    // How words are cut ("BPE", "SentencePiece Unigram" ...) and the file that says so, for people.
+    const std::string& algorithm() const;
+    const std::string& file_name() const;
 
     // What in the files was not used, in words.
     const std::vector<std::string>& notes() const;

@@ -212,6 +212,7 @@ TokenizerParts load_tokenizer_json(std::string_view text, const std::string& nam
             parts.notes.push_back(std::string("the section \"") + ignored + "\" is not applied");
         }
     }
+    parts.algorithm = model_type(root.at("model"));
     parts.model = load_model(root.at("model"), parts.notes);
     if (const auto section = root.find("normalizer")) parts.normalizer = load_normalizer(*section);
     if (const auto section = root.find("pre_tokenizer")) {

@@ -47,6 +47,8 @@ struct TokenizerParts {
     std::string space_mark = "\xE2\x96\x81";  // for TokenSpelling::metaspace
     std::string continuing_prefix = "##";     // for TokenSpelling::word_piece
     TokenizerConfig config;
+    std::string algorithm;  // "BPE", "SentencePiece Unigram" ...; for people
+    std::string file_name;  // where it was read
     std::vector<std::string> notes;
 };
 

@@ -43,13 +43,7 @@ void say(const std::vector<std::string>& notes) {
 
 void choose_model(EngineConfig& config) {
     if (!config.model.empty()) return;
-    const auto bundled = bundled_model_directory();
-    if (!bundled) {
-        throw Error(ErrorKind::usage,
-                    "no model: give one with -m, NVLLM_MODEL or 'model:' in --config (the bundled "
-                    "demo is not installed)");
-    }
-    config.model = bundled->string();
+    config.model = require_bundled_model().string();
     fmt::print(stderr, "nvllm-run: no model was named; using the bundled demo, {}\n", config.model);
 }
 
@@ -86,6 +80,7 @@ int run_program(int argc, char** argv) {
     if (run.plan) {
         const MemoryPlan plan = Engine::plan(config);
         say(plan.notices);
+        if (!plan.shortage.empty()) throw Error(ErrorKind::does_not_fit, plan.shortage);
         write_output(plan.summary() + "\n");
         return 0;
     }

@@ -54,7 +54,7 @@ Tensor CheckpointSource::read(const std::string& name, std::initializer_list<int
                         checkpoint_.file_of(name), name, found->view().describe(), expected));
     }
     read_names_.insert(name);
-    return aligned(*found, shape);
+    return has_values() ? aligned(*found, shape) : *found;
 }
 
 std::vector<std::string> CheckpointSource::unread() const {

@@ -1,12 +1,22 @@
 // Weights without values: shapes and types only, for plans made before a weight is read.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "lib/model/weights/weight_source.h"
 
 namespace nvllm {
 
-// Every tensor has the type and size it would have after loading, and an address that must not be
-// read.
+// A tensor that a model asked for.
+struct OutlinedTensor {
+    std::string name;
+    DType dtype = DType::f32;
+    std::vector<int64_t> shape;
+};
+
+// Every tensor is there, in one type, with an address that must not be read: what a config.json
+// alone says.
 class OutlineSource : public WeightSource {
   public:
     OutlineSource(DType stored_type, DType product_type, ThreadPool& threads)
@@ -18,8 +28,12 @@ class OutlineSource : public WeightSource {
     std::vector<std::string> unread() const override { return {}; }
     bool has_values() const override { return false; }
 
+    // What was read, in order.
+    const std::vector<OutlinedTensor>& tensors() const { return tensors_; }
+
   private:
     DType stored_type_;
+    std::vector<OutlinedTensor> tensors_;
 };
 
 // A tensor of this layout that holds nothing.

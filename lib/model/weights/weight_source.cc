@@ -36,6 +36,7 @@ Tensor as_product_matrix(const WeightSource& source, const Tensor& stored) {
     const DType wanted = source.product_type();
     const ConstTensorView& view = stored.view();
     if (wanted == DType::f32 || view.dtype == wanted) return stored;
+    if (!source.has_values()) return outline_tensor(wanted, {view.dim(0), view.dim(1)});
     Tensor converted = Tensor::allocate(wanted, {view.dim(0), view.dim(1)});
     ScratchArena scratch;
     Context context;

@@ -23,6 +23,15 @@ std::tm local_now() {
     return now;
 }
 
+uint64_t bytes_of_texts(const nlohmann::ordered_json& value) {
+    if (value.is_string()) return value.get_ref<const std::string&>().size();
+    uint64_t bytes = 0;
+    if (value.is_structured()) {
+        for (const nlohmann::ordered_json& element : value) bytes += bytes_of_texts(element);
+    }
+    return bytes;
+}
+
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::string source)
@@ -38,7 +47,9 @@ Result<RenderedChat> ChatTemplate::render(const nlohmann::ordered_json& variable
         return Fault{ErrorKind::bad_data, "chat template: the variables are not an object"};
     chat::Budget budget;
     budget.steps = options.max_steps;
-    budget.output_bytes = options.max_output_bytes;
+    const uint64_t input_bytes = bytes_of_texts(variables);
+    budget.produced_bytes = options.max_produced_bytes + options.produced_for_input * input_bytes;
+    budget.output_bytes = options.max_output_bytes + options.output_for_input * input_bytes;
     chat::Interpreter interpreter(budget, options.now ? *options.now : local_now());
     try {
         for (const auto& [name, value] : variables.items()) {
@@ -51,6 +62,15 @@ Result<RenderedChat> ChatTemplate::render(const nlohmann::ordered_json& variable
             ErrorKind::bad_data,
             "chat template, line " + std::to_string(interpreter.line()) + ": " + failure.message};
     }
+}
+
+nlohmann::ordered_json with_template_defaults(const nlohmann::ordered_json& variables,
+                                              const Tokenizer& tokenizer) {
+    nlohmann::ordered_json all = variables;
+    if (!all.contains("bos_token")) all["bos_token"] = tokenizer.bos_text();
+    if (!all.contains("eos_token")) all["eos_token"] = tokenizer.eos_text();
+    if (!all.contains("add_generation_prompt")) all["add_generation_prompt"] = true;
+    return all;
 }
 
 std::vector<int32_t> encode_chat(const Tokenizer& tokenizer, const RenderedChat& chat,

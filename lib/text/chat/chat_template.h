@@ -24,7 +24,12 @@ struct RenderedChat {
 struct RenderOptions {
     std::optional<std::tm> now;       // for strftime_now; the local time when not given
     uint64_t max_steps = 10'000'000;  // of the template's work
-    uint64_t max_output_bytes = 256u << 20;
+    // Of all texts made on the way, and of the rendered text: this much, and so many times the size
+    // of the variables' texts.
+    uint64_t max_produced_bytes = 16u << 20;
+    uint64_t max_output_bytes = 4u << 20;
+    uint64_t produced_for_input = 64;
+    uint64_t output_for_input = 16;
 };
 
 // A Jinja template as the transformers library understands it. Immutable; thread-safe.
@@ -49,6 +54,11 @@ class ChatTemplate {
     std::string source_;
     std::unique_ptr<const Syntax> syntax_;
 };
+
+// `variables` with what every chat template may expect: the texts of the tokenizer's special tokens
+// and a generation prompt.
+nlohmann::ordered_json with_template_defaults(const nlohmann::ordered_json& variables,
+                                              const Tokenizer& tokenizer);
 
 // The ids of a rendered conversation, without further special tokens around it. What a request
 // wrote never becomes a special token, unless allowed.

@@ -43,6 +43,12 @@ Value replace(Interpreter& interpreter, const Value& value, Arguments& arguments
     return interpreter.text(replaced(text, from, to, limit));
 }
 
+// For texts that grow by more than what they are made from.
+void append_charged(Interpreter& interpreter, TrackedText& to, const TrackedText& text) {
+    interpreter.charge(text.size());
+    to.append(text);
+}
+
 Value join(Interpreter& interpreter, const Value& value, Arguments& arguments) {
     const Parameters parameters("join", arguments, {"d", "attribute"});
     const TrackedText separator = parameters.text(0, "");
@@ -50,19 +56,17 @@ Value join(Interpreter& interpreter, const Value& value, Arguments& arguments) {
     TrackedText all;
     bool first = true;
     for (const Value& item : interpreter.elements(value)) {
-        if (!first) all.append(separator);
+        if (!first) append_charged(interpreter, all, separator);
         first = false;
         if (attribute != nullptr && !attribute->is_none()) {
             Arguments lookup;
             lookup.named.emplace_back("attribute", *attribute);
             const Value mapped = interpreter.filter("map", Value::list({item}), lookup);
-            all.append(text_of(mapped.as_list().items[0]));
+            append_charged(interpreter, all, text_of(mapped.as_list().items[0]));
         } else {
-            all.append(text_of(item));
+            append_charged(interpreter, all, text_of(item));
         }
         interpreter.step();
-        if (all.size() > (size_t{1} << 30))
-            throw TemplateFailure{"the template makes too much text"};
     }
     return interpreter.text(std::move(all));
 }
@@ -253,7 +257,7 @@ Value wordwrap(Interpreter& interpreter, const Value& value, Arguments& argument
     TrackedText out;
     bool first_line = true;
     for (const TrackedText& line : lines_of(text_of(value), false)) {
-        if (!first_line) out.append(line_end);
+        if (!first_line) append_charged(interpreter, out, line_end);
         first_line = false;
         size_t column = 0;
         Arguments none;
@@ -265,13 +269,13 @@ Value wordwrap(Interpreter& interpreter, const Value& value, Arguments& argument
                 out.append(" ");
                 ++column;
             } else if (column > 0) {
-                out.append(line_end);
+                append_charged(interpreter, out, line_end);
                 column = 0;
             }
             while (length > width && parameters.truth(1, true)) {
                 const TrackedText part = head(rest, width);
                 out.append(part);
-                out.append(line_end);
+                append_charged(interpreter, out, line_end);
                 rest = rest.substr(part.size(), rest.size());
                 length -= width;
             }

@@ -184,6 +184,7 @@ Value join(Interpreter& interpreter, const Value& self, Arguments& arguments) {
             throw TemplateFailure{"sequence item: expected str instance, " + item.type_name() +
                                   " found"};
         }
+        interpreter.charge(item.as_text().size() + (first ? 0 : self_text(self).size()));
         if (!first) all.append(self_text(self));
         first = false;
         all.append(item.as_text());

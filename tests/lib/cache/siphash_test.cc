@@ -41,6 +41,23 @@ TEST_CASE("the borders of the pieces do not matter") {
     }
 }
 
+TEST_CASE("the fast variant hears every byte and depends on the key") {
+    const auto fast = [](const HashKey& key, std::span<const std::byte> bytes) {
+        FastSipHash128 hash(key);
+        hash.add(bytes);
+        return hash.finish();
+    };
+    std::vector<std::byte> bytes = counting_bytes(61);
+    const Hash128 whole = fast(kKey, bytes);
+    CHECK_FALSE(whole == hash_of(kKey, bytes));
+    CHECK_FALSE(whole == fast({1, 2}, bytes));
+    for (size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] ^= std::byte{1};
+        CHECK_FALSE(fast(kKey, bytes) == whole);
+        bytes[i] ^= std::byte{1};
+    }
+}
+
 TEST_CASE("another key gives another hash") {
     CHECK_FALSE(hash_of(kKey, counting_bytes(8)) == hash_of({1, 2}, counting_bytes(8)));
     CHECK_FALSE(HashKey::random().low == HashKey::random().low);

@@ -92,5 +92,46 @@ TEST_CASE("a window holds fewer blocks than the whole context") {
     const MemoryPlan plan = make_memory_plan(request);
     REQUIRE(plan.num_blocks.size() == 2);
     CHECK(plan.num_blocks[0] == 8 * 128);
-    CHECK(plan.num_blocks[1] == 8 * ((128 + 512) / 16 + 1));
+    // One block more than the window for each, and one step's tokens for all.
+    CHECK(plan.num_blocks[1] == 8 * (128 / 16 + 1) + 512 / 16);
+    CHECK(plan.max_concurrency == doctest::Approx(8.0));
+}
+
+TEST_CASE("a plan that does not fit has the figures of one sequence and names what would") {
+    MemoryRequest request = small_request();
+    request.kv_cache_bytes = 2048 * 1000;
+    request.max_model_len = 2000;
+    const MemoryPlan plan = plan_memory(request);
+    CHECK(plan.shortage.find("--max-model-len 992") != std::string::npos);
+    CHECK(plan.kv_bytes == uint64_t{2048} * 2000);
+    CHECK(plan.max_concurrency < 1.0);
+}
+
+TEST_CASE(
+    "weights that leave no room are named, with a size of the cache that works all the same") {
+    MemoryRequest request = small_request();
+    request.weight_bytes = uint64_t{130} << 30;
+    const MemoryPlan plan = plan_memory(request);
+    CHECK(plan.shortage.find("130.00 GiB") != std::string::npos);
+    CHECK(plan.shortage.find("--kv-cache-memory-bytes 4194304") != std::string::npos);
+    request.kv_cache_bytes = 4194304;
+    const MemoryPlan forced = make_memory_plan(request);
+    CHECK(forced.max_model_len == 2048);
+    REQUIRE(forced.notices.size() == 1);
+    CHECK(forced.notices[0].find("free memory") != std::string::npos);
+}
+
+TEST_CASE("the outlook: longer contexts and more sequences, as other flags would give them") {
+    MemoryRequest request = small_request();
+    request.kv_cache_bytes = uint64_t{6} << 20;
+    request.max_model_len = 1024;
+    const MemoryPlan plan = plan_memory(request);
+    CHECK(plan.max_concurrency == doctest::Approx(3.0));
+    CHECK(plan.longest_context == 2048);
+    CHECK(plan.longest_shared_context == 384);
+    request.max_model_len = plan.longest_shared_context;
+    CHECK(plan_memory(request).max_concurrency == doctest::Approx(8.0));
+    request.max_model_len = 1024;
+    request.kv_cache_bytes = plan.kv_bytes_for_all;
+    CHECK(plan_memory(request).max_concurrency == doctest::Approx(8.0));
 }

@@ -256,6 +256,45 @@ TEST_CASE("loader: an outline knows sizes without reading weights") {
     }
 }
 
+TEST_CASE(
+    "loader: an outline by headers counts what loading makes of them, and checks them alike") {
+    ThreadPool threads(2);
+    for (const char* family : {"llama", "qwen2", "gpt2", "mixtral"}) {
+        for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+            CAPTURE(family);
+            const ModelLoadOptions options{
+                .directory = kFamilies / family, .dtype = dtype, .threads = &threads};
+            const ModelOutline outline = outline_model(options);
+            REQUIRE(outline.checkpoint != nullptr);
+            CHECK(outline.weight_bytes == load_model(options)->weight_bytes());
+            const ModelLoadOptions dummy{.directory = kFamilies / family,
+                                         .dtype = dtype,
+                                         .load_format = LoadFormat::dummy,
+                                         .threads = &threads};
+            CHECK(outline_model(dummy).weight_bytes == load_model(dummy)->weight_bytes());
+        }
+    }
+    const TemporaryFolder folder;
+    folder.write("config.json", read_file(kFamilies / "llama" / "config.json"));
+    folder.write("model.safetensors", read_file(kFamilies / "qwen2" / "model.safetensors"));
+    CHECK_THROWS_AS(outline_model({.directory = folder.path(), .threads = &threads}), Error);
+}
+
+TEST_CASE("loader: the tensors of a config are those of its checkpoint") {
+    for (const char* family : {"llama", "qwen3", "gemma2", "phi3", "qwen3_moe"}) {
+        CAPTURE(family);
+        std::vector<std::string> names;
+        for (const OutlinedTensor& tensor :
+             outline_tensors(read_model_config(kFamilies / family))) {
+            names.push_back(tensor.name);
+        }
+        std::sort(names.begin(), names.end());
+        const Checkpoint checkpoint = Checkpoint::open(kFamilies / family);
+        const std::vector<std::string_view> stored = checkpoint.names();
+        CHECK(names == std::vector<std::string>(stored.begin(), stored.end()));
+    }
+}
+
 TEST_CASE("loader: a window makes a cache group of its own geometry") {
     ThreadPool threads(1);
     const auto model = load_model({.directory = kFamilies / "mistral", .threads = &threads});

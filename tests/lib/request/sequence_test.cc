@@ -56,7 +56,7 @@ TEST_CASE("a preempted sequence keeps its tokens and the first times") {
     sequence.plan(1);
     const std::vector<int32_t> sampled{8};
     sequence.commit(1, sampled, 3.0);
-    sequence.preempt();
+    sequence.preempt(5.0);
     CHECK(sequence.state == SequenceState::waiting);
     CHECK(sequence.num_tokens() == 4);
     CHECK(sequence.num_computed == 0);
@@ -69,7 +69,7 @@ TEST_CASE("a preempted sequence keeps its tokens and the first times") {
 TEST_CASE("unlawful steps are our mistakes") {
     Sequence sequence = Sequence::waiting(three_tokens(), 7, 0);
     CHECK_THROWS_AS(sequence.plan(1), Error);
-    CHECK_THROWS_AS(sequence.preempt(), Error);
+    CHECK_THROWS_AS(sequence.preempt(6.0), Error);
     CHECK_THROWS_AS(sequence.commit(0, {}, 0.0), Error);
     sequence.start(0, 0.0);
     CHECK_THROWS_AS(sequence.start(0, 0.0), Error);

@@ -94,20 +94,26 @@ struct RandomLoad {
         for (const auto& [id, request] : simulation.requests) {
             const Sequence* sequence = simulation.scheduler.find(id);
             if (sequence == nullptr || sequence->state != SequenceState::running) continue;
-            if (senior == nullptr || policy->yields_before(*senior, *sequence)) senior = sequence;
+            if (senior == nullptr || ranks_before(*policy, *sequence, *senior, now())) {
+                senior = sequence;
+            }
         }
         return senior;
     }
 
-    // One call, watched: whoever would yield last is not preempted by it.
+    // As the scheduler will see it.
+    double now() const { return simulation.now_s + 1.0; }
+
+    // One call, watched: whoever ranks first of the running is not preempted by it, unless its time
+    // slice was over.
     template <typename Call>
     void watched(Call call) {
         const Sequence* senior = most_senior();
-        const SequenceId id = senior == nullptr ? 0 : senior->id;
-        const int32_t before = senior == nullptr ? 0 : senior->num_preemptions;
+        const Sequence before = senior == nullptr ? Sequence{} : *senior;
         call();
-        const Sequence* after = simulation.scheduler.find(id);
-        wrong += after != nullptr && after->num_preemptions != before;
+        const Sequence* after = simulation.scheduler.find(before.id);
+        wrong += after != nullptr && after->num_preemptions != before.num_preemptions &&
+                 after->num_pauses == before.num_pauses;
     }
 
     void plan() {
@@ -119,7 +125,7 @@ struct RandomLoad {
         wrong += preempted && !simulation.last_plan.added.empty();
         for (const AddedSequence& added : simulation.last_plan.added) {
             const Sequence& sequence = *simulation.scheduler.find(added.sequence);
-            if (policy->waits_before != scheduling_policies()[0].waits_before) continue;
+            if (policy->name != std::string("fcfs")) continue;
             if (sequence.index != 0 || sequence.num_preemptions > 0) continue;
             wrong += sequence.id < last_admitted;
             last_admitted = sequence.id;
@@ -195,6 +201,8 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
     int64_t steps = 0;
     int64_t preemptions = 0;
     int64_t hits = 0;
+    int64_t pauses = 0;
+    int64_t turns = 0;
     for (const Layout& layout : layouts()) {
         for (const SchedulingPolicy& policy : scheduling_policies()) {
             for (const int32_t depth : {1, 2, 3}) {
@@ -213,12 +221,17 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
                 sequences += load.num_added;
                 steps += load.simulation.scheduler.stats().steps;
                 preemptions += load.simulation.scheduler.stats().preemptions;
+                pauses += load.simulation.scheduler.stats().pauses;
+                turns += load.simulation.scheduler.stats().turns_of_oldest;
                 hits += load.simulation.cache.stats().hit_tokens;
             }
         }
     }
     MESSAGE(sequences, " sequences, ", steps, " steps, ", preemptions, " preemptions, ", hits,
             " tokens hit");
+    MESSAGE(pauses, " pauses, ", turns, " turns of the oldest");
+    CHECK(pauses > 1000);
+    CHECK(turns > 1000);
     CHECK(preemptions > 1000);
     CHECK(hits > 10000);
 }

@@ -69,7 +69,7 @@ struct Simulation {
 
     // Makes and executes a plan; false when there is none.
     bool plan() {
-        std::optional<BatchPlan> plan = scheduler.next(now_s += 1.0);
+        std::optional<BatchPlan> plan = scheduler.next(now_s += step_s);
         if (!plan) return false;
         wrong += plan->num_tokens() > config.max_num_batched_tokens;
         wrong += static_cast<int32_t>(plan->entries.size()) > config.max_num_seqs;
@@ -90,7 +90,7 @@ struct Simulation {
         results.pop_front();
         const std::vector<Verdict> verdicts = scheduler.judge(result);
         worker.committed(result.plan_number);
-        std::vector<SequenceId> finished = scheduler.commit(result, verdicts, now_s += 1.0);
+        std::vector<SequenceId> finished = scheduler.commit(result, verdicts, now_s += step_s);
         for (const SequenceId id : finished) check_finished(id);
         return finished;
     }
@@ -141,6 +141,7 @@ struct Simulation {
     std::map<SequenceId, Request> requests;
     std::map<SequenceId, Sequence> finished;
     double now_s = 0.0;
+    double step_s = 1.0;  // between two calls
     int64_t wrong = 0;
     int64_t num_finished = 0;
 };

@@ -43,7 +43,7 @@ TEST_CASE("detokenizer: a stream gives what decoding all gives, in whole charact
     std::mt19937 random(7);
     for (const std::string& decoder : kDecoders) {
         const auto tokenizer = test::tokenizer_of(with_decoder(decoder));
-        for (int round = 0; round < 500; ++round) {
+        for (int round = 0; round < 1700; ++round) {
             Ids ids(random() % 12);
             for (int32_t& id : ids) id = static_cast<int32_t>(random() % 17);
             const bool skip = random() % 2 == 0;

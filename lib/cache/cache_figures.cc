@@ -1,0 +1,130 @@
+// Counts, figures and the owners of blocks.
+#include "lib/cache/cache_figures.h"
+
+#include <algorithm>
+
+#include "lib/cache/cache_manager.h"
+
+namespace nvllm {
+namespace {
+
+double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
+
+int32_t longest_unused_run(const BlockPool& pool) {
+    int32_t longest = 0;
+    int32_t run = 0;
+    for (BlockId block = 0; block < pool.num_total(); ++block) {
+        run = pool.references(block) == 0 ? run + 1 : 0;
+        longest = std::max(longest, run);
+    }
+    return longest;
+}
+
+void finish(GroupFigures& figures, int32_t block_size) {
+    const double used = figures.blocks.used;
+    figures.utilisation = ratio(used, figures.blocks.total);
+    figures.sharing = ratio(static_cast<double>(figures.references) - used, used);
+    figures.waste = ratio(static_cast<double>(figures.waste_slots), used * block_size);
+}
+
+void add(GroupFigures& total, const GroupFigures& one) {
+    total.blocks.total += one.blocks.total;
+    total.blocks.used += one.blocks.used;
+    total.blocks.cached += one.blocks.cached;
+    total.blocks.free += one.blocks.free;
+    total.blocks.evictions += one.blocks.evictions;
+    total.references += one.references;
+    total.waste_slots += one.waste_slots;
+    total.fragmentation = std::max(total.fragmentation, one.fragmentation);
+    total.longest_unused_run = std::max(total.longest_unused_run, one.longest_unused_run);
+    total.host_total += one.host_total;
+    total.host_used += one.host_used;
+}
+
+}  // namespace
+
+BlockCounts CacheManager::counts(int32_t group) const {
+    const BlockPool& pool = pools_[group];
+    return {pool.num_total(), pool.num_used(), pool.num_cached(), pool.num_free(),
+            pool.num_evictions()};
+}
+
+CacheStats CacheManager::stats() const {
+    CacheStats stats;
+    for (int32_t group = 0; group < num_groups(); ++group) {
+        const BlockCounts one = counts(group);
+        stats.blocks.total += one.total;
+        stats.blocks.used += one.used;
+        stats.blocks.cached += one.cached;
+        stats.blocks.free += one.free;
+        stats.blocks.evictions += one.evictions;
+    }
+    stats.queried_tokens = queried_tokens_;
+    stats.hit_tokens = hit_tokens_;
+    return stats;
+}
+
+GroupFigures CacheManager::figures_of(int32_t group) const {
+    const BlockPool& pool = pools_[group];
+    GroupFigures figures;
+    figures.blocks = counts(group);
+    for (BlockId block = 0; block < pool.num_total(); ++block) {
+        figures.references += pool.references(block);
+    }
+    figures.waste_slots = waste_slots(group);
+    figures.longest_unused_run = longest_unused_run(pool);
+    if (pool.num_available() > 0) {
+        figures.fragmentation = 1.0 - ratio(figures.longest_unused_run, pool.num_available());
+    }
+    figures.host_total = swap_space_.num_total(group);
+    figures.host_used = swap_space_.num_used(group);
+    finish(figures, config_.block_size);
+    return figures;
+}
+
+// Forks may share a last block: it is counted once, for the one that fills most of it.
+int64_t CacheManager::waste_slots(int32_t group) const {
+    std::unordered_map<BlockId, int32_t> unused_slots;
+    for (const SequenceCache* sequence : sequences_) {
+        const BlockTable& table = sequence->tables_[group];
+        if (table.num_held() == 0) continue;
+        const int32_t slots = table.size() * config_.block_size - sequence->num_positions_;
+        const int32_t unused = std::clamp(slots, 0, config_.block_size);
+        const auto [entry, is_new] = unused_slots.try_emplace(table[table.size() - 1], unused);
+        if (!is_new) entry->second = std::min(entry->second, unused);
+    }
+    int64_t total = 0;
+    for (const auto& [block, unused] : unused_slots) total += unused;
+    return total;
+}
+
+CacheFigures CacheManager::figures() const {
+    CacheFigures figures;
+    for (int32_t group = 0; group < num_groups(); ++group) {
+        figures.groups.push_back(figures_of(group));
+        add(figures.total, figures.groups.back());
+    }
+    finish(figures.total, config_.block_size);
+    figures.eviction = eviction_.name;
+    figures.queried_tokens = queried_tokens_;
+    figures.hit_tokens = hit_tokens_;
+    figures.hit_rate =
+        ratio(static_cast<double>(hit_tokens_), static_cast<double>(queried_tokens_));
+    figures.num_contents = index_.num_nodes();
+    figures.num_private_copies = num_private_copies_;
+    figures.num_duplicates_freed = num_duplicates_freed_;
+    figures.compaction = compaction_counts_;
+    figures.swap = swap_counts_;
+    return figures;
+}
+
+std::vector<uint64_t> CacheManager::owners(int32_t group, BlockId block) const {
+    std::vector<uint64_t> owners;
+    for (const SequenceCache* sequence : sequences_) {
+        const auto held = sequence->tables_[group].held();
+        if (std::ranges::find(held, block) != held.end()) owners.push_back(sequence->owner());
+    }
+    return owners;
+}
+
+}  // namespace nvllm

@@ -1,0 +1,35 @@
+// What a block's keys and values depend on besides the tokens: two sequences share a block only
+// when all of it is equal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/cache/siphash.h"
+
+namespace nvllm {
+
+// An image, or other input, whose placeholder tokens say nothing about its content.
+struct MediaKey {
+    int32_t position = 0;  // of its first token
+    Hash128 content;
+};
+
+struct CacheKeyExtras {
+    std::string salt;     // whoever has another one must not notice what is cached
+    std::string adapter;  // its name and revision; empty: the model alone
+    std::vector<MediaKey> media;
+};
+
+// The bytes of one block that has any. Later blocks hang on it through their parents' keys.
+struct BlockExtra {
+    int32_t block = 0;
+    std::string bytes;
+};
+
+// In the order of blocks; different extras never give the same bytes. REQUIRES: no position is
+// negative; block_size >= 1.
+std::vector<BlockExtra> block_extras(const CacheKeyExtras& extras, int32_t block_size);
+
+}  // namespace nvllm

@@ -1,0 +1,60 @@
+// Blocks in host memory, a fixed number for each cache group, for sequences whose device blocks are
+// needed elsewhere. Only numbers: whoever copies has the memory. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace nvllm {
+
+// The number of a host block in its group, from 0.
+using HostBlockId = int32_t;
+
+// One block to copy between device and host, in the direction that the call says.
+struct SwapMove {
+    int32_t group = 0;
+    int32_t device_block = 0;
+    HostBlockId host_block = 0;
+    int32_t table_index = 0;
+};
+
+struct SwapCounts {
+    int64_t blocks_out = 0;
+    int64_t blocks_in = 0;
+    int64_t blocks_found = 0;  // of those out, still on the device when they were wanted back
+    int64_t sequences_out = 0;
+    int64_t sequences_in = 0;
+};
+
+class SwapSpace {
+  public:
+    // No group needs to have any. REQUIRES: no size is negative.
+    explicit SwapSpace(std::span<const int32_t> group_sizes);
+
+    // REQUIRES: a block of the group is free.
+    HostBlockId take(int32_t group);
+    // REQUIRES: the block is taken.
+    void give_back(int32_t group, HostBlockId block);
+
+    int32_t num_total(int32_t group) const {
+        return static_cast<int32_t>(groups_[group].taken.size());
+    }
+    int32_t num_free(int32_t group) const {
+        return static_cast<int32_t>(groups_[group].free.size());
+    }
+    int32_t num_used(int32_t group) const { return num_total(group) - num_free(group); }
+    bool is_taken(int32_t group, HostBlockId block) const { return groups_[group].taken[block]; }
+
+    // Throws internal when a block is free twice, or free and taken.
+    void check_integrity() const;
+
+  private:
+    struct Group {
+        std::vector<HostBlockId> free;  // the next one last
+        std::vector<bool> taken;
+    };
+    std::vector<Group> groups_;
+};
+
+}  // namespace nvllm

@@ -1,0 +1,26 @@
+// What an engine could run, for programs that only look at models.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/checkpoint/model_config.h"
+#include "lib/model/weights/outline_source.h"
+
+namespace nvllm {
+
+// The architectures that config.json may name.
+std::vector<std::string> known_architectures();
+
+// Why an engine would not load the model of this directory, from its config and the headers of its
+// weights; nothing when it would, or would but for weights that are not there.
+std::optional<Fault> find_obstacle(const std::filesystem::path& directory);
+
+// The tensors that a model of this config consists of, in the config's own type; none when the
+// architecture is not known.
+std::vector<OutlinedTensor> tensors_of_config(const ModelConfig& config);
+
+}  // namespace nvllm

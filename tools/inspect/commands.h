@@ -1,0 +1,19 @@
+// The commands of nvllm-inspect, each in a file of its own.
+#pragma once
+
+#include "lib/base/commands.h"
+
+namespace nvllm::inspect {
+
+extern const ProgramDescription kProgram;
+
+Command model_command();
+Command plan_command();
+Command tokens_command();
+Command template_command();
+
+// `named`, or the bundled demo when it is empty, which is said on standard error. Throws usage when
+// there is neither.
+std::string named_or_bundled_model(const std::string& named);
+
+}  // namespace nvllm::inspect

@@ -1,0 +1,47 @@
+// nvllm-inspect: looks at models, memory, tokens and chat templates without loading a weight.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+
+#include "lib/base/main_guard.h"
+#include "lib/engine/default_model.h"
+#include "tools/inspect/commands.h"
+
+namespace nvllm::inspect {
+
+const ProgramDescription kProgram = {
+    .name = "nvllm-inspect",
+    .version = NVLLM_VERSION,
+    .summary =
+        "Looks at models without loading a weight. What was found goes to standard\n"
+        "output, everything else to standard error.",
+    .examples =
+        "  nvllm-inspect model models/demo\n"
+        "  nvllm-inspect plan -m models/demo --max-model-len 2k --json\n"
+        "  echo \"Once upon a time\" | nvllm-inspect tokens -m models/demo\n"
+        "  nvllm-inspect template -m models/demo < conversations.jsonl\n"
+        "\n"
+        "Settings: flag > environment NVLLM_* > --config FILE (YAML) > default.\n"
+        "Exit codes: 0 ok, 64 usage, 65 bad data, 66 no input, 69 unavailable, 70 internal,\n"
+        "74 input/output, 77 does not fit, 78 bad configuration, 130 interrupted.\n",
+};
+
+std::string named_or_bundled_model(const std::string& named) {
+    if (!named.empty()) return named;
+    const std::string model = require_bundled_model().string();
+    fmt::print(stderr, "nvllm-inspect: no model was named; using the bundled demo, {}\n", model);
+    return model;
+}
+
+}  // namespace nvllm::inspect
+
+int main(int argc, char** argv) {
+    using namespace nvllm::inspect;
+    const std::array commands = {model_command(), plan_command(), tokens_command(),
+                                 template_command()};
+    return nvllm::run_main("nvllm-inspect", [&] {
+        if (argc < 2) fmt::print(stderr, "{}\n", nvllm::commands_help_text(kProgram, commands));
+        return nvllm::run_command(kProgram, commands, argc, argv);
+    });
+}

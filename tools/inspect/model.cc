@@ -1,0 +1,76 @@
+// nvllm-inspect model: what a model or one of its files is.
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "lib/base/json.h"
+#include "lib/base/main_guard.h"
+#include "lib/checkpoint/model_directory.h"
+#include "lib/engine/known_models.h"
+#include "lib/view/model_report.h"
+#include "tools/inspect/commands.h"
+
+namespace nvllm::inspect {
+namespace {
+
+struct ModelOptions {
+    std::string model;
+    bool tensors = false;
+    bool json = false;
+};
+
+OptionList<ModelOptions> model_options() {
+    OptionList<ModelOptions> list("inspect");
+    list.add("model", &ModelOptions::model,
+             "Directory of a Hugging Face checkpoint, org/name[@revision] in the local Hugging "
+             "Face cache, or one file: .safetensors, tokenizer.json, tokenizer.model, config.json.",
+             short_name('m'), value_name("MODEL"), positional(), default_text("the bundled demo"));
+    list.add("tensors", &ModelOptions::tensors, "List every tensor too.");
+    list.add("json", &ModelOptions::json, "One JSON object, schema nvllm-inspect.model/1.");
+    return list;
+}
+
+std::vector<view::ListedTensor> listed(const std::vector<OutlinedTensor>& outlined) {
+    std::vector<view::ListedTensor> tensors;
+    for (const OutlinedTensor& tensor : outlined) {
+        tensors.push_back({tensor.name, tensor.dtype, tensor.shape, 0, ""});
+        tensors.back().bytes = static_cast<uint64_t>(tensors.back().elements()) *
+                               static_cast<uint64_t>(dtype_bytes(tensor.dtype));
+    }
+    return tensors;
+}
+
+view::ModelKnowledge knowledge() {
+    return {known_architectures(), find_obstacle,
+            [](const ModelConfig& config) { return listed(tensors_of_config(config)); }};
+}
+
+int inspect_model(const Command& command, int argc, const char* const* argv) {
+    ModelOptions model;
+    const auto list = model_options();
+    OptionSet options;
+    options.add(list, model);
+    if (const auto text =
+            read_command_line(describe_command(kProgram, command), options, argc, argv)) {
+        write_output(*text);
+        return 0;
+    }
+    const std::string name = named_or_bundled_model(model.model);
+    const bool is_file = std::filesystem::is_regular_file(name);
+    const auto report = view::read_model_report(
+        is_file ? std::filesystem::path(name) : resolve_model_directory(name), knowledge());
+    write_output(model.json ? write_json(view::report_json(report, model.tensors)) + "\n"
+                            : view::report_text(report, model.tensors));
+    return 0;
+}
+
+}  // namespace
+
+Command model_command() {
+    Command command{"model", "Says what a model is: shape, weights, tokenizer, template.", {}};
+    command.run = [command](int argc, const char* const* argv) {
+        return inspect_model(command, argc, argv);
+    };
+    return command;
+}
+
+}  // namespace nvllm::inspect

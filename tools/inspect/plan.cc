@@ -1,0 +1,61 @@
+// nvllm-inspect plan: what a model would need, and whether that fits.
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "lib/base/error_kinds.h"
+#include "lib/base/json.h"
+#include "lib/base/main_guard.h"
+#include "lib/engine/option_lists.h"
+#include "tools/inspect/commands.h"
+#include "tools/inspect/plan_report.h"
+
+namespace nvllm::inspect {
+namespace {
+
+struct PlanOptions {
+    std::optional<uint64_t> available_memory;
+    bool json = false;
+};
+
+OptionList<PlanOptions> plan_options() {
+    OptionList<PlanOptions> list("inspect");
+    list.group("Plan");
+    list.add("available-memory", &PlanOptions::available_memory,
+             "Plan for a machine with this much free memory, such as 80GiB.", counts_bytes(),
+             at_least(1), default_text("what is free here"));
+    list.add("json", &PlanOptions::json, "One JSON object, schema nvllm-inspect.plan/1.");
+    return list;
+}
+
+int inspect_plan(const Command& command, int argc, const char* const* argv) {
+    PlanOptions plan_flags;
+    EngineConfig config;
+    const auto own_list = plan_options();
+    const auto engine_list = engine_options();
+    OptionSet options;
+    options.add(own_list, plan_flags);
+    options.add(engine_list, config);
+    if (const auto text =
+            read_command_line(describe_command(kProgram, command), options, argc, argv)) {
+        write_output(*text);
+        return 0;
+    }
+    config.model = named_or_bundled_model(config.model);
+    const MemoryPlan plan = Engine::plan(config, plan_flags.available_memory);
+    write_output(plan_flags.json ? write_json(plan_json(plan, config.model)) + "\n"
+                                 : plan_text(plan, config.model));
+    if (!plan.shortage.empty()) throw Error(ErrorKind::does_not_fit, plan.shortage);
+    return 0;
+}
+
+}  // namespace
+
+Command plan_command() {
+    Command command{"plan", "Plans memory for a model and a set of engine options.", {}};
+    command.run = [command](int argc, const char* const* argv) {
+        return inspect_plan(command, argc, argv);
+    };
+    return command;
+}
+
+}  // namespace nvllm::inspect

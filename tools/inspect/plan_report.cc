@@ -1,0 +1,133 @@
+// Figures of a plan, and what other flags would change.
+#include "tools/inspect/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/quantities.h"
+#include "lib/view/text_sheet.h"
+
+namespace nvllm::inspect {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+uint64_t total_bytes(const MemoryPlan& plan) {
+    return plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes;
+}
+
+uint64_t group_bytes(const MemoryPlan& plan, size_t group) {
+    return static_cast<uint64_t>(plan.groups[group].bytes_per_token(plan.kv_dtype)) *
+           static_cast<uint64_t>(plan.num_blocks[group]) * static_cast<uint64_t>(plan.block_size);
+}
+
+Json groups_json(const MemoryPlan& plan) {
+    Json groups = Json::array();
+    for (size_t g = 0; g < plan.groups.size(); ++g) {
+        const KvGroup& group = plan.groups[g];
+        groups.push_back({{"layers", group.layers},
+                          {"kv_heads", group.kv_heads},
+                          {"head_dim", group.head_dim},
+                          {"window", group.window},
+                          {"bytes_per_token", group.bytes_per_token(plan.kv_dtype)},
+                          {"num_blocks", plan.num_blocks[g]},
+                          {"bytes", group_bytes(plan, g)}});
+    }
+    return groups;
+}
+
+// What to change for more of what is short.
+std::vector<std::string> advice(const MemoryPlan& plan) {
+    if (!plan.shortage.empty()) return {};
+    std::vector<std::string> lines;
+    if (plan.longest_context > plan.max_model_len) {
+        lines.push_back(
+            fmt::format("--max-model-len {} is the longest context of which one "
+                        "sequence fits this cache",
+                        plan.longest_context));
+    }
+    if (plan.max_concurrency < plan.max_num_seqs) {
+        lines.push_back(fmt::format("--kv-cache-memory-bytes {} holds {} sequences of {} tokens",
+                                    plan.kv_bytes_for_all, plan.max_num_seqs, plan.max_model_len));
+    }
+    if (plan.max_concurrency < plan.max_num_seqs && plan.longest_shared_context >= 2) {
+        lines.push_back(fmt::format("--max-model-len {} lets {} sequences fit this cache",
+                                    plan.longest_shared_context, plan.max_num_seqs));
+    }
+    return lines;
+}
+
+void add_groups(const MemoryPlan& plan, view::TextSheet& sheet) {
+    std::vector<std::vector<std::string>> rows = {
+        {"layers", "kv heads", "head dim", "window", "bytes a token", "blocks", "size"}};
+    for (size_t g = 0; g < plan.groups.size(); ++g) {
+        const KvGroup& group = plan.groups[g];
+        rows.push_back({std::to_string(group.layers.size()), std::to_string(group.kv_heads),
+                        std::to_string(group.head_dim),
+                        group.window > 0 ? with_separators(group.window) : "none",
+                        with_separators(group.bytes_per_token(plan.kv_dtype)),
+                        with_separators(plan.num_blocks[g]), describe_bytes(group_bytes(plan, g))});
+    }
+    sheet.gap();
+    sheet.table(rows, ">>>>>>>");
+    sheet.gap();
+}
+
+void add_memory(const MemoryPlan& plan, view::TextSheet& sheet) {
+    sheet.row("weights", describe_bytes(plan.weight_bytes));
+    sheet.row("scratch", describe_bytes(plan.scratch_bytes));
+    sheet.row("kv cache",
+              fmt::format("{} of at most {}: {} tokens of {} bytes ({}), blocks of {}",
+                          describe_bytes(plan.kv_bytes), describe_bytes(plan.kv_budget_bytes),
+                          with_separators(plan.kv_tokens), with_separators(plan.kv_bytes_per_token),
+                          dtype_name(plan.kv_dtype), plan.block_size));
+    sheet.row("in all", fmt::format("{}; {} is free", describe_bytes(total_bytes(plan)),
+                                    describe_bytes(plan.available_bytes)));
+}
+
+}  // namespace
+
+nlohmann::ordered_json plan_json(const MemoryPlan& plan, const std::string& model) {
+    Json json = {{"schema", "nvllm-inspect.plan/1"},
+                 {"model", model},
+                 {"fits", plan.shortage.empty()},
+                 {"weight_bytes", plan.weight_bytes},
+                 {"scratch_bytes", plan.scratch_bytes},
+                 {"kv_cache_bytes", plan.kv_bytes},
+                 {"total_bytes", total_bytes(plan)},
+                 {"available_bytes", plan.available_bytes},
+                 {"kv_budget_bytes", plan.kv_budget_bytes},
+                 {"kv_bytes_per_token", plan.kv_bytes_per_token},
+                 {"kv_dtype", dtype_name(plan.kv_dtype)},
+                 {"kv_tokens", plan.kv_tokens},
+                 {"block_size", plan.block_size},
+                 {"kv_groups", groups_json(plan)},
+                 {"max_model_len", plan.max_model_len},
+                 {"max_num_seqs", plan.max_num_seqs},
+                 {"max_concurrency", plan.max_concurrency},
+                 {"longest_context", plan.longest_context},
+                 {"longest_context_of_all_sequences", plan.longest_shared_context},
+                 {"kv_cache_bytes_of_all_sequences", plan.kv_bytes_for_all}};
+    if (!plan.shortage.empty()) json["shortage"] = plan.shortage;
+    json["advice"] = advice(plan);
+    json["notices"] = plan.notices;
+    return json;
+}
+
+std::string plan_text(const MemoryPlan& plan, const std::string& model) {
+    view::TextSheet sheet;
+    sheet.row("model", model);
+    add_memory(plan, sheet);
+    add_groups(plan, sheet);
+    sheet.row("context", with_separators(plan.max_model_len));
+    sheet.row("concurrency",
+              fmt::format("{:.2f} sequences of that length, at most {} (--max-num-seqs)",
+                          plan.max_concurrency, plan.max_num_seqs));
+    sheet.row("fits", plan.shortage.empty() ? "yes" : "no: " + plan.shortage);
+    for (const std::string& line : advice(plan)) sheet.row("for more", line);
+    for (const std::string& notice : plan.notices) sheet.row("note", notice);
+    return sheet.text();
+}
+
+}  // namespace nvllm::inspect

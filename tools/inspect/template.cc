@@ -1,0 +1,123 @@
+// nvllm-inspect template: conversations to the text that a model is given, line by line.
+#include <fmt/format.h>
+
+#include "kernels/error.h"
+#include "lib/base/file.h"
+#include "lib/base/main_guard.h"
+#include "lib/checkpoint/model_directory.h"
+#include "lib/view/template_lines.h"
+#include "tools/inspect/answer_lines.h"
+#include "tools/inspect/commands.h"
+
+namespace nvllm::inspect {
+namespace {
+
+constexpr uint64_t kMaxTemplateBytes = uint64_t{64} << 20;
+constexpr const char* kExamples =
+    "  echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}' |\n"
+    "      nvllm-inspect template -m models/demo\n"
+    "\n"
+    "Each line of standard input is an object of the template's variables:\n"
+    "\"messages\", \"tools\", \"add_generation_prompt\" ... It is answered by\n"
+    "{\"text\": ...}, or {\"error\": ...} and exit code 65 at the end. With a model,\n"
+    "\"bos_token\" and \"eos_token\" are its tokenizer's and add_generation_prompt is\n"
+    "true unless the line says otherwise; with --template alone, variables are the\n"
+    "line's.\n";
+
+struct TemplateOptions {
+    std::string model;
+    std::optional<std::filesystem::path> file;
+    std::string name;
+    std::optional<std::string> now;
+    bool json = true;
+};
+
+OptionList<TemplateOptions> template_options() {
+    OptionList<TemplateOptions> list("inspect");
+    list.add("model", &TemplateOptions::model,
+             "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local Hugging "
+             "Face cache.",
+             short_name('m'), value_name("MODEL"), positional(),
+             default_text("the bundled demo, without --template"));
+    list.add("template", &TemplateOptions::file, "A template in place of the model's.",
+             value_name("FILE"));
+    list.add("template-name", &TemplateOptions::name,
+             "Which of the model's templates, such as tool_use.", value_name("NAME"),
+             default_text("default"));
+    list.add("now", &TemplateOptions::now,
+             "The time that the template sees, as \"2026-01-02 03:04:05\" or 2026-01-02.",
+             value_name("TIME"), default_text("the local time"));
+    list.add("json", &TemplateOptions::json, "Answers are JSON lines, with or without this flag.");
+    return list;
+}
+
+RenderOptions render_options(const TemplateOptions& flags) {
+    RenderOptions options;
+    if (!flags.now) return options;
+    options.now = view::parse_time(*flags.now);
+    if (!options.now) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("--now: '{}' is no time such as 2026-01-02 03:04:05", *flags.now));
+    }
+    return options;
+}
+
+// Null without a model, or when it has no tokenizer.
+std::shared_ptr<const Tokenizer> load_tokenizer(const TemplateOptions& flags) {
+    if (flags.model.empty() && flags.file) return nullptr;
+    return Tokenizer::load(resolve_model_directory(named_or_bundled_model(flags.model)));
+}
+
+ChatTemplate load_template(const TemplateOptions& flags, const Tokenizer* tokenizer) {
+    if (flags.file && !flags.name.empty()) {
+        throw Error(ErrorKind::usage,
+                    "--template-name chooses among a model's templates; leave it "
+                    "out with --template");
+    }
+    if (flags.file) {
+        try {
+            return ChatTemplate(read_file(*flags.file, kMaxTemplateBytes));
+        } catch (const Error& error) {
+            if (error.kind() != ErrorKind::bad_data) throw;
+            throw Error(ErrorKind::bad_data, flags.file->string() + ": " + error.what());
+        }
+    }
+    if (tokenizer == nullptr) {
+        throw Error(ErrorKind::bad_data,
+                    "this model has no tokenizer and therefore no chat template; give one with "
+                    "--template FILE");
+    }
+    return view::template_named(*tokenizer, flags.name);
+}
+
+int inspect_template(const Command& command, int argc, const char* const* argv) {
+    TemplateOptions flags;
+    const auto list = template_options();
+    OptionSet options;
+    options.add(list, flags);
+    if (const auto text = read_command_line(describe_command(kProgram, command, kExamples), options,
+                                            argc, argv)) {
+        write_output(*text);
+        return 0;
+    }
+    const RenderOptions rendering = render_options(flags);
+    const auto tokenizer = load_tokenizer(flags);
+    const ChatTemplate chat_template = load_template(flags, tokenizer.get());
+    return answer_lines(
+        [&](const std::string& line) {
+            return view::render_line(chat_template, tokenizer.get(), line, rendering);
+        },
+        true);
+}
+
+}  // namespace
+
+Command template_command() {
+    Command command{"template", "Renders conversations with a chat template, line by line.", {}};
+    command.run = [command](int argc, const char* const* argv) {
+        return inspect_template(command, argc, argv);
+    };
+    return command;
+}
+
+}  // namespace nvllm::inspect
