@@ -53,4 +53,35 @@ std::vector<std::vector<TokenScore>> score_sequences(
     return scores;
 }
 
+void score_rows(EngineLoad& load, const std::vector<int32_t>& sequence,
+                const std::function<void(size_t, std::span<const float>)>& row) {
+    const auto vocab = static_cast<int32_t>(load.engine().model_config().vocab_size);
+    std::vector<Request> requests;
+    requests.push_back(scoring_request(load.engine(), sequence));
+    // What prepare() refuses protects servers from such requests; this one is our own.
+    requests[0].sampling.logprobs = vocab;
+    requests[0].sampling.prompt_logprobs = vocab;
+    std::vector<SampledLogprobs> tokens;
+    const auto keep = [&](const std::vector<SampledLogprobs>& more) {
+        tokens.insert(tokens.end(), more.begin(), more.end());
+    };
+    const LoadResult result =
+        load.run_requests(std::move(requests), {}, {}, [&](size_t, const RequestOutput& output) {
+            keep(output.prompt_logprobs);
+            for (const ContinuationOutput& part : output.continuations) keep(part.logprobs);
+        });
+    if (const auto& error = result.requests[0].error) {
+        throw Error(ErrorKind::internal, "a request failed: " + *error);
+    }
+    NVLLM_CHECK(tokens.size() + 1 == sequence.size(), "a token was not scored");
+    std::vector<float> logprobs(static_cast<size_t>(vocab));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+        NVLLM_CHECK(tokens[i].top.size() == logprobs.size(), "a row is not whole");
+        for (const TokenLogprob& one : tokens[i].top) {
+            logprobs[static_cast<size_t>(one.token_id)] = one.logprob;
+        }
+        row(i + 1, logprobs);
+    }
+}
+
 }  // namespace nvllm

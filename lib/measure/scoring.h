@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "lib/measure/engine_load.h"
@@ -24,5 +25,11 @@ struct TokenScore {
 std::vector<std::vector<TokenScore>> score_sequences(
     EngineLoad& load, const std::vector<std::vector<int32_t>>& sequences,
     const std::function<void(size_t)>& done = {});
+
+// The whole distribution before each token from the second on: `row` gets the token's place in the
+// sequence and the logprobs of all ids [vocab], in order, once the request has finished. Throws as
+// above. Takes memory for 12 bytes times tokens times vocab.
+void score_rows(EngineLoad& load, const std::vector<int32_t>& sequence,
+                const std::function<void(size_t token, std::span<const float> logprobs)>& row);
 
 }  // namespace nvllm

@@ -180,6 +180,24 @@ class Perplexity(BenchTest):
         result, _ = self.result("perplexity", "-f", text, "-c", 32, "--stride", 8)
         self.assertEqual(result["num_tokens"], total - 1)
 
+    def test_divergence(self):
+        text, base = self.file("text.txt", TEXT), self.folder / "base.rows"
+        plain, _ = self.result("perplexity", "-f", text, "-c", 32, "--save-all-logits", base)
+        same, table = self.result("perplexity", "--kl-divergence", "--kl-divergence-base", base)
+        self.check_environment(same)
+        self.assertEqual((same["mean_kld"], same["max_kld"], same["same_top"]), (0, 0, 1))
+        self.assertEqual(same["num_tokens"], plain["num_tokens"])
+        self.assertAlmostEqual(same["perplexity"], plain["perplexity"], places=5)
+        self.assertIn("Mean KLD", table)
+        other, _ = self.result("perplexity", "--kl-divergence", "--kl-divergence-base", base, "--dtype", "float32")
+        self.assertGreater(other["mean_kld"], 0)
+        self.assertLess(other["mean_kld"], 0.01)
+        self.fails(USAGE, "perplexity", "--kl-divergence", says=["--kl-divergence-base"])
+        self.fails(BAD_DATA, "perplexity", "--kl-divergence", "--kl-divergence-base", text, says=["text.txt"])
+        base.write_bytes(base.read_bytes()[:-100])
+        self.fails(BAD_DATA, "perplexity", "--kl-divergence", "--kl-divergence-base", base, says=["ends after"])
+        self.fails(NO_INPUT, "perplexity", "--kl-divergence", "--kl-divergence-base", "/no/such", says=["/no/such"])
+
     def test_the_batch_changes_nothing(self):
         text = self.file("text.txt", TEXT)
         values = {self.result("perplexity", "-f", text, "-c", 24, "--max-num-seqs", batch)[0]["perplexity"]

@@ -8,6 +8,7 @@
 #include "lib/base/file.h"
 #include "lib/base/progress.h"
 #include "lib/engine/option_lists.h"
+#include "lib/measure/divergence.h"
 #include "lib/text/tokenizer.h"
 #include "tools/bench/bench.h"
 
@@ -20,6 +21,8 @@ struct Options {
     std::optional<int32_t> context;
     std::optional<int32_t> stride;
     std::optional<int32_t> chunks;
+    std::optional<std::filesystem::path> logits_file;
+    bool kl_divergence = false;
     std::optional<std::filesystem::path> output_json;
 };
 
@@ -40,6 +43,15 @@ OptionList<Options> own_options() {
              alias("ppl-stride"), range(1, 1 << 24), default_text("the window's length"));
     list.add("chunks", &Options::chunks, "Windows to measure at most.", range(1, 1 << 30),
              default_text("all"));
+    list.group("Divergence from a base model");
+    list.add("save-all-logits", &Options::logits_file,
+             "Write every row of logprobs of this model (the base) to a file, or with "
+             "--kl-divergence read it.",
+             alias("kl-divergence-base"), value_name("FILE"));
+    list.add("kl-divergence", &Options::kl_divergence,
+             "Compare this model with the base whose rows are in the file; text and windows come "
+             "from there.");
+    list.group("Result");
     list.add("output-json", &Options::output_json,
              "Write the result, with the environment it was measured in, as JSON.",
              value_name("FILE"));
@@ -47,7 +59,12 @@ OptionList<Options> own_options() {
 }
 
 void check(const Options& own) {
-    if (own.file.empty()) throw Error(ErrorKind::usage, "no text: give one with -f FILE");
+    if (own.kl_divergence && !own.logits_file) {
+        throw Error(ErrorKind::usage, "--kl-divergence needs --kl-divergence-base FILE");
+    }
+    if (own.file.empty() && !own.kl_divergence) {
+        throw Error(ErrorKind::usage, "no text: give one with -f FILE");
+    }
     if (!own.stride) return;
     if (own.convention != PerplexityConvention::hf) {
         throw Error(ErrorKind::usage, "--stride belongs to --ppl-convention hf");
@@ -100,6 +117,15 @@ std::string table(const PerplexityResult& result, const Options& own, int32_t co
                       result.running.size(), context, result.num_scored);
 }
 
+int publish_divergence(const Invocation& invocation, const EngineConfig& config, const Options& own,
+                       EngineLoad& load) {
+    const DivergenceReport report = measure_divergence(load, *own.logits_file, {});
+    nlohmann::ordered_json object = divergence_json(report);
+    object["base_file"] = own.logits_file->string();
+    publish(invocation, &config, divergence_table(report), std::move(object), own.output_json);
+    return 0;
+}
+
 }  // namespace
 
 int run_perplexity(const Invocation& invocation) {
@@ -115,11 +141,16 @@ int run_perplexity(const Invocation& invocation) {
     choose_model(config);
 
     const auto engine = start_engine(config, own.output_json);
+    EngineLoad load(*engine);
+    if (own.kl_divergence) return publish_divergence(invocation, config, own, load);
     const int32_t context = context_of(own, *engine);
     const std::vector<Window> windows = read_windows(own, *engine, context);
-    EngineLoad load(*engine);
     const MonotonicClock clock;
     Progress progress("Windows", windows.size(), clock);
+    if (own.logits_file) {
+        save_logprobs(load, windows, context, *own.logits_file,
+                      [&](size_t done) { progress.update(done); });
+    }
     const PerplexityResult result =
         measure_perplexity(load, windows, [&](size_t done) { progress.update(done); });
 

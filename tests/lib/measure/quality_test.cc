@@ -2,8 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 
+#include "kernels/error.h"
+#include "lib/measure/divergence.h"
+#include "lib/measure/logprob_file.h"
 #include "lib/measure/multiple_choice.h"
 #include "lib/measure/perplexity.h"
 
@@ -84,4 +88,43 @@ TEST_CASE("the highest sum wins, and the highest sum by bytes; of equals the fir
     CHECK(accuracy.accuracy_error == doctest::Approx(0.5));
     CHECK(accuracy.normalised == 1.0);
     CHECK(accuracy.normalised_error == 0.0);
+}
+
+TEST_CASE("divergence of known distributions") {
+    const std::vector<float> base = {std::log(0.5f), std::log(0.25f), std::log(0.25f)};
+    const std::vector<float> model = {std::log(0.25f), std::log(0.5f), std::log(0.25f)};
+    const TokenDivergence same = divergence_of(base, base, 0);
+    CHECK(same.kld == 0.0);
+    CHECK(same.same_top);
+    const TokenDivergence other = divergence_of(base, model, 0);
+    CHECK(other.kld == doctest::Approx(0.25 * std::log(2.0)));
+    CHECK(!other.same_top);
+    const DivergenceReport report = summarise({same, other});
+    CHECK(report.mean_kld == doctest::Approx(0.125 * std::log(2.0)));
+    CHECK(report.same_top == 0.5);
+    CHECK(report.mean_delta_p == doctest::Approx(-0.125));
+    CHECK(report.base_perplexity == doctest::Approx(2.0));
+}
+
+TEST_CASE("a file of logprobs reads back, and every cut of it is an error") {
+    const auto path = std::filesystem::temp_directory_path() / "nvllm_logprob_file_test";
+    LogprobWriter writer(path, {3, 8, 1});
+    writer.add_window({{0, 2}, 1});
+    writer.add_row(std::vector<float>{-1.0f, -2.0f, -3.0f});
+    writer.finish();
+    LogprobReader reader(path);
+    CHECK(reader.head().context == 8);
+    CHECK(reader.next_window().token_ids == std::vector<int32_t>{0, 2});
+    CHECK(reader.next_row() == std::vector<float>{-1.0f, -2.0f, -3.0f});
+    for (size_t size = std::filesystem::file_size(path) - 1; size > 0; size -= 3) {
+        std::filesystem::resize_file(path, size);
+        const auto read = [&] {
+            LogprobReader cut(path);
+            cut.next_window();
+            cut.next_row();
+        };
+        CHECK_THROWS_AS(read(), Error);
+        if (size < 3) break;
+    }
+    std::filesystem::remove(path);
 }
