@@ -1,58 +1,13 @@
-"""nvllm-bench: every sub-command on the demo model with tiny sizes. Outcomes, counts and keys; never times."""
+"""nvllm-bench: every measurement of speed on the demo model with tiny sizes. Outcomes, counts and keys; never times."""
 
 import json
-import math
-import pathlib
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
-from xml.etree import ElementTree
 
-from programs import BIN, DEMO, TIMEOUT_S, environment, run
-
-BENCH = str(BIN / "nvllm-bench")
-USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE, CANNOT_CREATE = 64, 65, 66, 69, 73
-
-
-def bench(*arguments, check=True):
-    done = subprocess.run([BENCH, *map(str, arguments)], capture_output=True, text=True, timeout=TIMEOUT_S,
-                          stdin=subprocess.DEVNULL, env=environment(NVLLM_MODEL=DEMO))
-    if check and done.returncode != 0:
-        raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, arguments))}\n{done.stderr}")
-    return done
-
-
-class BenchTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def file(self, name, text):
-        path = self.folder / name
-        path.write_text(text)
-        return path
-
-    def result(self, *arguments):
-        """The result object of a run that writes one, and its table."""
-        path = self.folder / "result.json"
-        done = bench(*arguments, "--output-json", path)
-        return json.loads(path.read_text()), done.stdout
-
-    def fails(self, code, *arguments, says=()):
-        done = bench(*arguments, check=False)
-        self.assertEqual(done.returncode, code, f"{arguments}: {done.stderr}")
-        self.assertIn("nvllm-bench: error: ", done.stderr)
-        self.assertEqual(done.stdout, "")
-        for text in says:
-            self.assertIn(str(text), done.stderr)
-
-    def check_environment(self, result):
-        for key in ("cpu", "cores", "isa", "threads", "memory_bytes", "load_average", "version", "model", "command",
-                    "date"):
-            self.assertIn(key, result["environment"])
+from bench_testing import BAD_DATA, BENCH, CANNOT_CREATE, NO_INPUT, UNAVAILABLE, USAGE, BenchTest, bench
+from programs import DEMO, TIMEOUT_S, environment
 
 
 class Throughput(BenchTest):
@@ -100,9 +55,12 @@ class Throughput(BenchTest):
         self.fails(CANNOT_CREATE, *self.SMALL, "--output-json", "/no/such/folder/x.json", says=["/no/such/folder"])
 
     def test_interrupt(self):
-        child = subprocess.Popen([BENCH, "--num-prompts", "5000", "--output-len", "500", "--repeats", "100"],
+        path = self.folder / "result.json"
+        child = subprocess.Popen([BENCH, "--num-prompts", "5000", "--output-len", "500", "--repeats", "100",
+                                  "--output-json", path],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(NVLLM_MODEL=DEMO))
-        time.sleep(1.0)
+        while not path.exists() and child.poll() is None:  # signals are watched before it is made
+            time.sleep(0.05)
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=TIMEOUT_S)
         self.assertEqual((child.returncode, out), (130, b""))
@@ -149,99 +107,6 @@ class Micro(BenchTest):
         self.fails(USAGE, "micro", "-o", "xml", says=["md, json, jsonl, csv"])
 
 
-TEXT = "Once upon a time there was a little dog. The dog liked to play with a red ball in the park.\n" * 6
-
-
-class Perplexity(BenchTest):
-    def logprobs(self, text):
-        """Of a text's tokens from the second on, as nvllm-run reports them."""
-        answer = json.loads(run("-m", DEMO, "-p", text, "-n", 1, "--temperature", 0, "--prompt-logprobs", 0,
-                                "--output-format", "json").stdout)
-        return [token["logprob"] for token in answer["prompt_logprobs"] if token]
-
-    def test_one_window_is_the_mean_of_the_prompts_logprobs(self):
-        text = self.file("text.txt", TEXT)
-        logprobs = self.logprobs(TEXT)
-        result, table = self.result("perplexity", "-f", text)
-        self.check_environment(result)
-        self.assertEqual(result["num_tokens"], len(logprobs))
-        self.assertAlmostEqual(result["perplexity"], math.exp(-sum(logprobs) / len(logprobs)), places=5)
-        self.assertEqual((result["ppl_convention"], result["num_windows"]), ("hf", 1))
-        self.assertIn("Final estimate: PPL = ", table)
-        self.assertIn("convention hf", table)
-
-    def test_windows(self):
-        text = self.file("text.txt", TEXT)
-        total = self.result("perplexity", "-f", text)[0]["num_tokens"] + 1
-        result, _ = self.result("perplexity", "-f", text, "-c", 32)
-        self.assertEqual((result["num_windows"], result["num_tokens"]), (total // 32, total // 32 * 31))
-        result, _ = self.result("perplexity", "-f", text, "-c", 32, "--ppl-convention", "llama.cpp")
-        self.assertEqual((result["num_windows"], result["num_tokens"]), (total // 32, total // 32 * 15))
-        result, _ = self.result("perplexity", "-f", text, "-c", 32, "--stride", 8)
-        self.assertEqual(result["num_tokens"], total - 1)
-
-    def test_divergence(self):
-        text, base = self.file("text.txt", TEXT), self.folder / "base.rows"
-        plain, _ = self.result("perplexity", "-f", text, "-c", 32, "--save-all-logits", base)
-        same, table = self.result("perplexity", "--kl-divergence", "--kl-divergence-base", base)
-        self.check_environment(same)
-        self.assertEqual((same["mean_kld"], same["max_kld"], same["same_top"]), (0, 0, 1))
-        self.assertEqual(same["num_tokens"], plain["num_tokens"])
-        self.assertAlmostEqual(same["perplexity"], plain["perplexity"], places=5)
-        self.assertIn("Mean KLD", table)
-        other, _ = self.result("perplexity", "--kl-divergence", "--kl-divergence-base", base, "--dtype", "float32")
-        self.assertGreater(other["mean_kld"], 0)
-        self.assertLess(other["mean_kld"], 0.01)
-        self.fails(USAGE, "perplexity", "--kl-divergence", says=["--kl-divergence-base"])
-        self.fails(BAD_DATA, "perplexity", "--kl-divergence", "--kl-divergence-base", text, says=["text.txt"])
-        base.write_bytes(base.read_bytes()[:-100])
-        self.fails(BAD_DATA, "perplexity", "--kl-divergence", "--kl-divergence-base", base, says=["ends after"])
-        self.fails(NO_INPUT, "perplexity", "--kl-divergence", "--kl-divergence-base", "/no/such", says=["/no/such"])
-
-    def test_the_batch_changes_nothing(self):
-        text = self.file("text.txt", TEXT)
-        values = {self.result("perplexity", "-f", text, "-c", 24, "--max-num-seqs", batch)[0]["perplexity"]
-                  for batch in (1, 7)}
-        self.assertEqual(len(values), 1)
-
-    def test_bad_input(self):
-        text = self.file("text.txt", TEXT)
-        self.fails(USAGE, "perplexity", says=["-f"])
-        self.fails(NO_INPUT, "perplexity", "-f", "/no/such/file", says=["/no/such/file"])
-        self.fails(BAD_DATA, "perplexity", "-f", self.file("empty.txt", ""), says=["empty.txt"])
-        self.fails(USAGE, "perplexity", "-f", text, "--ppl-convention", "mine", says=["hf, llama.cpp"])
-        self.fails(USAGE, "perplexity", "-f", text, "-c", 100000, says=["2048"])
-        self.fails(USAGE, "perplexity", "-f", text, "-c", 8, "--stride", 9, says=["--stride"])
-
-
-class Task(BenchTest):
-    def test_accuracy(self):
-        lines = self.file("questions.jsonl", """
-{"query": "Once upon a", "choices": ["time", "zebra", "quickly"], "gold": 0}
-{"context": "Tom had a red ball. Tom liked to play with the red", "choices": ["moon.", "ball."], "answer": 1}
-
-{"question": "Once upon a", "choices": ["zebra", "time"], "label": 0}
-""")
-        result, table = self.result("task", lines)
-        self.check_environment(result)
-        self.assertEqual([sample["acc"] for sample in result["samples"]], [1, 1, 0])
-        self.assertEqual([len(sample["logprobs"]) for sample in result["samples"]], [3, 2, 2])
-        self.assertAlmostEqual(result["acc"], 2 / 3)
-        self.assertAlmostEqual(result["acc_stderr"], 1 / 3)
-        self.assertEqual(result["samples"][0]["logprobs"][0], result["samples"][2]["logprobs"][1])
-        self.assertIn("acc_norm", table)
-
-    def test_bad_input(self):
-        good = '{"query": "a", "choices": ["b", "c"], "gold": 0}\n'
-        for bad in ('{"query": "a", "choices": ["b", "c"], "gold": 2}', '{"query": "a", "choices": ["b"], "gold": 0}',
-                    '{"query": "a", "choices": ["b", ""], "gold": 0}', '{"choices": ["b", "c"], "gold": 0}', "[]",
-                    '{"query": "a", "choices": ["b", "c"], "gold"', '{"query": 1, "choices": ["b", "c"], "gold": 0}'):
-            self.fails(BAD_DATA, "task", self.file("bad.jsonl", good + bad), says=["bad.jsonl:2"])
-        self.fails(BAD_DATA, "task", self.file("none.jsonl", "\n"), says=["none.jsonl"])
-        self.fails(NO_INPUT, "task", "/no/such/file", says=["/no/such/file"])
-        self.fails(USAGE, "task", says=["JSONL"])
-
-
 class Startup(BenchTest):
     def test_fresh_processes(self):
         result, table = self.result("startup", "--repeats", 3, "--num-warmups", 0)
@@ -253,85 +118,6 @@ class Startup(BenchTest):
 
     def test_a_start_that_fails(self):
         self.fails(UNAVAILABLE, "startup", "-m", "/no/such/folder", says=["/no/such/folder"])
-
-
-class Compare(BenchTest):
-    def result_with(self, name, samples):
-        return self.file(name, json.dumps({"avg_latency": sum(samples) / len(samples), "latencies": samples}))
-
-    def test_verdicts(self):
-        a = self.result_with("a.json", [1.00, 1.01, 0.99, 1.02, 0.98])
-        b = self.result_with("b.json", [2.00, 2.02, 1.98, 2.04, 1.96])
-        noisy = self.result_with("c.json", [0.7, 1.4, 0.8, 1.2, 1.0])
-        for other, differs, ratio in ((b, True, 2.0), (noisy, False, 1.02)):
-            result, table = self.result("compare", a, other)
-            row, = [row for row in result["comparisons"] if row["name"] == "latencies"]
-            self.assertEqual(row["differs"], differs)
-            self.assertAlmostEqual(row["ratio"], ratio)
-            self.assertTrue(row["ratio_low"] < ratio < row["ratio_high"])
-            self.assertIn("differs" if differs else "not shown", table)
-
-    def test_bad_input(self):
-        a = self.result_with("a.json", [1, 2])
-        self.fails(USAGE, "compare", a, says=["two results"])
-        self.fails(NO_INPUT, "compare", a, "/no/such/file", says=["/no/such/file"])
-        self.fails(BAD_DATA, "compare", a, self.file("b.json", '{"latencies": [1,'), says=["b.json"])
-        self.fails(BAD_DATA, "compare", a, self.file("b.json", "[]"), says=["b.json"])
-        self.fails(BAD_DATA, "compare", a, self.file("b.json", '{"other": 1}'), says=["no figure"])
-
-
-class SweepAndPlot(BenchTest):
-    FLAGS = ("--set", "num-iters=2", "--set", "num-iters-warmup=0", "--set", "output-len=3")
-
-    def test_grid_and_resume(self):
-        rows = self.folder / "sweep.jsonl"
-        grid = ("sweep", "latency", "--vary", "batch-size=1,2", "--vary", "input-len=4,8", *self.FLAGS, "-o", rows)
-        dry = bench(*grid, "--dry-run")
-        self.assertEqual(len(dry.stdout.splitlines()), 4)
-        bench(*grid)
-        lines = rows.read_text().splitlines()
-        self.assertEqual([(row["batch_size"], row["input_len"]) for row in map(json.loads, lines)],
-                         [(1, 4), (1, 8), (2, 4), (2, 8)])
-        rows.write_text("\n".join(lines[:2]) + "\n" + lines[2][:40])
-        self.assertEqual(bench(*grid, "--resume").stdout.count("there already"), 2)
-        self.assertEqual(len({json.loads(line)["sweep_key"] for line in rows.read_text().splitlines()}), 4)
-        svg = ElementTree.fromstring(bench("plot", rows).stdout)
-        self.assertEqual(svg.tag, "{http://www.w3.org/2000/svg}svg")
-
-    def test_a_point_that_fails(self):
-        rows = self.folder / "sweep.jsonl"
-        done = bench("sweep", "latency", "--vary", "input-len=5000,4", *self.FLAGS, "-o", rows, check=False)
-        self.assertEqual(done.returncode, BAD_DATA)
-        self.assertEqual(len(rows.read_text().splitlines()), 1)
-
-    def test_charts(self):
-        detailed = self.file("serve.json", json.dumps({
-            "label": "a <b>", "output_throughput": 10, "mean_e2el_ms": 3, "start_times": [5.0, 5.5],
-            "ttfts": [0.1, 0.2], "latencies": [1.0, 0.5]}))
-        kernels = self.file("kernels.json", json.dumps({
-            "roof": {"read_gb_s": 20, "float32_gflop_s": 300},
-            "ops": [{"op": "matmul", "flop_per_byte": 1.0, "gflop_s": 15}]}))
-        for arguments in ((detailed,), ("--kind", "timeline", detailed), ("--kind", "roofline", kernels)):
-            path = self.folder / "chart.svg"
-            bench("plot", *arguments, "-o", path)
-            svg = ElementTree.parse(path).getroot()
-            self.assertEqual(svg.tag, "{http://www.w3.org/2000/svg}svg")
-            self.assertNotIn("<script", path.read_text())
-            self.assertIn("prefers-color-scheme: dark", path.read_text())
-
-    def test_bad_input(self):
-        self.fails(USAGE, "sweep", "latency", says=["--vary"])
-        self.fails(USAGE, "sweep", "latency", "--vary", "batch-size", says=["batch-size"])
-        self.fails(USAGE, "sweep", "nothing", "--vary", "a=1", says=["throughput, latency, micro"])
-        broken = self.file("broken.jsonl", '{"sweep_key": "x"}\n{"sweep_key\n')
-        self.fails(BAD_DATA, "sweep", "latency", "--vary", "batch-size=1", "-o", broken, "--resume",
-                   says=["broken.jsonl:2"])
-        self.fails(USAGE, "plot", says=["no result"])
-        self.fails(USAGE, "plot", "--kind", "pie", broken, says=["latency, timeline, roofline"])
-        self.fails(BAD_DATA, "plot", self.file("x.json", "{}"), says=["output_throughput"])
-        self.fails(BAD_DATA, "plot", "--kind", "timeline", self.file("x.json", '{"start_times": [1]}'), says=["ttfts"])
-        self.fails(BAD_DATA, "plot", "--kind", "roofline", self.file("x.json", '{"ops": [1]}'), says=["roof"])
-        self.fails(NO_INPUT, "plot", "/no/such/file", says=["/no/such/file"])
 
 
 class Trace(BenchTest):

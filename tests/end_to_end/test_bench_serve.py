@@ -5,8 +5,8 @@ import subprocess
 import time
 import unittest
 
+from bench_testing import BAD_DATA, BENCH, UNAVAILABLE, USAGE, BenchTest, bench
 from fake_openai import FIRST_S, GAP_S, FakeServer
-from test_bench import BAD_DATA, BENCH, UNAVAILABLE, USAGE, BenchTest, bench
 from programs import DEMO, TIMEOUT_S, environment
 
 SMALL = ("--num-prompts", 6, "--input-len", 8, "--output-len", 4)

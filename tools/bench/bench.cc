@@ -83,8 +83,8 @@ void choose_model(EngineConfig& config) {
 
 std::unique_ptr<Engine> start_engine(const EngineConfig& config,
                                      const std::optional<std::filesystem::path>& result_file) {
-    check_writable(result_file);
     watch_stop_signals();
+    check_writable(result_file);
     auto engine = std::make_unique<Engine>(config);
     for (const std::string& note : engine->model_config().notes) {
         fmt::print(stderr, "nvllm-bench: {}\n", note);

@@ -133,6 +133,33 @@ void save(const ServeOptions& own, const Json& result, const std::filesystem::pa
     if (!stream) throw Error(ErrorKind::cannot_create, file.string() + ": cannot be written");
 }
 
+ReportOptions report_of(const ServeOptions& own) {
+    return {.metrics = parse_metric_names(own.percentile_metrics),
+            .percentiles = parse_percentiles(own.metric_percentiles),
+            .max_concurrency = own.max_concurrency,
+            .request_rate = arrivals_of(own).request_rate};
+}
+
+ServingOptions serving_of(const ServeOptions& own) {
+    ServingOptions serving;
+    serving.http = {.server = server_of(own),
+                    .path = endpoint_of(own),
+                    .headers = headers_of(own.headers, "--header"),
+                    .max_concurrency = own.max_concurrency,
+                    .timeout_s = own.request_timeout_s};
+    serving.temperature = own.temperature;
+    serving.extra_body = own.extra_body;
+    return serving;
+}
+
+// The name given, else the first that the server lists; asked for in any case when the server is to
+// be waited for.
+std::string model_of(const ServeOptions& own, const HttpLoadOptions& http) {
+    if (own.model && own.ready_check_timeout_s == 0.0) return *own.model;
+    const std::string first = wait_for_model(http, own.ready_check_timeout_s);
+    return own.model.value_or(first);
+}
+
 }  // namespace
 
 int run_serve(const Invocation& invocation) {
@@ -148,30 +175,16 @@ int run_serve(const Invocation& invocation) {
     if (options.find("model")->origin() == OptionOrigin::environment) own.model.reset();
     watch_stop_signals();
     workload.seed = own.seed;
-    const ReportOptions report{.metrics = parse_metric_names(own.percentile_metrics),
-                               .percentiles = parse_percentiles(own.metric_percentiles),
-                               .max_concurrency = own.max_concurrency,
-                               .request_rate = arrivals_of(own).request_rate};
+    const ReportOptions report = report_of(own);
     const GoodputLimits limits = parse_goodput(own.goodput);
-    ServingOptions serving;
-    serving.http = {.server = server_of(own),
-                    .path = endpoint_of(own),
-                    .headers = headers_of(own.headers, "--header"),
-                    .max_concurrency = own.max_concurrency,
-                    .timeout_s = own.request_timeout_s};
-    serving.temperature = own.temperature;
-    serving.extra_body = own.extra_body;
     const ArrivalOptions arrivals = arrivals_of(own);
+    ServingOptions serving = serving_of(own);
     const auto tokenizer = load_tokenizer(tokenizer_directory(own));
     serving.tokenizer = tokenizer.get();
     const std::vector<WorkItem> items = make_items(own, workload, *tokenizer);
     check_writable(own.output_json);
 
-    std::string model = own.model.value_or("");
-    if (model.empty() || own.ready_check_timeout_s > 0.0) {
-        const std::string first = wait_for_model(serving.http, own.ready_check_timeout_s);
-        if (model.empty()) model = first;
-    }
+    const std::string model = model_of(own, serving.http);
     serving.model = own.served_model_name.value_or(model);
     warm_up(items, own.num_warmups, serving);
     const LoadResult result = measure_serving(items, serving);
