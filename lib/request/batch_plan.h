@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/cache/compaction.h"
+#include "lib/cache/swap_space.h"
 #include "lib/request/request.h"
 
 namespace nvllm {
@@ -45,19 +47,20 @@ struct PlanEntry {
     std::vector<std::vector<int32_t>> new_blocks;
 };
 
-// Copy one block's keys and values, all layers of a cache group, before anything is computed.
-struct BlockCopy {
-    int32_t group = 0;
-    int32_t from = 0;
-    int32_t to = 0;
-};
-
 struct BatchPlan {
     uint64_t number = 0;  // consecutive from 1
     std::vector<SequenceId>
         removed;  // forgotten before anything is added: a sequence may be in both
     std::vector<AddedSequence> added;  // each has an entry
-    std::vector<BlockCopy> copies;
+    // Carried out in this order before anything is computed: blocks move within the device (the
+    // tables of known sequences change with them), go to host memory, are copied on write, and come
+    // back from host memory.
+    std::vector<BlockMove> moves;
+    std::vector<TableChange> table_changes;
+    std::vector<int32_t> num_blocks;  // of each cache group from here on; empty: as before
+    std::vector<SwapMove> swaps_out;
+    std::vector<BlockMove> copies;
+    std::vector<SwapMove> swaps_in;
     std::vector<PlanEntry> entries;
 
     // Sum of counts.

@@ -28,6 +28,8 @@ const char* sequence_state_name(SequenceState state) {
             return "running";
         case SequenceState::paused:
             return "paused";
+        case SequenceState::swapped:
+            return "swapped";
         case SequenceState::finished:
             return "finished";
     }
@@ -35,7 +37,7 @@ const char* sequence_state_name(SequenceState state) {
 }
 
 double Sequence::waited(double now_s) const {
-    const bool waits = state == SequenceState::waiting || state == SequenceState::paused;
+    const bool waits = state != SequenceState::running && state != SequenceState::finished;
     return waited_s + (waits ? now_s - state_since_s : 0.0);
 }
 
@@ -87,9 +89,22 @@ void Sequence::commit(int32_t count, std::span<const int32_t> sampled, double no
     if (!sampled.empty() && !first_token_s) first_token_s = now_s;
 }
 
+void Sequence::swap_out(double now_s) {
+    NVLLM_CHECK(
+        (state == SequenceState::running || state == SequenceState::paused) && num_in_flight == 0,
+        "only a running or paused sequence with nothing in flight is swapped out");
+    enter(SequenceState::swapped, now_s);
+    ++num_preemptions;
+}
+
+void Sequence::swap_in(double now_s) {
+    NVLLM_CHECK(state == SequenceState::swapped, "only a swapped sequence comes back");
+    enter(SequenceState::running, now_s);
+}
+
 void Sequence::preempt(double now_s) {
-    NVLLM_CHECK(state == SequenceState::running || state == SequenceState::paused,
-                "only a running or paused sequence is preempted");
+    NVLLM_CHECK(state != SequenceState::waiting && state != SequenceState::finished,
+                "only what was let in is preempted");
     enter(SequenceState::waiting, now_s);
     num_computed = 0;
     num_in_flight = 0;

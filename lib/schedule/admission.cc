@@ -42,6 +42,13 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
     return std::nullopt;
 }
 
+bool WaitingQueue::stands_before(const ScheduledSequence& one, const ScheduledSequence& other,
+                                 double now_s) const {
+    const bool swapped = one.sequence.state == SequenceState::swapped;
+    if (swapped != (other.sequence.state == SequenceState::swapped)) return swapped;
+    return ranks_before(policy_, one.sequence, other.sequence, now_s);
+}
+
 void WaitingQueue::sort(double now_s) {
     if (!policy_.changes_while_waiting) return;
     std::ranges::sort(sequences_,
@@ -52,7 +59,7 @@ void WaitingQueue::sort(double now_s) {
 
 void WaitingQueue::add(ScheduledSequence& sequence, double now_s) {
     const auto before = [&](const ScheduledSequence* one, const ScheduledSequence* other) {
-        return ranks_before(policy_, one->sequence, other->sequence, now_s);
+        return stands_before(*one, *other, now_s);
     };
     const auto place = std::upper_bound(sequences_.begin(), sequences_.end(), &sequence, before);
     sequences_.insert(place, &sequence);

@@ -24,7 +24,8 @@ AddedSequence describe(const ScheduledSequence& scheduled) {
 
 }  // namespace
 
-Scheduler::Draft::Draft(const SchedulerConfig& config) : budget(config) {
+Scheduler::Draft::Draft(const SchedulerConfig& config, int32_t most_tokens)
+    : budget(config, most_tokens) {
     plan.entries.reserve(config.max_num_seqs);
     entries.reserve(config.max_num_seqs);
 }
@@ -32,11 +33,13 @@ Scheduler::Draft::Draft(const SchedulerConfig& config) : budget(config) {
 std::optional<BatchPlan> Scheduler::next(double now_s) {
     forget_retired();
     now_s_ = now_s;
-    if (!has_work() || num_in_flight() >= config_.pipeline_depth) return std::nullopt;
+    if (num_in_flight() >= config_.pipeline_depth) return std::nullopt;
+    if (!has_work() && !has_moves()) return std::nullopt;
+    move_blocks_together();
     waiting_.sort(now_s_);
     pause_for_waiting();
     resume_paused(true);
-    Draft draft(config_);
+    Draft draft(config_, step_time_.budget());
     plan_running(draft);
     if (!draft.short_of_blocks) {
         admit_waiting(draft);
@@ -149,7 +152,8 @@ bool Scheduler::make_room(Draft& draft, ScheduledSequence& needy, int32_t num_po
         draft.short_of_blocks = true;
         // Blocks are on their way back already.
         if (cache_.awaits_commit()) return false;
-        ScheduledSequence* victim = choose_victim(running_, waiting_.all(), needy, policy_, now_s_);
+        ScheduledSequence* victim =
+            choose_victim(running_, waiting_.all(), &needy, policy_, now_s_);
         if (victim == nullptr) return false;
         if (victim->num_plans > 0) {
             victim->departure = Departure::preemption;
@@ -157,7 +161,6 @@ bool Scheduler::make_room(Draft& draft, ScheduledSequence& needy, int32_t num_po
         }
         drop_entry(draft, *victim);
         preempt(*victim);
-        ++counters_.preemptions;
     }
     return true;
 }
@@ -167,7 +170,7 @@ void Scheduler::drop_entry(Draft& draft, const ScheduledSequence& scheduled) {
     for (size_t i = 0; i < draft.entries.size(); ++i) {
         if (draft.entries[i].sequence != &scheduled) continue;
         draft.entries[i].sequence->sequence.take_back(draft.entries[i].count);
-        draft.budget.give_back(draft.entries[i].count);
+        draft.budget.give_back(draft.entries[i].count, draft.entries[i].partial);
         draft.entries.erase(draft.entries.begin() + static_cast<long>(i));
         draft.plan.entries.erase(draft.plan.entries.begin() + static_cast<long>(i));
         return;
@@ -186,7 +189,7 @@ void Scheduler::admit_waiting(Draft& draft) {
         if (!place) return;
         ScheduledSequence& scheduled = waiting_[*place];
         // Nobody passes one that waits for blocks: it would wait for ever.
-        if (!admit(draft, scheduled, headroom)) return;
+        if (!let_in(draft, scheduled, headroom)) return;
         scheduled.sequence.has_turn = oldest;
         counters_.turns_of_oldest += oldest ? 1 : 0;
         admitted_since_turn_ = oldest ? 0 : admitted_since_turn_ + 1;
@@ -206,7 +209,7 @@ std::optional<size_t> Scheduler::next_newcomer(size_t from, bool oldest) const {
     std::optional<size_t> found;
     for (size_t place = oldest ? 0 : from; place < waiting_.size(); ++place) {
         const ScheduledSequence& scheduled = waiting_[place];
-        if (scheduled.sequence.state != SequenceState::waiting || !ready(scheduled)) continue;
+        if (scheduled.sequence.state == SequenceState::paused || !ready(scheduled)) continue;
         if (!oldest) return place;
         if (!found || scheduled.sequence.id < waiting_[*found].sequence.id) found = place;
     }
@@ -229,6 +232,36 @@ bool Scheduler::may_skip_prompt(const ScheduledSequence& scheduled) const {
            request.prompt_computed;
 }
 
+bool Scheduler::let_in(Draft& draft, ScheduledSequence& scheduled, int32_t headroom) {
+    return scheduled.sequence.state == SequenceState::swapped ? swap_in(draft, scheduled, headroom)
+                                                              : admit(draft, scheduled, headroom);
+}
+
+// Goes on where it was, with blocks for the tokens of this step.
+bool Scheduler::swap_in(Draft& draft, ScheduledSequence& scheduled, int32_t headroom) {
+    Sequence& sequence = scheduled.sequence;
+    const int32_t count = draft.budget.grant(sequence.num_unplanned());
+    if (count == 0) return false;
+    const auto blocks_for = [this](int32_t num_positions) {
+        return (num_positions + cache_.block_size() - 1) / cache_.block_size();
+    };
+    const int32_t more =
+        blocks_for(sequence.num_computed + count) - blocks_for(sequence.num_computed);
+    if (!cache_.swap_in(scheduled.cache, headroom + more, draft.plan.swaps_in)) return false;
+    sequence.swap_in(now_s_);
+    ++counters_.swaps_in;
+    AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
+    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
+        added.block_tables.push_back(scheduled.cache.table(group).blocks());
+    }
+    std::vector<std::vector<BlockId>> new_blocks;
+    const bool allocated =
+        cache_.allocate(scheduled.cache, sequence.num_planned() + count, new_blocks);
+    NVLLM_CHECK(allocated, "blocks were left over for this");
+    add_entry(draft, scheduled, count, std::move(new_blocks));
+    return true;
+}
+
 bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headroom) {
     Sequence& sequence = scheduled.sequence;
     const PrefixMatch match = may_skip_prompt(scheduled)
@@ -241,6 +274,8 @@ bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headro
         return false;
     }
     sequence.start(match.num_tokens, now_s_);
+    counters_.recomputed_tokens +=
+        std::max(0, std::exchange(scheduled.num_computed_before, 0) - match.num_tokens);
     AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
     std::vector<std::vector<BlockId>> new_blocks;
     const auto num_matched = static_cast<long>(match.contents.size());
@@ -263,13 +298,14 @@ void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t co
     entry.new_blocks = std::move(new_blocks);
     sequence.plan(count);
     entry.output = sequence.num_unplanned() == 0 ? OutputKind::sample : OutputKind::none;
-    draft.entries.push_back({&scheduled, count, entry.output});
-    draft.budget.spend(count);
+    const bool partial = entry.output == OutputKind::none;
+    draft.entries.push_back({&scheduled, count, partial, entry.output});
+    draft.budget.spend(count, partial);
 }
 
 int32_t Scheduler::num_growing() const {
     const auto grows = [this](const ScheduledSequence* scheduled) {
-        return scheduled->sequence.state != SequenceState::waiting && may_grow(*scheduled);
+        return !scheduled->cache.empty() && may_grow(*scheduled);
     };
     return static_cast<int32_t>(std::ranges::count_if(running_, grows) +
                                 std::ranges::count_if(waiting_.all(), grows));
@@ -284,12 +320,20 @@ bool Scheduler::may_grow(const ScheduledSequence& scheduled) const {
 }
 
 std::optional<BatchPlan> Scheduler::seal(Draft& draft) {
-    if (draft.entries.empty()) {
+    if (draft.entries.empty() && !has_moves()) {
         if (in_flight_.empty()) ++counters_.stalled_steps;
         return std::nullopt;
     }
     draft.plan.number = next_plan_++;
     draft.plan.removed = std::exchange(removed_, {});
+    draft.plan.swaps_out = std::exchange(swaps_out_, {});
+    draft.plan.moves = std::exchange(moves_, {});
+    draft.plan.num_blocks = std::exchange(num_blocks_, {});
+    draft.plan.table_changes = std::exchange(table_changes_, {});
+    // Of sequences that have left since, the worker knows nothing any more.
+    std::erase_if(draft.plan.table_changes, [&](const TableChange& change) {
+        return std::ranges::find(draft.plan.removed, change.owner) != draft.plan.removed.end();
+    });
     for (const PlannedEntry& entry : draft.entries) {
         ++entry.sequence->num_plans;
         cache_.name_in_plan(entry.sequence->cache, draft.plan.number);

@@ -32,6 +32,7 @@ struct ScheduledSequence {
     int32_t num_plans = 0;   // uncommitted plans that name it
     bool cancelled = false;  // finishes with the next commit
     Departure departure = Departure::none;
+    int32_t num_computed_before = 0;  // when it was last preempted, to be computed again
 };
 
 }  // namespace nvllm

@@ -12,8 +12,19 @@
 namespace nvllm {
 
 Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache)
-    : config_(config), policy_(find_policy(config.policy)), cache_(cache), waiting_(policy_) {
+    : config_(config),
+      policy_(find_policy(config.policy)),
+      cache_(cache),
+      waiting_(policy_),
+      step_time_({.target_ms = config.step_time_target_ms,
+                  .most_tokens = config.max_num_batched_tokens,
+                  .fewest_tokens = config.max_num_seqs}) {
     config_.check();
+}
+
+void Scheduler::observe(const StepObservation& step) {
+    step_time_.observe(step);
+    preemption_costs_.observe(step);
 }
 
 Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
@@ -37,6 +48,7 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
         sequence->sequence.longest_length =
             longest_length(config_, sequence->sequence.num_prompt_tokens, shared->request.sampling);
         sequence->sequence.turn = next_turn_++;
+        cache_.expect(sequence->cache, sequence->sequence.token_ids);
         waiting_.add(*sequence, now_s_);
         sequences_.emplace(id, std::move(sequence));
         ids.push_back(id);
@@ -126,14 +138,21 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
     }
 }
 
+bool Scheduler::ranks_first(const ScheduledSequence& scheduled) const {
+    return std::ranges::none_of(running_, [&](const ScheduledSequence* other) {
+        return other->sequence.state == SequenceState::running &&
+               ranks_before(policy_, other->sequence, scheduled.sequence, now_s_);
+    });
+}
+
 // What was put off until nothing is in flight.
 void Scheduler::depart(ScheduledSequence& scheduled) {
     switch (std::exchange(scheduled.departure, Departure::none)) {
         case Departure::none:
             return;
         case Departure::preemption:
-            preempt(scheduled);
-            ++counters_.preemptions;
+            // Those that ranked before it may have finished meanwhile.
+            if (!ranks_first(scheduled)) preempt(scheduled);
             return;
         case Departure::pause:
             pause(scheduled);
@@ -141,14 +160,45 @@ void Scheduler::depart(ScheduledSequence& scheduled) {
     }
 }
 
-// Leaves `running_` to be tidied by leave_running().
+// For want of blocks. Leaves `running_` to be tidied by leave_running().
 void Scheduler::preempt(ScheduledSequence& scheduled) {
     const bool queued = scheduled.sequence.state == SequenceState::paused;
+    if (queued) waiting_.remove(scheduled);
     scheduled.departure = Departure::none;
+    if (!should_swap(scheduled) || !swap_out(scheduled)) recompute(scheduled);
+    removed_.push_back(scheduled.sequence.id);
+    waiting_.add(scheduled, now_s_);
+    ++counters_.preemptions;
+}
+
+bool Scheduler::should_swap(const ScheduledSequence& scheduled) const {
+    if (config_.preemption_mode != PreemptionMode::automatic) {
+        return config_.preemption_mode == PreemptionMode::swap;
+    }
+    uint64_t bytes = 0;
+    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
+        const auto place = static_cast<size_t>(group);
+        const uint64_t each = place < config_.block_bytes.size() ? config_.block_bytes[place] : 0;
+        bytes += each * static_cast<uint64_t>(scheduled.cache.table(group).num_held());
+    }
+    return preemption_costs_.swap_is_faster(bytes, scheduled.sequence.num_computed);
+}
+
+// False when host memory has no room, or nothing is computed yet.
+bool Scheduler::swap_out(ScheduledSequence& scheduled) {
+    if (scheduled.sequence.num_computed == 0) return false;
+    if (!cache_.swap_out(scheduled.cache, scheduled.sequence.num_computed, swaps_out_))
+        return false;
+    scheduled.sequence.swap_out(now_s_);
+    ++counters_.swaps_out;
+    return true;
+}
+
+void Scheduler::recompute(ScheduledSequence& scheduled) {
+    scheduled.num_computed_before = scheduled.sequence.num_computed;
     scheduled.sequence.preempt(now_s_);
     cache_.release(scheduled.cache);
-    removed_.push_back(scheduled.sequence.id);
-    if (!queued) waiting_.add(scheduled, now_s_);
+    cache_.expect(scheduled.cache, scheduled.sequence.token_ids);
 }
 
 // Leaves `running_` to be tidied by leave_running().
@@ -162,7 +212,8 @@ void Scheduler::pause(ScheduledSequence& scheduled) {
 // Leaves `running_` to be tidied by leave_running().
 void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
     const SequenceState state = scheduled.sequence.state;
-    if (state != SequenceState::waiting) removed_.push_back(scheduled.sequence.id);
+    const bool known = state == SequenceState::running || state == SequenceState::paused;
+    if (known) removed_.push_back(scheduled.sequence.id);
     if (state != SequenceState::running) waiting_.remove(scheduled);
     scheduled.sequence.finish(reason, now_s_);
     if (reason == FinishReason::error) {
@@ -230,16 +281,29 @@ std::vector<SequenceId> Scheduler::reset_worker() {
         if (sequence->cancelled) {
             finish(*sequence, FinishReason::cancelled);
         } else {
-            preempt(*sequence);
+            sequence->departure = Departure::none;
+            recompute(*sequence);
+            waiting_.add(*sequence, now_s_);
         }
     }
     leave_running();
-    for (ScheduledSequence* sequence : waiting_.all()) {
-        if (sequence->sequence.state == SequenceState::paused) preempt(*sequence);
+    const std::vector<ScheduledSequence*> queued(waiting_.all().begin(), waiting_.all().end());
+    for (ScheduledSequence* sequence : queued) {
+        if (sequence->sequence.state == SequenceState::waiting) continue;
+        waiting_.remove(*sequence);
+        recompute(*sequence);
+        waiting_.add(*sequence, now_s_);
     }
     cancelled_.clear();
     removed_.clear();
+    swaps_out_.clear();
+    moves_.clear();
+    table_changes_.clear();
+    for (ScheduledSequence* sequence : waiting_.all()) cache_.release(sequence->cache);
     cache_.forget_contents();
+    for (ScheduledSequence* sequence : waiting_.all()) {
+        cache_.expect(sequence->cache, sequence->sequence.token_ids);
+    }
     // The prompts' blocks are gone too: one continuation of each request computes them again.
     for (auto& [id, request] : requests_) {
         request->prompt_computed = false;
@@ -280,10 +344,11 @@ SchedulerStats Scheduler::stats() const {
     SchedulerStats stats = counters_;
     stats.num_running = static_cast<int32_t>(running_.size());
     stats.num_waiting = static_cast<int32_t>(waiting_.size());
-    stats.num_paused = static_cast<int32_t>(
-        std::ranges::count_if(waiting_.all(), [](const ScheduledSequence* scheduled) {
-            return scheduled->sequence.state == SequenceState::paused;
-        }));
+    for (const ScheduledSequence* scheduled : waiting_.all()) {
+        stats.num_paused += scheduled->sequence.state == SequenceState::paused;
+        stats.num_swapped += scheduled->sequence.state == SequenceState::swapped;
+    }
+    stats.token_budget = step_time_.budget();
     return stats;
 }
 
@@ -297,14 +362,12 @@ void Scheduler::check_integrity() const {
     }
     for (size_t place = 0; place < waiting_.size(); ++place) {
         const ScheduledSequence& scheduled = waiting_[place];
-        const bool paused = scheduled.sequence.state == SequenceState::paused;
-        NVLLM_CHECK(paused || scheduled.sequence.state == SequenceState::waiting,
-                    "only the waiting and the paused wait");
-        NVLLM_CHECK(paused || scheduled.cache.empty(), "a waiting sequence holds blocks");
-        NVLLM_CHECK(
-            place == 0 || policy_.changes_while_waiting ||
-                ranks_before(policy_, waiting_[place - 1].sequence, scheduled.sequence, now_s_),
-            "the queue is out of order");
+        const SequenceState state = scheduled.sequence.state;
+        NVLLM_CHECK(state != SequenceState::running && state != SequenceState::finished,
+                    "only those without a slot wait");
+        NVLLM_CHECK(place == 0 || policy_.changes_while_waiting ||
+                        waiting_.stands_before(waiting_[place - 1], scheduled, now_s_),
+                    "the queue is out of order");
     }
 }
 
@@ -328,6 +391,8 @@ void Scheduler::check_counts() const {
             sequence.state == SequenceState::running || sequence.state == SequenceState::paused;
         NVLLM_CHECK(scheduled->cache.empty() != holds,
                     "a sequence holds blocks just while it runs or pauses");
+        NVLLM_CHECK(scheduled->cache.swapped_out() == (sequence.state == SequenceState::swapped),
+                    "a sequence is in host memory just while it is swapped out");
     }
 }
 

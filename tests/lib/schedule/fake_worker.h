@@ -6,6 +6,7 @@
 // instead of stopping.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <set>
@@ -52,14 +53,21 @@ class FakeWorker {
         : block_size_(cache.block_size), rule_(rule) {
         for (const CacheGroupConfig& group : cache.groups) {
             slots_.emplace_back(group.num_blocks, cache.block_size, group.window);
+            host_slots_.emplace_back(std::max(1, group.num_host_blocks), cache.block_size, 0);
         }
     }
 
     StepResult execute(const BatchPlan& plan) {
         wrong += last_plan_ != 0 && plan.number != last_plan_ + 1;
         last_plan_ = plan.number;
+        move_blocks(plan);
         for (const SequenceId id : plan.removed) wrong += known_.erase(id) != 1;
-        for (const AddedSequence& added : plan.added) add(added);
+        for (const TableChange& change : plan.table_changes) {
+            known_.at(change.owner)
+                .tables[static_cast<size_t>(change.group)]
+                .at(static_cast<size_t>(change.index)) = change.block;
+        }
+        for (const AddedSequence& added : plan.added) add(added, plan);
         StepResult result{.plan_number = plan.number, .sequences = {}};
         std::set<SequenceId> seen;
         Named named{plan.number, std::vector<std::set<BlockId>>(slots_.size())};
@@ -83,12 +91,15 @@ class FakeWorker {
         known_.clear();
         uncommitted_.clear();
         for (KvSlots& group : slots_) group.lose_everything();
+        for (KvSlots& group : host_slots_) group.lose_everything();
     }
 
     size_t num_known() const { return known_.size(); }
 
     int64_t wrong = 0;               // broken promises of plans
     int64_t computed_positions = 0;  // in all
+    int64_t blocks_out = 0;          // to host memory
+    int64_t blocks_in = 0;
 
   private:
     struct Known {
@@ -103,11 +114,33 @@ class FakeWorker {
         std::vector<std::set<BlockId>> blocks;  // per group
     };
 
-    void add(const AddedSequence& added) {
+    void move_blocks(const BatchPlan& plan) {
+        for (const BlockMove& move : plan.moves) copy(move);
+        for (const SwapMove& move : plan.swaps_out) {
+            host_slots_[static_cast<size_t>(move.group)].take_block(
+                slots_[static_cast<size_t>(move.group)], move.device_block, move.host_block);
+        }
+        for (const BlockMove& move : plan.copies) copy(move);
+        for (const SwapMove& move : plan.swaps_in) {
+            slots_[static_cast<size_t>(move.group)].take_block(
+                host_slots_[static_cast<size_t>(move.group)], move.host_block, move.device_block);
+        }
+        blocks_out += static_cast<int64_t>(plan.swaps_out.size());
+        blocks_in += static_cast<int64_t>(plan.swaps_in.size());
+    }
+    void copy(const BlockMove& move) {
+        KvSlots& slots = slots_[static_cast<size_t>(move.group)];
+        slots.take_block(slots, move.from, move.to);
+    }
+
+    void add(const AddedSequence& added, const BatchPlan& plan) {
         Known known{added.token_ids, prefix_digests(added.token_ids), added.block_tables, 0,
                     added.index};
         wrong += known.tables.size() != slots_.size();
-        known.next = static_cast<int32_t>(known.tables[0].size()) * block_size_;
+        const auto entry = std::ranges::find(plan.entries, added.sequence, &PlanEntry::sequence);
+        known.next = entry == plan.entries.end() ? 0 : entry->first;
+        // What is not computed now lies in the blocks it comes with.
+        wrong += known.next > static_cast<int32_t>(known.tables[0].size()) * block_size_;
         for (const auto& table : known.tables) wrong += table.size() != known.tables[0].size();
         wrong += known.next >= static_cast<int32_t>(known.tokens.size());
         wrong += !known_.emplace(added.sequence, std::move(known)).second;
@@ -174,6 +207,7 @@ class FakeWorker {
     int32_t block_size_;
     TokenRule rule_;
     std::vector<KvSlots> slots_;
+    std::vector<KvSlots> host_slots_;
     std::unordered_map<SequenceId, Known> known_;
     std::deque<Named> uncommitted_;
     uint64_t last_plan_ = 0;
