@@ -5,7 +5,7 @@ import math
 import unittest
 
 from bench_testing import BAD_DATA, NO_INPUT, USAGE, BenchTest
-from programs import DEMO, run
+from programs import DEMO, SHARED, needs_shared, run
 
 
 TEXT = "Once upon a time there was a little dog. The dog liked to play with a red ball in the park.\n" * 6
@@ -28,6 +28,15 @@ class Perplexity(BenchTest):
         self.assertEqual((result["ppl_convention"], result["num_windows"]), ("hf", 1))
         self.assertIn("Final estimate: PPL = ", table)
         self.assertIn("convention hf", table)
+
+    @needs_shared("models/stories260k")
+    def test_the_perplexities_of_another_implementation(self):
+        model = SHARED / "models" / "stories260k"
+        for known in json.loads((model / "reference" / "perplexity.json").read_text()):
+            text = self.file("text.txt", known["text"])
+            result, _ = self.result("perplexity", "-m", model, "--dtype", "float32", "-f", text)
+            self.assertEqual(result["num_tokens"], known["predicted_tokens"])
+            self.assertAlmostEqual(result["perplexity"] / known["perplexity"], 1.0, delta=1e-5)
 
     def test_windows(self):
         text = self.file("text.txt", TEXT)
@@ -74,6 +83,21 @@ class Perplexity(BenchTest):
 
 
 class Task(BenchTest):
+    @needs_shared("models/stories260k")
+    def test_the_sums_of_transformers(self):
+        # Computed by transformers in float32: logprobs of the tokens that a choice adds to its context, summed.
+        known = [("Once upon a time, there was a little girl named", ["Lily", "dog", "sad"], 0, [-0.0766, -10.2200, -18.8897]),
+                 ("The cat sat on the", ["mat", "the the", "Once upon"], 0, [-8.4255, -14.6201, -18.2729]),
+                 ("Tom was very happy. He", ["smiled", "cried and was sad", "x"], 1, [-9.8230, -15.8293, -14.8732])]
+        lines = [json.dumps({"context": context, "choices": choices, "gold": gold}) for context, choices, gold, _ in known]
+        tasks = self.file("tasks.jsonl", "\n".join(lines) + "\n")
+        result, _ = self.result("task", tasks, "-m", SHARED / "models" / "stories260k", "--dtype", "float32")
+        for sample, (_, _, _, sums) in zip(result["samples"], known, strict=True):
+            for ours, expected in zip(sample["logprobs"], sums, strict=True):
+                self.assertAlmostEqual(ours, expected, delta=2e-4)
+        self.assertEqual([sample["acc"] for sample in result["samples"]], [1, 1, 0])
+        self.assertEqual([sample["acc_norm"] for sample in result["samples"]], [1, 0, 1])
+
     def test_accuracy(self):
         lines = self.file("questions.jsonl", """
 {"query": "Once upon a", "choices": ["time", "zebra", "quickly"], "gold": 0}
