@@ -19,7 +19,7 @@ std::vector<int32_t> end_tokens(const Request& request) {
         tokens.insert(tokens.end(), request.eos_token_ids.begin(), request.eos_token_ids.end());
     }
     std::ranges::sort(tokens);
-    tokens.erase(std::ranges::unique(tokens).begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
     return tokens;
 }
 

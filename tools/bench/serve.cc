@@ -64,7 +64,7 @@ std::vector<WorkItem> make_items(const ServeOptions& own, const WorkloadOptions&
     for (WorkItem& item : items) {
         if (item.text.empty()) item.text = tokenizer.decode(item.prompt_ids, true);
         if (item.text.empty()) item.text = " ";
-        item.ignore_eos = item.ignore_eos || own.ignore_eos;
+        item.ignore_eos = own.ignore_eos.value_or(item.ignore_eos);
     }
     set_arrivals(items, arrivals_of(own));
     return items;

@@ -53,7 +53,9 @@ void add_load(OptionList<ServeOptions>& list) {
     list.add("temperature", &ServeOptions::temperature, "0: always the likeliest token.",
              range(0.0, 2.0));
     list.add("ignore-eos", &ServeOptions::ignore_eos,
-             "Go on past end tokens; random prompts always do.");
+             "Go on past end tokens. Servers that refuse fields they do not know need "
+             "--no-ignore-eos.",
+             default_text("for random prompts"));
     list.add("extra-body", &ServeOptions::extra_body, "Further fields of every request.",
              value_name("JSON"));
     list.add("seed", &ServeOptions::seed, "Of prompts, lengths and gaps.");

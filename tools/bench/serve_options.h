@@ -30,7 +30,7 @@ struct ServeOptions {
     std::optional<double> ramp_up_start_rps, ramp_up_end_rps;
     int32_t num_warmups = 0;
     double temperature = 0.0;
-    bool ignore_eos = false;
+    std::optional<bool> ignore_eos;
     std::string extra_body;
 
     std::string percentile_metrics = "ttft,tpot,itl";
