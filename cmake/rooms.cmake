@@ -2,9 +2,10 @@
 
 set(NVLLM_ROOMS "")
 
-# nvllm_room(path [LIBRARIES ...]): all .cc files below `path` as one object library, nvllm_<last folder>.
+# nvllm_room(path [APART] [LIBRARIES ...]): all .cc files below `path` as one object library, nvllm_<last folder>. APART:
+# linked into the programs that name it, and no part of libnanovllm, so that other programs do not carry it.
 function(nvllm_room path)
-    cmake_parse_arguments(ARG "" "" "LIBRARIES" ${ARGN})
+    cmake_parse_arguments(ARG "APART" "" "LIBRARIES" ${ARGN})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cc)
     if(NOT sources)
         return()
@@ -14,7 +15,9 @@ function(nvllm_room path)
     target_include_directories(nvllm_${name} PUBLIC ${CMAKE_SOURCE_DIR})
     target_link_libraries(nvllm_${name} PUBLIC Threads::Threads ${ARG_LIBRARIES})
     set(nvllm_${name}_SOURCES ${sources} PARENT_SCOPE)
-    set(NVLLM_ROOMS ${NVLLM_ROOMS} nvllm_${name} PARENT_SCOPE)
+    if(NOT ARG_APART)
+        set(NVLLM_ROOMS ${NVLLM_ROOMS} nvllm_${name} PARENT_SCOPE)
+    endif()
 endfunction()
 
 # Files named for an instruction set are compiled for it; what runs is chosen at run time (kernels/cpu/isa.h).

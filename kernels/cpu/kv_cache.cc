@@ -37,19 +37,20 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
     });
 }
 
-void copy_blocks(const Context&, const ConstTensorView& pairs, const TensorView& cache) {
-    const int64_t block = cache.stride(0);
-    const size_t bytes = static_cast<size_t>(block) * dtype_bytes(cache.dtype);
+void copy_blocks(const Context&, const ConstTensorView& pairs, const ConstTensorView& source,
+                 const TensorView& target) {
+    const int64_t block = target.stride(0);
+    const size_t bytes = static_cast<size_t>(block) * dtype_bytes(target.dtype);
     // In order: a block may be the target of one pair and the source of a later one.
     for (int64_t i = 0; i < pairs.dim(0); ++i) {
         const int64_t from = pairs.as<int32_t>()[2 * i];
         const int64_t to = pairs.as<int32_t>()[2 * i + 1];
         NVLLM_CHECK(
-            from >= 0 && from < cache.dim(0) && to >= 0 && to < cache.dim(0),
+            from >= 0 && from < source.dim(0) && to >= 0 && to < target.dim(0),
             "copy_blocks: no such pair " + std::to_string(from) + ", " + std::to_string(to));
-        if (from == to) continue;
-        std::memcpy(element(cache.data, cache.dtype, to * block),
-                    element(cache.data, cache.dtype, from * block), bytes);
+        void* const to_block = element(target.data, target.dtype, to * block);
+        const void* const from_block = element(source.data, source.dtype, from * block);
+        if (from_block != to_block) std::memcpy(to_block, from_block, bytes);
     }
 }
 

@@ -9,6 +9,7 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
               const ConstTensorView& slots, const TensorView& key_cache,
               const TensorView& value_cache);
 
-void copy_blocks(const Context& context, const ConstTensorView& pairs, const TensorView& cache);
+void copy_blocks(const Context& context, const ConstTensorView& pairs,
+                 const ConstTensorView& source, const TensorView& target);
 
 }  // namespace nvllm::cpu

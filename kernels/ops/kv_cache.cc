@@ -32,13 +32,16 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
     cpu::write_kv(context, keys, values, slots, key_cache, value_cache);
 }
 
-void copy_blocks(const Context& context, const ConstTensorView& pairs, const TensorView& cache) {
+void copy_blocks(const Context& context, const ConstTensorView& pairs,
+                 const ConstTensorView& source, const TensorView& target) {
     require_cpu(context, "copy_blocks");
-    NVLLM_CHECK(cache.rank >= 1 && cache.contiguous(), "copy_blocks: cache " + cache.describe());
+    NVLLM_CHECK(source.rank >= 1 && source.contiguous() && target.contiguous() &&
+                    source.dtype == target.dtype && source.stride(0) == target.stride(0),
+                "copy_blocks: from " + source.describe() + " to " + target.describe());
     NVLLM_CHECK(
         pairs.dtype == DType::i32 && pairs.rank == 2 && pairs.dim(1) == 2 && pairs.contiguous(),
         "copy_blocks: pairs " + pairs.describe());
-    cpu::copy_blocks(context, pairs, cache);
+    cpu::copy_blocks(context, pairs, source, target);
 }
 
 }  // namespace nvllm::ops

@@ -17,8 +17,10 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
               const ConstTensorView& slots, const TensorView& key_cache,
               const TensorView& value_cache);
 
-// For each pair (from, to): block `to` becomes a copy of block `from`. cache: [blocks, ...]; pairs:
+// For each pair (from, to), in order: block `to` of the target becomes a copy of block `from` of
+// the source, which may be the same storage. source, target: [blocks, ...], blocks alike; pairs:
 // int32 [count, 2].
-void copy_blocks(const Context& context, const ConstTensorView& pairs, const TensorView& cache);
+void copy_blocks(const Context& context, const ConstTensorView& pairs,
+                 const ConstTensorView& source, const TensorView& target);
 
 }  // namespace nvllm::ops

@@ -1,4 +1,7 @@
 // Reads /proc and the control group files.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "lib/base/memory_info.h"
 
 #include <algorithm>
@@ -82,5 +85,12 @@ uint64_t available_memory_bytes() {
 uint64_t resident_memory_bytes() { return proc_kib("/proc/self/status", "VmRSS").value_or(0); }
 
 uint64_t peak_resident_memory_bytes() { return proc_kib("/proc/self/status", "VmHWM").value_or(0); }
+
+void release_pages(void* memory, size_t bytes) {
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto begin = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
+    const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
+    if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
 
 }  // namespace nvllm

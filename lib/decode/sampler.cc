@@ -73,6 +73,14 @@ Result<SampledToken> sample(const SequenceSamplingState& state, std::span<float>
     return token;
 }
 
+std::optional<Fault> find_candidates(std::span<const float> logits, int32_t count,
+                                     SamplerScratch& scratch, std::vector<TokenLogprob>& result) {
+    SampledLogprobs scored;
+    if (auto fault = score_token(logits, 0, count, scratch, scored)) return fault;
+    result = std::move(scored.top);
+    return std::nullopt;
+}
+
 std::optional<Fault> score_token(std::span<const float> logits, int32_t token, int32_t num_top,
                                  SamplerScratch& scratch, SampledLogprobs& result) {
     if (!check_row(logits).valid) return not_numbers();

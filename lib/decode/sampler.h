@@ -36,6 +36,11 @@ struct SamplerScratch {
 Result<SampledToken> sample(const SequenceSamplingState& state, std::span<float> logits,
                             SamplerScratch& scratch);
 
+// The likeliest `count` tokens of a row that the model gave [vocab], best first, and of equals the
+// lower id first. A fault as sample() has.
+std::optional<Fault> find_candidates(std::span<const float> logits, int32_t count,
+                                     SamplerScratch& scratch, std::vector<TokenLogprob>& result);
+
 // The logprob of `token` in a row that the model gave [vocab], and of the `num_top` likeliest. A
 // fault as sample() has when a logit is NaN or +inf or all are -inf.
 std::optional<Fault> score_token(std::span<const float> logits, int32_t token, int32_t num_top,

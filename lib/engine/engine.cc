@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <future>
 #include <mutex>
 #include <random>
@@ -29,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 // Nothing could be planned though work waits: our mistake, counted by the scheduler, which must not
 // take a whole core as well.
 constexpr std::chrono::milliseconds kStallPause{1};
+constexpr uint64_t kStepsBetweenFigures = 256;
 constexpr uint64_t kLargestTemplate = uint64_t{4} << 20;
 
 double milliseconds_since(Clock::time_point start) {
@@ -66,6 +68,7 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& out
                                             Worker::most_logit_rows(config.max_num_seqs));
     request.available_bytes = available_memory_bytes();
     request.kv_cache_bytes = config.kv_cache_memory_bytes;
+    request.swap_bytes = config.swap_space_bytes;
     request.max_model_len = config.max_model_len;
     request.model_max_positions = outline.config.max_positions;
     request.max_num_seqs = config.max_num_seqs;
@@ -82,8 +85,10 @@ CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan,
     cache.block_size = plan.block_size;
     cache.enable_prefix_caching = config.enable_prefix_caching;
     for (size_t g = 0; g < groups.size(); ++g) {
-        cache.groups.push_back({plan.num_blocks[g], static_cast<int32_t>(groups[g].window)});
+        cache.groups.push_back({plan.num_blocks[g], static_cast<int32_t>(groups[g].window),
+                                plan.num_host_blocks.empty() ? 0 : plan.num_host_blocks[g]});
     }
+    cache.eviction = config.eviction_policy;
     return cache;
 }
 
@@ -94,7 +99,13 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& p
     scheduler.max_model_len = plan.max_model_len;
     scheduler.enable_chunked_prefill = config.enable_chunked_prefill;
     scheduler.chunk_size = config.prefill_chunk_size;
+    scheduler.long_prefill_token_threshold = config.long_prefill_token_threshold;
+    scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
+    scheduler.step_time_target_ms = config.step_time_target_ms;
     scheduler.policy = config.scheduling_policy;
+    scheduler.preemption_mode = config.preemption_mode;
+    scheduler.block_bytes = plan.block_bytes();
+    scheduler.defrag_threshold = config.defrag_threshold;
     return scheduler;
 }
 
@@ -102,6 +113,7 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan, D
     WorkerConfig worker;
     worker.block_size = plan.block_size;
     worker.num_blocks = plan.num_blocks;
+    worker.num_host_blocks = plan.num_host_blocks;
     worker.max_num_batched_tokens = config.max_num_batched_tokens;
     worker.max_num_seqs = config.max_num_seqs;
     worker.kv_dtype = kv_dtype;
@@ -120,6 +132,7 @@ class Engine::Loop {
     RequestId submit(Request request, OutputListener listener);
     void cancel(RequestId id);
     void wait_idle();
+    void resize_cache(double share);
     void stop();
     std::future<Snapshot> snapshot(SnapshotDetail detail);
 
@@ -145,7 +158,11 @@ class Engine::Loop {
         SnapshotDetail detail = SnapshotDetail::full;
         std::promise<Snapshot> promise;
     };
-    using Message = std::variant<Submitted, Cancelled, Looked>;
+    struct Resize {
+        std::vector<int32_t> num_blocks;
+        std::promise<void> done;
+    };
+    using Message = std::variant<Submitted, Cancelled, Resize, Looked>;
 
     double now_s() const { return milliseconds_since(started_) / 1000.0; }
     void run();
@@ -155,9 +172,11 @@ class Engine::Loop {
     void start(Submitted& submitted);
     void refuse(const Request& request, const Fault& fault);
     void cancel_now(RequestId id);
+    void resize();
     // One step of the loop; false when nothing could be planned.
     bool step();
     void commit(const StepResult& result, StepRecord& record);
+    void observe(const BatchPlan& plan, const StepRecord& record);
     void fail_step(const BatchPlan& plan, const Fault& fault);
     // Hands out what is new of a request.
     void emit(RequestId request);
@@ -174,7 +193,9 @@ class Engine::Loop {
     std::unique_ptr<Scheduler> scheduler_;
     std::unique_ptr<OutputProcessor> output_;
     std::unordered_map<RequestId, OutputListener> listeners_;
-    size_t num_delivered_ = 0;  // requests that ended since the last publish_progress()
+    std::deque<Resize> resizes_;
+    double fragmentation_ = 0.0;  // of the worst group, when it was last looked at
+    size_t num_delivered_ = 0;    // requests that ended since the last publish_progress()
 
     mutable std::mutex mutex_;
     std::condition_variable arrived_;
@@ -296,6 +317,29 @@ void Engine::Loop::wait_idle() {
     idle_.wait(lock, [&] { return num_open_ == 0; });
 }
 
+void Engine::Loop::resize_cache(double share) {
+    if (!(share > 0.0 && share <= 1.0)) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("the cache can take a share of (0, 1] of its plan, not {}", share));
+    }
+    Resize resize;
+    for (const int32_t planned : plan.num_blocks) {
+        resize.num_blocks.push_back(std::max(1, static_cast<int32_t>(share * planned)));
+    }
+    std::future<void> done = resize.done.get_future();
+    {
+        const std::lock_guard lock(mutex_);
+        if (ending_) throw Error(ErrorKind::unavailable, "the engine is ending");
+        inbox_.emplace_back(std::move(resize));
+        arrived_.notify_one();
+    }
+    try {
+        done.get();
+    } catch (const std::future_error&) {
+        throw Error(ErrorKind::unavailable, "the engine ended before its cache was resized");
+    }
+}
+
 void Engine::Loop::run() {
     while (take_messages()) {
         if (!step()) std::this_thread::sleep_for(kStallPause);
@@ -307,7 +351,7 @@ bool Engine::Loop::take_messages() {
     std::vector<Message> messages;
     {
         std::unique_lock lock(mutex_);
-        if (!scheduler_->has_work()) {
+        if (!scheduler_->has_work() && resizes_.empty()) {
             arrived_.wait(lock, [&] { return ending_ || !inbox_.empty(); });
         }
         if (ending_) return false;
@@ -316,10 +360,12 @@ bool Engine::Loop::take_messages() {
     for (Message& message : messages) {
         if (auto* submitted = std::get_if<Submitted>(&message)) {
             start(*submitted);
+        } else if (auto* cancelled = std::get_if<Cancelled>(&message)) {
+            cancel_now(cancelled->id);
         } else if (auto* looked = std::get_if<Looked>(&message)) {
             answer(*looked);
         } else {
-            cancel_now(std::get<Cancelled>(message).id);
+            resizes_.push_back(std::move(std::get<Resize>(message)));
         }
     }
     return true;
@@ -359,8 +405,23 @@ void Engine::Loop::cancel_now(RequestId id) {
     emit(id);
 }
 
+// In the order they were asked for; one that cannot be done yet is tried again before the next
+// step.
+void Engine::Loop::resize() {
+    while (!resizes_.empty()) {
+        try {
+            if (!scheduler_->resize_cache(resizes_.front().num_blocks, now_s())) return;
+            resizes_.front().done.set_value();
+        } catch (const Error&) {
+            resizes_.front().done.set_exception(std::current_exception());
+        }
+        resizes_.pop_front();
+    }
+}
+
 bool Engine::Loop::step() {
     const Clock::time_point begin = Clock::now();
+    resize();
     std::optional<BatchPlan> plan = scheduler_->next(now_s());
     if (!plan) return false;
     StepRecord record;
@@ -372,20 +433,50 @@ bool Engine::Loop::step() {
         output_->admitted(added.sequence, sequence->num_cached_tokens.value_or(0), now_s());
     }
     try {
-        commit(worker_->execute(*plan), record);
+        const StepResult result = worker_->execute(*plan);
+        record.swapped_bytes = result.swapped_bytes;
+        record.swap_ms = result.swap_ms;
+        commit(result, record);
     } catch (const std::exception& error) {
         fail_step(*plan, Fault{ErrorKind::internal, error.what()});
     }
+    record.step_ms = milliseconds_since(begin);
+    observe(*plan, record);
     const SchedulerStats scheduled = scheduler_->stats();
     record.num_waiting = scheduled.num_waiting;
     record.num_running = scheduled.num_running;
+    record.num_paused = scheduled.num_paused;
+    record.num_swapped = scheduled.num_swapped;
     record.num_preemptions = scheduled.preemptions;
-    record.step_ms = milliseconds_since(begin);
+    record.token_budget = scheduled.token_budget;
     if (step_listener) step_listener(record);
     if (snapshot_listener && record.plan_number == snapshot_step) {
         snapshot_listener(take_snapshot(SnapshotDetail::full));
     }
     return true;
+}
+
+// Tells the scheduler what the step took.
+void Engine::Loop::observe(const BatchPlan& plan, const StepRecord& record) {
+    StepObservation step;
+    step.step_ms = record.step_ms;
+    step.num_tokens = record.num_tokens;
+    for (const PlanEntry& entry : plan.entries) {
+        if (entry.count > 1) step.num_prefill_tokens += entry.count;
+    }
+    const BlockCounts blocks = cache_->stats().blocks;
+    step.free_memory_share = 1.0 - static_cast<double>(blocks.used) / blocks.total;
+    // The whole cache is looked at for this: now and then is enough.
+    if (record.plan_number % kStepsBetweenFigures == 0) {
+        fragmentation_ = 0.0;
+        for (const GroupFigures& group : cache_->figures().groups) {
+            fragmentation_ = std::max(fragmentation_, group.fragmentation);
+        }
+    }
+    step.fragmentation = fragmentation_;
+    step.swapped_bytes = record.swapped_bytes;
+    step.swap_ms = record.swap_ms;
+    scheduler_->observe(step);
 }
 
 void Engine::Loop::commit(const StepResult& result, StepRecord& record) {
@@ -399,6 +490,9 @@ void Engine::Loop::commit(const StepResult& result, StepRecord& record) {
             requests.push_back(*request);
     }
     record.num_finished = static_cast<int32_t>(scheduler_->commit(result, verdicts, now).size());
+    for (const BeamResult& beams : scheduler_->take_beam_results()) {
+        output_->finish_beams(beams.request, beams.hypotheses);
+    }
     for (const RequestId request : requests) emit(request);
 }
 
@@ -469,6 +563,7 @@ RequestId Engine::submit(Request request, OutputListener listener) {
 }
 void Engine::cancel(RequestId id) { loop_->cancel(id); }
 void Engine::wait_idle() { loop_->wait_idle(); }
+void Engine::resize_cache(double share) { loop_->resize_cache(share); }
 void Engine::stop() { loop_->stop(); }
 void Engine::set_step_listener(std::function<void(const StepRecord&)> listener) {
     loop_->step_listener = std::move(listener);

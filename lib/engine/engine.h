@@ -39,8 +39,13 @@ struct StepRecord {
     int32_t num_tokens = 0;     // computed
     int32_t num_waiting = 0;    // after planning
     int32_t num_running = 0;
+    int32_t num_paused = 0;       // of the waiting: without a slot, with their blocks
+    int32_t num_swapped = 0;      // of the waiting: in host memory
     int32_t num_finished = 0;     // by this step
     int64_t num_preemptions = 0;  // so far
+    int32_t token_budget = 0;     // of the next step
+    uint64_t swapped_bytes = 0;   // to and from host memory, by this step
+    double swap_ms = 0.0;
     double step_ms = 0.0;
 };
 
@@ -75,6 +80,10 @@ class Engine {
     void cancel(RequestId id);
     // Blocks until nothing is queued or running.
     void wait_idle();
+    // Changes the key-value cache to this share (0 to 1] of the blocks it was planned with, while
+    // requests run; blocks until it is done. Throws does_not_fit when a request under way could not
+    // finish in it, usage for another share.
+    void resize_cache(double share);
     // Ends the engine thread: what is unfinished is dropped and no listener is called from here on.
     // Safe to repeat.
     void stop();

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "lib/schedule/preemption_mode.h"
+
 namespace nvllm {
 
 struct EngineConfig {
@@ -24,6 +26,9 @@ struct EngineConfig {
     std::optional<uint64_t> kv_cache_memory_bytes;  // empty: planned from what is free
     std::optional<int32_t> max_model_len;           // empty: the model's own, or what fits
     bool enable_prefix_caching = true;
+    std::string eviction_policy = "lru";  // which cached block is given up first
+    uint64_t swap_space_bytes = 0;        // host memory for preempted sequences
+    double defrag_threshold = 0.0;        // move blocks together above this fragmentation; 0: never
 
     // Scheduling.
     int32_t max_num_seqs = 128;            // sequences computed in one step
@@ -31,7 +36,11 @@ struct EngineConfig {
     bool enable_chunked_prefill = true;
     int32_t prefill_chunk_size =
         0;  // largest part of one prompt in a step; 0: the token budget alone
+    int32_t long_prefill_token_threshold = 0;
+    int32_t max_num_partial_prefills = 0;
+    double step_time_target_ms = 0.0;  // 0: none
     std::string scheduling_policy = "fcfs";
+    PreemptionMode preemption_mode = PreemptionMode::automatic;
 
     // Looking in.
     std::string inspect_socket;  // where snapshots are handed out; empty: nowhere

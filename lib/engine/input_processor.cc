@@ -23,20 +23,8 @@ InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
       eos_token_ids_(generation.eos_token_ids.empty() ? config.eos_token_ids
                                                       : generation.eos_token_ids),
       vocab_size_(static_cast<int32_t>(config.vocab_size)),
-      max_model_len_(max_model_len) {
-    if (!chat_template.empty()) {
-        chat_template_ = std::make_unique<ChatTemplate>(chat_template);
-    } else if (tokenizer_ != nullptr && !tokenizer_->chat_template().empty()) {
-        try {
-            chat_template_ = std::make_unique<ChatTemplate>(tokenizer_->chat_template());
-        } catch (const Error& error) {
-            template_fault_ = error.what();
-        }
-    } else if (tokenizer_ != nullptr && tokenizer_->format() == TokenizerFormat::sentencepiece &&
-               (config.model_type == "mistral" || config.model_type == "mixtral")) {
-        mistral_format_ = mistral_format_of(*tokenizer_);
-    }
-}
+      max_model_len_(max_model_len),
+      conversations_(tokenizer_, config.model_type, chat_template) {}
 
 Result<Request> InputProcessor::process(const RequestInput& input) const {
     SamplingParams sampling = input.sampling;
@@ -59,6 +47,10 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     request.prompt_token_ids = std::move(*ids);
     request.sampling = std::move(sampling);
     request.eos_token_ids = eos_token_ids_;
+    // What best_of ranks by.
+    request.hides_logprobs = request.sampling.num_sequences() > request.sampling.n &&
+                             !request.sampling.use_beam_search && !request.sampling.logprobs;
+    if (request.hides_logprobs) request.sampling.logprobs = 0;
     request.cache_salt = input.cache_salt;
     request.priority = input.priority;
     const auto room = max_model_len_ - static_cast<int32_t>(request.prompt_token_ids.size());
@@ -98,22 +90,9 @@ Result<std::vector<int32_t>> InputProcessor::prompt_ids(const RequestInput& inpu
 }
 
 Result<std::vector<int32_t>> InputProcessor::chat_ids(const RequestInput& input) const {
-    auto rendered = render(*std::get<ChatVariables>(input.prompt));
+    auto rendered = conversations_.render(*std::get<ChatVariables>(input.prompt));
     if (!rendered) return rendered.fault();
     return encode_chat(*tokenizer_, *rendered, input.allow_special_in_messages);
-}
-
-Result<RenderedChat> InputProcessor::render(const nlohmann::ordered_json& variables) const {
-    if (!template_fault_.empty()) {
-        return fault("the chat template of this model cannot be used: " + template_fault_);
-    }
-    if (mistral_format_) return render_mistral(variables, *mistral_format_);
-    if (chat_template_ == nullptr) {
-        return fault(
-            "this model has no chat template: give a plain prompt, or a template with "
-            "--chat-template");
-    }
-    return chat_template_->render(with_template_defaults(variables, *tokenizer_));
 }
 
 std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids) const {

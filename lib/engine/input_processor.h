@@ -13,8 +13,7 @@
 
 #include "lib/checkpoint/model_config.h"
 #include "lib/request/request.h"
-#include "lib/text/chat/chat_template.h"
-#include "lib/text/chat/mistral_format.h"
+#include "lib/text/chat/conversation_renderer.h"
 #include "lib/text/tokenizer.h"
 
 namespace nvllm {
@@ -49,15 +48,11 @@ class InputProcessor {
     // limit.
     Result<Request> process(const RequestInput& input) const;
 
-    // The prompt as the chat template renders it, or the format of Mistral's tokenizer.model, which
-    // comes without one.
-    Result<RenderedChat> render(const nlohmann::ordered_json& variables) const;
-
     // Sampling as generation_config.json has it, over the library's defaults. `do_sample: false`
     // means greedy, as in transformers.
     SamplingParams default_sampling() const;
 
-    bool can_chat() const { return chat_template_ != nullptr || mistral_format_.has_value(); }
+    const ConversationRenderer& conversations() const { return conversations_; }
 
   private:
     Result<std::vector<int32_t>> prompt_ids(const RequestInput& input) const;
@@ -66,13 +61,11 @@ class InputProcessor {
     std::optional<Fault> check_ids(const std::vector<int32_t>& ids) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
-    std::unique_ptr<const ChatTemplate> chat_template_;
-    std::optional<MistralFormat> mistral_format_;  // instead of a template
-    std::string template_fault_;  // why the checkpoint's own template cannot be used
     GenerationConfig generation_;
     std::vector<int32_t> eos_token_ids_;
     int32_t vocab_size_;
     int32_t max_model_len_;
+    ConversationRenderer conversations_;
 };
 
 }  // namespace nvllm

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/cache/eviction.h"
 #include "lib/schedule/policy.h"
 
 namespace nvllm {
@@ -33,9 +34,10 @@ std::pair<int32_t, float> parse_logit_bias(const std::string& text) {
         fmt::format("--logit-bias: '{}' is not ID+BIAS or ID-BIAS, such as 15043+1.5", text));
 }
 
-std::vector<std::string> policy_names() {
+template <typename Row>
+std::vector<std::string> names_of(std::span<const Row> rows) {
     std::vector<std::string> names;
-    for (const SchedulingPolicy& policy : scheduling_policies()) names.emplace_back(policy.name);
+    for (const Row& row : rows) names.emplace_back(row.name);
     return names;
 }
 
@@ -73,6 +75,15 @@ OptionList<EngineConfig> engine_options() {
              range(1, 1024));
     list.add("enable-prefix-caching", &EngineConfig::enable_prefix_caching,
              "Take the blocks of a prompt's beginning from earlier requests that began alike.");
+    list.add("eviction-policy", &EngineConfig::eviction_policy,
+             "Which cached block that nobody uses is given up first; cost: what is cheapest to "
+             "compute again, by how likely it is wanted.",
+             choices(names_of(eviction_policies())));
+    list.add("swap-space", &EngineConfig::swap_space_bytes,
+             "Memory for blocks of sequences that had to give way, such as 4GiB.", counts_bytes());
+    list.add("defrag-threshold", &EngineConfig::defrag_threshold,
+             "Move blocks together when so much of the unused ones is scattered; 0: never.",
+             range(0.0, 1.0));
     list.group("Scheduling");
     list.add("max-num-seqs", &EngineConfig::max_num_seqs, "Sequences computed in one step.",
              range(1, 65536));
@@ -86,7 +97,22 @@ OptionList<EngineConfig> engine_options() {
              "Most tokens of one prompt in one step; 0: as many as the step has room for.",
              range(0, kMany));
     list.add("scheduling-policy", &EngineConfig::scheduling_policy, "Who comes first.",
-             choices(policy_names()));
+             choices(names_of(scheduling_policies())));
+    list.add("long-prefill-token-threshold", &EngineConfig::long_prefill_token_threshold,
+             "Most tokens in one step of a prompt that is longer; 0: no such limit.",
+             range(0, kMany));
+    list.add("max-num-partial-prefills", &EngineConfig::max_num_partial_prefills,
+             "Prompts that one step may leave unfinished; 0: any number.", range(0, 65536));
+    list.add("step-time-target", &EngineConfig::step_time_target_ms,
+             "Milliseconds a step should take: the tokens in it follow; 0: no target.",
+             value_name("MS"), range(0.0, 60000.0));
+    list.add_choice("preemption-mode", &EngineConfig::preemption_mode,
+                    "Whether a sequence that has to give way keeps its blocks in --swap-space or "
+                    "computes them again; auto: what is expected to be faster.",
+                    std::vector<std::pair<std::string, PreemptionMode>>{
+                        {"auto", PreemptionMode::automatic},
+                        {"recompute", PreemptionMode::recompute},
+                        {"swap", PreemptionMode::swap}});
     list.group("Inspection");
     list.add("inspect-socket", &EngineConfig::inspect_socket,
              "Answer nvllm-inspect at this Unix socket, which only you can open.",
@@ -151,6 +177,18 @@ OptionList<SamplingFlags> sampling_options() {
              "The same for each token of the prompt, which is then computed in full.",
              range(0, 20));
     list.add("n", &SamplingFlags::n, "Answers to each prompt.", range(1, 16), default_text("1"));
+    list.add("best-of", &SamplingFlags::best_of,
+             "Answers made, of which the -n likeliest are given; the width of a beam search.",
+             range(1, 64), default_text("as many as --n"));
+    list.add("use-beam-search", &SamplingFlags::use_beam_search,
+             "Search for the likeliest answers instead of drawing tokens.", default_text("false"));
+    list.add("length-penalty", &SamplingFlags::length_penalty,
+             "Scores of beams are divided by their length to this power.", range(-10.0, 10.0),
+             default_text("1"));
+    list.add("early-stopping", &SamplingFlags::early_stopping,
+             "When a beam search ends: yes, as soon as there are enough answers; never, when no "
+             "better one is possible; no, when none is likely.",
+             choices({"no", "yes", "never"}), default_text("no"));
     list.add("seed", &SamplingFlags::seed,
              "The same seed gives the same answer, whatever else runs beside it.", short_name('s'),
              default_text("random"));
@@ -177,6 +215,11 @@ SamplingParams SamplingFlags::over(SamplingParams sampling) const {
     take(logprobs, sampling.logprobs);
     take(prompt_logprobs, sampling.prompt_logprobs);
     take(n, sampling.n);
+    take(best_of, sampling.best_of);
+    take(use_beam_search, sampling.use_beam_search);
+    take(length_penalty, sampling.length_penalty);
+    if (early_stopping == "yes") sampling.early_stopping = EarlyStopping::yes;
+    if (early_stopping == "never") sampling.early_stopping = EarlyStopping::never;
     take(seed, sampling.seed);
     if (!stop.empty()) sampling.stop = stop;
     if (!stop_token_ids.empty()) sampling.stop_token_ids = stop_token_ids;

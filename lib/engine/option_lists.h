@@ -34,6 +34,10 @@ struct SamplingFlags {
     std::optional<int32_t> logprobs;
     std::optional<int32_t> prompt_logprobs;
     std::optional<int32_t> n;
+    std::optional<int32_t> best_of;
+    std::optional<bool> use_beam_search;
+    std::optional<float> length_penalty;
+    std::optional<std::string> early_stopping;
     std::optional<uint64_t> seed;
 
     // `defaults` with what was given. Throws usage when a logit bias cannot be read.

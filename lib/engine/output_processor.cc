@@ -1,6 +1,8 @@
 // Text of each continuation, and what of it may be shown.
 #include "lib/engine/output_processor.h"
 
+#include <algorithm>
+
 namespace nvllm {
 
 OutputProcessor::OutputProcessor(std::shared_ptr<const Tokenizer> tokenizer)
@@ -13,6 +15,7 @@ void OutputProcessor::add(const Request& request, std::span<const SequenceId> se
                 .num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size()),
                 .num_living = static_cast<int32_t>(sequences.size()),
                 .num_cached_tokens = 0,
+                .hides_logprobs = request.hides_logprobs,
                 .times = {},
                 .prompt_logprobs = {}};
     entry.times.arrival_s = request.arrival_s;
@@ -47,7 +50,7 @@ void OutputProcessor::judge(const SequenceStep& step, Verdict& verdict, double n
     Entry* entry = nullptr;
     Continuation* continuation = find(step.sequence, entry);
     if (continuation == nullptr || continuation->finished) return;
-    if (verdict.num_accepted > 0 && !entry->times.first_token_s) {
+    if ((verdict.num_accepted > 0 || !step.candidates.empty()) && !entry->times.first_token_s) {
         entry->times.first_token_s = now_s;
     }
     if (!step.fault) take_prompt_logprobs(step, *entry);
@@ -83,7 +86,10 @@ void OutputProcessor::append_tokens(const SequenceStep& step, const Verdict& ver
         const int32_t id = step.token_ids[static_cast<size_t>(i)];
         pending.token_ids.push_back(id);
         if (!step.logprobs.empty()) {
-            pending.logprobs.push_back(step.logprobs[static_cast<size_t>(i)]);
+            const SampledLogprobs& logprobs = step.logprobs[static_cast<size_t>(i)];
+            continuation.sum_of_logprobs =
+                continuation.sum_of_logprobs.value_or(0.0) + logprobs.chosen.logprob;
+            if (!entry.hides_logprobs) pending.logprobs.push_back(logprobs);
         }
         ++continuation.num_tokens;
         continuation.has_pending = true;
@@ -105,6 +111,7 @@ void OutputProcessor::match_stops(Entry& entry, Continuation& continuation, size
 void OutputProcessor::end(Entry& entry, Continuation& continuation, FinishReason reason) {
     continuation.finished = true;
     continuation.pending.finish_reason = reason;
+    continuation.pending.cumulative_logprob = continuation.sum_of_logprobs;
     continuation.has_pending = true;
     emit(continuation, continuation.text.size());
     --entry.num_living;
@@ -116,6 +123,48 @@ void OutputProcessor::emit(Continuation& continuation, size_t safe_length) {
                                      safe_length - continuation.emitted);
     continuation.emitted = safe_length;
     continuation.has_pending = true;
+}
+
+void OutputProcessor::finish_beams(RequestId request, std::span<const BeamHypothesis> hypotheses) {
+    const auto found = entries_.find(request);
+    if (found == entries_.end()) return;
+    Entry& entry = found->second;
+    for (size_t i = 0; i < entry.continuations.size(); ++i) {
+        Continuation& continuation = entry.continuations[i];
+        if (continuation.finished) continue;
+        const BeamHypothesis& hypothesis = hypotheses[i];
+        for (size_t token = 0; token < hypothesis.token_ids.size(); ++token) {
+            const int32_t id = hypothesis.token_ids[token];
+            const bool ends_here = hypothesis.ended && token + 1 == hypothesis.token_ids.size();
+            if (ends_here) continuation.pending.stop_token_id = id;
+            if (ends_here && !entry.sampling.include_stop_in_output) continue;
+            if (continuation.detokenizer) continuation.text += continuation.detokenizer->append(id);
+        }
+        if (continuation.detokenizer) continuation.text += continuation.detokenizer->finish();
+        continuation.pending.token_ids = hypothesis.token_ids;
+        continuation.num_tokens = static_cast<int32_t>(hypothesis.token_ids.size());
+        continuation.sum_of_logprobs = hypothesis.score;
+        end(entry, continuation, hypothesis.ended ? FinishReason::stop : FinishReason::length);
+    }
+}
+
+bool OutputProcessor::streams(const Entry& entry) {
+    return entry.sampling.num_sequences() == entry.sampling.n && !entry.sampling.use_beam_search;
+}
+
+// Of all continuations the n with the highest sum of logprobs, those that failed last.
+void OutputProcessor::keep_best(Entry& entry) {
+    const auto score = [](const Continuation& continuation) {
+        const bool failed = continuation.pending.finish_reason == FinishReason::error;
+        return failed ? -1e30 : continuation.sum_of_logprobs.value_or(-1e20);
+    };
+    std::ranges::stable_sort(entry.continuations,
+                             [&](const Continuation& one, const Continuation& other) {
+                                 return score(one) > score(other);
+                             });
+    for (size_t i = static_cast<size_t>(entry.sampling.n); i < entry.continuations.size(); ++i) {
+        entry.continuations[i].has_pending = false;
+    }
 }
 
 void OutputProcessor::finish(SequenceId sequence, FinishReason reason, std::optional<Fault> fault) {
@@ -131,6 +180,10 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     const auto found = entries_.find(request);
     if (found == entries_.end()) return std::nullopt;
     Entry& entry = found->second;
+    if (!streams(entry)) {
+        if (entry.num_living > 0) return std::nullopt;
+        keep_best(entry);
+    }
     RequestOutput output;
     output.request_id = request;
     output.num_prompt_tokens = entry.num_prompt_tokens;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/engine/stop_matcher.h"
+#include "lib/request/beam_search.h"
 #include "lib/request/request_output.h"
 #include "lib/text/detokenizer.h"
 
@@ -32,6 +33,9 @@ class OutputProcessor {
     // verdict when it finds one. What is new goes to the request's pending output.
     void judge(const SequenceStep& step, Verdict& verdict, double now_s);
 
+    // A beam search is over: its hypotheses, best first, become the request's continuations.
+    void finish_beams(RequestId request, std::span<const BeamHypothesis> hypotheses);
+
     // Ends a sequence that gets no further step (cancelled, failed).
     void finish(SequenceId sequence, FinishReason reason, std::optional<Fault> fault = {});
 
@@ -50,6 +54,7 @@ class OutputProcessor {
         std::string text;    // all of it, up to a stop
         size_t emitted = 0;  // bytes of text given out
         int32_t num_tokens = 0;
+        std::optional<double> sum_of_logprobs;
         bool finished = false;
         ContinuationOutput pending;
         bool has_pending = false;
@@ -61,6 +66,7 @@ class OutputProcessor {
         int32_t num_prompt_tokens = 0;
         int32_t num_living = 0;
         int32_t num_cached_tokens = 0;
+        bool hides_logprobs = false;
         RequestTimes times;
         std::vector<SampledLogprobs> prompt_logprobs;  // not given out yet
         int32_t num_prompt_logprobs = 0;               // in all
@@ -68,6 +74,9 @@ class OutputProcessor {
 
     Continuation* find(SequenceId sequence, Entry*& entry);
     static void take_prompt_logprobs(const SequenceStep& step, Entry& entry);
+    // Continuations given out one by one as they grow, and not only the best of all at the end.
+    static bool streams(const Entry& entry);
+    static void keep_best(Entry& entry);
     void append_tokens(const SequenceStep& step, const Verdict& verdict, const Entry& entry,
                        Continuation& continuation);
     void match_stops(Entry& entry, Continuation& continuation, size_t searched, Verdict& verdict);

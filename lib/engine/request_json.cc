@@ -103,6 +103,12 @@ std::vector<std::pair<int32_t, float>> read_logit_bias(const Json& value) {
     return bias;
 }
 
+EarlyStopping read_early_stopping(const Json& value) {
+    if (value.is_boolean()) return value.get<bool>() ? EarlyStopping::yes : EarlyStopping::no;
+    if (value == "never") return EarlyStopping::never;
+    throw WrongField{"true, false or \"never\""};
+}
+
 // Completions give a count, chat gives true and the count as top_logprobs.
 void read_logprobs(const Json& value, SamplingParams& sampling) {
     if (value.is_boolean()) {
@@ -193,6 +199,10 @@ constexpr auto kFields = std::to_array<Field>({
     {"top_logprobs", into<&SamplingParams::logprobs, read_int32>},
     {"prompt_logprobs", into<&SamplingParams::prompt_logprobs, read_int32>},
     {"n", into<&SamplingParams::n, read_int32>},
+    {"best_of", into<&SamplingParams::best_of, read_int32>},
+    {"use_beam_search", into<&SamplingParams::use_beam_search, read_bool>},
+    {"length_penalty", into<&SamplingParams::length_penalty, read_float>},
+    {"early_stopping", into<&SamplingParams::early_stopping, read_early_stopping>},
     {"seed",
      [](const Json& v, Builder& b) {
          b.request.input.sampling.seed =

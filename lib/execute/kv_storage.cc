@@ -4,6 +4,7 @@
 #include <array>
 
 #include "kernels/ops/kv_cache.h"
+#include "lib/base/memory_info.h"
 
 namespace nvllm {
 namespace {
@@ -14,16 +15,39 @@ size_t num_layers(const std::vector<KvGroup>& groups) {
     return count;
 }
 
+// One block, in all layers of its group.
+uint64_t copy_block(const Context& context, int32_t group, std::array<int32_t, 2> pair,
+                    std::span<const KvLayer> source, std::span<const KvLayer> target) {
+    const ConstTensorView pairs(pair.data(), DType::i32, {1, 2});
+    uint64_t bytes = 0;
+    for (size_t layer = 0; layer < target.size(); ++layer) {
+        if (target[layer].group != group) continue;
+        ops::copy_blocks(context, pairs, source[layer].keys, target[layer].keys);
+        ops::copy_blocks(context, pairs, source[layer].values, target[layer].values);
+        bytes += 2 * static_cast<uint64_t>(target[layer].keys.stride(0)) *
+                 dtype_bytes(target[layer].keys.dtype);
+    }
+    return bytes;
+}
+
 }  // namespace
 
 KvStorage::KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
-                     int32_t block_size, DType dtype) {
+                     std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype) {
+    layers_ = reserve(groups, num_blocks, block_size, dtype);
+    if (!num_host_blocks.empty())
+        host_layers_ = reserve(groups, num_host_blocks, block_size, dtype);
+}
+
+std::vector<KvLayer> KvStorage::reserve(const std::vector<KvGroup>& groups,
+                                        std::span<const int32_t> num_blocks, int32_t block_size,
+                                        DType dtype) {
     NVLLM_CHECK(groups.size() == num_blocks.size(), "one block count a cache group");
-    layers_.resize(num_layers(groups));
+    std::vector<KvLayer> layers(num_layers(groups));
     for (size_t g = 0; g < groups.size(); ++g) {
         const KvGroup& group = groups[g];
         for (const int32_t layer : group.layers) {
-            KvLayer& place = layers_.at(static_cast<size_t>(layer));
+            KvLayer& place = layers.at(static_cast<size_t>(layer));
             place.group = static_cast<int32_t>(g);
             for (TensorView* view : {&place.keys, &place.values}) {
                 tensors_.push_back(Tensor::allocate(
@@ -32,16 +56,41 @@ KvStorage::KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t
             }
         }
     }
+    return layers;
 }
 
-void KvStorage::copy_blocks(const Context& context, std::span<const BlockCopy> copies) {
-    for (const BlockCopy& copy : copies) {
-        const std::array<int32_t, 2> pair = {copy.from, copy.to};
-        const ConstTensorView pairs(pair.data(), DType::i32, {1, 2});
-        for (const KvLayer& layer : layers_) {
-            if (layer.group != copy.group) continue;
-            ops::copy_blocks(context, pairs, layer.keys);
-            ops::copy_blocks(context, pairs, layer.values);
+void KvStorage::copy_blocks(const Context& context, std::span<const BlockMove> copies) {
+    for (const BlockMove& copy : copies) {
+        copy_block(context, copy.group, {copy.from, copy.to}, layers_, layers_);
+    }
+}
+
+uint64_t KvStorage::swap_out(const Context& context, std::span<const SwapMove> moves) {
+    uint64_t bytes = 0;
+    for (const SwapMove& move : moves) {
+        bytes += copy_block(context, move.group, {move.device_block, move.host_block}, layers_,
+                            host_layers_);
+    }
+    return bytes;
+}
+
+uint64_t KvStorage::swap_in(const Context& context, std::span<const SwapMove> moves) {
+    uint64_t bytes = 0;
+    for (const SwapMove& move : moves) {
+        bytes += copy_block(context, move.group, {move.host_block, move.device_block}, host_layers_,
+                            layers_);
+    }
+    return bytes;
+}
+
+void KvStorage::use_first(std::span<const int32_t> num_blocks) {
+    for (const KvLayer& layer : layers_) {
+        const int64_t kept = num_blocks[static_cast<size_t>(layer.group)];
+        for (const TensorView& view : {layer.keys, layer.values}) {
+            NVLLM_CHECK(kept <= view.dim(0), "the cache grows no further than it was reserved");
+            const size_t block = static_cast<size_t>(view.stride(0)) * dtype_bytes(view.dtype);
+            release_pages(static_cast<std::byte*>(view.data) + static_cast<size_t>(kept) * block,
+                          static_cast<size_t>(view.dim(0) - kept) * block);
         }
     }
 }

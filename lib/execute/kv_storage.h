@@ -20,20 +20,33 @@ class KvStorage {
   public:
     // One pair of tensors [num_blocks[g], kv_heads, block_size, head_dim] in `dtype` for each layer
     // of each group g. Throws does_not_fit when the memory cannot be reserved.
+    // `num_host_blocks`: the same for the blocks of sequences that are swapped out; may be empty.
     KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
-              int32_t block_size, DType dtype);
+              std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype);
 
     // Indexed by layer.
     std::span<const KvLayer> layers() const { return layers_; }
 
     // Carries out a plan's copies, in order. REQUIRES: block numbers of this storage.
-    void copy_blocks(const Context& context, std::span<const BlockCopy> copies);
+    void copy_blocks(const Context& context, std::span<const BlockMove> copies);
+    // Between device and host; the bytes copied. REQUIRES: block numbers of this storage.
+    uint64_t swap_out(const Context& context, std::span<const SwapMove> moves);
+    uint64_t swap_in(const Context& context, std::span<const SwapMove> moves);
+
+    // Gives the memory of blocks from num_blocks[g] on back to the system; their content is lost.
+    // It is taken again when they are written. REQUIRES: at most as many as were reserved.
+    void use_first(std::span<const int32_t> num_blocks);
 
     size_t bytes() const;
 
   private:
+    std::vector<KvLayer> reserve(const std::vector<KvGroup>& groups,
+                                 std::span<const int32_t> num_blocks, int32_t block_size,
+                                 DType dtype);
+
     std::vector<Tensor> tensors_;
     std::vector<KvLayer> layers_;
+    std::vector<KvLayer> host_layers_;
 };
 
 }  // namespace nvllm

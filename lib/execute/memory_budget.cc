@@ -65,7 +65,7 @@ double concurrency(const MemoryRequest& request, uint64_t budget, int64_t length
 }
 
 uint64_t free_for_cache(const MemoryRequest& request) {
-    const uint64_t taken = request.weight_bytes + request.scratch_bytes;
+    const uint64_t taken = request.weight_bytes + request.scratch_bytes + request.swap_bytes;
     return request.available_bytes > taken ? request.available_bytes - taken : 0;
 }
 
@@ -153,6 +153,19 @@ void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
     }
 }
 
+// Host blocks in the proportions of the device's.
+void divide_host_blocks(const MemoryRequest& request, MemoryPlan& plan) {
+    if (request.swap_bytes == 0) return;
+    const double share =
+        static_cast<double>(request.swap_bytes) / static_cast<double>(plan.kv_bytes);
+    for (size_t group = 0; group < plan.num_blocks.size(); ++group) {
+        const auto blocks = static_cast<int32_t>(std::min(share * plan.num_blocks[group], 1e9));
+        plan.num_host_blocks.push_back(blocks);
+        plan.swap_bytes +=
+            static_cast<uint64_t>(blocks) * block_bytes(request, request.groups[group]);
+    }
+}
+
 // What other flags would give.
 void add_outlook(const MemoryRequest& request, MemoryPlan& plan) {
     const int64_t all = request.max_num_seqs;
@@ -163,7 +176,7 @@ void add_outlook(const MemoryRequest& request, MemoryPlan& plan) {
     plan.longest_shared_context =
         static_cast<int32_t>(longest_that_fits(request, budget, most, all));
     plan.kv_bytes_for_all = cache_bytes(request, plan.max_model_len, all);
-    const uint64_t total = plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes;
+    const uint64_t total = plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes + plan.swap_bytes;
     if (plan.shortage.empty() && total > request.available_bytes) {
         plan.notices.push_back(
             fmt::format("{} in all is more than the {} of free memory (--kv-cache-memory-bytes)",
@@ -193,6 +206,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     choose_context(request, wanted, plan);
     plan.max_concurrency = concurrency(request, plan.kv_budget_bytes, plan.max_model_len);
     divide_blocks(request, plan);
+    divide_host_blocks(request, plan);
     add_outlook(request, plan);
     return plan;
 }
@@ -201,6 +215,15 @@ MemoryPlan make_memory_plan(const MemoryRequest& request) {
     MemoryPlan plan = plan_memory(request);
     if (!plan.shortage.empty()) throw Error(ErrorKind::does_not_fit, plan.shortage);
     return plan;
+}
+
+std::vector<uint64_t> MemoryPlan::block_bytes() const {
+    std::vector<uint64_t> bytes;
+    for (const KvGroup& group : groups) {
+        bytes.push_back(static_cast<uint64_t>(group.bytes_per_token(kv_dtype)) *
+                        static_cast<uint64_t>(block_size));
+    }
+    return bytes;
 }
 
 std::string MemoryPlan::summary() const {

@@ -16,6 +16,7 @@ struct MemoryRequest {
     uint64_t weight_bytes = 0;
     uint64_t scratch_bytes = 0;
     uint64_t available_bytes = 0;            // weights not yet counted off
+    uint64_t swap_bytes = 0;                 // host memory for swapped blocks
     std::optional<uint64_t> kv_cache_bytes;  // --kv-cache-memory-bytes
     std::optional<int32_t> max_model_len;  // --max-model-len; empty: as much of the model's as fits
     int64_t model_max_positions = 0;
@@ -29,13 +30,15 @@ struct MemoryRequest {
 struct MemoryPlan {
     uint64_t weight_bytes = 0;
     uint64_t scratch_bytes = 0;
+    uint64_t swap_bytes = 0;         // of the host blocks
     uint64_t available_bytes = 0;    // as in the request
     uint64_t kv_budget_bytes = 0;    // what the cache may take
     uint64_t kv_bytes = 0;           // of all blocks
     int64_t kv_bytes_per_token = 0;  // all groups
     DType kv_dtype = DType::f32;
     std::vector<KvGroup> groups;
-    std::vector<int32_t> num_blocks;  // per cache group
+    std::vector<int32_t> num_blocks;       // per cache group
+    std::vector<int32_t> num_host_blocks;  // the same for swapped-out sequences
     int32_t block_size = 0;
     int32_t max_model_len = 0;
     int64_t kv_tokens = 0;         // tokens the smallest group holds
@@ -49,6 +52,8 @@ struct MemoryPlan {
     // then those of one sequence. Empty: it fits.
     std::string shortage;
 
+    // Bytes of one block in each cache group.
+    std::vector<uint64_t> block_bytes() const;
     // "weights 2.3 GiB, kv cache 4.0 GiB ..." in one line.
     std::string summary() const;
 };

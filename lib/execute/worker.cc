@@ -2,6 +2,7 @@
 #include "lib/execute/worker.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "kernels/ops/elementwise.h"
 #include "kernels/thread_pool.h"
@@ -27,7 +28,8 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       threads_(threads),
       rows_at_once_(most_logit_rows(config.max_num_seqs)),
       scratch_(model_->scratch_bytes(config.max_num_batched_tokens, rows_at_once_)),
-      kv_(model_->kv_groups(), config.num_blocks, config.block_size, config.kv_dtype),
+      kv_(model_->kv_groups(), config.num_blocks, config.num_host_blocks, config.block_size,
+          config.kv_dtype),
       builder_(model_->kv_groups().size(), config.block_size),
       sampler_scratch_(static_cast<size_t>(threads.num_threads())) {}
 
@@ -36,21 +38,21 @@ void Worker::reset() { sequences_.clear(); }
 StepResult Worker::execute(const BatchPlan& plan) {
     scratch_.reset();
     const Context context{.device = {}, .scratch = &scratch_, .threads = &threads_};
+    StepResult result;
+    result.plan_number = plan.number;
+    move_blocks(context, plan, result);
     update_sequences(plan);
-    kv_.copy_blocks(context, plan.copies);
 
     rows_.clear();
     for (const PlanEntry& entry : plan.entries) {
         const SequenceState& state = sequences_.at(entry.sequence);
         rows_.push_back({state.token_ids, state.block_tables, entry.first, entry.count,
-                         num_prompt_logprobs(entry), entry.output == OutputKind::sample});
+                         num_prompt_logprobs(entry), entry.output != OutputKind::none});
     }
     ForwardContext batch = builder_.build(rows_);
     batch.kernels = &context;
     batch.kv = kv_.layers();
 
-    StepResult result;
-    result.plan_number = plan.number;
     result.sequences.resize(plan.entries.size());
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         result.sequences[i].sequence = plan.entries[i].sequence;
@@ -80,15 +82,37 @@ void Worker::list_rows(const BatchPlan& plan, StepResult& result) {
         result.sequences[i].prompt_logprobs.resize(leading);
         result.sequences[i].first_prompt_logprob = plan.entries[i].first + 1;
         for (size_t row = 0; row < leading; ++row) logit_rows_.push_back({i, row});
-        if (rows_[i].wants_logits) logit_rows_.push_back({i, std::nullopt});
+        if (rows_[i].wants_logits) {
+            logit_rows_.push_back({i, std::nullopt, plan.entries[i].num_candidates});
+        }
     }
+}
+
+void Worker::move_blocks(const Context& context, const BatchPlan& plan, StepResult& result) {
+    const auto begin = std::chrono::steady_clock::now();
+    kv_.copy_blocks(context, plan.moves);
+    if (!plan.num_blocks.empty()) kv_.use_first(plan.num_blocks);
+    result.swapped_bytes += kv_.swap_out(context, plan.swaps_out);
+    kv_.copy_blocks(context, plan.copies);
+    result.swapped_bytes += kv_.swap_in(context, plan.swaps_in);
+    const std::chrono::duration<double, std::milli> passed =
+        std::chrono::steady_clock::now() - begin;
+    if (result.swapped_bytes > 0) result.swap_ms = passed.count();
 }
 
 void Worker::update_sequences(const BatchPlan& plan) {
     for (const SequenceId sequence : plan.removed) sequences_.erase(sequence);
+    for (const TableChange& change : plan.table_changes) {
+        sequences_.at(change.owner)
+            .block_tables[static_cast<size_t>(change.group)][static_cast<size_t>(change.index)] =
+            change.block;
+    }
     for (const AddedSequence& added : plan.added) add(added);
     for (const PlanEntry& entry : plan.entries) {
-        std::vector<std::vector<int32_t>>& tables = sequences_.at(entry.sequence).block_tables;
+        SequenceState& state = sequences_.at(entry.sequence);
+        state.token_ids.insert(state.token_ids.end(), entry.new_token_ids.begin(),
+                               entry.new_token_ids.end());
+        std::vector<std::vector<int32_t>>& tables = state.block_tables;
         for (size_t group = 0; group < entry.new_blocks.size(); ++group) {
             tables[group].insert(tables[group].end(), entry.new_blocks[group].begin(),
                                  entry.new_blocks[group].end());
@@ -149,6 +173,9 @@ void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, S
 
 std::optional<Fault> Worker::use_row(const LogitRow& row, std::span<float> logits,
                                      SamplerScratch& scratch, SequenceStep& step) {
+    if (row.num_candidates > 0) {
+        return find_candidates(logits, row.num_candidates, scratch, step.candidates);
+    }
     if (!row.prompt_logprob) return sample_row(logits, scratch, step);
     const SequenceState& state = sequences_.at(step.sequence);
     const size_t place = *row.prompt_logprob;

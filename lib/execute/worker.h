@@ -24,7 +24,8 @@ namespace nvllm {
 
 struct WorkerConfig {
     int32_t block_size = 16;
-    std::vector<int32_t> num_blocks;  // per cache group
+    std::vector<int32_t> num_blocks;       // per cache group
+    std::vector<int32_t> num_host_blocks;  // the same for swapped-out sequences; empty: none
     int32_t max_num_batched_tokens = 512;
     int32_t max_num_seqs = 128;
     DType kv_dtype = DType::f32;
@@ -62,8 +63,11 @@ class Worker {
         size_t entry = 0;
         // The prompt token it predicts, as a place in the step's prompt_logprobs; empty: sample.
         std::optional<size_t> prompt_logprob;
+        int32_t num_candidates = 0;  // not zero: report these instead of sampling
     };
 
+    // Copies blocks as the plan says; measures what goes between device and host.
+    void move_blocks(const Context& context, const BatchPlan& plan, StepResult& result);
     void update_sequences(const BatchPlan& plan);
     void add(const AddedSequence& added);
     // Hidden states after the last block: float32 [tokens, hidden] in scratch.

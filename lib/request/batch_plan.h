@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/cache/compaction.h"
+#include "lib/cache/swap_space.h"
 #include "lib/request/request.h"
 
 namespace nvllm {
@@ -28,8 +30,9 @@ struct AddedSequence {
 };
 
 enum class OutputKind : uint8_t {
-    none,    // a chunk that does not reach the last known token
-    sample,  // choose the next token from the logits after the last position
+    none,        // a chunk that does not reach the last known token
+    sample,      // choose the next token from the logits after the last position
+    candidates,  // choose none: report the likeliest, as many as a beam search looks at
 };
 
 // "Compute `count` tokens of this sequence from position `first`." Prefill, a chunk of it and
@@ -40,16 +43,12 @@ struct PlanEntry {
     int32_t first = 0;
     int32_t count = 0;
     OutputKind output = OutputKind::none;
+    int32_t num_candidates = 0;  // for OutputKind::candidates
+    // Tokens that were chosen elsewhere since the worker last computed this sequence (beams).
+    std::vector<int32_t> new_token_ids;
     // Physical blocks to append to the sequence's table before computing, per cache group; empty
     // when there are none.
     std::vector<std::vector<int32_t>> new_blocks;
-};
-
-// Copy one block's keys and values, all layers of a cache group, before anything is computed.
-struct BlockCopy {
-    int32_t group = 0;
-    int32_t from = 0;
-    int32_t to = 0;
 };
 
 struct BatchPlan {
@@ -57,7 +56,15 @@ struct BatchPlan {
     std::vector<SequenceId>
         removed;  // forgotten before anything is added: a sequence may be in both
     std::vector<AddedSequence> added;  // each has an entry
-    std::vector<BlockCopy> copies;
+    // Carried out in this order before anything is computed: blocks move within the device (the
+    // tables of known sequences change with them), go to host memory, are copied on write, and come
+    // back from host memory.
+    std::vector<BlockMove> moves;
+    std::vector<TableChange> table_changes;
+    std::vector<int32_t> num_blocks;  // of each cache group from here on; empty: as before
+    std::vector<SwapMove> swaps_out;
+    std::vector<BlockMove> copies;
+    std::vector<SwapMove> swaps_in;
     std::vector<PlanEntry> entries;
 
     // Sum of counts.

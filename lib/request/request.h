@@ -19,6 +19,7 @@ struct Request {
     SamplingParams sampling;                // seed is set, max_tokens is set and fits the context
     std::vector<int32_t> eos_token_ids;     // the model's end tokens
     std::string cache_salt;                 // requests with different salts share no cached blocks
+    bool hides_logprobs = false;            // they are wanted to rank continuations only
     int32_t priority = 0;                   // smaller first, for policies that look at it
     double arrival_s = 0.0;                 // on the engine's clock
 };

@@ -20,6 +20,8 @@ struct ContinuationOutput {
     std::optional<int32_t> stop_token_id;  // the id that stopped it, when it was one
     std::optional<Fault> fault;            // why, when finish_reason is error
     int32_t num_generated_tokens = 0;      // in all
+    // With the finish: of a beam its score, else, when logprobs are known, their sum.
+    std::optional<double> cumulative_logprob;
 };
 
 // Seconds on the engine's clock; empty: it has not happened.

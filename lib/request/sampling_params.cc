@@ -13,6 +13,7 @@ namespace {
 // The ranges of the OpenAI API where it has them; the rest keeps a request from filling memory with
 // a list.
 constexpr int32_t kMostContinuations = 16;
+constexpr int32_t kMostSequences = 64;
 constexpr int32_t kMostLogprobs = 20;
 constexpr size_t kMostStopStrings = 16;
 constexpr size_t kLongestStopString = 256;
@@ -73,6 +74,10 @@ Answer check_numbers(const SamplingParams& params) {
 
 Answer check_counts(const SamplingParams& params) {
     if (auto fault = check_count("n", params.n, 1, kMostContinuations)) return fault;
+    if (params.best_of) {
+        if (auto fault = check_count("best_of", *params.best_of, params.n, kMostSequences))
+            return fault;
+    }
     if (auto fault = check_count("top_k", params.top_k, 0, kMostTokens)) return fault;
     if (params.max_tokens) {
         if (auto fault = check_count("max_tokens", *params.max_tokens, 1, kMostTokens))
@@ -139,9 +144,32 @@ Answer check_stops(const SamplingParams& params, int32_t vocab_size) {
     return check_tokens("stop_token_ids", params.stop_token_ids, vocab_size);
 }
 
+// Beams are compared by the model's own logprobs: nothing may change or choose them.
+Answer check_beams(const SamplingParams& params) {
+    if (auto fault = check_number("length_penalty", params.length_penalty, -10.0f, 10.0f))
+        return fault;
+    if (!params.use_beam_search) return std::nullopt;
+    const std::pair<std::string_view, bool> set[] = {
+        {"repetition_penalty", params.repetition_penalty != 1.0f},
+        {"presence_penalty", params.presence_penalty != 0.0f},
+        {"frequency_penalty", params.frequency_penalty != 0.0f},
+        {"logit_bias", !params.logit_bias.empty()},
+        {"allowed_token_ids", !params.allowed_token_ids.empty()},
+        {"bad_words", !params.bad_words.empty()},
+        {"min_tokens", params.min_tokens > 0},
+        {"stop", !params.stop.empty()},
+        {"logprobs", params.logprobs.has_value()},
+        {"prompt_logprobs", params.prompt_logprobs.has_value()}};
+    for (const auto& [field, given] : set) {
+        if (given) return refuse(fmt::format("{} cannot be combined with use_beam_search", field));
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Fault> SamplingParams::check(int32_t vocab_size) const {
+    if (auto fault = check_beams(*this)) return fault;
     if (auto fault = check_counts(*this)) return fault;
     if (auto fault = check_numbers(*this)) return fault;
     if (auto fault = check_logit_bias(*this, vocab_size)) return fault;

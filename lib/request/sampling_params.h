@@ -11,10 +11,23 @@
 
 namespace nvllm {
 
+// When a beam search ends, as in transformers.
+enum class EarlyStopping : uint8_t {
+    no,     // when the best beam, at its present length, is worse than the worst hypothesis
+    yes,    // as soon as there are as many hypotheses as beams
+    never,  // when no beam can become better than the worst hypothesis
+};
+
 // Defaults leave the model's distribution as it is. Field names and meanings are those of the
 // OpenAI API and of vLLM.
 struct SamplingParams {
-    int32_t n = 1;             // continuations of the prompt
+    int32_t n = 1;  // continuations of the prompt
+    // Continuations made, of which the n with the highest sum of logprobs are given; or the width
+    // of the beam search. Empty: n.
+    std::optional<int32_t> best_of;
+    bool use_beam_search = false;  // the likeliest continuations instead of drawn ones
+    float length_penalty = 1.0f;   // of beams: scores are divided by length^this
+    EarlyStopping early_stopping = EarlyStopping::no;
     float temperature = 1.0f;  // 0: greedy
     int32_t top_k = 0;         // keep the k likeliest; 0: all
     float top_p = 1.0f;        // keep the smallest set with this much probability
@@ -45,6 +58,8 @@ struct SamplingParams {
     std::optional<uint64_t> seed;  // empty: drawn by the engine
 
     bool greedy() const { return temperature == 0.0f; }
+    // Sequences that are computed for the request.
+    int32_t num_sequences() const { return best_of.value_or(n); }
 
     // What is out of range, named as the user wrote it, with the range; empty when all is well.
     std::optional<Fault> check(int32_t vocab_size) const;

@@ -6,7 +6,7 @@
 namespace nvllm {
 
 Sequence Sequence::waiting(const Request& request, SequenceId id, int32_t index) {
-    NVLLM_CHECK(index >= 0 && index < request.sampling.n, "no such continuation");
+    NVLLM_CHECK(index >= 0 && index < request.sampling.num_sequences(), "no such continuation");
     Sequence sequence;
     sequence.id = id;
     sequence.request_id = request.id;
@@ -28,6 +28,8 @@ const char* sequence_state_name(SequenceState state) {
             return "running";
         case SequenceState::paused:
             return "paused";
+        case SequenceState::swapped:
+            return "swapped";
         case SequenceState::finished:
             return "finished";
     }
@@ -35,7 +37,7 @@ const char* sequence_state_name(SequenceState state) {
 }
 
 double Sequence::waited(double now_s) const {
-    const bool waits = state == SequenceState::waiting || state == SequenceState::paused;
+    const bool waits = state != SequenceState::running && state != SequenceState::finished;
     return waited_s + (waits ? now_s - state_since_s : 0.0);
 }
 
@@ -87,13 +89,38 @@ void Sequence::commit(int32_t count, std::span<const int32_t> sampled, double no
     if (!sampled.empty() && !first_token_s) first_token_s = now_s;
 }
 
+void Sequence::swap_out(double now_s) {
+    NVLLM_CHECK(
+        (state == SequenceState::running || state == SequenceState::paused) && num_in_flight == 0,
+        "only a running or paused sequence with nothing in flight is swapped out");
+    enter(SequenceState::swapped, now_s);
+    ++num_preemptions;
+}
+
+void Sequence::swap_in(double now_s) {
+    NVLLM_CHECK(state == SequenceState::swapped, "only a swapped sequence comes back");
+    enter(SequenceState::running, now_s);
+}
+
 void Sequence::preempt(double now_s) {
-    NVLLM_CHECK(state == SequenceState::running || state == SequenceState::paused,
-                "only a running or paused sequence is preempted");
+    NVLLM_CHECK(state != SequenceState::waiting && state != SequenceState::finished,
+                "only what was let in is preempted");
     enter(SequenceState::waiting, now_s);
     num_computed = 0;
     num_in_flight = 0;
     ++num_preemptions;
+}
+
+void Sequence::fork_from(const Sequence& parent, bool shares_blocks, double now_s) {
+    NVLLM_CHECK(num_in_flight == 0 && parent.num_in_flight == 0 && state != SequenceState::finished,
+                "beams fork when nothing of them is in flight");
+    token_ids = parent.token_ids;
+    num_computed = shares_blocks ? parent.num_computed : 0;
+    const SequenceState next = shares_blocks ? SequenceState::running : SequenceState::waiting;
+    if (state != next) enter(next, now_s);
+    if (!num_cached_tokens) num_cached_tokens = parent.num_cached_tokens;
+    if (!first_scheduled_s) first_scheduled_s = parent.first_scheduled_s;
+    if (!first_token_s) first_token_s = parent.first_token_s;
 }
 
 void Sequence::finish(FinishReason reason, double now_s) {

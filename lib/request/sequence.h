@@ -6,6 +6,9 @@
 //      |        paused
 //      |          |        preempt(): from running or paused; keeps all tokens, and nothing of what
 //      +----------+        was computed
+//                 |
+//              swapped     swap_out(): the same, but what was computed is kept in host memory;
+//                          swap_in(): running again
 //
 // Invariant: num_computed + num_in_flight <= token_ids.size(); a sequence that waits or has
 // finished has nothing in flight. Times are on the engine's clock and handed in: nothing here reads
@@ -21,7 +24,7 @@
 
 namespace nvllm {
 
-enum class SequenceState : uint8_t { waiting, running, paused, finished };
+enum class SequenceState : uint8_t { waiting, running, paused, swapped, finished };
 
 // "waiting", "running", ...
 const char* sequence_state_name(SequenceState state);
@@ -42,7 +45,7 @@ struct Sequence {
 
     SequenceState state = SequenceState::waiting;
     std::optional<FinishReason> finish_reason;
-    int32_t num_preemptions = 0;
+    int32_t num_preemptions = 0;  // by recomputation or by swapping
     int32_t num_pauses = 0;
 
     // What policies look at, besides the above.
@@ -87,8 +90,16 @@ struct Sequence {
     // The oldest planned tokens are computed, and these came out. REQUIRES: running; `count` are in
     // flight.
     void commit(int32_t count, std::span<const int32_t> sampled, double now_s);
-    // Everything computed is given up, all tokens are kept. REQUIRES: running or paused.
+    // What was computed goes to host memory. REQUIRES: running or paused; nothing is in flight.
+    void swap_out(double now_s);
+    // REQUIRES: swapped.
+    void swap_in(double now_s);
+    // Everything computed is given up, all tokens are kept. REQUIRES: running, paused
+    // or swapped.
     void preempt(double now_s);
+    // Becomes a copy of `parent`, with what that has computed, or nothing when `parent` has no
+    // blocks. REQUIRES: nothing of either is in flight; waiting or running, and not finished.
+    void fork_from(const Sequence& parent, bool shares_blocks, double now_s);
     // REQUIRES: not finished.
     void finish(FinishReason reason, double now_s);
 

@@ -31,6 +31,7 @@ struct SequenceStep {
     // when asked for.
     std::vector<SampledLogprobs> prompt_logprobs;
     int32_t first_prompt_logprob = 0;
+    std::vector<TokenLogprob> candidates;  // for OutputKind::candidates: the likeliest, best first
     std::optional<Fault>
         fault;  // this sequence failed (logits that are not numbers); it produced nothing
 };
@@ -38,6 +39,8 @@ struct SequenceStep {
 struct StepResult {
     uint64_t plan_number = 0;
     std::vector<SequenceStep> sequences;  // in the order of the plan's entries
+    uint64_t swapped_bytes = 0;           // copied to and from host memory
+    double swap_ms = 0.0;                 // by that
 };
 
 // What becomes of a sequence after a step: judged by ids and lengths (schedule), then by text

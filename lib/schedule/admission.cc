@@ -25,11 +25,20 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
                         "of {} tokens (--max-model-len)",
                         num_prompt, config.max_model_len)};
     }
+    if (request.sampling.use_beam_search &&
+        request.sampling.num_sequences() > config.max_num_seqs) {
+        return Fault{ErrorKind::bad_data,
+                     fmt::format("a beam search of width {} needs as many slots; there are {} "
+                                 "(--max-num-seqs)",
+                                 request.sampling.num_sequences(), config.max_num_seqs)};
+    }
     const int32_t length =
         longest_length(config, static_cast<int32_t>(num_prompt), request.sampling);
     for (int32_t group = 0; group < cache.num_groups(); ++group) {
         // The last token is never computed.
-        const int32_t needed = cache.most_blocks(group, length - 1, config.largest_step());
+        int32_t needed = cache.most_blocks(group, length - 1, config.largest_step());
+        // Beams advance together, so all of them must fit at once.
+        if (request.sampling.use_beam_search) needed *= request.sampling.num_sequences();
         const int32_t total = cache.counts(group).total;
         if (needed <= total) continue;
         return Fault{
@@ -43,10 +52,28 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
     return std::nullopt;
 }
 
+namespace {
+
+// Swapped out, or a beam that others wait for.
+bool comes_back(const ScheduledSequence& scheduled) {
+    const BeamGroup* beams = scheduled.request->beams.get();
+    return scheduled.sequence.state == SequenceState::swapped ||
+           (beams != nullptr && beams->beams.size() > 1);
+}
+
+}  // namespace
+
+bool WaitingQueue::stands_before(const ScheduledSequence& one, const ScheduledSequence& other,
+                                 double now_s) const {
+    if (comes_back(one) != comes_back(other)) return comes_back(one);
+    return ranks_before(policy_, one.sequence, other.sequence, now_s);
+}
+
 // Ranks are worked out once each, and from one step to the next hardly any changes its place.
 void WaitingQueue::sort(double now_s) {
     if (!policy_.changes_while_waiting) return;
     struct Ranked {
+        bool is_new;  // see stands_before()
         bool has_no_turn;
         double rank;
         ScheduledSequence* sequence;
@@ -54,14 +81,14 @@ void WaitingQueue::sort(double now_s) {
     const auto before = [](const Ranked& one, const Ranked& other) {
         const double rank = one.has_no_turn ? one.rank : 0.0;
         const double other_rank = other.has_no_turn ? other.rank : 0.0;
-        return std::tuple(one.has_no_turn, rank, one.sequence->sequence.id) <
-               std::tuple(other.has_no_turn, other_rank, other.sequence->sequence.id);
+        return std::tuple(one.is_new, one.has_no_turn, rank, one.sequence->sequence.id) <
+               std::tuple(other.is_new, other.has_no_turn, other_rank, other.sequence->sequence.id);
     };
     std::vector<Ranked> ranked;
     ranked.reserve(sequences_.size());
     for (ScheduledSequence* sequence : sequences_) {
-        ranked.push_back(
-            {!sequence->sequence.has_turn, policy_.rank(sequence->sequence, now_s), sequence});
+        ranked.push_back({!comes_back(*sequence), !sequence->sequence.has_turn,
+                          policy_.rank(sequence->sequence, now_s), sequence});
     }
     if (std::ranges::is_sorted(ranked, before)) return;
     std::ranges::sort(ranked, before);
@@ -72,7 +99,7 @@ void WaitingQueue::sort(double now_s) {
 
 void WaitingQueue::add(ScheduledSequence& sequence, double now_s) {
     const auto before = [&](const ScheduledSequence* one, const ScheduledSequence* other) {
-        return ranks_before(policy_, one->sequence, other->sequence, now_s);
+        return stands_before(*one, *other, now_s);
     };
     const auto place = std::upper_bound(sequences_.begin(), sequences_.end(), &sequence, before);
     sequences_.insert(place, &sequence);

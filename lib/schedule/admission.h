@@ -23,7 +23,8 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
                                const Request& request);
 
 // The sequences that wait or pause, in the policy's order: one that was preempted stands where it
-// would have stood all along, under "fcfs" before all that came later.
+// would have stood all along, under "fcfs" before all that came later. Those that were swapped out,
+// and beams whose siblings wait for them, stand before all others.
 class WaitingQueue {
   public:
     explicit WaitingQueue(const SchedulingPolicy& policy) : policy_(policy) {}
@@ -35,6 +36,8 @@ class WaitingQueue {
     size_t size() const { return sequences_.size(); }
     ScheduledSequence& operator[](size_t place) const { return *sequences_[place]; }
     std::span<ScheduledSequence* const> all() const { return sequences_; }
+    bool stands_before(const ScheduledSequence& one, const ScheduledSequence& other,
+                       double now_s) const;
     void add(ScheduledSequence& sequence, double now_s);
     void remove(const ScheduledSequence& sequence);
     void remove_at(size_t place) {

@@ -24,7 +24,8 @@ AddedSequence describe(const ScheduledSequence& scheduled) {
 
 }  // namespace
 
-Scheduler::Draft::Draft(const SchedulerConfig& config) : budget(config) {
+Scheduler::Draft::Draft(const SchedulerConfig& config, int32_t most_tokens)
+    : budget(config, most_tokens) {
     plan.entries.reserve(config.max_num_seqs);
     entries.reserve(config.max_num_seqs);
 }
@@ -32,11 +33,13 @@ Scheduler::Draft::Draft(const SchedulerConfig& config) : budget(config) {
 std::optional<BatchPlan> Scheduler::next(double now_s) {
     forget_retired();
     now_s_ = now_s;
-    if (!has_work() || num_in_flight() >= config_.pipeline_depth) return std::nullopt;
+    if (num_in_flight() >= config_.pipeline_depth) return std::nullopt;
+    if (!has_work() && !has_moves()) return std::nullopt;
+    move_blocks_together();
     waiting_.sort(now_s_);
     pause_for_waiting();
     resume_paused(true);
-    Draft draft(config_);
+    Draft draft(config_, step_time_.budget());
     plan_running(draft);
     if (!draft.short_of_blocks) {
         admit_waiting(draft);
@@ -51,7 +54,7 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
 void Scheduler::pause_for_waiting() {
     if (policy_.pauses_for == nullptr) return;
     std::vector<ScheduledSequence*> paused;
-    size_t num_free = static_cast<size_t>(config_.max_num_seqs) - running_.size();
+    int32_t num_free = num_free_slots();
     for (const ScheduledSequence* waiting : waiting_.all()) {
         if (!ready(*waiting)) continue;
         if (num_free > 0) {
@@ -72,6 +75,8 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
     ScheduledSequence* last = nullptr;
     for (ScheduledSequence* candidate : running_) {
         const Sequence& sequence = candidate->sequence;
+        // A beam's slot is its group's until the search is over.
+        if (candidate->request->beams != nullptr) continue;
         if (!can_be_planned(*candidate) || sequence.has_turn) continue;
         if (!policy_.pauses_for(sequence, waiting.sequence, now_s_)) continue;
         if (last == nullptr || ranks_before(policy_, last->sequence, sequence, now_s_)) {
@@ -86,7 +91,7 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
 void Scheduler::resume_paused(bool before_newcomers) {
     if (counters_.pauses == 0) return;  // the queue need not be searched, and it may be long
     size_t place = 0;
-    while (place < waiting_.size() && running_.size() < static_cast<size_t>(config_.max_num_seqs)) {
+    while (place < waiting_.size() && num_free_slots() > 0) {
         ScheduledSequence& scheduled = waiting_[place];
         if (scheduled.sequence.state == SequenceState::paused) {
             waiting_.remove_at(place);
@@ -138,37 +143,61 @@ void Scheduler::plan_sequence(Draft& draft, ScheduledSequence& scheduled) {
     const Sequence& sequence = scheduled.sequence;
     const int32_t count = draft.budget.grant(sequence.num_unplanned());
     if (count == 0) return;
+    if (scheduled.request->beams != nullptr && !make_private(draft, scheduled)) return;
     std::vector<std::vector<BlockId>> new_blocks;
     if (!make_room(draft, scheduled, sequence.num_planned() + count, new_blocks)) return;
+    if (!scheduled.told) {
+        tell(draft, scheduled);
+        new_blocks.clear();
+    }
     add_entry(draft, scheduled, count, std::move(new_blocks));
+}
+
+// A beam that was forked since the last plan: the worker learns of it with all its blocks.
+void Scheduler::tell(Draft& draft, ScheduledSequence& scheduled) {
+    AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
+    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
+        added.block_tables.push_back(scheduled.cache.table(group).blocks());
+    }
+    scheduled.told = true;
+    scheduled.untold_tokens.clear();
 }
 
 // Blocks for the needy one, taken from those that yield before it; false when it has to wait.
 bool Scheduler::make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
                           std::vector<std::vector<BlockId>>& new_blocks) {
     while (!cache_.allocate(needy.cache, num_positions, new_blocks)) {
-        draft.short_of_blocks = true;
-        // Blocks are on their way back already.
-        if (cache_.awaits_commit()) return false;
-        ScheduledSequence* victim = choose_victim(running_, waiting_.all(), needy, policy_, now_s_);
-        if (victim == nullptr) return false;
-        if (victim->num_plans > 0) {
-            victim->departure = Departure::preemption;
-            return false;
-        }
-        drop_entry(draft, *victim);
-        preempt(*victim);
-        ++counters_.preemptions;
+        if (!take_victim(draft, needy)) return false;
     }
     return true;
 }
 
+// Somebody gave up blocks at once; false when nobody did, or will only when a plan is committed.
+bool Scheduler::take_victim(Draft& draft, const ScheduledSequence& needy) {
+    draft.short_of_blocks = true;
+    // Blocks are on their way back already.
+    if (cache_.awaits_commit()) return false;
+    ScheduledSequence* victim = choose_victim(running_, waiting_.all(), &needy, policy_, now_s_);
+    if (victim == nullptr) return false;
+    if (victim->num_plans > 0) {
+        victim->departure = Departure::preemption;
+        return false;
+    }
+    drop_entry(draft, *victim);
+    preempt(*victim);
+    return true;
+}
+
 // A victim may have been planned in this very step.
-void Scheduler::drop_entry(Draft& draft, const ScheduledSequence& scheduled) {
+void Scheduler::drop_entry(Draft& draft, ScheduledSequence& scheduled) {
+    const auto is_victim = [&](const AddedSequence& added) {
+        return added.sequence == scheduled.sequence.id;
+    };
+    if (std::erase_if(draft.plan.added, is_victim) > 0) scheduled.told = false;
     for (size_t i = 0; i < draft.entries.size(); ++i) {
         if (draft.entries[i].sequence != &scheduled) continue;
-        draft.entries[i].sequence->sequence.take_back(draft.entries[i].count);
-        draft.budget.give_back(draft.entries[i].count);
+        scheduled.sequence.take_back(draft.entries[i].count);
+        draft.budget.give_back(draft.entries[i].count, draft.entries[i].partial);
         draft.entries.erase(draft.entries.begin() + static_cast<long>(i));
         draft.plan.entries.erase(draft.plan.entries.begin() + static_cast<long>(i));
         return;
@@ -181,13 +210,20 @@ void Scheduler::admit_waiting(Draft& draft) {
     // away.
     int32_t headroom = num_growing();
     size_t from = 0;
-    while (!draft.budget.spent() && running_.size() < static_cast<size_t>(config_.max_num_seqs)) {
+    int32_t num_free = num_free_slots();
+    while (!draft.budget.spent()) {
         const bool oldest = is_turn_of_oldest();
         const auto place = next_newcomer(from, oldest);
         if (!place) return;
         ScheduledSequence& scheduled = waiting_[*place];
+        const int32_t num_slots = slots_to_take(scheduled);
+        if (num_slots > num_free) return;
         // Nobody passes one that waits for blocks: it would wait for ever.
-        if (!admit(draft, scheduled, headroom)) return;
+        while (!let_in(draft, scheduled, headroom)) {
+            if (!makes_way(draft, scheduled)) return;
+        }
+        num_free -= num_slots;
+        if (scheduled.request->beams != nullptr) scheduled.request->beams->has_slots = true;
         scheduled.sequence.has_turn = oldest;
         counters_.turns_of_oldest += oldest ? 1 : 0;
         admitted_since_turn_ = oldest ? 0 : admitted_since_turn_ + 1;
@@ -196,6 +232,24 @@ void Scheduler::admit_waiting(Draft& draft) {
         headroom += may_grow(scheduled) ? 1 : 0;
         from = oldest ? 0 : *place;
     }
+}
+
+// A group of beams has all its slots from when the first comes in: beams that waited for each
+// other's slots would wait for ever.
+int32_t Scheduler::slots_to_take(const ScheduledSequence& scheduled) const {
+    const BeamGroup* beams = scheduled.request->beams.get();
+    if (beams == nullptr) return 1;
+    return beams->has_slots ? 0 : scheduled.request->request.sampling.num_sequences();
+}
+
+int32_t Scheduler::num_free_slots() const {
+    int32_t taken = 0;
+    for (const ScheduledSequence* scheduled : running_)
+        taken += scheduled->request->beams == nullptr;
+    for (const ScheduledRequest* request : searching_) {
+        taken += request->beams->has_slots ? request->request.sampling.num_sequences() : 0;
+    }
+    return config_.max_num_seqs - taken;
 }
 
 bool Scheduler::is_turn_of_oldest() const {
@@ -207,7 +261,7 @@ std::optional<size_t> Scheduler::next_newcomer(size_t from, bool oldest) const {
     std::optional<size_t> found;
     for (size_t place = oldest ? 0 : from; place < waiting_.size(); ++place) {
         const ScheduledSequence& scheduled = waiting_[place];
-        if (scheduled.sequence.state != SequenceState::waiting || !ready(scheduled)) continue;
+        if (scheduled.sequence.state == SequenceState::paused || !ready(scheduled)) continue;
         if (!oldest) return place;
         if (!found || scheduled.sequence.id < waiting_[*found].sequence.id) found = place;
     }
@@ -216,6 +270,7 @@ std::optional<size_t> Scheduler::next_newcomer(size_t from, bool oldest) const {
 
 bool Scheduler::ready(const ScheduledSequence& scheduled) const {
     const ScheduledRequest& request = *scheduled.request;
+    if (request.beams != nullptr) return true;
     if (!cache_.prefix_caching() || request.prompt_computed) return true;
     // A prompt that fills no block leaves nothing to share.
     if (scheduled.sequence.num_prompt_tokens <= cache_.block_size()) return true;
@@ -230,6 +285,46 @@ bool Scheduler::may_skip_prompt(const ScheduledSequence& scheduled) const {
            request.prompt_computed;
 }
 
+// A beam whose siblings hold blocks and wait for it comes in at the cost of others: two groups that
+// waited for each other would wait for ever.
+bool Scheduler::makes_way(Draft& draft, const ScheduledSequence& scheduled) {
+    if (scheduled.request->beams == nullptr || scheduled.request->beams->beams.size() < 2) {
+        return false;
+    }
+    return !draft.budget.spent() && take_victim(draft, scheduled);
+}
+
+bool Scheduler::let_in(Draft& draft, ScheduledSequence& scheduled, int32_t headroom) {
+    return scheduled.sequence.state == SequenceState::swapped ? swap_in(draft, scheduled, headroom)
+                                                              : admit(draft, scheduled, headroom);
+}
+
+// Goes on where it was, with blocks for the tokens of this step.
+bool Scheduler::swap_in(Draft& draft, ScheduledSequence& scheduled, int32_t headroom) {
+    Sequence& sequence = scheduled.sequence;
+    const int32_t count = draft.budget.grant(sequence.num_unplanned());
+    if (count == 0) return false;
+    const auto blocks_for = [this](int32_t num_positions) {
+        return (num_positions + cache_.block_size() - 1) / cache_.block_size();
+    };
+    const int32_t more =
+        blocks_for(sequence.num_computed + count) - blocks_for(sequence.num_computed);
+    if (!cache_.swap_in(scheduled.cache, headroom + more, draft.plan.swaps_in)) return false;
+    sequence.swap_in(now_s_);
+    scheduled.told = true;
+    ++counters_.swaps_in;
+    AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
+    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
+        added.block_tables.push_back(scheduled.cache.table(group).blocks());
+    }
+    std::vector<std::vector<BlockId>> new_blocks;
+    const bool allocated =
+        cache_.allocate(scheduled.cache, sequence.num_planned() + count, new_blocks);
+    NVLLM_CHECK(allocated, "blocks were left over for this");
+    add_entry(draft, scheduled, count, std::move(new_blocks));
+    return true;
+}
+
 bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headroom) {
     Sequence& sequence = scheduled.sequence;
     const PrefixMatch match = may_skip_prompt(scheduled)
@@ -242,6 +337,11 @@ bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headro
         return false;
     }
     sequence.start(match.num_tokens, now_s_);
+    counters_.recomputed_tokens +=
+        std::max(0, std::exchange(scheduled.num_computed_before, 0) - match.num_tokens);
+    scheduled.told = true;
+    scheduled.untold_tokens.clear();
+    scheduled.candidates.clear();
     AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
     std::vector<std::vector<BlockId>> new_blocks;
     const auto num_matched = static_cast<long>(match.contents.size());
@@ -263,14 +363,20 @@ void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t co
     entry.count = count;
     entry.new_blocks = std::move(new_blocks);
     sequence.plan(count);
-    entry.output = sequence.num_unplanned() == 0 ? OutputKind::sample : OutputKind::none;
-    draft.entries.push_back({&scheduled, count, entry.output});
-    draft.budget.spend(count);
+    const BeamGroup* beams = scheduled.request->beams.get();
+    if (sequence.num_unplanned() == 0) {
+        entry.output = beams == nullptr ? OutputKind::sample : OutputKind::candidates;
+        entry.num_candidates = beams == nullptr ? 0 : beams->num_candidates;
+    }
+    entry.new_token_ids = std::exchange(scheduled.untold_tokens, {});
+    const bool partial = entry.output == OutputKind::none;
+    draft.entries.push_back({&scheduled, count, partial, entry.output});
+    draft.budget.spend(count, partial);
 }
 
 int32_t Scheduler::num_growing() const {
     const auto grows = [this](const ScheduledSequence* scheduled) {
-        return scheduled->sequence.state != SequenceState::waiting && may_grow(*scheduled);
+        return !scheduled->cache.empty() && may_grow(*scheduled);
     };
     auto count = std::ranges::count_if(running_, grows);
     // Of those in the queue only paused ones hold blocks.
@@ -287,12 +393,21 @@ bool Scheduler::may_grow(const ScheduledSequence& scheduled) const {
 }
 
 std::optional<BatchPlan> Scheduler::seal(Draft& draft) {
-    if (draft.entries.empty()) {
+    if (draft.entries.empty() && !has_moves()) {
         if (in_flight_.empty()) ++counters_.stalled_steps;
         return std::nullopt;
     }
     draft.plan.number = next_plan_++;
     draft.plan.removed = std::exchange(removed_, {});
+    draft.plan.swaps_out = std::exchange(swaps_out_, {});
+    draft.plan.copies = std::exchange(copies_, {});
+    draft.plan.moves = std::exchange(moves_, {});
+    draft.plan.num_blocks = std::exchange(num_blocks_, {});
+    draft.plan.table_changes = std::exchange(table_changes_, {});
+    // Of sequences that have left since, the worker knows nothing any more.
+    std::erase_if(draft.plan.table_changes, [&](const TableChange& change) {
+        return std::ranges::find(draft.plan.removed, change.owner) != draft.plan.removed.end();
+    });
     for (const PlannedEntry& entry : draft.entries) {
         ++entry.sequence->num_plans;
         cache_.name_in_plan(entry.sequence->cache, draft.plan.number);

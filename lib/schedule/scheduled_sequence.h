@@ -4,12 +4,25 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "lib/cache/cache_manager.h"
+#include "lib/request/beam_search.h"
 #include "lib/request/request.h"
 #include "lib/request/sequence.h"
 
 namespace nvllm {
+
+struct ScheduledSequence;
+
+// The beams of a request under search.
+struct BeamGroup {
+    std::optional<BeamSearch> search;
+    std::vector<ScheduledSequence*> beams;  // best first; one until the prompt is computed
+    int32_t num_candidates = 0;             // that the search wants of each beam
+    bool has_slots = false;  // for all its beams, from when the first comes in until the end
+};
 
 // What the continuations of a request have in common.
 struct ScheduledRequest {
@@ -20,6 +33,7 @@ struct ScheduledRequest {
     // cache.
     SequenceId leader = 0;
     bool prompt_computed = false;
+    std::shared_ptr<BeamGroup> beams;  // null: no beam search
 };
 
 // What happens to a sequence as soon as nothing of it is in flight.
@@ -32,6 +46,12 @@ struct ScheduledSequence {
     int32_t num_plans = 0;   // uncommitted plans that name it
     bool cancelled = false;  // finishes with the next commit
     Departure departure = Departure::none;
+    bool told = false;  // the worker knows it
+    // Of a beam: the likeliest next tokens, when it has computed all it has; and tokens that the
+    // worker, which knows the sequence, does not know yet.
+    std::vector<TokenLogprob> candidates;
+    std::vector<int32_t> untold_tokens;
+    int32_t num_computed_before = 0;  // when it was last preempted, to be computed again
 };
 
 }  // namespace nvllm

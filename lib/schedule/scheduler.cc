@@ -12,8 +12,19 @@
 namespace nvllm {
 
 Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache)
-    : config_(config), policy_(find_policy(config.policy)), cache_(cache), waiting_(policy_) {
+    : config_(config),
+      policy_(find_policy(config.policy)),
+      cache_(cache),
+      waiting_(policy_),
+      step_time_({.target_ms = config.step_time_target_ms,
+                  .most_tokens = config.max_num_batched_tokens,
+                  .fewest_tokens = config.max_num_seqs}) {
     config_.check();
+}
+
+void Scheduler::observe(const StepObservation& step) {
+    step_time_.observe(step);
+    preemption_costs_.observe(step);
 }
 
 Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
@@ -26,22 +37,28 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
     shared->request = request;
     shared->request.prompt_token_ids = {};
     shared->first = shared->leader = next_sequence_;
-    shared->num_living = request.sampling.n;
+    shared->num_living = request.sampling.num_sequences();
     std::vector<SequenceId> ids;
-    for (int32_t index = 0; index < request.sampling.n; ++index) {
+    for (int32_t index = 0; index < request.sampling.num_sequences(); ++index) {
         const SequenceId id = next_sequence_++;
         auto sequence = std::make_unique<ScheduledSequence>(
             ScheduledSequence{.sequence = Sequence::waiting(request, id, index),
                               .cache = SequenceCache(cache_, request.cache_salt, id),
-                              .request = shared});
+                              .request = shared,
+                              .candidates = {},
+                              .untold_tokens = {}});
         sequence->sequence.longest_length =
             longest_length(config_, sequence->sequence.num_prompt_tokens, shared->request.sampling);
         sequence->sequence.turn = next_turn_++;
-        cache_.expect(sequence->cache, sequence->sequence.token_ids);
-        waiting_.add(*sequence, now_s_);
+        // Beams but the first come out of forks.
+        if (index == 0 || !request.sampling.use_beam_search) {
+            cache_.expect(sequence->cache, sequence->sequence.token_ids);
+            waiting_.add(*sequence, now_s_);
+        }
         sequences_.emplace(id, std::move(sequence));
         ids.push_back(id);
     }
+    if (request.sampling.use_beam_search) begin_beams(*shared);
     return ids;
 }
 
@@ -112,6 +129,8 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
     if (sequence.state == SequenceState::finished || scheduled.cancelled) return;
     if (verdict.finish == FinishReason::error) {
         finish(scheduled, FinishReason::error);
+        // A search that lost a beam is over.
+        if (scheduled.request->beams != nullptr) cancel_all(*scheduled.request);
         return;
     }
     NVLLM_CHECK(verdict.finish || (num_accepted > 0) == (entry.output == OutputKind::sample),
@@ -122,9 +141,17 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
         scheduled.request->prompt_computed = true;
     if (verdict.finish) {
         finish(scheduled, *verdict.finish);
-    } else if (sequence.num_in_flight == 0) {
-        depart(scheduled);
+        return;
     }
+    if (sequence.num_in_flight == 0) depart(scheduled);
+    if (entry.output == OutputKind::candidates) take_candidates(scheduled, step);
+}
+
+bool Scheduler::ranks_first(const ScheduledSequence& scheduled) const {
+    return std::ranges::none_of(running_, [&](const ScheduledSequence* other) {
+        return other->sequence.state == SequenceState::running &&
+               ranks_before(policy_, other->sequence, scheduled.sequence, now_s_);
+    });
 }
 
 // What was put off until nothing is in flight.
@@ -133,8 +160,8 @@ void Scheduler::depart(ScheduledSequence& scheduled) {
         case Departure::none:
             return;
         case Departure::preemption:
-            preempt(scheduled);
-            ++counters_.preemptions;
+            // Those that ranked before it may have finished meanwhile.
+            if (!ranks_first(scheduled)) preempt(scheduled);
             return;
         case Departure::pause:
             pause(scheduled);
@@ -142,14 +169,48 @@ void Scheduler::depart(ScheduledSequence& scheduled) {
     }
 }
 
-// Leaves `running_` to be tidied by leave_running().
+// For want of blocks. Leaves `running_` to be tidied by leave_running().
 void Scheduler::preempt(ScheduledSequence& scheduled) {
     const bool queued = scheduled.sequence.state == SequenceState::paused;
+    if (queued) waiting_.remove(scheduled);
     scheduled.departure = Departure::none;
+    if (!should_swap(scheduled) || !swap_out(scheduled)) recompute(scheduled);
+    if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
+    scheduled.untold_tokens.clear();
+    waiting_.add(scheduled, now_s_);
+    ++counters_.preemptions;
+}
+
+bool Scheduler::should_swap(const ScheduledSequence& scheduled) const {
+    if (scheduled.request->beams != nullptr)
+        return false;  // shared blocks would come back as copies
+    if (config_.preemption_mode != PreemptionMode::automatic) {
+        return config_.preemption_mode == PreemptionMode::swap;
+    }
+    uint64_t bytes = 0;
+    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
+        const auto place = static_cast<size_t>(group);
+        const uint64_t each = place < config_.block_bytes.size() ? config_.block_bytes[place] : 0;
+        bytes += each * static_cast<uint64_t>(scheduled.cache.table(group).num_held());
+    }
+    return preemption_costs_.swap_is_faster(bytes, scheduled.sequence.num_computed);
+}
+
+// False when host memory has no room, or nothing is computed yet.
+bool Scheduler::swap_out(ScheduledSequence& scheduled) {
+    if (scheduled.sequence.num_computed == 0) return false;
+    if (!cache_.swap_out(scheduled.cache, scheduled.sequence.num_computed, swaps_out_))
+        return false;
+    scheduled.sequence.swap_out(now_s_);
+    ++counters_.swaps_out;
+    return true;
+}
+
+void Scheduler::recompute(ScheduledSequence& scheduled) {
+    scheduled.num_computed_before = scheduled.sequence.num_computed;
     scheduled.sequence.preempt(now_s_);
     cache_.release(scheduled.cache);
-    removed_.push_back(scheduled.sequence.id);
-    if (!queued) waiting_.add(scheduled, now_s_);
+    cache_.expect(scheduled.cache, scheduled.sequence.token_ids);
 }
 
 // Leaves `running_` to be tidied by leave_running().
@@ -163,7 +224,7 @@ void Scheduler::pause(ScheduledSequence& scheduled) {
 // Leaves `running_` to be tidied by leave_running().
 void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
     const SequenceState state = scheduled.sequence.state;
-    if (state != SequenceState::waiting) removed_.push_back(scheduled.sequence.id);
+    if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
     if (state != SequenceState::running) waiting_.remove(scheduled);
     scheduled.sequence.finish(reason, now_s_);
     if (reason == FinishReason::error) {
@@ -174,6 +235,7 @@ void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
     ScheduledRequest& request = *scheduled.request;
     --request.num_living;
     if (request.num_living == 0) {
+        std::erase(searching_, &request);
         requests_.erase(request.request.id);
     } else if (request.leader == scheduled.sequence.id) {
         choose_next_leader(request);
@@ -184,7 +246,8 @@ void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
 
 // The first living continuation, which is the one that waits first.
 void Scheduler::choose_next_leader(ScheduledRequest& request) {
-    const SequenceId end = request.first + static_cast<SequenceId>(request.request.sampling.n);
+    const SequenceId end =
+        request.first + static_cast<SequenceId>(request.request.sampling.num_sequences());
     for (SequenceId id = request.first; id < end; ++id) {
         const ScheduledSequence* candidate = lookup(id);
         if (candidate == nullptr || candidate->sequence.state == SequenceState::finished) continue;
@@ -196,13 +259,18 @@ void Scheduler::choose_next_leader(ScheduledRequest& request) {
 std::vector<SequenceId> Scheduler::cancel(RequestId request) {
     const auto found = requests_.find(request);
     if (found == requests_.end()) return {};
-    const SequenceId first = found->second->first;
-    const SequenceId end = first + static_cast<SequenceId>(found->second->request.sampling.n);
-    for (SequenceId id = first; id < end; ++id) {
-        if (ScheduledSequence* sequence = lookup(id)) cancel(*sequence);
-    }
+    const std::shared_ptr<ScheduledRequest> kept = found->second;
+    cancel_all(*kept);
     leave_running();
     return take_finished();
+}
+
+void Scheduler::cancel_all(const ScheduledRequest& request) {
+    const SequenceId end =
+        request.first + static_cast<SequenceId>(request.request.sampling.num_sequences());
+    for (SequenceId id = request.first; id < end; ++id) {
+        if (ScheduledSequence* sequence = lookup(id)) cancel(*sequence);
+    }
 }
 
 std::vector<SequenceId> Scheduler::cancel_sequence(SequenceId sequence) {
@@ -231,16 +299,34 @@ std::vector<SequenceId> Scheduler::reset_worker() {
         if (sequence->cancelled) {
             finish(*sequence, FinishReason::cancelled);
         } else {
-            preempt(*sequence);
+            sequence->departure = Departure::none;
+            recompute(*sequence);
+            waiting_.add(*sequence, now_s_);
         }
     }
     leave_running();
-    for (ScheduledSequence* sequence : waiting_.all()) {
-        if (sequence->sequence.state == SequenceState::paused) preempt(*sequence);
+    const std::vector<ScheduledSequence*> queued(waiting_.all().begin(), waiting_.all().end());
+    for (ScheduledSequence* sequence : queued) {
+        if (sequence->sequence.state == SequenceState::waiting) continue;
+        waiting_.remove(*sequence);
+        recompute(*sequence);
+        waiting_.add(*sequence, now_s_);
     }
     cancelled_.clear();
     removed_.clear();
+    swaps_out_.clear();
+    copies_.clear();
+    moves_.clear();
+    table_changes_.clear();
+    for (auto& [id, sequence] : sequences_) {
+        cache_.release(sequence->cache);
+        sequence->told = false;
+        sequence->untold_tokens.clear();
+    }
     cache_.forget_contents();
+    for (ScheduledSequence* sequence : waiting_.all()) {
+        cache_.expect(sequence->cache, sequence->sequence.token_ids);
+    }
     // The prompts' blocks are gone too: one continuation of each request computes them again.
     for (auto& [id, request] : requests_) {
         request->prompt_computed = false;
@@ -281,10 +367,11 @@ SchedulerStats Scheduler::stats() const {
     SchedulerStats stats = counters_;
     stats.num_running = static_cast<int32_t>(running_.size());
     stats.num_waiting = static_cast<int32_t>(waiting_.size());
-    stats.num_paused = static_cast<int32_t>(
-        std::ranges::count_if(waiting_.all(), [](const ScheduledSequence* scheduled) {
-            return scheduled->sequence.state == SequenceState::paused;
-        }));
+    for (const ScheduledSequence* scheduled : waiting_.all()) {
+        stats.num_paused += scheduled->sequence.state == SequenceState::paused;
+        stats.num_swapped += scheduled->sequence.state == SequenceState::swapped;
+    }
+    stats.token_budget = step_time_.budget();
     return stats;
 }
 
@@ -298,14 +385,12 @@ void Scheduler::check_integrity() const {
     }
     for (size_t place = 0; place < waiting_.size(); ++place) {
         const ScheduledSequence& scheduled = waiting_[place];
-        const bool paused = scheduled.sequence.state == SequenceState::paused;
-        NVLLM_CHECK(paused || scheduled.sequence.state == SequenceState::waiting,
-                    "only the waiting and the paused wait");
-        NVLLM_CHECK(paused || scheduled.cache.empty(), "a waiting sequence holds blocks");
-        NVLLM_CHECK(
-            place == 0 || policy_.changes_while_waiting ||
-                ranks_before(policy_, waiting_[place - 1].sequence, scheduled.sequence, now_s_),
-            "the queue is out of order");
+        const SequenceState state = scheduled.sequence.state;
+        NVLLM_CHECK(state != SequenceState::running && state != SequenceState::finished,
+                    "only those without a slot wait");
+        NVLLM_CHECK(place == 0 || policy_.changes_while_waiting ||
+                        waiting_.stands_before(waiting_[place - 1], scheduled, now_s_),
+                    "the queue is out of order");
     }
 }
 
@@ -329,6 +414,8 @@ void Scheduler::check_counts() const {
             sequence.state == SequenceState::running || sequence.state == SequenceState::paused;
         NVLLM_CHECK(scheduled->cache.empty() != holds,
                     "a sequence holds blocks just while it runs or pauses");
+        NVLLM_CHECK(scheduled->cache.swapped_out() == (sequence.state == SequenceState::swapped),
+                    "a sequence is in host memory just while it is swapped out");
     }
 }
 

@@ -35,8 +35,10 @@
 #include "lib/request/step_result.h"
 #include "lib/schedule/admission.h"
 #include "lib/schedule/policy.h"
+#include "lib/schedule/preemption.h"
 #include "lib/schedule/scheduled_sequence.h"
 #include "lib/schedule/scheduler_config.h"
+#include "lib/schedule/step_time.h"
 #include "lib/schedule/token_budget.h"
 
 namespace nvllm {
@@ -49,15 +51,26 @@ struct SchedulerStats {
     int32_t num_running = 0;
     int32_t num_waiting = 0;  // the paused ones included
     int32_t num_paused = 0;
+    int32_t num_swapped = 0;
+    int32_t token_budget = 0;      // of the next step
     int64_t steps = 0;             // plans made
     int64_t scheduled_tokens = 0;  // tokens in them
     int64_t filled_slots = 0;      // sequences in them, of steps * max_num_seqs
-    int64_t preemptions = 0;       // for want of blocks
-    int64_t pauses = 0;            // for want of a slot
-    int64_t turns_of_oldest = 0;   // let in out of the policy's order, so that nobody starves
+    int64_t preemptions = 0;       // for want of blocks, swaps included
+    int64_t swaps_out = 0;         // sequences that went to host memory
+    int64_t swaps_in = 0;
+    int64_t recomputed_tokens = 0;  // computed once more after a preemption
+    int64_t pauses = 0;             // for want of a slot
+    int64_t turns_of_oldest = 0;    // let in out of the policy's order, so that nobody starves
     int64_t worker_resets = 0;
     // Nothing could be planned though work waited and no plan was under way: our mistake.
     int64_t stalled_steps = 0;
+};
+
+// What a beam search found, best first.
+struct BeamResult {
+    RequestId request = 0;
+    std::vector<BeamHypothesis> hypotheses;
 };
 
 class Scheduler {
@@ -71,7 +84,8 @@ class Scheduler {
     // REQUIRES: its sampling parameters were checked.
     Result<std::vector<SequenceId>> add(const Request& request);
 
-    // The next plan, or nothing: no work, or pipeline_depth plans are uncommitted.
+    // The next plan, or nothing: no work, or pipeline_depth plans are uncommitted. It has no
+    // entries when blocks are to be moved and nothing to be computed.
     std::optional<BatchPlan> next(double now_s);
 
     // What ids and lengths say about the oldest uncommitted plan's outcome, one verdict for each of
@@ -84,6 +98,17 @@ class Scheduler {
     // a token and goes on has one accepted.
     std::vector<SequenceId> commit(const StepResult& result, const std::vector<Verdict>& verdicts,
                                    double now_s);
+
+    // Other numbers of blocks, while requests run: blocks move, and sequences give way when the
+    // rest does not hold all that is used. False: not yet, try again after the next commit. Throws
+    // does_not_fit when a sequence under way could not finish.
+    bool resize_cache(std::span<const int32_t> num_blocks, double now_s);
+
+    // What became of a step, for the token budget and the choice between swapping and recomputing.
+    void observe(const StepObservation& step);
+
+    // The searches that ended since the last call; their sequences are among the finished ones.
+    std::vector<BeamResult> take_beam_results();
 
     // Takes back a request, or one continuation. Returns those that finished at once; those in an
     // uncommitted plan finish with the next commit and are among what it returns. Unknown and
@@ -112,6 +137,7 @@ class Scheduler {
     struct PlannedEntry {
         ScheduledSequence* sequence = nullptr;
         int32_t count = 0;
+        bool partial = false;  // leaves tokens that are known
         OutputKind output = OutputKind::none;
     };
     struct InFlight {
@@ -120,7 +146,7 @@ class Scheduler {
     };
     // A plan being made.
     struct Draft {
-        explicit Draft(const SchedulerConfig& config);
+        Draft(const SchedulerConfig& config, int32_t most_tokens);
 
         BatchPlan plan;
         std::vector<PlannedEntry> entries;
@@ -138,12 +164,17 @@ class Scheduler {
     void plan_sequence(Draft& draft, ScheduledSequence& sequence);
     bool make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
                    std::vector<std::vector<BlockId>>& new_blocks);
-    void drop_entry(Draft& draft, const ScheduledSequence& sequence);
+    void drop_entry(Draft& draft, ScheduledSequence& sequence);
     void admit_waiting(Draft& draft);
+    int32_t slots_to_take(const ScheduledSequence& sequence) const;
+    int32_t num_free_slots() const;
     bool is_turn_of_oldest() const;
     std::optional<size_t> next_newcomer(size_t from, bool oldest) const;
     bool can_be_planned(const ScheduledSequence& sequence) const;
     bool admit(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
+    bool makes_way(Draft& draft, const ScheduledSequence& sequence);
+    bool let_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
+    bool swap_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     void add_entry(Draft& draft, ScheduledSequence& sequence, int32_t count,
                    std::vector<std::vector<BlockId>> new_blocks);
     int32_t num_growing() const;
@@ -152,15 +183,40 @@ class Scheduler {
     bool may_skip_prompt(const ScheduledSequence& sequence) const;
     std::optional<BatchPlan> seal(Draft& draft);
 
+    bool take_victim(Draft& draft, const ScheduledSequence& needy);
+    bool make_private(Draft& draft, ScheduledSequence& sequence);
+    void tell(Draft& draft, ScheduledSequence& sequence);
+
+    // Beams.
+    void begin_beams(ScheduledRequest& request);
+    void take_candidates(ScheduledSequence& sequence, const SequenceStep& step);
+    void advance_beams(ScheduledRequest& request);
+    std::vector<ScheduledSequence*> free_beams(const ScheduledRequest& request,
+                                               const std::vector<bool>& goes_on) const;
+    void fork(const ScheduledSequence& parent, ScheduledSequence& child);
+    void rest(ScheduledSequence& sequence);
+    void end_beams(ScheduledRequest& request);
+
     // Advancing.
     const InFlight& oldest_plan(const StepResult& result) const;
     void advance(const PlannedEntry& entry, const SequenceStep& step, const Verdict& verdict);
+    bool ranks_first(const ScheduledSequence& sequence) const;
     void depart(ScheduledSequence& sequence);
     void preempt(ScheduledSequence& sequence);
+    void move_blocks_together();
+    bool blocks_can_move() const;
+    bool has_moves() const { return !moves_.empty() || !num_blocks_.empty(); }
+    bool uses_more_than(std::span<const int32_t> num_blocks) const;
+    void check_all_can_finish(std::span<const int32_t> num_blocks) const;
+    void take_moves(Compaction&& compaction);
+    bool should_swap(const ScheduledSequence& sequence) const;
+    bool swap_out(ScheduledSequence& sequence);
+    void recompute(ScheduledSequence& sequence);
     void pause(ScheduledSequence& sequence);
     void finish(ScheduledSequence& sequence, FinishReason reason);
     void choose_next_leader(ScheduledRequest& request);
     void cancel(ScheduledSequence& sequence);
+    void cancel_all(const ScheduledRequest& request);
     std::vector<SequenceId> take_finished();
     void forget_retired();
     void leave_running();
@@ -184,11 +240,21 @@ class Scheduler {
     WaitingQueue waiting_;
     std::vector<ScheduledSequence*> running_;   // in the order of coming in
     std::vector<ScheduledSequence*> prefills_;  // of a plan being made
-    std::deque<InFlight> in_flight_;            // oldest first
-    std::vector<SequenceId> removed_;           // what the worker is to forget with the next plan
+    // For the next plan.
+    std::vector<SwapMove> swaps_out_;
+    std::vector<BlockMove> copies_;
+    std::vector<BlockMove> moves_;
+    std::vector<TableChange> table_changes_;
+    std::vector<int32_t> num_blocks_;  // when they changed
+    StepTimeController step_time_;
+    PreemptionCosts preemption_costs_;
+    std::deque<InFlight> in_flight_;   // oldest first
+    std::vector<SequenceId> removed_;  // what the worker is to forget with the next plan
     std::vector<ScheduledSequence*> cancelled_;
-    std::vector<SequenceId> finished_;         // not returned to the caller yet
-    std::vector<ScheduledSequence*> retired_;  // finished, still findable
+    std::vector<SequenceId> finished_;                // not returned to the caller yet
+    std::vector<const ScheduledRequest*> searching_;  // living requests with beams
+    std::vector<BeamResult> beam_results_;            // not returned to the caller yet
+    std::vector<ScheduledSequence*> retired_;         // finished, still findable
     SchedulerStats counters_;
 };
 

@@ -118,6 +118,8 @@ const char* wait_reason_name(WaitReason reason) {
             return "sibling";
         case WaitReason::paused:
             return "paused";
+        case WaitReason::swapped:
+            return "swapped";
         case WaitReason::behind_another:
             return "behind_another";
     }
@@ -169,7 +171,7 @@ Snapshot Scheduler::snapshot(SnapshotDetail detail, double now_s) const {
 // In the order of the queue, by the rules of admit_waiting(): slots, then tokens, then blocks, and
 // nobody passes one that waits for blocks.
 void Scheduler::explain_waiting(Snapshot& snapshot) const {
-    const bool slots_taken = running_.size() >= static_cast<size_t>(config_.max_num_seqs);
+    const int32_t num_free = num_free_slots();
     const int32_t headroom = num_growing();
     const ScheduledSequence* blocked = nullptr;
     for (size_t place = 0; place < waiting_.size(); ++place) {
@@ -180,13 +182,16 @@ void Scheduler::explain_waiting(Snapshot& snapshot) const {
         } else if (!ready(scheduled)) {
             row.wait_reason = WaitReason::sibling;
             row.waits_for = scheduled.request->leader;
-        } else if (slots_taken) {
+        } else if (slots_to_take(scheduled) > num_free) {
             row.wait_reason = WaitReason::no_slot;
         } else if (budget_was_spent_) {
             row.wait_reason = WaitReason::budget_spent;
         } else if (blocked != nullptr) {
             row.wait_reason = WaitReason::behind_another;
             row.waits_for = blocked->sequence.id;
+        } else if (scheduled.sequence.state == SequenceState::swapped) {
+            row.wait_reason = WaitReason::swapped;
+            blocked = &scheduled;
         } else if (place < kMostExplained) {
             const std::vector<int32_t>& tokens = scheduled.sequence.token_ids;
             const PrefixMatch match = may_skip_prompt(scheduled)

@@ -44,6 +44,7 @@ enum class WaitReason : uint8_t {
     budget_spent,   // the latest step had no tokens left
     sibling,        // another continuation computes the prompt
     paused,         // gave up its slot to somebody (policy)
+    swapped,        // in host memory, until there are blocks for it
     behind_another  // nobody passes one that waits for blocks
 };
 const char* wait_reason_name(WaitReason reason);

@@ -26,10 +26,15 @@ void fields(Archive& archive, SchedulerStats& stats) {
     archive("num_running", stats.num_running);
     archive("num_waiting", stats.num_waiting);
     archive("num_paused", stats.num_paused);
+    archive("num_swapped", stats.num_swapped);
+    archive("token_budget", stats.token_budget);
     archive("steps", stats.steps);
     archive("scheduled_tokens", stats.scheduled_tokens);
     archive("filled_slots", stats.filled_slots);
     archive("preemptions", stats.preemptions);
+    archive("swaps_out", stats.swaps_out);
+    archive("swaps_in", stats.swaps_in);
+    archive("recomputed_tokens", stats.recomputed_tokens);
     archive("pauses", stats.pauses);
     archive("turns_of_oldest", stats.turns_of_oldest);
     archive("worker_resets", stats.worker_resets);

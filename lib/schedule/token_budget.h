@@ -10,23 +10,34 @@ namespace nvllm {
 
 class TokenBudget {
   public:
-    explicit TokenBudget(const SchedulerConfig& config)
-        : left_(config.max_num_batched_tokens),
+    // `most_tokens`: in this step, at most the configuration's.
+    TokenBudget(const SchedulerConfig& config, int32_t most_tokens)
+        : left_(std::min(config.max_num_batched_tokens, most_tokens)),
           largest_step_(config.largest_step()),
+          partial_left_(config.max_num_partial_prefills > 0 ? config.max_num_partial_prefills
+                                                            : INT32_MAX),
           chunked_(config.enable_chunked_prefill) {}
 
-    bool spent() const { return left_ == 0; }
+    bool spent() const { return left_ <= 0; }
     // How many of a sequence's `wanted` tokens this step can have; spends nothing.
     int32_t grant(int32_t wanted) const {
         if (!chunked_) return wanted <= left_ ? wanted : 0;
-        return std::min({wanted, left_, largest_step_});
+        const int32_t granted = std::min({wanted, left_, largest_step_});
+        return granted < wanted && partial_left_ == 0 ? 0 : granted;
     }
-    void spend(int32_t count) { left_ -= count; }
-    void give_back(int32_t count) { left_ += count; }
+    void spend(int32_t count, bool partial) {
+        left_ -= count;
+        partial_left_ -= partial ? 1 : 0;
+    }
+    void give_back(int32_t count, bool partial) {
+        left_ += count;
+        partial_left_ += partial ? 1 : 0;
+    }
 
   private:
     int32_t left_;
     int32_t largest_step_;
+    int32_t partial_left_;
     bool chunked_;
 };
 

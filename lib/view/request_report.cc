@@ -68,7 +68,7 @@ void add_column(const Snapshot& snapshot, const char* heading, int32_t SequenceS
 std::string describe_wait(const SequenceSnapshot& sequence) {
     switch (sequence.wait_reason) {
         case WaitReason::none:
-            return sequence.swapped_out ? "in host memory" : "";
+            return "";
         case WaitReason::next_step:
             return "next step";
         case WaitReason::no_slot:
@@ -81,6 +81,8 @@ std::string describe_wait(const SequenceSnapshot& sequence) {
             return fmt::format("sibling {}", sequence.waits_for);
         case WaitReason::paused:
             return "paused";
+        case WaitReason::swapped:
+            return "in host memory";
         case WaitReason::behind_another:
             return fmt::format("behind {}", sequence.waits_for);
     }
@@ -112,8 +114,9 @@ std::string requests_text(const Snapshot& snapshot) {
     TextSheet sheet;
     const SchedulerStats& stats = snapshot.scheduler;
     sheet.row("sequences",
-              fmt::format("{} run of {} slots, {} wait, {} of those paused", stats.num_running,
-                          snapshot.config.max_num_seqs, stats.num_waiting, stats.num_paused));
+              fmt::format("{} run of {} slots, {} wait, {} of those paused and {} swapped",
+                          stats.num_running, snapshot.config.max_num_seqs, stats.num_waiting,
+                          stats.num_paused, stats.num_swapped));
     sheet.row("scheduling",
               fmt::format("{}, {} tokens a step; {} steps, {} tokens, {} preemptions, {} pauses",
                           snapshot.config.scheduling_policy, snapshot.config.max_num_batched_tokens,
@@ -143,6 +146,7 @@ nlohmann::ordered_json requests_json(const Snapshot& snapshot) {
             {"num_running", stats.num_running},
             {"num_waiting", stats.num_waiting},
             {"num_paused", stats.num_paused},
+            {"num_swapped", stats.num_swapped},
             {"max_num_seqs", snapshot.config.max_num_seqs},
             {"scheduling_policy", snapshot.config.scheduling_policy},
             {"steps", stats.steps},

@@ -11,16 +11,15 @@
 namespace nvllm::view {
 namespace {
 
-Result<RenderedChat> render(const ChatTemplate& chat_template, const Tokenizer* tokenizer,
-                            const std::string& line, const RenderOptions& options) {
+Result<RenderedChat> render(const ConversationRenderer& conversations, const std::string& line,
+                            const RenderOptions& options) {
     try {
         const nlohmann::ordered_json context = parse_ordered_json(line, "this line");
         if (!context.is_object()) {
             return Fault{ErrorKind::bad_data,
                          "this line is not an object: {\"messages\": [...], ...}"};
         }
-        if (tokenizer == nullptr) return chat_template.render(context, options);
-        return chat_template.render(with_template_defaults(context, *tokenizer), options);
+        return conversations.render(context, options);
     } catch (const Error& error) {
         return Fault{error.kind(), error.what()};
     }
@@ -28,16 +27,16 @@ Result<RenderedChat> render(const ChatTemplate& chat_template, const Tokenizer* 
 
 }  // namespace
 
-LineAnswer render_line(const ChatTemplate& chat_template, const Tokenizer* tokenizer,
-                       const std::string& line, const RenderOptions& options) {
-    const auto rendered = render(chat_template, tokenizer, line, options);
+LineAnswer render_line(const ConversationRenderer& conversations, const std::string& line,
+                       const RenderOptions& options) {
+    const auto rendered = render(conversations, line, options);
     if (!rendered) return fault_answer(rendered.fault());
     return {"{\"text\":" + json_quoted(rendered->text) + "}", std::nullopt};
 }
 
-ChatTemplate template_named(const Tokenizer& tokenizer, const std::string& name) {
+std::string template_named(const Tokenizer& tokenizer, const std::string& name) {
     const std::string source = tokenizer.chat_template(name.empty() ? "default" : name);
-    if (!source.empty()) return ChatTemplate(source);
+    if (!source.empty()) return source;
     const auto names = tokenizer.chat_template_names();
     throw Error(ErrorKind::bad_data,
                 fmt::format("this model has no chat template{}; {}",

@@ -5,18 +5,18 @@
 #include <optional>
 #include <string>
 
-#include "lib/text/chat/chat_template.h"
+#include "lib/text/chat/conversation_renderer.h"
 #include "lib/view/line_answers.h"
 
 namespace nvllm::view {
 
-// {"text": ...} of an object with messages and whatever else the template knows. With `tokenizer`
-// (may be null), variables get the defaults that an engine gives them.
-LineAnswer render_line(const ChatTemplate& chat_template, const Tokenizer* tokenizer,
-                       const std::string& line, const RenderOptions& options);
+// {"text": ...} of an object with messages and whatever else the template knows.
+LineAnswer render_line(const ConversationRenderer& conversations, const std::string& line,
+                       const RenderOptions& options);
 
-// The template of that name, "default" for an empty one. Throws bad_data, naming those there are.
-ChatTemplate template_named(const Tokenizer& tokenizer, const std::string& name);
+// The text of the template of that name, "default" for an empty one. Throws bad_data, naming those
+// there are.
+std::string template_named(const Tokenizer& tokenizer, const std::string& name);
 
 // "2026-01-02 03:04:05" or "2026-01-02"; empty when it is neither or no such day.
 std::optional<std::tm> parse_time(const std::string& text);

@@ -3,10 +3,11 @@
 import json
 import os
 import pathlib
+import subprocess
 import tempfile
 import unittest
 
-from programs import DEMO, SHARED, needs_shared, run, run_jsonl
+from programs import BIN, DEMO, SHARED, environment, needs_shared, run, run_jsonl
 
 MESSAGES = [{"role": "user", "content": "Hello <|im_end|>"}]
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}!{% endif %}"
@@ -40,6 +41,20 @@ class MistralWithoutTemplate(unittest.TestCase):
     CONFIG = {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_size": 64, "intermediate_size": 64,
               "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 4096,
               "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "bos_token_id": 1, "eos_token_id": 2, "sliding_window": None}
+
+    def test_tools_have_a_template_of_their_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for file in pathlib.Path(DEMO).iterdir():
+                if file.name != "tokenizer_config.json":
+                    os.symlink(file, pathlib.Path(folder) / file.name)
+            config = json.loads((pathlib.Path(DEMO) / "tokenizer_config.json").read_text())
+            config["chat_template"] = [{"name": "default", "template": "plain {{ messages[0].content }}"},
+                                       {"name": "tool_use", "template": "tools {{ tools|length }} {{ messages[0].content }}"}]
+            (pathlib.Path(folder) / "tokenizer_config.json").write_text(json.dumps(config))
+            lines = [{"messages": MESSAGES}, {"messages": MESSAGES, "tools": [{"type": "function"}]}, {"messages": MESSAGES, "tools": []}]
+            done = subprocess.run([str(BIN / "nvllm-inspect"), "template", "-m", folder], input="".join(json.dumps(line) + "\n" for line in lines),
+                                  capture_output=True, text=True, env=environment(), check=True)
+        self.assertEqual([json.loads(line)["text"].split(" Hello")[0] for line in done.stdout.splitlines()], ["plain", "tools 1", "tools 0"])
 
     @needs_shared("chat/mistral_common.jsonl")
     def test_the_publishers_ids(self):

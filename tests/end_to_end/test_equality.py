@@ -69,18 +69,44 @@ class Equality(unittest.TestCase):
     def test_prefix_cache_off(self):
         self.same_with("--no-enable-prefix-caching")
 
-    def test_preempted(self):
-        # Answers far longer than prompts, in a pool that holds a few of them whole.
+    def tight(self, *arguments, tokens=1024):
+        """Answers far longer than prompts, in a pool that holds a few of them whole; and the last line of the step log."""
         grown = [dict(request, max_tokens=150 + 5 * index) for index, request in enumerate(self.requests[:20])]
-        expected = essence(run_jsonl(grown))
+        if not hasattr(type(self), "expected_grown"):
+            type(self).expected_grown = essence(run_jsonl(grown))
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "steps.jsonl"
-            tight = essence(run_jsonl(grown, "--kv-cache-memory-bytes", self.pool_bytes(1024), "--max-model-len", "512",
-                                      "--step-log", log))
-            preemptions = json.loads(log.read_text().splitlines()[-1])["num_preemptions"]
-        print(f"preemptions: {preemptions}")
-        self.assertGreater(preemptions, 10)
-        self.assertEqual(tight, expected)
+            answers = essence(run_jsonl(grown, "--kv-cache-memory-bytes", self.pool_bytes(tokens), "--max-model-len", "512",
+                                        "--step-log", log, *arguments))
+            steps = [json.loads(line) for line in log.read_text().splitlines()]
+        self.assertEqual(answers, self.expected_grown, arguments)
+        return steps
+
+    def test_preempted(self):
+        steps = self.tight()
+        print(f"preemptions: {steps[-1]['num_preemptions']}")
+        self.assertGreater(steps[-1]["num_preemptions"], 10)
+
+    def test_policies_evictions_and_preemption_modes(self):
+        policies = ("fcfs", "sjf", "round-robin", "priority", "hybrid")
+        evictions = ("lru", "lfu", "size", "cost")
+        modes = ("auto", "recompute", "swap")
+        paused = swapped = 0
+        for index, (policy, mode) in enumerate((policy, mode) for policy in policies for mode in modes):
+            with self.subTest(policy=policy, mode=mode):
+                steps = self.tight("--scheduling-policy", policy, "--preemption-mode", mode, "--swap-space", "4MiB",
+                                   "--eviction-policy", evictions[index % 4], "--max-num-seqs", "8", "--defrag-threshold", "0.2")
+                moved = sum(step["swapped_bytes"] for step in steps)
+                self.assertGreater(steps[-1]["num_preemptions"], 3)
+                self.assertEqual(moved > 0, mode == "swap" or (mode == "auto" and moved > 0))
+                swapped += moved > 0
+                paused += any(step["num_paused"] for step in steps)
+        self.assertGreaterEqual(swapped, 5)
+        self.assertGreaterEqual(paused, 3)
+
+    def test_budgets(self):
+        self.same_with("--step-time-target", "2")
+        self.same_with("--long-prefill-token-threshold", "16", "--max-num-partial-prefills", "1")
 
     @staticmethod
     def pool_bytes(tokens):

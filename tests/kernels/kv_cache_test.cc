@@ -51,7 +51,8 @@ TEST_CASE("copy_blocks copies pairs in order") {
     Buffer cache(DType::bf16, testing::Random(2).values(4 * 6));
     const Buffer before = cache;
     std::vector<int32_t> pairs = {0, 2, 2, 3, 1, 1};
-    ops::copy_blocks(machine.context(), testing::view(pairs, {3, 2}), cache.view({4, 2, 3}));
+    ops::copy_blocks(machine.context(), testing::view(pairs, {3, 2}), cache.view({4, 2, 3}),
+                     cache.view({4, 2, 3}));
     for (int64_t i = 0; i < 6; ++i) {
         CHECK(cache[i] == before[i]);
         CHECK(cache[6 + i] == before[6 + i]);
@@ -59,7 +60,7 @@ TEST_CASE("copy_blocks copies pairs in order") {
         CHECK(cache[18 + i] == before[i]);
     }
     pairs[0] = 4;
-    CHECK_THROWS_AS(
-        ops::copy_blocks(machine.context(), testing::view(pairs, {3, 2}), cache.view({4, 2, 3})),
-        Error);
+    CHECK_THROWS_AS(ops::copy_blocks(machine.context(), testing::view(pairs, {3, 2}),
+                                     cache.view({4, 2, 3}), cache.view({4, 2, 3})),
+                    Error);
 }

@@ -4,6 +4,7 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/main_guard.h"
+#include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/view/template_lines.h"
 #include "tools/inspect/answer_lines.h"
@@ -62,32 +63,37 @@ RenderOptions render_options(const TemplateOptions& flags) {
     return options;
 }
 
-// Null without a model, or when it has no tokenizer.
-std::shared_ptr<const Tokenizer> load_tokenizer(const TemplateOptions& flags) {
-    if (flags.model.empty() && flags.file) return nullptr;
-    return Tokenizer::load(resolve_model_directory(named_or_bundled_model(flags.model)));
-}
-
-ChatTemplate load_template(const TemplateOptions& flags, const Tokenizer* tokenizer) {
+std::string template_text(const TemplateOptions& flags, const Tokenizer* tokenizer) {
     if (flags.file && !flags.name.empty()) {
         throw Error(ErrorKind::usage,
                     "--template-name chooses among a model's templates; leave it "
                     "out with --template");
     }
-    if (flags.file) {
-        try {
-            return ChatTemplate(read_file(*flags.file, kMaxTemplateBytes));
-        } catch (const Error& error) {
-            if (error.kind() != ErrorKind::bad_data) throw;
-            throw Error(ErrorKind::bad_data, flags.file->string() + ": " + error.what());
-        }
-    }
+    if (flags.file) return read_file(*flags.file, kMaxTemplateBytes);
     if (tokenizer == nullptr) {
         throw Error(ErrorKind::bad_data,
                     "this model has no tokenizer and therefore no chat template; give one with "
                     "--template FILE");
     }
-    return view::template_named(*tokenizer, flags.name);
+    return flags.name.empty() ? "" : view::template_named(*tokenizer, flags.name);
+}
+
+ConversationRenderer load_renderer(const TemplateOptions& flags) {
+    const auto directory = flags.model.empty() && flags.file
+                               ? std::filesystem::path()
+                               : resolve_model_directory(named_or_bundled_model(flags.model));
+    const auto tokenizer = directory.empty() ? nullptr : Tokenizer::load(directory);
+    const std::string text = template_text(flags, tokenizer.get());
+    try {
+        const bool has_config = std::filesystem::exists(directory / "config.json");
+        const std::string type = has_config ? read_model_config(directory).model_type : "";
+        ConversationRenderer renderer(tokenizer, type, text);
+        if (!renderer.can_render()) view::template_named(*tokenizer, "");
+        return renderer;
+    } catch (const Error& error) {
+        if (!flags.file || error.kind() != ErrorKind::bad_data) throw;
+        throw Error(ErrorKind::bad_data, flags.file->string() + ": " + error.what());
+    }
 }
 
 int inspect_template(const Command& command, int argc, const char* const* argv) {
@@ -101,12 +107,9 @@ int inspect_template(const Command& command, int argc, const char* const* argv) 
         return 0;
     }
     const RenderOptions rendering = render_options(flags);
-    const auto tokenizer = load_tokenizer(flags);
-    const ChatTemplate chat_template = load_template(flags, tokenizer.get());
+    const ConversationRenderer conversations = load_renderer(flags);
     return answer_lines(
-        [&](const std::string& line) {
-            return view::render_line(chat_template, tokenizer.get(), line, rendering);
-        },
+        [&](const std::string& line) { return view::render_line(conversations, line, rendering); },
         true);
 }
 

@@ -104,6 +104,7 @@ Json choice_json(const Answer& answer, size_t number, const Engine& engine) {
     object["logprobs"] = answer.request.input.sampling.logprobs
                              ? logprobs_json(choice.logprobs, tokenizer)
                              : Json(nullptr);
+    if (choice.cumulative_logprob) object["cumulative_logprob"] = *choice.cumulative_logprob;
     if (answer.request.input.sampling.prompt_logprobs) {
         object["prompt_logprobs"] = prompt_logprobs_json(answer, tokenizer);
     }
@@ -172,6 +173,7 @@ void AnswerPrinter::take(size_t index, RequestOutput&& output) {
             choice.logprobs.push_back(std::move(logprob));
         if (part.finish_reason) choice.finish = part.finish_reason;
         if (part.fault) choice.fault = part.fault;
+        if (part.cumulative_logprob) choice.cumulative_logprob = part.cumulative_logprob;
     }
     for (SampledLogprobs& logprob : output.prompt_logprobs)
         answer.prompt_logprobs.push_back(std::move(logprob));

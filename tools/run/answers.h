@@ -29,6 +29,7 @@ struct Choice {
     std::optional<FinishReason> finish;
     std::optional<Fault> fault;
     int32_t num_tokens = 0;
+    std::optional<double> cumulative_logprob;
 };
 
 // One prompt and all that was made of it.

@@ -218,7 +218,7 @@ void use_utf8() {
 }  // namespace
 
 void chat(Engine& engine, const ChatOptions& options) {
-    const auto rendered = engine.input_processor().render(
+    const auto rendered = engine.input_processor().conversations().render(
         {{"messages", Json::array({{{"role", "user"}, {"content", "Hello"}}})}});
     if (!rendered) throw Error(rendered.fault().kind, rendered.fault().message);
     use_utf8();

@@ -10,10 +10,12 @@ StepLog::StepLog(Engine& engine, const std::filesystem::path& file) : stream_(fi
     engine.set_step_listener([this](const StepRecord& step) {
         stream_ << fmt::format(
             R"({{"plan_number":{},"num_sequences":{},"num_tokens":{},"num_waiting":{},"num_running":{},)"
-            R"("num_finished":{},"num_preemptions":{},"step_ms":{:.3f}}})"
+            R"("num_paused":{},"num_swapped":{},"num_finished":{},"num_preemptions":{},"token_budget":{},)"
+            R"("swapped_bytes":{},"step_ms":{:.3f}}})"
             "\n",
             step.plan_number, step.num_sequences, step.num_tokens, step.num_waiting,
-            step.num_running, step.num_finished, step.num_preemptions, step.step_ms);
+            step.num_running, step.num_paused, step.num_swapped, step.num_finished,
+            step.num_preemptions, step.token_budget, step.swapped_bytes, step.step_ms);
     });
 }
 

@@ -15,8 +15,8 @@ namespace nvllm::chat {
 
 // What a rendering may cost; beyond it, it fails.
 struct Budget {
-    uint64_t steps = 10'000'000;         // expressions, statements and elements
-    uint64_t produced_bytes = 0;         // all texts made on the way
+    uint64_t steps = 10'000'000;  // expressions, statements and elements
+    uint64_t produced_bytes = 0;  // all texts made on the way
     uint64_t output_bytes = 0;
     int depth = 400;  // expressions and statements within each other
 };

@@ -47,6 +47,13 @@ class KvSlots {
     std::optional<uint64_t> holds(std::span<const int32_t> table, int32_t position) const {
         return slots_.at(slot(table, position));
     }
+    // Block `to` becomes a copy of the other's block `from`.
+    void take_block(const KvSlots& other, int32_t from, int32_t to) {
+        for (int32_t i = 0; i < block_size_; ++i) {
+            slots_.at(static_cast<size_t>(to * block_size_ + i)) =
+                other.slots_.at(static_cast<size_t>(from * block_size_ + i));
+        }
+    }
     void lose_everything() { slots_.assign(slots_.size(), std::nullopt); }
     int32_t window() const { return window_; }
 

@@ -212,6 +212,46 @@ TEST_CASE("answers do not depend on the threads that ask") {
     for (size_t i = 0; i < prompts.size(); ++i) CHECK(answers[i].ids() == alone[i]);
 }
 
+TEST_CASE("the cache shrinks and grows under 32 running requests, and no text changes") {
+    std::vector<std::string> expected;
+    for (const bool resizing : {false, true}) {
+        EngineConfig config = small_config();
+        config.max_num_seqs = 32;
+        config.kv_cache_memory_bytes = uint64_t{1} << 20;  // 2,048 tokens
+        config.swap_space_bytes = uint64_t{2} << 20;
+        config.defrag_threshold = 0.4;
+        Engine engine(config);
+        std::vector<Collector> collectors(32);
+        for (int i = 0; i < 32; ++i) {
+            auto request =
+                engine.prepare(completion("Story number " + std::to_string(i), 60 + 5 * i));
+            REQUIRE(request.ok());
+            engine.submit(*request, collectors[static_cast<size_t>(i)].listener());
+        }
+        const int64_t planned = engine.stats().cache.blocks.total;
+        if (resizing) {
+            for (const double share : {0.5, 0.25, 1.0, 0.3, 0.7, 0.2, 1.0}) {
+                collectors[0].wait_for_outputs(collectors[0].num_outputs() + 3);
+                engine.resize_cache(share);
+            }
+            CHECK_THROWS_AS(engine.resize_cache(0.0), Error);
+            CHECK_THROWS_AS(engine.resize_cache(1.5), Error);
+        }
+        engine.wait_idle();
+        for (size_t i = 0; i < 32; ++i) {
+            collectors[i].wait();
+            if (!resizing) expected.push_back(collectors[i].text());
+            CHECK(collectors[i].text() == expected[i]);
+        }
+        const EngineStats stats = engine.stats();
+        CHECK(stats.cache.blocks.used == 0);
+        CHECK(stats.cache.blocks.free + stats.cache.blocks.cached == stats.cache.blocks.total);
+        CHECK((planned == 0 || stats.cache.blocks.total == planned));
+        CHECK(stats.scheduler.stalled_steps == 0);
+        if (resizing) CHECK(stats.scheduler.preemptions > 0);
+    }
+}
+
 TEST_CASE("an engine that ends with work left calls nobody afterwards") {
     std::atomic<int> calls{0};
     {

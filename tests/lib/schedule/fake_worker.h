@@ -6,6 +6,7 @@
 // instead of stopping.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <set>
@@ -46,20 +47,41 @@ inline std::vector<int32_t> expected_tokens(const Request& request, int32_t inde
     }
 }
 
+// The likeliest tokens after a prefix, by a rule of their own: never two alike.
+inline std::vector<TokenLogprob> expected_candidates(uint64_t digest, int32_t count,
+                                                     const TokenRule& rule) {
+    std::vector<TokenLogprob> candidates;
+    float logprob = 0.0f;
+    for (int32_t i = 0; i < count; ++i) {
+        const uint64_t mixed = (digest + 77u * static_cast<uint64_t>(i)) * 0xd6e8feb86659fd93;
+        logprob -= 0.05f + static_cast<float>(mixed >> 44) / static_cast<float>(1 << 20);
+        const int32_t first = rule.next(digest, 0);
+        candidates.push_back({(first + i) % rule.vocab_size, logprob});
+    }
+    return candidates;
+}
+
 class FakeWorker {
   public:
     FakeWorker(const CacheConfig& cache, TokenRule rule)
         : block_size_(cache.block_size), rule_(rule) {
         for (const CacheGroupConfig& group : cache.groups) {
             slots_.emplace_back(group.num_blocks, cache.block_size, group.window);
+            host_slots_.emplace_back(std::max(1, group.num_host_blocks), cache.block_size, 0);
         }
     }
 
     StepResult execute(const BatchPlan& plan) {
         wrong += last_plan_ != 0 && plan.number != last_plan_ + 1;
         last_plan_ = plan.number;
+        move_blocks(plan);
         for (const SequenceId id : plan.removed) wrong += known_.erase(id) != 1;
-        for (const AddedSequence& added : plan.added) add(added);
+        for (const TableChange& change : plan.table_changes) {
+            known_.at(change.owner)
+                .tables[static_cast<size_t>(change.group)]
+                .at(static_cast<size_t>(change.index)) = change.block;
+        }
+        for (const AddedSequence& added : plan.added) add(added, plan);
         StepResult result{.plan_number = plan.number, .sequences = {}};
         std::set<SequenceId> seen;
         Named named{plan.number, std::vector<std::set<BlockId>>(slots_.size())};
@@ -83,6 +105,7 @@ class FakeWorker {
         known_.clear();
         uncommitted_.clear();
         for (KvSlots& group : slots_) group.lose_everything();
+        for (KvSlots& group : host_slots_) group.lose_everything();
     }
 
     size_t num_known() const { return known_.size(); }
@@ -93,6 +116,8 @@ class FakeWorker {
 
     int64_t wrong = 0;               // broken promises of plans
     int64_t computed_positions = 0;  // in all
+    int64_t blocks_out = 0;          // to host memory
+    int64_t blocks_in = 0;
 
   private:
     struct Known {
@@ -107,11 +132,33 @@ class FakeWorker {
         std::vector<std::set<BlockId>> blocks;  // per group
     };
 
-    void add(const AddedSequence& added) {
+    void move_blocks(const BatchPlan& plan) {
+        for (const BlockMove& move : plan.moves) copy(move);
+        for (const SwapMove& move : plan.swaps_out) {
+            host_slots_[static_cast<size_t>(move.group)].take_block(
+                slots_[static_cast<size_t>(move.group)], move.device_block, move.host_block);
+        }
+        for (const BlockMove& move : plan.copies) copy(move);
+        for (const SwapMove& move : plan.swaps_in) {
+            slots_[static_cast<size_t>(move.group)].take_block(
+                host_slots_[static_cast<size_t>(move.group)], move.host_block, move.device_block);
+        }
+        blocks_out += static_cast<int64_t>(plan.swaps_out.size());
+        blocks_in += static_cast<int64_t>(plan.swaps_in.size());
+    }
+    void copy(const BlockMove& move) {
+        KvSlots& slots = slots_[static_cast<size_t>(move.group)];
+        slots.take_block(slots, move.from, move.to);
+    }
+
+    void add(const AddedSequence& added, const BatchPlan& plan) {
         Known known{added.token_ids, prefix_digests(added.token_ids), added.block_tables, 0,
                     added.index};
         wrong += known.tables.size() != slots_.size();
-        known.next = static_cast<int32_t>(known.tables[0].size()) * block_size_;
+        const auto entry = std::ranges::find(plan.entries, added.sequence, &PlanEntry::sequence);
+        known.next = entry == plan.entries.end() ? 0 : entry->first;
+        // What is not computed now lies in the blocks it comes with.
+        wrong += known.next > static_cast<int32_t>(known.tables[0].size()) * block_size_;
         for (const auto& table : known.tables) wrong += table.size() != known.tables[0].size();
         wrong += known.next >= static_cast<int32_t>(known.tokens.size());
         wrong += !known_.emplace(added.sequence, std::move(known)).second;
@@ -122,13 +169,17 @@ class FakeWorker {
         step.sequence = entry.sequence;
         const auto found = known_.find(entry.sequence);
         const int32_t end = entry.first + entry.count;
-        if (found == known_.end() || entry.first != found->second.next ||
-            end > static_cast<int32_t>(found->second.tokens.size())) {
+        if (found == known_.end() || entry.first != found->second.next) {
             ++wrong;
             return step;
         }
+        for (const int32_t token : entry.new_token_ids) append_token(found->second, token);
         Known& known = found->second;
         append_blocks(known, entry);
+        if (end > static_cast<int32_t>(known.tokens.size())) {
+            ++wrong;
+            return step;
+        }
         for (size_t group = 0; group < slots_.size(); ++group) {
             visit(slots_[group], known.tables[group], known, entry.first, end);
             const auto& table = known.tables[group];
@@ -138,12 +189,20 @@ class FakeWorker {
         known.next = end;
         computed_positions += entry.count;
         const bool last = end == static_cast<int32_t>(known.tokens.size());
-        wrong += last != (entry.output == OutputKind::sample);
-        if (!last) return step;
+        wrong += last != (entry.output != OutputKind::none);
+        if (entry.output == OutputKind::candidates) {
+            step.candidates =
+                expected_candidates(known.digests.back(), entry.num_candidates, rule_);
+        }
+        if (entry.output != OutputKind::sample) return step;
         step.token_ids = {rule_.next(known.digests.back(), known.index)};
-        known.tokens.push_back(step.token_ids[0]);
-        known.digests = prefix_digests_after(known);
+        append_token(known, step.token_ids[0]);
         return step;
+    }
+
+    static void append_token(Known& known, int32_t token) {
+        known.tokens.push_back(token);
+        known.digests = prefix_digests_after(known);
     }
 
     // One digest more, without going through all tokens again.
@@ -178,6 +237,7 @@ class FakeWorker {
     int32_t block_size_;
     TokenRule rule_;
     std::vector<KvSlots> slots_;
+    std::vector<KvSlots> host_slots_;
     std::unordered_map<SequenceId, Known> known_;
     std::deque<Named> uncommitted_;
     uint64_t last_plan_ = 0;

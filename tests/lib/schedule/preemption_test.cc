@@ -142,5 +142,92 @@ TEST_CASE("a victim that was planned in the same step leaves its tokens to other
     CHECK(simulation.all_well());
 }
 
+// Room for four sequences of full length; without prefix caching, so that what is computed again
+// and what is copied can be counted exactly.
+struct Crowd {
+    explicit Crowd(PreemptionMode mode, int32_t num_host_blocks = 2000)
+        : simulation(config(mode), cache(num_host_blocks), kEndless) {
+        for (RequestId id = 1; id <= 64; ++id) {
+            const int32_t num_prompt = 50 + static_cast<int32_t>(id * 37 % 400);
+            simulation.add(endless(id, num_prompt, 1000 - num_prompt));
+        }
+        simulation.run();
+        for (const auto& [id, sequence] : simulation.finished) {
+            most_preemptions = std::max(most_preemptions, sequence.num_preemptions);
+        }
+    }
+
+    static SchedulerConfig config(PreemptionMode mode) {
+        SchedulerConfig config;
+        config.max_num_seqs = 64;
+        config.max_num_batched_tokens = 512;
+        config.max_model_len = 1024;
+        config.preemption_mode = mode;
+        config.block_bytes = {1 << 20};
+        return config;
+    }
+    static CacheConfig cache(int32_t num_host_blocks) {
+        return {.block_size = 16,
+                .groups = {{4 * 63, 0, num_host_blocks}},
+                .enable_prefix_caching = false,
+                .hash_key = HashKey{1, 2}};
+    }
+
+    Simulation simulation;
+    int32_t most_preemptions = 0;
+};
+
+TEST_CASE("64 sequences of 1,000 tokens where four fit: at most four preemptions each") {
+    for (const PreemptionMode mode :
+         {PreemptionMode::recompute, PreemptionMode::swap, PreemptionMode::automatic}) {
+        Crowd crowd(mode);
+        const SchedulerStats stats = crowd.simulation.scheduler.stats();
+        MESSAGE(static_cast<int>(mode), ": ", stats.preemptions, " preemptions, at most ",
+                crowd.most_preemptions, " of one; ", stats.steps, " steps; ", stats.swaps_out,
+                " swapped out; ", stats.recomputed_tokens, " tokens computed again");
+        CHECK(crowd.simulation.num_finished == 64);
+        CHECK(crowd.most_preemptions <= 4);
+        CHECK(crowd.simulation.all_well());
+    }
+}
+
+TEST_CASE("swapping computes nothing again, recomputing moves nothing") {
+    const int64_t once = 64 * 999;  // the last token of an answer is never computed
+    Crowd swapping(PreemptionMode::swap);
+    CHECK(swapping.simulation.worker.computed_positions == once);
+    CHECK(swapping.simulation.worker.blocks_out > 0);
+    CHECK(swapping.simulation.worker.blocks_out == swapping.simulation.worker.blocks_in);
+    CHECK(swapping.simulation.scheduler.stats().recomputed_tokens == 0);
+    Crowd recomputing(PreemptionMode::recompute);
+    const int64_t again = recomputing.simulation.scheduler.stats().recomputed_tokens;
+    CHECK(recomputing.simulation.worker.blocks_out + recomputing.simulation.worker.blocks_in == 0);
+    CHECK(again > 0);
+    CHECK(recomputing.simulation.worker.computed_positions == once + again);
+    // With little room in host memory some are swapped and the others computed again.
+    Crowd mixed(PreemptionMode::swap, 100);
+    const SchedulerStats stats = mixed.simulation.scheduler.stats();
+    CHECK(stats.swaps_out > 0);
+    CHECK(stats.swaps_out < stats.preemptions);
+    CHECK(mixed.simulation.worker.computed_positions == once + stats.recomputed_tokens);
+}
+
+TEST_CASE("the faster way is chosen from what was measured") {
+    PreemptionCosts costs;
+    // 1 GB/s, and a token of prefill in 2 ms: 100 tokens take 200 ms, 50 MB out and in 100 ms.
+    for (int i = 0; i < 50; ++i) {
+        costs.observe({.step_ms = 512.0,
+                       .num_tokens = 256,
+                       .num_prefill_tokens = 250,
+                       .swapped_bytes = 10'000'000,
+                       .swap_ms = 10.0});
+    }
+    CHECK(costs.swap_is_faster(50'000'000, 100));
+    CHECK_FALSE(costs.swap_is_faster(50'000'000, 49));
+    CHECK_FALSE(costs.swap_is_faster(101'000'000, 100));
+    // Steps of decoding say nothing about prefill.
+    costs.observe({.step_ms = 100.0, .num_tokens = 8, .num_prefill_tokens = 0});
+    CHECK(costs.swap_is_faster(50'000'000, 100));
+}
+
 }  // namespace
 }  // namespace nvllm

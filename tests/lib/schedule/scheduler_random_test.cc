@@ -43,34 +43,49 @@ std::vector<Layout> layouts() {
     };
 }
 
+struct Setting {
+    Layout layout;
+    std::string policy;
+    std::string eviction;
+    PreemptionMode mode = PreemptionMode::automatic;
+    int32_t depth = 1;
+};
+
 struct RandomLoad {
-    RandomLoad(const Layout& layout, const std::string& policy, int32_t depth, unsigned seed)
-        : random(seed),
-          simulation(scheduler_config(layout, policy, depth), cache_config(layout, seed)) {
+    RandomLoad(const Setting& setting, unsigned seed)
+        : random(seed), simulation(scheduler_config(setting), cache_config(setting)) {
         for (const SchedulingPolicy& row : scheduling_policies()) {
-            if (row.name == policy) this->policy = &row;
+            if (row.name == setting.policy) policy = &row;
+        }
+        for (const CacheGroupConfig& group : setting.layout.groups) {
+            full_sizes.push_back(group.num_blocks);
         }
     }
 
-    static SchedulerConfig scheduler_config(const Layout& layout, const std::string& policy,
-                                            int32_t depth) {
+    static SchedulerConfig scheduler_config(const Setting& setting) {
         SchedulerConfig config;
         config.max_num_seqs = 6;
         config.max_num_batched_tokens = kBatchedTokens;
         config.max_model_len = kMaxModelLen;
-        config.pipeline_depth = depth;
-        config.enable_chunked_prefill = layout.chunked;
-        config.chunk_size = layout.chunk_size;
-        config.policy = policy;
+        config.pipeline_depth = setting.depth;
+        config.enable_chunked_prefill = setting.layout.chunked;
+        config.chunk_size = setting.layout.chunk_size;
+        config.policy = setting.policy;
+        config.preemption_mode = setting.mode;
+        // A swap costs as much as computing some of the lengths that occur.
+        config.defrag_threshold = setting.depth == 1 ? 0.3 : 0.0;
+        config.block_bytes.assign(setting.layout.groups.size(), uint64_t{3} << 20);
         return config;
     }
-    static CacheConfig cache_config(const Layout& layout, unsigned seed) {
-        const auto evictions = eviction_policies();
+    static CacheConfig cache_config(const Setting& setting) {
+        std::vector<CacheGroupConfig> groups = setting.layout.groups;
+        // Not enough for all that may be swapped out at once.
+        for (CacheGroupConfig& group : groups) group.num_host_blocks = 20;
         return {.block_size = kBlockSize,
-                .groups = layout.groups,
-                .enable_prefix_caching = layout.prefix_caching,
+                .groups = groups,
+                .enable_prefix_caching = setting.layout.prefix_caching,
                 .hash_key = HashKey{1, 2},
-                .eviction = evictions[(seed + 3) % evictions.size()].name};
+                .eviction = setting.eviction};
     }
 
     int draw(int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); }
@@ -161,6 +176,19 @@ struct RandomLoad {
         simulation.worker.restart();
     }
 
+    // To somewhere between what the longest sequence needs and what there was at first.
+    void resize_cache() {
+        std::vector<int32_t> sizes;
+        for (int32_t group = 0; group < simulation.cache.num_groups(); ++group) {
+            const int32_t most = full_sizes[static_cast<size_t>(group)];
+            const int32_t fewest =
+                std::min(most, simulation.cache.most_blocks(group, kMaxModelLen,
+                                                            simulation.config.largest_step()));
+            sizes.push_back(fewest + draw(most - fewest + 1));
+        }
+        num_resizes += simulation.scheduler.resize_cache(sizes, simulation.now_s);
+    }
+
     void step() {
         const int what = draw(200);
         if (what < 16) {
@@ -169,6 +197,8 @@ struct RandomLoad {
             cancel_something();
         } else if (what == 20) {
             if (draw(4) == 0) lose_worker();
+        } else if (what == 21) {
+            resize_cache();
         } else if (what < 110) {
             plan();
         } else {
@@ -195,48 +225,91 @@ struct RandomLoad {
     const SchedulingPolicy* policy = nullptr;
     RequestId next_request = 1;
     SequenceId last_admitted = 0;
+    std::vector<int32_t> full_sizes;  // blocks of each group at first
     int64_t num_added = 0;
+    int64_t num_resizes = 0;
     int64_t wrong = 0;
 };
 
+struct Totals {
+    int64_t sequences = 0, steps = 0, preemptions = 0, swaps_out = 0, swaps_in = 0, hits = 0;
+    int64_t pauses = 0, turns = 0, recomputed = 0, resizes = 0, moved = 0;
+
+    void add(const RandomLoad& load) {
+        const SchedulerStats stats = load.simulation.scheduler.stats();
+        sequences += load.num_added;
+        steps += stats.steps;
+        preemptions += stats.preemptions;
+        swaps_out += stats.swaps_out;
+        swaps_in += stats.swaps_in;
+        pauses += stats.pauses;
+        turns += stats.turns_of_oldest;
+        resizes += load.num_resizes;
+        moved += load.simulation.cache.figures().compaction.moved_blocks;
+        recomputed += stats.recomputed_tokens;
+        hits += load.simulation.cache.stats().hit_tokens;
+    }
+};
+
+const char* name_of(PreemptionMode mode) {
+    if (mode == PreemptionMode::automatic) return "auto";
+    return mode == PreemptionMode::swap ? "swap" : "recompute";
+}
+
+void check(const Setting& setting, unsigned seed, int num_steps, Totals& totals) {
+    CAPTURE(std::string(setting.layout.name));
+    CAPTURE(setting.policy);
+    CAPTURE(setting.eviction);
+    CAPTURE(std::string(name_of(setting.mode)));
+    CAPTURE(setting.depth);
+    RandomLoad load(setting, seed);
+    load.run(num_steps);
+    CHECK(load.wrong == 0);
+    CHECK(load.simulation.wrong == 0);
+    CHECK(load.simulation.worker.wrong == 0);
+    CHECK(load.simulation.scheduler.stats().stalled_steps == 0);
+    CHECK_FALSE(load.simulation.scheduler.has_work());
+    CHECK(load.simulation.num_finished == load.num_added);
+    CHECK(load.simulation.all_well());
+    const SchedulerStats stats = load.simulation.scheduler.stats();
+    if (setting.mode == PreemptionMode::recompute) {
+        CHECK(load.simulation.worker.blocks_out == 0);
+        CHECK(load.simulation.worker.blocks_in == 0);
+        CHECK(stats.swaps_out == 0);
+    }
+    CHECK(stats.swaps_out <= stats.preemptions);
+    totals.add(load);
+}
+
 TEST_CASE("random loads: every sequence ends as it would alone, and no promise is broken") {
-    int64_t sequences = 0;
-    int64_t steps = 0;
-    int64_t preemptions = 0;
-    int64_t hits = 0;
-    int64_t pauses = 0;
-    int64_t turns = 0;
+    Totals totals;
+    unsigned seed = 7;
     for (const Layout& layout : layouts()) {
         for (const SchedulingPolicy& policy : scheduling_policies()) {
-            for (const int32_t depth : {1, 2, 3}) {
-                CAPTURE(std::string(layout.name));
-                CAPTURE(std::string(policy.name));
-                CAPTURE(depth);
-                RandomLoad load(layout, policy.name, depth, static_cast<unsigned>(7 + depth));
-                load.run(10000);
-                CHECK(load.wrong == 0);
-                CHECK(load.simulation.wrong == 0);
-                CHECK(load.simulation.worker.wrong == 0);
-                CHECK(load.simulation.scheduler.stats().stalled_steps == 0);
-                CHECK_FALSE(load.simulation.scheduler.has_work());
-                CHECK(load.simulation.num_finished == load.num_added);
-                CHECK(load.simulation.all_well());
-                sequences += load.num_added;
-                steps += load.simulation.scheduler.stats().steps;
-                preemptions += load.simulation.scheduler.stats().preemptions;
-                pauses += load.simulation.scheduler.stats().pauses;
-                turns += load.simulation.scheduler.stats().turns_of_oldest;
-                hits += load.simulation.cache.stats().hit_tokens;
+            for (const EvictionPolicy& eviction : eviction_policies()) {
+                for (const PreemptionMode mode :
+                     {PreemptionMode::automatic, PreemptionMode::swap, PreemptionMode::recompute}) {
+                    ++seed;
+                    const Setting setting{layout, policy.name, eviction.name, mode,
+                                          static_cast<int32_t>(1 + seed % 3)};
+                    check(setting, seed, 3000, totals);
+                }
             }
         }
     }
-    MESSAGE(sequences, " sequences, ", steps, " steps, ", preemptions, " preemptions, ", hits,
-            " tokens hit");
-    MESSAGE(pauses, " pauses, ", turns, " turns of the oldest");
-    CHECK(pauses > 1000);
-    CHECK(turns > 1000);
-    CHECK(preemptions > 1000);
-    CHECK(hits > 10000);
+    MESSAGE(totals.sequences, " sequences, ", totals.steps, " steps, ", totals.preemptions,
+            " preemptions, ", totals.swaps_out, " out and ", totals.swaps_in,
+            " in of host memory, ", totals.recomputed, " tokens computed again, ", totals.hits,
+            " tokens hit, ", totals.pauses, " pauses, ", totals.turns, " turns of the oldest, ",
+            totals.resizes, " resizes, ", totals.moved, " blocks moved");
+    CHECK(totals.resizes > 1000);
+    CHECK(totals.moved > 1000);
+    CHECK(totals.preemptions > 1000);
+    CHECK(totals.swaps_in > 1000);
+    CHECK(totals.swaps_out - totals.swaps_in < totals.swaps_out / 4);
+    CHECK(totals.pauses > 1000);
+    CHECK(totals.turns > 1000);
+    CHECK(totals.hits > 10000);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ struct Simulation {
         if (!plan) return false;
         wrong += plan->num_tokens() > config.max_num_batched_tokens;
         wrong += static_cast<int32_t>(plan->entries.size()) > config.max_num_seqs;
-        wrong += plan->entries.empty();
+        wrong += plan->entries.empty() && plan->moves.empty() && plan->num_blocks.empty();
         if (config.enable_chunked_prefill) {
             for (const PlanEntry& entry : plan->entries)
                 wrong += entry.count > config.largest_step();

@@ -1,0 +1,147 @@
+// Submitting, recording, waiting.
+#include "lib/measure/engine_load.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "lib/base/clock.h"
+#include "lib/base/main_guard.h"
+
+namespace nvllm {
+namespace {
+
+// How soon a stop signal is noticed.
+constexpr std::chrono::milliseconds kSignalPause{50};
+
+}  // namespace
+
+struct EngineLoad::Run {
+    Run(std::vector<Request> all, const LoadOptions& how, const Watcher& also)
+        : requests(std::move(all)), options(how), watcher(also) {}
+
+    std::vector<Request> requests;
+    const LoadOptions& options;
+    const Watcher& watcher;
+    MonotonicClock clock;
+    double start_s = clock.now_s();
+    size_t num_finished = 0;  // guarded by mutex_
+    LoadResult result;
+
+    double now_s() const { return clock.now_s() - start_s; }
+    // True when the request has finished. On the engine thread.
+    bool record(size_t index, const RequestOutput& output);
+};
+
+bool EngineLoad::Run::record(size_t index, const RequestOutput& output) {
+    RequestRecord& record = result.requests[index];
+    const double now = now_s();
+    for (const ContinuationOutput& part : output.continuations) {
+        if (!part.token_ids.empty()) record.token_times_s.push_back(now);
+        record.num_output_tokens += static_cast<int64_t>(part.token_ids.size());
+        if (options.keep_text) record.text += part.text;
+        if (part.fault) record.error = part.fault->message;
+    }
+    record.num_cached_tokens = output.num_cached_tokens;
+    if (output.finished) record.finished_s = now;
+    return output.finished;
+}
+
+int64_t LoadResult::prompt_tokens() const {
+    int64_t total = 0;
+    for (const RequestRecord& request : requests) total += request.num_prompt_tokens;
+    return total;
+}
+
+int64_t LoadResult::output_tokens() const {
+    int64_t total = 0;
+    for (const RequestRecord& request : requests) total += request.num_output_tokens;
+    return total;
+}
+
+EngineLoad::EngineLoad(Engine& engine) : engine_(engine) {
+    engine_.set_step_listener([this](const StepRecord& step) {
+        num_steps_ += 1;
+        num_sequence_steps_ += step.num_sequences;
+    });
+}
+
+EngineLoad::~EngineLoad() { engine_.stop(); }
+
+Request EngineLoad::prepare(const WorkItem& item, const LoadOptions& options) const {
+    RequestInput input;
+    input.prompt = item.prompt_ids;
+    input.sampling.temperature = options.temperature;
+    input.sampling.max_tokens = item.num_output_tokens;
+    input.sampling.ignore_eos = item.ignore_eos;
+    input.sampling.seed = options.seed;
+    input.cache_salt = options.cache_salt;
+    return std::move(engine_.prepare(input).value_or_throw());
+}
+
+void EngineLoad::submit(Run& run, size_t index) {
+    RequestRecord& record = run.result.requests[index];
+    record.num_prompt_tokens = static_cast<int64_t>(run.requests[index].prompt_token_ids.size());
+    record.sent_s = run.now_s();
+    engine_.submit(std::move(run.requests[index]), [this, &run, index](RequestOutput&& output) {
+        const bool is_last = run.record(index, output);
+        if (run.watcher) run.watcher(index, output);
+        if (!is_last) return;
+        const std::lock_guard lock(mutex_);
+        ++run.num_finished;
+        finished_.notify_all();
+    });
+}
+
+void EngineLoad::wait_until(Run& run, size_t num_finished) {
+    std::unique_lock lock(mutex_);
+    while (run.num_finished < num_finished) {
+        finished_.wait_for(lock, kSignalPause);
+        if (const auto signal = stop_signal()) {
+            lock.unlock();
+            engine_.stop();  // its listeners write into this run
+            throw Interrupted{*signal};
+        }
+    }
+}
+
+void EngineLoad::wait_for_time(Run& run, double time_s) {
+    for (double left_s = time_s - run.now_s(); left_s > 0.0; left_s = time_s - run.now_s()) {
+        std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(
+            kSignalPause, std::chrono::duration<double>(left_s)));
+        if (stop_signal()) wait_until(run, run.requests.size() + 1);
+    }
+}
+
+LoadResult EngineLoad::run(std::span<const WorkItem> items, const LoadOptions& options) {
+    std::vector<Request> requests;
+    for (const WorkItem& item : items) requests.push_back(prepare(item, options));
+    return run_requests(std::move(requests), items, options);
+}
+
+LoadResult EngineLoad::run_requests(std::vector<Request> requests, std::span<const WorkItem> items,
+                                    const LoadOptions& options, const Watcher& watcher) {
+    const size_t count = requests.size();
+    const size_t batch = options.batching == Batching::fixed
+                             ? static_cast<size_t>(std::max(1, options.batch))
+                             : std::max<size_t>(1, count);
+    num_steps_ = 0;
+    num_sequence_steps_ = 0;
+    Run run{std::move(requests), options, watcher};
+    run.result.requests.resize(count);
+    for (size_t index = 0; index < count; ++index) {
+        if (index % batch == 0) wait_until(run, index);
+        if (options.batching == Batching::timed) wait_for_time(run, items[index].send_at_s);
+        submit(run, index);
+    }
+    wait_until(run, count);
+    run.result.elapsed_s = run.now_s();
+    engine_.wait_idle();  // the last step is counted
+    run.result.num_steps = num_steps_;
+    const double places = static_cast<double>(num_steps_) * std::max(1, options.batch);
+    run.result.slots_filled =
+        places > 0.0 ? static_cast<double>(num_sequence_steps_) / places : 0.0;
+    return std::move(run.result);
+}
+
+}  // namespace nvllm

@@ -1,0 +1,101 @@
+// Runs requests on an engine in this process and records when each token came.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/engine/engine.h"
+#include "lib/measure/workload.h"
+
+namespace nvllm {
+
+// What became of one request. Times are seconds from the start of the run.
+struct RequestRecord {
+    int64_t num_prompt_tokens = 0;
+    int64_t num_cached_tokens = 0;
+    int64_t num_output_tokens = 0;
+    double sent_s = 0.0;
+    std::vector<double> token_times_s;  // when output arrived; several tokens may arrive at once
+    double finished_s = 0.0;
+    std::string text;
+    std::optional<std::string> error;
+
+    double first_token_s() const { return token_times_s.empty() ? 0.0 : token_times_s.front(); }
+};
+
+struct LoadResult {
+    double elapsed_s = 0.0;
+    std::vector<RequestRecord> requests;  // in the order of the items
+    // Counted over the steps of the run: sequences computed, of those there was room for.
+    int64_t num_steps = 0;
+    double slots_filled = 0.0;  // from 0 to 1
+
+    int64_t prompt_tokens() const;
+    int64_t output_tokens() const;
+};
+
+// When requests are handed over.
+enum class Batching {
+    continuous,  // a finished sequence's place is taken in the next step
+    fixed,       // a batch is handed over when the whole one before it has finished
+    timed,       // each at its send_at_s
+};
+
+struct LoadOptions {
+    Batching batching = Batching::continuous;
+    int32_t batch = 1;         // places: the engine's max_num_seqs
+    float temperature = 0.0f;  // 0: greedy, the cheapest sampling
+    uint64_t seed = 0;
+    std::string cache_salt = {};  // prompts share cached blocks only under the same one
+    bool keep_text = false;
+};
+
+// Thrown when SIGINT or SIGTERM arrived meanwhile; no Error: nothing went wrong.
+struct Interrupted {
+    int signal = 0;
+};
+
+// One run at a time. Listens to the engine's steps: there may be one EngineLoad for an engine.
+class EngineLoad {
+  public:
+    explicit EngineLoad(Engine& engine);
+    // Stops the engine: no listener may outlive this object.
+    ~EngineLoad();
+    EngineLoad(const EngineLoad&) = delete;
+    EngineLoad& operator=(const EngineLoad&) = delete;
+
+    // Returns when all have finished. Throws the fault of the first request that cannot be prepared
+    // (too long for the context) before anything runs; later faults stand in the records. Throws
+    // Interrupted.
+    LoadResult run(std::span<const WorkItem> items, const LoadOptions& options);
+
+    // The same for prepared requests, which may ask for anything; `watcher` gets every output
+    // after it was recorded, on the engine thread.
+    using Watcher = std::function<void(size_t index, const RequestOutput& output)>;
+    LoadResult run_requests(std::vector<Request> requests, std::span<const WorkItem> items,
+                            const LoadOptions& options, const Watcher& watcher = {});
+
+    Engine& engine() { return engine_; }
+
+  private:
+    struct Run;
+    Request prepare(const WorkItem& item, const LoadOptions& options) const;
+    void submit(Run& run, size_t index);
+    void wait_until(Run& run, size_t num_finished);
+    void wait_for_time(Run& run, double time_s);
+
+    Engine& engine_;
+    std::atomic<int64_t> num_steps_{0};
+    std::atomic<int64_t> num_sequence_steps_{0};
+    std::mutex mutex_;
+    std::condition_variable finished_;
+};
+
+}  // namespace nvllm

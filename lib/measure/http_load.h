@@ -1,0 +1,67 @@
+// Many streamed HTTP/1.1 requests at once, from one thread: when each was sent, what came when.
+//
+// The HTTP library (Boost.Beast) is seen by http_load.cc alone.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace nvllm {
+
+struct ServerAddress {
+    std::string host = "127.0.0.1";
+    uint16_t port = 8000;
+    std::string base_path;  // before every path, without a slash at its end
+};
+
+// "http://host:port/path"; the port is 80 when none is named. Throws usage for anything else,
+// https among it.
+ServerAddress parse_base_url(const std::string& url);
+
+struct HttpHeader {
+    std::string name, value;
+};
+
+// A POST whose answer is a stream of events.
+struct HttpRequest {
+    std::string body;
+    double send_at_s = 0.0;  // seconds from the start of the run
+};
+
+struct HttpLoadOptions {
+    ServerAddress server;
+    std::string path;  // "/v1/completions"
+    std::vector<HttpHeader> headers;
+    std::optional<int32_t> max_concurrency;  // further requests wait, unsent
+    double timeout_s = 21600.0;              // from sending to the end of the answer
+};
+
+// Times are seconds from the start of the run. Called on the thread of run_http_load.
+class HttpLoadListener {
+  public:
+    virtual ~HttpLoadListener() = default;
+    // The request begins: its connection is about to be made.
+    virtual void sent(size_t index, double time_s) = 0;
+    // One server-sent event's data. May throw Error: the request has failed.
+    virtual void event(size_t index, double time_s, std::string_view data) = 0;
+    // The answer is over. `error`: the connection failed or broke, the status was not 200, the time
+    // ran out, or event() threw.
+    virtual void ended(size_t index, double time_s, const std::optional<std::string>& error) = 0;
+};
+
+// Sends all of them, each on a connection of its own, in the order given; returns when the last
+// has ended, the seconds that took. Throws unavailable when the host's name is unknown, Interrupted
+// (engine_load.h).
+double run_http_load(std::span<const HttpRequest> requests, const HttpLoadOptions& options,
+                     HttpLoadListener& listener);
+
+// The body of a GET. Throws unavailable, with status or reason, when there is no answer of 200.
+std::string http_get(const ServerAddress& server, const std::string& path,
+                     const std::vector<HttpHeader>& headers, double timeout_s);
+
+}  // namespace nvllm

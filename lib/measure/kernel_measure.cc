@@ -1,0 +1,154 @@
+// Timing and the comparison with the roof.
+#include "lib/measure/kernel_measure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "kernels/probe.h"
+#include "kernels/thread_pool.h"
+#include "lib/base/clock.h"
+#include "lib/base/main_guard.h"
+#include "lib/measure/engine_load.h"
+#include "lib/measure/statistics.h"
+
+namespace nvllm {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A sample is at least so long, so that the clock and the start of threads do not show.
+constexpr double kSampleSeconds = 200e-6;
+constexpr int kProbePasses = 3;
+
+Roof probe_roof(ThreadPool& threads, uint64_t bytes) {
+    return {probe_read_bandwidth(threads, bytes, kProbePasses), probe_float32_peak(threads),
+            probe_bfloat16_peak(threads)};
+}
+
+// Of two probes around a measurement: what the machine could do at the better moment.
+Roof better(const Roof& a, const Roof& b) {
+    return {std::max(a.read_gb_s, b.read_gb_s), std::max(a.float32_gflop_s, b.float32_gflop_s),
+            std::max(a.bfloat16_gflop_s, b.bfloat16_gflop_s)};
+}
+
+class CaseTimer {
+  public:
+    explicit CaseTimer(const KernelCase& kernel) : kernel_(kernel) {
+        const double one_s = time_s(1);  // pages are mapped, scratch is at its size
+        const double again_s = std::min(one_s, time_s(1));
+        num_calls_ = static_cast<size_t>(
+            std::clamp(std::ceil(kSampleSeconds / std::max(again_s, 1e-9)), 1.0, 10000.0));
+    }
+    double sample_us() { return time_s(num_calls_) / static_cast<double>(num_calls_) * 1e6; }
+
+  private:
+    double time_s(size_t count) {
+        const double begin_s = clock_.now_s();
+        for (size_t i = 0; i < count; ++i) kernel_.run(call_++);
+        return clock_.now_s() - begin_s;
+    }
+
+    const KernelCase& kernel_;
+    MonotonicClock clock_;
+    size_t call_ = 0, num_calls_ = 1;
+};
+
+double median_of(std::span<const KernelMeasurement> measurements, double Roof::*member) {
+    std::vector<double> values;
+    for (const KernelMeasurement& one : measurements) values.push_back(one.roof.*member);
+    return median(values);
+}
+
+Json roof_json(const Roof& roof) {
+    return {{"read_gb_s", roof.read_gb_s},
+            {"float32_gflop_s", roof.float32_gflop_s},
+            {"bfloat16_gflop_s", roof.bfloat16_gflop_s}};
+}
+
+}  // namespace
+
+double KernelMeasurement::median_s() const { return median(samples_us) * 1e-6; }
+
+bool KernelMeasurement::is_memory_bound() const {
+    return bytes / (roof.read_gb_s * 1e9) >= flops / (roof.float32_gflop_s * 1e9);
+}
+
+double KernelMeasurement::limit_s() const {
+    return std::max(bytes / (roof.read_gb_s * 1e9), flops / (roof.float32_gflop_s * 1e9));
+}
+
+std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options) {
+    ThreadPool threads(options.threads);
+    ScratchArena scratch;
+    const Context context{.device = {}, .scratch = &scratch, .threads = &threads};
+    std::vector<KernelMeasurement> measurements;
+    for (const KernelCaseMaker& maker : kernel_cases(context, options.shapes)) {
+        if (maker.name.find(options.filter) == std::string::npos) continue;
+        const KernelCase kernel = maker.make(maker.name);
+        KernelMeasurement measured{.name = kernel.name,
+                                   .shape = kernel.shape,
+                                   .bytes = kernel.bytes,
+                                   .flops = kernel.flops,
+                                   .samples_us = {},
+                                   .roof = probe_roof(threads, options.probe_bytes)};
+        CaseTimer timer(kernel);
+        for (int32_t i = 0; i < options.repeats; ++i) {
+            measured.samples_us.push_back(timer.sample_us());
+            scratch.reset();
+            if (const auto signal = stop_signal()) throw Interrupted{*signal};
+        }
+        measured.roof = better(measured.roof, probe_roof(threads, options.probe_bytes));
+        measurements.push_back(std::move(measured));
+    }
+    if (measurements.empty()) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("--filter: no op's name holds '{}'", options.filter));
+    }
+    return measurements;
+}
+
+Json kernels_json(std::span<const KernelMeasurement> measurements) {
+    Json object;
+    object["roof"] = roof_json({median_of(measurements, &Roof::read_gb_s),
+                                median_of(measurements, &Roof::float32_gflop_s),
+                                median_of(measurements, &Roof::bfloat16_gflop_s)});
+    object["ops"] = Json::array();
+    for (const KernelMeasurement& one : measurements) {
+        const double seconds = one.median_s();
+        object["ops"].push_back({{"op", one.name},
+                                 {"shape", one.shape},
+                                 {"median_us", seconds * 1e6},
+                                 {"gb_s", one.bytes / seconds * 1e-9},
+                                 {"gflop_s", one.flops / seconds * 1e-9},
+                                 {"flop_per_byte", one.flops / one.bytes},
+                                 {"limit", one.is_memory_bound() ? "memory" : "compute"},
+                                 {"percent_of_limit", one.limit_s() / seconds * 100.0},
+                                 {"samples_us", one.samples_us},
+                                 {"roof", roof_json(one.roof)}});
+    }
+    return object;
+}
+
+std::string kernels_table(std::span<const KernelMeasurement> measurements) {
+    std::string text = fmt::format("{:<24} {:<32} {:>26} {:>8} {:>9} {:>8} {:>10}\n", "op", "shape",
+                                   "us (range)", "GB/s", "GFLOP/s", "limit", "% of limit");
+    for (const KernelMeasurement& one : measurements) {
+        const double seconds = one.median_s();
+        text +=
+            fmt::format("{:<24} {:<32} {:>26} {:>8.1f} {:>9.1f} {:>8} {:>10.1f}\n", one.name,
+                        one.shape, median_and_range(one.samples_us, 1), one.bytes / seconds * 1e-9,
+                        one.flops / seconds * 1e-9, one.is_memory_bound() ? "memory" : "compute",
+                        one.limit_s() / seconds * 100.0);
+    }
+    return text + fmt::format(
+                      "\nprobed around each op, medians: {:.1f} GB/s read, {:.0f} GFLOP/s "
+                      "float32\n",
+                      median_of(measurements, &Roof::read_gb_s),
+                      median_of(measurements, &Roof::float32_gflop_s));
+}
+
+}  // namespace nvllm

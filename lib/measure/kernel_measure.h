@@ -1,0 +1,49 @@
+// Each op's speed beside what the machine could do in the same moment.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/measure/kernel_cases.h"
+
+namespace nvllm {
+
+// Probed just before and after the op it stands beside, the better of both: on shared machines it
+// changes within seconds, so that an op may still come out above its limit.
+struct Roof {
+    double read_gb_s = 0.0;        // 10^9 bytes a second
+    double float32_gflop_s = 0.0;  // of the instruction set in use, all threads
+    double bfloat16_gflop_s = 0.0;
+};
+
+struct KernelMeasurement {
+    std::string name, shape;
+    double bytes = 0.0, flops = 0.0;  // of one call
+    std::vector<double> samples_us;   // of one call, each the mean of a few
+    Roof roof;
+
+    double median_s() const;
+    // The least time that the roof allows: bytes by bandwidth or operations by peak, the larger.
+    double limit_s() const;
+    bool is_memory_bound() const;
+};
+
+struct KernelOptions {
+    KernelShapes shapes;
+    int threads = 1;
+    int32_t repeats = 20;
+    uint64_t probe_bytes = uint64_t{1} << 30;
+    std::string filter = {};  // only ops whose name holds this text
+};
+
+// Throws Interrupted, usage when the filter leaves nothing, std::bad_alloc.
+std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options);
+
+// "roof" (medians over the ops) and "ops": op, shape, median_us, samples_us, gb_s, gflop_s,
+// flop_per_byte, limit ("memory" or "compute"), percent_of_limit, roof.
+nlohmann::ordered_json kernels_json(std::span<const KernelMeasurement> measurements);
+std::string kernels_table(std::span<const KernelMeasurement> measurements);
+
+}  // namespace nvllm

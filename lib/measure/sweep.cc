@@ -1,0 +1,98 @@
+// The grid and its record.
+#include "lib/measure/sweep.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "lib/base/file.h"
+#include "lib/measure/json_fields.h"
+
+namespace nvllm {
+namespace {
+
+constexpr size_t kMostPoints = 100'000;
+
+}  // namespace
+
+SweptFlag parse_swept_flag(const std::string& text) {
+    const size_t equals = text.find('=');
+    SweptFlag flag{text.substr(0, std::min(equals, text.size())), {}};
+    if (flag.name.starts_with("--")) flag.name.erase(0, 2);
+    if (equals == std::string::npos || flag.name.empty() || equals + 1 == text.size()) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("--vary: '{}' is not FLAG=VALUE,VALUE such as batch=1,8,64", text));
+    }
+    for (size_t begin = equals + 1; begin <= text.size();) {
+        const size_t end = std::min(text.find(',', begin), text.size());
+        flag.values.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return flag;
+}
+
+std::vector<SweepPoint> sweep_points(const std::vector<SweptFlag>& flags) {
+    std::vector<SweepPoint> points = {{}};
+    for (const SweptFlag& flag : flags) {
+        if (points.size() * flag.values.size() > kMostPoints) {
+            throw Error(ErrorKind::usage,
+                        fmt::format("the grid has more than {} points", kMostPoints));
+        }
+        std::vector<SweepPoint> longer;
+        for (const SweepPoint& point : points) {
+            for (const std::string& value : flag.values) {
+                longer.push_back(point);
+                longer.back().push_back("--" + flag.name + "=" + value);
+            }
+        }
+        points = std::move(longer);
+    }
+    return points;
+}
+
+std::string point_key(const std::vector<std::string>& command, int repeat) {
+    return fmt::format("{} #{}", fmt::join(command.begin() + 1, command.end(), " "), repeat);
+}
+
+std::set<std::string> finished_points(const std::filesystem::path& file) {
+    std::error_code none;
+    if (!std::filesystem::exists(file, none)) return {};
+    const std::string text = read_file(file);
+    const size_t whole = text.rfind('\n');
+    const size_t kept = whole == std::string::npos ? 0 : whole + 1;
+    if (kept < text.size()) std::filesystem::resize_file(file, kept);
+    std::set<std::string> keys;
+    for (const JsonRecord& record : read_json_records(file)) keys.insert(record.text("sweep_key"));
+    return keys;
+}
+
+int run_quietly(const std::vector<std::string>& arguments) {
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    std::vector<char*> pointers;
+    for (const std::string& argument : arguments) {
+        pointers.push_back(const_cast<char*>(argument.c_str()));
+    }
+    pointers.push_back(nullptr);
+    pid_t process = 0;
+    const int error = ::posix_spawn(&process, arguments.at(0).c_str(), &actions, nullptr,
+                                    pointers.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) {
+        throw Error(ErrorKind::unavailable, arguments[0] + ": " + std::strerror(error));
+    }
+    int status = 0;
+    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace nvllm

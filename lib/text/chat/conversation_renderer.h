@@ -1,0 +1,46 @@
+// How a model's conversations become text: by a template that was given, by the checkpoint's own
+// ones, or in the format of Mistral's tokenizer.model, which comes without one.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "lib/base/result.h"
+#include "lib/text/chat/chat_template.h"
+#include "lib/text/chat/mistral_format.h"
+#include "lib/text/tokenizer.h"
+
+namespace nvllm {
+
+// Immutable; thread-safe.
+class ConversationRenderer {
+  public:
+    // `tokenizer` may be null; a `given` template stands above its own. A broken one of the
+    // checkpoint itself is a fault of the first conversation that needs it. Throws bad_data when
+    // the given one cannot be parsed.
+    ConversationRenderer(std::shared_ptr<const Tokenizer> tokenizer, const std::string& model_type,
+                         const std::string& given);
+
+    // With the tokenizer's special tokens and a generation prompt where the variables do not say
+    // otherwise. Of several templates "tool_use" renders what has tools, as in transformers.
+    Result<RenderedChat> render(const nlohmann::ordered_json& variables,
+                                const RenderOptions& options = {}) const;
+
+    bool can_render() const { return default_.source != nullptr || mistral_.has_value(); }
+
+  private:
+    struct Source {
+        std::unique_ptr<const ChatTemplate> source;
+        std::string fault;  // why it cannot be used
+    };
+    Source load(const std::string& text) const;
+
+    std::shared_ptr<const Tokenizer> tokenizer_;
+    Source default_;
+    Source with_tools_;  // empty: the default
+    std::optional<MistralFormat> mistral_;
+};
+
+}  // namespace nvllm

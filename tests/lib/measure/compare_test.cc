@@ -1,0 +1,60 @@
+// Comparing results: what is matched, and Holm's correction. And the ticks of axes.
+#include "lib/measure/compare.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "lib/measure/svg_chart.h"
+#include "lib/measure/sweep.h"
+
+using namespace nvllm;
+using Json = nlohmann::ordered_json;
+
+TEST_CASE("figures of both sides are matched by name, tests by their label") {
+    const Json a = Json::parse(R"({"x": 2, "only_a": 1, "environment": {"cores": 2},
+        "tests": [{"test": "pp8", "samples": [1, 2]}, {"test": "tg8", "samples": [5, 6]}]})");
+    const Json b = Json::parse(R"({"x": 3, "only_b": 1, "environment": {"cores": 4},
+        "tests": [{"test": "tg8", "samples": [10, 12]}]})");
+    const auto rows = compare_results(a, b, 0);
+    REQUIRE(rows.size() == 2);
+    CHECK(rows[0].name == "x");
+    CHECK(rows[0].ratio == 1.5);
+    CHECK(!rows[0].has_samples);
+    CHECK(rows[1].name == "tests.tg8.samples");
+    CHECK(rows[1].ratio == 2.0);
+    CHECK(rows[1].has_samples);
+}
+
+TEST_CASE("Holm's procedure stops at the first p that is too large") {
+    std::vector<Comparison> rows(4);
+    const double p_values[] = {0.04, 0.01, 0.015, 0.9};
+    for (size_t i = 0; i < 4; ++i) {
+        rows[i].p_value = p_values[i];
+        rows[i].has_samples = i != 3;
+    }
+    CHECK(differing_rows(rows) == std::vector<bool>{true, true, true, false});
+    rows[1].p_value = 0.03;
+    CHECK(differing_rows(rows) == std::vector<bool>{false, false, true, false});
+}
+
+TEST_CASE("ticks are round and cover the range") {
+    CHECK(axis_ticks(0.0, 100.0, 5, false) == std::vector<double>{0, 20, 40, 60, 80, 100});
+    CHECK(axis_ticks(1.0, 1000.0, 5, true) == std::vector<double>{1, 10, 100, 1000});
+    CHECK(axis_ticks(3.0, 3.5, 5, false).front() <= 3.0);
+    CHECK_THROWS_AS(static_cast<void>(draw_svg({})), Error);
+    Chart hostile;
+    hostile.series.push_back({"</svg>", {{0.0, 1.0 / 0.0}, {1.0, 2.0}}});
+    CHECK(draw_svg(hostile).find("&lt;/svg&gt;") != std::string::npos);
+    CHECK(draw_svg(hostile).find("inf") == std::string::npos);
+}
+
+TEST_CASE("a grid is the product of its flags") {
+    const auto points =
+        sweep_points({parse_swept_flag("batch=1,2"), parse_swept_flag("--input-len=8")});
+    REQUIRE(points.size() == 2);
+    CHECK(points[1] == SweepPoint{"--batch=2", "--input-len=8"});
+    CHECK_THROWS_AS(static_cast<void>(parse_swept_flag("batch")), Error);
+    CHECK_THROWS_AS(static_cast<void>(parse_swept_flag("=1")), Error);
+}

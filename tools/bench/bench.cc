@@ -1,0 +1,131 @@
+// Options, model and output of the sub-commands.
+#include "tools/bench/bench.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/main_guard.h"
+#include "lib/engine/default_model.h"
+#include "lib/measure/environment.h"
+
+namespace nvllm::bench {
+
+using Json = nlohmann::ordered_json;
+
+std::vector<std::string> Invocation::arguments() const {
+    std::vector<std::string> all = {description.name};
+    for (int i = 1; i < argc; ++i) all.emplace_back(argv[i]);
+    return all;
+}
+
+bool answered(const Invocation& invocation, OptionSet& options) {
+    const auto text =
+        read_command_line(invocation.description, options, invocation.argc, invocation.argv);
+    if (!text) return false;
+    write_output(*text);
+    return true;
+}
+
+OptionList<ResultOptions> result_options() {
+    OptionList<ResultOptions> list("bench");
+    list.group("Result");
+    list.add("output-json", &ResultOptions::output_json,
+             "Write the result, with the environment it was measured in, as JSON.",
+             value_name("FILE"));
+    list.add("seed", &ResultOptions::seed, "Of prompts, lengths and sampling.");
+    list.add("repeats", &ResultOptions::repeats,
+             "Measurements; the median and the range are shown.", range(1, 10000));
+    return list;
+}
+
+OptionList<WorkloadOptions> workload_options() {
+    OptionList<WorkloadOptions> list("workload");
+    list.group("Requests");
+    std::vector<std::string> names(dataset_names().begin(), dataset_names().end());
+    list.add(
+        "dataset-name", &WorkloadOptions::dataset,
+        "random: ids drawn from the vocabulary; prefix_repetition: beginnings that come again; "
+        "nano-vllm: 256 requests with 100 to 1024 tokens each way; jsonl: lines with prompt or "
+        "prompt_token_ids, and max_tokens.",
+        choices(names));
+    list.add("dataset-path", &WorkloadOptions::path, "The file of --dataset-name jsonl.",
+             value_name("FILE"));
+    list.add("num-prompts", &WorkloadOptions::num_prompts, "Requests.", range(1, 10'000'000));
+    list.add("input-len", &WorkloadOptions::input_len, "Tokens of a random prompt.",
+             alias("random-input-len"), range(1, 1 << 24));
+    list.add("output-len", &WorkloadOptions::output_len,
+             "Tokens to generate; random prompts never end early.", alias("random-output-len"),
+             range(1, 1 << 24));
+    list.add("random-range-ratio", &WorkloadOptions::random_range_ratio,
+             "Lengths are uniform from (1 - ratio) to (1 + ratio) times the given ones.",
+             range(0.0, 1.0));
+    list.add("prefix-len", &WorkloadOptions::prefix_len,
+             "Tokens of each shared beginning of prefix_repetition.", range(1, 1 << 24));
+    list.add("num-prefixes", &WorkloadOptions::num_prefixes,
+             "Different beginnings of prefix_repetition.", range(1, 1'000'000));
+    return list;
+}
+
+void choose_model(EngineConfig& config) {
+    if (!config.model.empty()) return;
+    const auto bundled = bundled_model_directory();
+    if (!bundled) {
+        throw Error(ErrorKind::usage,
+                    "no model: give one with -m, NVLLM_MODEL or 'model:' in --config (the bundled "
+                    "demo is not installed)");
+    }
+    config.model = bundled->string();
+    fmt::print(stderr, "nvllm-bench: no model was named; using the bundled demo, {}\n",
+               config.model);
+}
+
+std::unique_ptr<Engine> start_engine(const EngineConfig& config,
+                                     const std::optional<std::filesystem::path>& result_file) {
+    watch_stop_signals();
+    check_writable(result_file);
+    auto engine = std::make_unique<Engine>(config);
+    for (const std::string& note : engine->model_config().notes) {
+        fmt::print(stderr, "nvllm-bench: {}\n", note);
+    }
+    for (const std::string& note : engine->memory_plan().notices) {
+        fmt::print(stderr, "nvllm-bench: {}\n", note);
+    }
+    return engine;
+}
+
+Json environment_of(const Invocation& invocation, const EngineConfig* config) {
+    return environment_record({.version = invocation.description.version,
+                               .model = config == nullptr ? "" : config->model,
+                               .arguments = invocation.arguments(),
+                               .threads = config == nullptr ? 0 : config->threads});
+}
+
+void publish(const Invocation& invocation, const EngineConfig* config, const std::string& table,
+             Json result, const std::optional<std::filesystem::path>& file) {
+    result["environment"] = environment_of(invocation, config);
+    if (file) {
+        write_file(*file, result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    }
+    const std::string model =
+        config == nullptr || config->model.empty() ? "" : "model: " + config->model + "\n";
+    write_output(table + "\n" + model +
+                 "environment: " + describe_environment(result["environment"]) + "\n");
+}
+
+void check_writable(const std::optional<std::filesystem::path>& file) {
+    if (file && !std::ofstream(*file, std::ios::app)) {
+        throw Error(ErrorKind::cannot_create, file->string() + ": cannot be written");
+    }
+}
+
+void write_file(const std::filesystem::path& file, const std::string& text) {
+    std::ofstream stream(file, std::ios::binary | std::ios::trunc);
+    if (!stream) throw Error(ErrorKind::cannot_create, file.string() + ": cannot be written");
+    stream << text;
+    stream.flush();
+    if (!stream) throw Error(ErrorKind::io, file.string() + ": writing failed");
+}
+
+}  // namespace nvllm::bench

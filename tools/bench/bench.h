@@ -1,0 +1,75 @@
+// What every sub-command of nvllm-bench shares: its place in the table, model, environment, output.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "lib/base/commands.h"
+#include "lib/base/options.h"
+#include "lib/engine/engine_config.h"
+#include "lib/measure/engine_load.h"
+#include "lib/measure/workload.h"
+
+namespace nvllm::bench {
+
+// Options of every sub-command that writes results.
+struct ResultOptions {
+    std::optional<std::filesystem::path> output_json;
+    uint64_t seed = 0;
+    int32_t repeats = 3;
+};
+
+// Where a sub-command's run begins: what it was called with.
+struct Invocation {
+    ProgramDescription description;
+    int argc = 0;
+    const char* const* argv = nullptr;
+
+    std::vector<std::string> arguments() const;
+};
+
+// Reads the options; true when --help or --version was answered and nothing is left to do.
+bool answered(const Invocation& invocation, OptionSet& options);
+
+OptionList<ResultOptions> result_options();
+OptionList<WorkloadOptions> workload_options();
+
+// The bundled demo when no model was named, said on stderr.
+void choose_model(EngineConfig& config);
+
+// An engine, after its notices were printed on stderr. Throws cannot_create when the result could
+// not be written: before anything is measured.
+std::unique_ptr<Engine> start_engine(const EngineConfig& config,
+                                     const std::optional<std::filesystem::path>& result_file);
+
+// Throws cannot_create when the file cannot be written; leaves what is in it.
+void check_writable(const std::optional<std::filesystem::path>& file);
+
+// "environment" of a result.
+nlohmann::ordered_json environment_of(const Invocation& invocation, const EngineConfig* config);
+
+// Prints the table with the environment below it, and writes the object, with the environment in
+// it, to --output-json. Throws cannot_create or io.
+void publish(const Invocation& invocation, const EngineConfig* config, const std::string& table,
+             nlohmann::ordered_json result, const std::optional<std::filesystem::path>& file);
+
+// Replaces the file. Throws cannot_create or io.
+void write_file(const std::filesystem::path& file, const std::string& text);
+
+// The sub-commands, one file each.
+int run_throughput(const Invocation& invocation);
+int run_latency(const Invocation& invocation);
+int run_micro(const Invocation& invocation);
+int run_perplexity(const Invocation& invocation);
+int run_task(const Invocation& invocation);
+int run_startup(const Invocation& invocation);
+int run_compare(const Invocation& invocation);
+int run_plot(const Invocation& invocation);
+int run_sweep(const Invocation& invocation);
+int run_serve(const Invocation& invocation);
+int run_trace(const Invocation& invocation);
+int run_kernels(const Invocation& invocation);
+
+}  // namespace nvllm::bench

@@ -1,0 +1,146 @@
+// nvllm-bench micro.
+#include "lib/measure/micro.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/main_guard.h"
+#include "lib/engine/option_lists.h"
+#include "lib/measure/environment.h"
+#include "lib/measure/number_list.h"
+#include "tools/bench/bench.h"
+
+namespace nvllm::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int32_t kMostTokens = 1 << 24;
+
+struct Options {
+    std::string n_prompt = "512";
+    std::string n_gen = "128";
+    std::vector<std::string> pg;
+    std::string n_depth = "0";
+    int32_t repetitions = 5;
+    bool warmup = true;
+    std::string format = "md";
+    uint64_t seed = 0;
+    std::optional<std::filesystem::path> output_json;
+};
+
+OptionList<Options> own_options() {
+    OptionList<Options> list("micro");
+    list.group("Tests (numbers may be lists and ranges: 128,512 or 128-512+128 or 1-8*2)");
+    list.add("n-prompt", &Options::n_prompt, "Prompt lengths; 0: none.", short_name('p'),
+             value_name("LIST"));
+    list.add("n-gen", &Options::n_gen, "Tokens generated one after the other; 0: none.",
+             short_name('n'), value_name("LIST"));
+    list.add("pg", &Options::pg, "A prompt and generation after it, timed together, as PP,TG.",
+             value_name("PP,TG"));
+    list.add("n-depth", &Options::n_depth, "Tokens in the cache before each test.", short_name('d'),
+             value_name("LIST"));
+    list.add("repetitions", &Options::repetitions, "Samples of each test.", short_name('r'),
+             alias("repeats"), range(1, 100000));
+    list.add("warmup", &Options::warmup, "Run each test once more, before, untimed.");
+    list.add("output", &Options::format, "What is printed.", short_name('o'),
+             choices({"md", "json", "jsonl", "csv"}));
+    list.add("seed", &Options::seed, "Of the prompts.");
+    list.add("output-json", &Options::output_json,
+             "Write the result, with the environment it was measured in, as JSON.",
+             value_name("FILE"));
+    return list;
+}
+
+MicroTest parse_pair(const std::string& text) {
+    const std::vector<int32_t> numbers = parse_number_list(text, "--pg", kMostTokens);
+    if (numbers.size() != 2 || numbers[0] == 0 || numbers[1] == 0) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("--pg: '{}' is not two counts such as 512,128", text));
+    }
+    return {.num_prompt = numbers[0], .num_generated = numbers[1]};
+}
+
+std::vector<MicroTest> tests_of(const Options& own) {
+    MicroTestLists lists;
+    lists.prompts = parse_number_list(own.n_prompt, "--n-prompt", kMostTokens);
+    lists.generated = parse_number_list(own.n_gen, "--n-gen", kMostTokens);
+    lists.depths = parse_number_list(own.n_depth, "--n-depth", kMostTokens);
+    for (const std::string& pair : own.pg) lists.together.push_back(parse_pair(pair));
+    const std::vector<MicroTest> tests = micro_tests(lists);
+    if (tests.empty()) throw Error(ErrorKind::usage, "no test is left; give -p, -n or --pg");
+    return tests;
+}
+
+MicroSetting setting_of(const Engine& engine, const EngineConfig& config, const Json& environment) {
+    const ModelConfig& model = engine.model_config();
+    return {.version = environment["version"].get<std::string>(),
+            .model = config.model,
+            .cpu = environment["cpu"].is_string() ? environment["cpu"].get<std::string>() : "",
+            .type = model.model_type + " " + dtype_name(model.dtype),
+            .model_bytes = engine.memory_plan().weight_bytes,
+            .num_parameters = model.estimated_parameters(),
+            .batch_tokens = config.max_num_batched_tokens,
+            .threads = environment["threads"].get<int32_t>(),
+            .cache_type = config.dtype == "auto" ? dtype_name(model.dtype) : config.dtype};
+}
+
+std::string json_rows(const std::vector<Json>& rows, bool one_a_line) {
+    if (!one_a_line) return Json(rows).dump(2) + "\n";
+    std::string text;
+    for (const Json& row : rows) text += row.dump() + "\n";
+    return text;
+}
+
+// llama-bench writes -pg with one dash.
+std::vector<const char*> with_long_pg(const Invocation& invocation) {
+    std::vector<const char*> arguments(invocation.argv, invocation.argv + invocation.argc);
+    for (const char*& argument : arguments) {
+        if (std::string_view(argument) == "-pg") argument = "--pg";
+    }
+    return arguments;
+}
+
+}  // namespace
+
+int run_micro(const Invocation& invocation) {
+    Options own;
+    EngineConfig config;
+    const auto own_list = own_options();
+    const auto engine_list = engine_options();
+    OptionSet options;
+    options.add(own_list, own);
+    options.add(engine_list, config);
+    const std::vector<const char*> arguments = with_long_pg(invocation);
+    if (answered({invocation.description, invocation.argc, arguments.data()}, options)) return 0;
+    const std::vector<MicroTest> tests = tests_of(own);
+    choose_model(config);
+    config.enable_prefix_caching = true;  // how the depth is kept
+    const Json environment = environment_of(invocation, &config);
+
+    const auto engine = start_engine(config, own.output_json);
+    const MicroSetting setting = setting_of(*engine, config, environment);
+    EngineLoad load(*engine);
+    std::vector<MicroResult> results;
+    std::vector<Json> rows;
+    for (const MicroTest& test : tests) {
+        results.push_back(measure_micro(load, test, own.repetitions, own.warmup, own.seed));
+        rows.push_back(micro_json(results.back(), setting));
+    }
+    Json object;
+    object["tests"] = rows;
+    if (own.format == "md") {
+        publish(invocation, &config, micro_markdown(results, setting), std::move(object),
+                own.output_json);
+        return 0;
+    }
+    if (own.output_json) {
+        object["environment"] = environment;
+        write_file(*own.output_json, object.dump(2) + "\n");
+    }
+    write_output(own.format == "csv" ? micro_csv(results, setting)
+                                     : json_rows(rows, own.format == "jsonl"));
+    return 0;
+}
+
+}  // namespace nvllm::bench

@@ -1,0 +1,80 @@
+// nvllm-bench throughput.
+#include <nlohmann/json.hpp>
+
+#include "lib/engine/option_lists.h"
+#include "lib/measure/throughput.h"
+#include "tools/bench/bench.h"
+
+namespace nvllm::bench {
+namespace {
+
+struct Options {
+    std::optional<int32_t> batch;
+    std::string batching = "continuous";
+    int32_t num_warmups = 1;
+    float temperature = 0.0f;
+};
+
+OptionList<Options> own_options() {
+    OptionList<Options> list("throughput");
+    list.group("Batching");
+    list.add("batch", &Options::batch, "Sequences computed at once; the same as --max-num-seqs.",
+             range(1, 65536), default_text("--max-num-seqs"));
+    list.add(
+        "batching", &Options::batching,
+        "continuous: a finished sequence's place is taken in the next step; static: the next "
+        "batch begins when all of this one have finished; both: one after the other, in turns.",
+        choices({"continuous", "static", "both"}));
+    list.add("num-warmups", &Options::num_warmups, "Short requests before anything is timed.",
+             range(0, 10000));
+    list.add("temperature", &Options::temperature, "0: always the likeliest token.",
+             range(0.0, 2.0));
+    return list;
+}
+
+std::vector<Batching> batchings(const std::string& name) {
+    if (name == "both") return {Batching::continuous, Batching::fixed};
+    return {name == "static" ? Batching::fixed : Batching::continuous};
+}
+
+}  // namespace
+
+int run_throughput(const Invocation& invocation) {
+    Options own;
+    WorkloadOptions workload;
+    ResultOptions result;
+    EngineConfig config;
+    const auto own_list = own_options();
+    const auto workload_list = workload_options();
+    const auto result_list = result_options();
+    const auto engine_list = engine_options();
+    OptionSet options;
+    options.add(own_list, own);
+    options.add(workload_list, workload);
+    options.add(result_list, result);
+    options.add(engine_list, config);
+    if (answered(invocation, options)) return 0;
+    choose_model(config);
+    if (own.batch) config.max_num_seqs = *own.batch;
+    workload.seed = result.seed;
+
+    const auto engine = start_engine(config, result.output_json);
+    const std::vector<WorkItem> items =
+        make_workload(workload, {engine->model_config().vocab_size, engine->tokenizer().get()});
+    EngineLoad load(*engine);
+    const auto series = measure_throughput(load, items,
+                                           {.batchings = batchings(own.batching),
+                                            .batch = config.max_num_seqs,
+                                            .repeats = result.repeats,
+                                            .num_warmups = own.num_warmups,
+                                            .temperature = own.temperature,
+                                            .seed = result.seed});
+    nlohmann::ordered_json object = throughput_json(series);
+    object["batch"] = config.max_num_seqs;
+    object["dataset_name"] = workload.dataset;
+    object["seed"] = result.seed;
+    publish(invocation, &config, throughput_table(series), std::move(object), result.output_json);
+    return 0;
+}
+
+}  // namespace nvllm::bench
