@@ -30,11 +30,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             server.open += 1
             server.most_open = max(server.most_open, server.open)
             number = len(server.requests)
+        self.counted = True
         try:
             self.answer(body["model"], number, body)
         finally:
-            with server.lock:
-                server.open -= 1
+            self.no_longer_open()
+
+    def no_longer_open(self):
+        with self.server.lock:
+            self.server.open -= self.counted
+            self.counted = False
 
     def event(self, data):
         text = f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
@@ -79,6 +84,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.event(self.choice("", "length"))
             if behaviour != "no-usage":
                 self.event({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": len(tokens)}})
+            self.no_longer_open()  # before the client can know that it is over and send another
             self.event("[DONE]")
         self.wfile.write(b"0\r\n\r\n")
 
