@@ -318,7 +318,10 @@ TokenizerParts load_sentencepiece(std::string_view bytes, const std::string& nam
     for (const SentencePieceEntry& piece : file.pieces) {
         if (piece.type == PieceType::unknown) decoding.unknown_piece = piece.text;
     }
-    decoding.unknown_surface = file.unknown_surface;
+    // A checkpoint whose only tokenizer is of this kind is Llama's or Mistral's, and transformers
+    // shows their unknown token by its name; the SentencePiece library shows the file's surface.
+    const bool bpe = file.algorithm == SentencePieceFile::Algorithm::bpe;
+    decoding.unknown_surface = bpe ? decoding.unknown_piece : file.unknown_surface;
     parts.decoder = sentencepiece_decoder(decoding);
     add_special_pieces(file, parts);
     frame(file, parts);
