@@ -110,6 +110,13 @@ std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int
             "use {}",
             wanted, describe_bytes(needed), describe_bytes(budget), shorter);
     }
+    if (request.swap_bytes > 0) {
+        return fmt::format(
+            "weights of {}, scratch of {} and --swap-space of {} leave no room for a key-value "
+            "cache in {} of free memory: lower --swap-space",
+            describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
+            describe_bytes(request.swap_bytes), describe_bytes(request.available_bytes));
+    }
     return fmt::format(
         "weights of {} and scratch of {} leave no room for a key-value cache in {} of free memory: "
         "free some, or use --kv-cache-memory-bytes {} to start all the same, where weights used as "

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 uint64_t total_bytes(const MemoryPlan& plan) {
-    return plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes;
+    return plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes + plan.swap_bytes;
 }
 
 uint64_t group_bytes(const MemoryPlan& plan, size_t group) {
@@ -82,6 +82,7 @@ void add_memory(const MemoryPlan& plan, view::TextSheet& sheet) {
                           describe_bytes(plan.kv_bytes), describe_bytes(plan.kv_budget_bytes),
                           with_separators(plan.kv_tokens), with_separators(plan.kv_bytes_per_token),
                           dtype_name(plan.kv_dtype), plan.block_size));
+    if (plan.swap_bytes > 0) sheet.row("swap space", describe_bytes(plan.swap_bytes));
     sheet.row("in all", fmt::format("{}; {} is free", describe_bytes(total_bytes(plan)),
                                     describe_bytes(plan.available_bytes)));
 }
@@ -95,6 +96,7 @@ nlohmann::ordered_json plan_json(const MemoryPlan& plan, const std::string& mode
                  {"weight_bytes", plan.weight_bytes},
                  {"scratch_bytes", plan.scratch_bytes},
                  {"kv_cache_bytes", plan.kv_bytes},
+                 {"swap_bytes", plan.swap_bytes},
                  {"total_bytes", total_bytes(plan)},
                  {"available_bytes", plan.available_bytes},
                  {"kv_budget_bytes", plan.kv_budget_bytes},

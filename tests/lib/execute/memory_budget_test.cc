@@ -49,6 +49,25 @@ TEST_CASE("no more blocks than all slots can use") {
     CHECK(plan.notices.empty());
 }
 
+TEST_CASE("host blocks stand in the proportions of the device's") {
+    MemoryRequest request = small_request();
+    request.groups = {full_group(4, 2, 64), full_group(2, 2, 64, 128)};
+    request.swap_bytes = uint64_t{8} << 20;
+    const MemoryPlan plan = make_memory_plan(request);
+    REQUIRE(plan.num_host_blocks.size() == 2);
+    CHECK(plan.swap_bytes <= request.swap_bytes);
+    CHECK(plan.swap_bytes > request.swap_bytes * 9 / 10);
+    for (size_t group = 0; group < 2; ++group) {
+        const double share = static_cast<double>(plan.num_host_blocks[group]) /
+                             static_cast<double>(plan.num_blocks[group]);
+        CHECK(share == doctest::Approx(static_cast<double>(request.swap_bytes) /
+                                       static_cast<double>(plan.kv_bytes))
+                           .epsilon(0.05));
+    }
+    request.swap_bytes = uint64_t{900} << 30;
+    CHECK_THROWS_WITH_AS(make_memory_plan(request), doctest::Contains("lower --swap-space"), Error);
+}
+
 TEST_CASE("a given size is kept to") {
     MemoryRequest request = small_request();
     request.kv_cache_bytes = uint64_t{6} << 20;
