@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz -j "$(build_jobs)"
+cmake --build --preset fuzz -j "$(build_jobs)" --target fuzz_programs
 count=0
 for program in build/fuzz/fuzz/*_fuzz; do
     name=$(basename "$program")
