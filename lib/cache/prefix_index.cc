@@ -2,15 +2,27 @@
 #include "lib/cache/prefix_index.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "kernels/error.h"
 
 namespace nvllm {
+namespace {
+
+constexpr size_t kMostReserved = size_t{1} << 20;
+
+}  // namespace
 
 PrefixIndex::PrefixIndex(std::span<const int32_t> group_sizes, const HashKey& hash_key)
     : hash_key_(hash_key) {
-    for (const int32_t size : group_sizes) places_.emplace_back(size);
+    size_t num_blocks = 0;
+    for (const int32_t size : group_sizes) {
+        places_.emplace_back(size);
+        num_blocks += static_cast<size_t>(size);
+    }
+    // A full cache has at least as many contents; growing step by step would hold up steps.
+    nodes_.reserve(std::min(num_blocks, kMostReserved));
 }
 
 BlockKey PrefixIndex::key(const BlockKey& parent, std::span<const int32_t> tokens,
@@ -57,7 +69,10 @@ PrefixNode* PrefixIndex::find_or_add(PrefixNode* parent, const BlockKey& key,
 PrefixNode& PrefixIndex::new_node(const BlockKey& key) {
     PrefixNode* node = nullptr;
     if (spare_.empty()) {
-        node = &nodes_.emplace(key, PrefixNode{})->second;
+        node = &nodes_
+                    .emplace(std::piecewise_construct, std::forward_as_tuple(key),
+                             std::forward_as_tuple())
+                    ->second;
         node->blocks.resize(places_.size());
     } else {
         spare_.back().key() = key;

@@ -99,6 +99,7 @@ std::vector<ScheduledSequence*> Scheduler::free_beams(const ScheduledRequest& re
 
 // Leaves slot, queue and blocks; what it was is nobody's any more.
 void Scheduler::rest(ScheduledSequence& scheduled) {
+    somebody_left_ = true;
     if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
     if (scheduled.sequence.state != SequenceState::waiting) {
         if (scheduled.sequence.state != SequenceState::running) waiting_.remove(scheduled);

@@ -111,23 +111,15 @@ bool Scheduler::can_be_planned(const ScheduledSequence& scheduled) const {
            scheduled.departure == Departure::none && !scheduled.cancelled;
 }
 
+// Those with one token to compute first, then the others in the order of the policy.
 void Scheduler::plan_running(Draft& draft) {
-    plan_decodes(draft);
-    plan_prefills(draft);
-    leave_running();
-}
-
-void Scheduler::plan_decodes(Draft& draft) {
-    for (ScheduledSequence* scheduled : running_) {
-        if (!can_be_planned(*scheduled) || scheduled->sequence.num_unplanned() != 1) continue;
-        plan_sequence(draft, *scheduled);
-    }
-}
-
-void Scheduler::plan_prefills(Draft& draft) {
     prefills_.clear();
     for (ScheduledSequence* scheduled : running_) {
-        if (can_be_planned(*scheduled) && scheduled->sequence.num_unplanned() > 1) {
+        const int32_t num_unplanned = scheduled->sequence.num_unplanned();
+        if (num_unplanned == 0 || !can_be_planned(*scheduled)) continue;
+        if (num_unplanned == 1) {
+            plan_sequence(draft, *scheduled);
+        } else {
             prefills_.push_back(scheduled);
         }
     }
@@ -137,6 +129,7 @@ void Scheduler::plan_prefills(Draft& draft) {
     for (ScheduledSequence* scheduled : prefills_) {
         if (can_be_planned(*scheduled)) plan_sequence(draft, *scheduled);
     }
+    leave_running();
 }
 
 void Scheduler::plan_sequence(Draft& draft, ScheduledSequence& scheduled) {
@@ -368,7 +361,7 @@ void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t co
         entry.output = beams == nullptr ? OutputKind::sample : OutputKind::candidates;
         entry.num_candidates = beams == nullptr ? 0 : beams->num_candidates;
     }
-    entry.new_token_ids = std::exchange(scheduled.untold_tokens, {});
+    if (!scheduled.untold_tokens.empty()) entry.new_token_ids.swap(scheduled.untold_tokens);
     const bool partial = entry.output == OutputKind::none;
     draft.entries.push_back({&scheduled, count, partial, entry.output});
     draft.budget.spend(count, partial);

@@ -173,6 +173,7 @@ void Scheduler::depart(ScheduledSequence& scheduled) {
 void Scheduler::preempt(ScheduledSequence& scheduled) {
     const bool queued = scheduled.sequence.state == SequenceState::paused;
     if (queued) waiting_.remove(scheduled);
+    somebody_left_ = true;
     scheduled.departure = Departure::none;
     if (!should_swap(scheduled) || !swap_out(scheduled)) recompute(scheduled);
     if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
@@ -215,6 +216,7 @@ void Scheduler::recompute(ScheduledSequence& scheduled) {
 
 // Leaves `running_` to be tidied by leave_running().
 void Scheduler::pause(ScheduledSequence& scheduled) {
+    somebody_left_ = true;
     scheduled.sequence.pause(now_s_);
     scheduled.sequence.turn = next_turn_++;
     waiting_.add(scheduled, now_s_);
@@ -223,6 +225,7 @@ void Scheduler::pause(ScheduledSequence& scheduled) {
 
 // Leaves `running_` to be tidied by leave_running().
 void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
+    somebody_left_ = true;
     const SequenceState state = scheduled.sequence.state;
     if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
     if (state != SequenceState::running) waiting_.remove(scheduled);
@@ -299,6 +302,7 @@ std::vector<SequenceId> Scheduler::reset_worker() {
         if (sequence->cancelled) {
             finish(*sequence, FinishReason::cancelled);
         } else {
+            somebody_left_ = true;
             sequence->departure = Departure::none;
             recompute(*sequence);
             waiting_.add(*sequence, now_s_);
@@ -348,6 +352,7 @@ void Scheduler::forget_retired() {
 }
 
 void Scheduler::leave_running() {
+    if (!std::exchange(somebody_left_, false)) return;
     std::erase_if(running_, [](const ScheduledSequence* sequence) {
         return sequence->sequence.state != SequenceState::running;
     });

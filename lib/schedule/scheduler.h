@@ -159,8 +159,6 @@ class Scheduler {
     ScheduledSequence* last_to_pause_for(const ScheduledSequence& waiting) const;
     void resume_paused(bool before_newcomers);
     void plan_running(Draft& draft);
-    void plan_decodes(Draft& draft);
-    void plan_prefills(Draft& draft);
     void plan_sequence(Draft& draft, ScheduledSequence& sequence);
     bool make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
                    std::vector<std::vector<BlockId>>& new_blocks);
@@ -239,6 +237,7 @@ class Scheduler {
     std::unordered_map<RequestId, std::shared_ptr<ScheduledRequest>> requests_;
     WaitingQueue waiting_;
     std::vector<ScheduledSequence*> running_;   // in the order of coming in
+    bool somebody_left_ = false;                // of those in the list
     std::vector<ScheduledSequence*> prefills_;  // of a plan being made
     // For the next plan.
     std::vector<SwapMove> swaps_out_;
