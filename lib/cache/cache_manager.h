@@ -67,6 +67,8 @@ class CacheManager {
 
     int32_t block_size() const { return config_.block_size; }
     int32_t num_groups() const { return static_cast<int32_t>(pools_.size()); }
+    // Blocks that hold so many positions from a sequence's first on.
+    int32_t num_blocks_for(int32_t num_positions) const;
     bool prefix_caching() const { return config_.enable_prefix_caching; }
     // Positions that a query of the group reads, itself included; 0: all.
     int32_t window(int32_t group) const { return config_.groups[group].window; }
@@ -195,7 +197,6 @@ class CacheManager {
     void relocate(SequenceCache& from, SequenceCache& to) noexcept;
 
     // Keys and hits.
-    int32_t num_blocks_for(int32_t num_positions) const;
     int32_t first_block_read(int32_t group, int32_t position) const;
     int32_t admitted_size(int32_t group, int32_t first, int32_t num_tokens,
                           int32_t largest_step) const;

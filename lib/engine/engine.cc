@@ -30,7 +30,6 @@ using Clock = std::chrono::steady_clock;
 // Nothing could be planned though work waits: our mistake, counted by the scheduler, which must not
 // take a whole core as well.
 constexpr std::chrono::milliseconds kStallPause{1};
-constexpr uint64_t kStepsBetweenFigures = 256;
 constexpr uint64_t kLargestTemplate = uint64_t{4} << 20;
 
 double milliseconds_since(Clock::time_point start) {
@@ -99,7 +98,6 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& p
     scheduler.max_model_len = plan.max_model_len;
     scheduler.enable_chunked_prefill = config.enable_chunked_prefill;
     scheduler.chunk_size = config.prefill_chunk_size;
-    scheduler.long_prefill_token_threshold = config.long_prefill_token_threshold;
     scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
     scheduler.step_time_target_ms = config.step_time_target_ms;
     scheduler.policy = config.scheduling_policy;
@@ -194,8 +192,7 @@ class Engine::Loop {
     std::unique_ptr<OutputProcessor> output_;
     std::unordered_map<RequestId, OutputListener> listeners_;
     std::deque<Resize> resizes_;
-    double fragmentation_ = 0.0;  // of the worst group, when it was last looked at
-    size_t num_delivered_ = 0;    // requests that ended since the last publish_progress()
+    size_t num_delivered_ = 0;  // requests that ended since the last publish_progress()
 
     mutable std::mutex mutex_;
     std::condition_variable arrived_;
@@ -264,9 +261,10 @@ void Engine::Loop::stop() {
     }
     arrived_.notify_all();
     if (thread_.joinable()) thread_.join();
-    // Whoever waits for a snapshot is told that none comes.
+    // Whoever waits for a snapshot, or for another size of the cache, is told that none comes.
     const std::lock_guard lock(mutex_);
     inbox_.clear();
+    resizes_.clear();
 }
 
 std::future<Snapshot> Engine::Loop::snapshot(SnapshotDetail detail) {
@@ -464,16 +462,6 @@ void Engine::Loop::observe(const BatchPlan& plan, const StepRecord& record) {
     for (const PlanEntry& entry : plan.entries) {
         if (entry.count > 1) step.num_prefill_tokens += entry.count;
     }
-    const BlockCounts blocks = cache_->stats().blocks;
-    step.free_memory_share = 1.0 - static_cast<double>(blocks.used) / blocks.total;
-    // The whole cache is looked at for this: now and then is enough.
-    if (record.plan_number % kStepsBetweenFigures == 0) {
-        fragmentation_ = 0.0;
-        for (const GroupFigures& group : cache_->figures().groups) {
-            fragmentation_ = std::max(fragmentation_, group.fragmentation);
-        }
-    }
-    step.fragmentation = fragmentation_;
     step.swapped_bytes = record.swapped_bytes;
     step.swap_ms = record.swap_ms;
     scheduler_->observe(step);

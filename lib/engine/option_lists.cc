@@ -95,12 +95,9 @@ OptionList<EngineConfig> engine_options() {
              "Spread long prompts over several steps.");
     list.add("prefill-chunk-size", &EngineConfig::prefill_chunk_size,
              "Most tokens of one prompt in one step; 0: as many as the step has room for.",
-             range(0, kMany));
+             alias("long-prefill-token-threshold"), range(0, kMany));
     list.add("scheduling-policy", &EngineConfig::scheduling_policy, "Who comes first.",
              choices(names_of(scheduling_policies())));
-    list.add("long-prefill-token-threshold", &EngineConfig::long_prefill_token_threshold,
-             "Most tokens in one step of a prompt that is longer; 0: no such limit.",
-             range(0, kMany));
     list.add("max-num-partial-prefills", &EngineConfig::max_num_partial_prefills,
              "Prompts that one step may leave unfinished; 0: any number.", range(0, 65536));
     list.add("step-time-target", &EngineConfig::step_time_target_ms,

@@ -154,9 +154,10 @@ bool OutputProcessor::streams(const Entry& entry) {
 
 // Of all continuations the n with the highest sum of logprobs, those that failed last.
 void OutputProcessor::keep_best(Entry& entry) {
+    // No sum of logprobs at all stands below every sum, and a failure below that.
     const auto score = [](const Continuation& continuation) {
         const bool failed = continuation.pending.finish_reason == FinishReason::error;
-        return failed ? -1e30 : continuation.sum_of_logprobs.value_or(-1e20);
+        return std::pair(!failed, continuation.sum_of_logprobs);
     };
     std::ranges::stable_sort(entry.continuations,
                              [&](const Continuation& one, const Continuation& other) {

@@ -24,7 +24,8 @@ struct AddedSequence {
     SamplingParams sampling;  // seed set
     std::vector<int32_t> eos_token_ids;
     int32_t index = 0;  // which of the request's n continuations: part of the random key
-    // Blocks that already hold this sequence's first tokens (a prefix hit), per cache group.
+    // Blocks that already hold this sequence's first tokens (found in the cache, back from host
+    // memory, shared with the beam it was forked from), per cache group.
     // Entries wholly before a group's window are 0: nothing reads them.
     std::vector<std::vector<int32_t>> block_tables;
 };
@@ -37,7 +38,7 @@ enum class OutputKind : uint8_t {
 
 // "Compute `count` tokens of this sequence from position `first`." Prefill, a chunk of it and
 // decode are this one sentence. Positions from first on are known to the worker: given with the
-// sequence or sampled by it since.
+// sequence or the entry, or sampled by it since.
 struct PlanEntry {
     SequenceId sequence = 0;
     int32_t first = 0;

@@ -14,7 +14,6 @@ Sequence Sequence::waiting(const Request& request, SequenceId id, int32_t index)
     sequence.priority = request.priority;
     sequence.token_ids = request.prompt_token_ids;
     sequence.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
-    sequence.longest_length = sequence.num_prompt_tokens + request.sampling.max_tokens.value_or(0);
     sequence.arrival_s = request.arrival_s;
     sequence.state_since_s = request.arrival_s;
     return sequence;
@@ -102,12 +101,16 @@ void Sequence::swap_in(double now_s) {
     enter(SequenceState::running, now_s);
 }
 
-void Sequence::preempt(double now_s) {
+void Sequence::withdraw(double now_s) {
     NVLLM_CHECK(state != SequenceState::waiting && state != SequenceState::finished,
-                "only what was let in is preempted");
+                "only what was let in gives up what it computed");
     enter(SequenceState::waiting, now_s);
     num_computed = 0;
     num_in_flight = 0;
+}
+
+void Sequence::preempt(double now_s) {
+    withdraw(now_s);
     ++num_preemptions;
 }
 

@@ -37,7 +37,7 @@ struct Sequence {
 
     std::vector<int32_t> token_ids;  // prompt, then generated
     int32_t num_prompt_tokens = 0;
-    int32_t longest_length = 0;  // prompt and answer at most
+    int32_t longest_length = 0;  // prompt and answer at most; the scheduler knows the context
     int32_t num_computed = 0;    // leading tokens whose keys and values are committed
     int32_t num_in_flight = 0;   // after those, planned and not committed yet
     // Found in the cache when it was first let in; empty before.
@@ -94,8 +94,9 @@ struct Sequence {
     void swap_out(double now_s);
     // REQUIRES: swapped.
     void swap_in(double now_s);
-    // Everything computed is given up, all tokens are kept. REQUIRES: running, paused
-    // or swapped.
+    // Everything computed is given up, all tokens are kept. REQUIRES: running, paused or swapped.
+    void withdraw(double now_s);
+    // The same for want of blocks or of the worker: counted.
     void preempt(double now_s);
     // Becomes a copy of `parent`, with what that has computed, or nothing when `parent` has no
     // blocks. REQUIRES: nothing of either is in flight; waiting or running, and not finished.

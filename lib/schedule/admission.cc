@@ -14,6 +14,13 @@ int32_t longest_length(const SchedulerConfig& config, int32_t num_prompt_tokens,
     return num_prompt_tokens + std::min(room, sampling.max_tokens.value_or(room));
 }
 
+int32_t most_blocks(const SchedulerConfig& config, const CacheManager& cache, int32_t group,
+                    int32_t length, const SamplingParams& sampling) {
+    // The last token is never computed.
+    const int32_t each = cache.most_blocks(group, length - 1, config.largest_step());
+    return sampling.use_beam_search ? each * sampling.num_sequences() : each;
+}
+
 std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager& cache,
                                const Request& request) {
     if (request.prompt_token_ids.empty()) return Fault{ErrorKind::bad_data, "the prompt is empty"};
@@ -35,10 +42,7 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
     const int32_t length =
         longest_length(config, static_cast<int32_t>(num_prompt), request.sampling);
     for (int32_t group = 0; group < cache.num_groups(); ++group) {
-        // The last token is never computed.
-        int32_t needed = cache.most_blocks(group, length - 1, config.largest_step());
-        // Beams advance together, so all of them must fit at once.
-        if (request.sampling.use_beam_search) needed *= request.sampling.num_sequences();
+        const int32_t needed = most_blocks(config, cache, group, length, request.sampling);
         const int32_t total = cache.counts(group).total;
         if (needed <= total) continue;
         return Fault{

@@ -26,15 +26,13 @@ std::vector<int32_t> end_tokens(const Request& request) {
 }  // namespace
 
 void Scheduler::begin_beams(ScheduledRequest& request) {
+    ScheduledSequence* first = lookup(request.first);
     std::vector<int32_t> tokens = end_tokens(request.request);
     SamplingParams sampling = request.request.sampling;
-    sampling.max_tokens = lookup(request.first)->sequence.longest_length -
-                          lookup(request.first)->sequence.num_prompt_tokens;
-    auto group = std::make_shared<BeamGroup>();
-    group->num_candidates = BeamSearch::num_candidates(sampling, tokens.size());
-    group->search.emplace(sampling, std::move(tokens));
-    group->beams = {lookup(request.first)};
-    request.beams = std::move(group);
+    sampling.max_tokens = first->sequence.longest_length - first->sequence.num_prompt_tokens;
+    const int32_t num_candidates = BeamSearch::num_candidates(sampling, tokens.size());
+    request.beams = std::make_unique<BeamGroup>(
+        BeamGroup{BeamSearch(sampling, std::move(tokens)), {first}, num_candidates});
     searching_.push_back(&request);
 }
 
@@ -55,7 +53,7 @@ void Scheduler::advance_beams(ScheduledRequest& request) {
         candidates.push_back(std::exchange(beam->candidates, {}));
         generated.push_back(beam->sequence.generated());
     }
-    const std::vector<BeamChoice> choices = group.search->advance(candidates, generated);
+    const std::vector<BeamChoice> choices = group.search.advance(candidates, generated);
     if (choices.empty()) {
         end_beams(request);
         return;
@@ -101,13 +99,8 @@ std::vector<ScheduledSequence*> Scheduler::free_beams(const ScheduledRequest& re
 void Scheduler::rest(ScheduledSequence& scheduled) {
     somebody_left_ = true;
     if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
-    if (scheduled.sequence.state != SequenceState::waiting) {
-        if (scheduled.sequence.state != SequenceState::running) waiting_.remove(scheduled);
-        scheduled.sequence.preempt(now_s_);
-        --scheduled.sequence.num_preemptions;
-    } else {
-        waiting_.remove(scheduled);
-    }
+    if (scheduled.sequence.state != SequenceState::running) waiting_.remove(scheduled);
+    if (scheduled.sequence.state != SequenceState::waiting) scheduled.sequence.withdraw(now_s_);
     leave_running();
     cache_.release(scheduled.cache);
     scheduled.departure = Departure::none;
@@ -128,7 +121,7 @@ void Scheduler::fork(const ScheduledSequence& parent, ScheduledSequence& child) 
 }
 
 void Scheduler::end_beams(ScheduledRequest& request) {
-    const std::vector<BeamHypothesis>& best = request.beams->search->hypotheses();
+    const std::vector<BeamHypothesis>& best = request.beams->search.hypotheses();
     beam_results_.push_back({request.request.id, best});
     // The request may go with its last sequence.
     const auto kept = requests_.at(request.request.id);

@@ -90,10 +90,12 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
 // who want to come in.
 void Scheduler::resume_paused(bool before_newcomers) {
     if (counters_.pauses == 0) return;  // the queue need not be searched, and it may be long
+    int32_t num_free = num_free_slots();
     size_t place = 0;
-    while (place < waiting_.size() && num_free_slots() > 0) {
+    while (place < waiting_.size() && num_free > 0) {
         ScheduledSequence& scheduled = waiting_[place];
         if (scheduled.sequence.state == SequenceState::paused) {
+            --num_free;
             waiting_.remove_at(place);
             scheduled.sequence.resume(now_s_);
             running_.push_back(&scheduled);
@@ -146,7 +148,8 @@ void Scheduler::plan_sequence(Draft& draft, ScheduledSequence& scheduled) {
     add_entry(draft, scheduled, count, std::move(new_blocks));
 }
 
-// A beam that was forked since the last plan: the worker learns of it with all its blocks.
+// A beam that was forked since the last plan, or a sequence that comes back from host memory: the
+// worker learns of it with all its blocks.
 void Scheduler::tell(Draft& draft, ScheduledSequence& scheduled) {
     AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
     for (int32_t group = 0; group < cache_.num_groups(); ++group) {
@@ -190,7 +193,7 @@ void Scheduler::drop_entry(Draft& draft, ScheduledSequence& scheduled) {
     for (size_t i = 0; i < draft.entries.size(); ++i) {
         if (draft.entries[i].sequence != &scheduled) continue;
         scheduled.sequence.take_back(draft.entries[i].count);
-        draft.budget.give_back(draft.entries[i].count, draft.entries[i].partial);
+        draft.budget.give_back(draft.entries[i].count, draft.entries[i].partial());
         draft.entries.erase(draft.entries.begin() + static_cast<long>(i));
         draft.plan.entries.erase(draft.plan.entries.begin() + static_cast<long>(i));
         return;
@@ -220,7 +223,8 @@ void Scheduler::admit_waiting(Draft& draft) {
         scheduled.sequence.has_turn = oldest;
         counters_.turns_of_oldest += oldest ? 1 : 0;
         admitted_since_turn_ = oldest ? 0 : admitted_since_turn_ + 1;
-        waiting_.remove_at(*place);
+        // Not by its place: somebody who made way may have come to stand before it.
+        waiting_.remove(scheduled);
         running_.push_back(&scheduled);
         headroom += may_grow(scheduled) ? 1 : 0;
         from = oldest ? 0 : *place;
@@ -297,19 +301,12 @@ bool Scheduler::swap_in(Draft& draft, ScheduledSequence& scheduled, int32_t head
     Sequence& sequence = scheduled.sequence;
     const int32_t count = draft.budget.grant(sequence.num_unplanned());
     if (count == 0) return false;
-    const auto blocks_for = [this](int32_t num_positions) {
-        return (num_positions + cache_.block_size() - 1) / cache_.block_size();
-    };
-    const int32_t more =
-        blocks_for(sequence.num_computed + count) - blocks_for(sequence.num_computed);
+    const int32_t more = cache_.num_blocks_for(sequence.num_computed + count) -
+                         cache_.num_blocks_for(sequence.num_computed);
     if (!cache_.swap_in(scheduled.cache, headroom + more, draft.plan.swaps_in)) return false;
     sequence.swap_in(now_s_);
-    scheduled.told = true;
     ++counters_.swaps_in;
-    AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
-    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
-        added.block_tables.push_back(scheduled.cache.table(group).blocks());
-    }
+    tell(draft, scheduled);
     std::vector<std::vector<BlockId>> new_blocks;
     const bool allocated =
         cache_.allocate(scheduled.cache, sequence.num_planned() + count, new_blocks);
@@ -362,9 +359,8 @@ void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t co
         entry.num_candidates = beams == nullptr ? 0 : beams->num_candidates;
     }
     if (!scheduled.untold_tokens.empty()) entry.new_token_ids.swap(scheduled.untold_tokens);
-    const bool partial = entry.output == OutputKind::none;
-    draft.entries.push_back({&scheduled, count, partial, entry.output});
-    draft.budget.spend(count, partial);
+    draft.entries.push_back({&scheduled, count, entry.output});
+    draft.budget.spend(count, draft.entries.back().partial());
 }
 
 int32_t Scheduler::num_growing() const {
@@ -379,9 +375,7 @@ int32_t Scheduler::num_growing() const {
 
 // Whether its answer can become longer than the blocks it has.
 bool Scheduler::may_grow(const ScheduledSequence& scheduled) const {
-    const SamplingParams& sampling = scheduled.request->request.sampling;
-    const int32_t num_positions =
-        longest_length(config_, scheduled.sequence.num_prompt_tokens, sampling) - 1;
+    const int32_t num_positions = scheduled.sequence.longest_length - 1;
     return num_positions > scheduled.cache.table(0).size() * cache_.block_size();
 }
 

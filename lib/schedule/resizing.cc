@@ -8,19 +8,32 @@
 namespace nvllm {
 namespace {
 
-// Looking for fragmentation goes through all blocks.
+// Looking for fragmentation goes through all blocks: now and then is enough.
 constexpr int64_t kStepsBetweenLooks = 64;
 
 }  // namespace
 
-// Swaps that wait for the next plan read blocks where they are now.
+void Scheduler::look_at_cache(StepObservation& step) {
+    const BlockCounts blocks = cache_.stats().blocks;
+    step.free_memory_share = 1.0 - static_cast<double>(blocks.used) / blocks.total;
+    if (counters_.steps % kStepsBetweenLooks == 0) {
+        fragmentation_ = cache_.figures().total.fragmentation;
+    }
+    step.fragmentation = fragmentation_;
+}
+
+// Swaps and copies that wait for the next plan read blocks where they are now.
 bool Scheduler::blocks_can_move() const {
     return in_flight_.empty() && swaps_out_.empty() && copies_.empty() && !has_moves();
 }
 
 void Scheduler::take_moves(Compaction&& compaction) {
     moves_ = std::move(compaction.moves);
-    table_changes_ = std::move(compaction.changes);
+    for (const TableChange& change : compaction.changes) {
+        // A beam that was forked just now comes to the worker with its table as it is.
+        const ScheduledSequence* owner = lookup(change.owner);
+        if (owner != nullptr && owner->told) table_changes_.push_back(change);
+    }
 }
 
 // In a paged pool this helps nobody to a block; it keeps the end of the pool free to be given back.
@@ -48,8 +61,9 @@ void Scheduler::check_all_can_finish(std::span<const int32_t> num_blocks) const 
     for (const auto& [id, scheduled] : sequences_) {
         if (scheduled->sequence.state == SequenceState::finished) continue;
         for (int32_t group = 0; group < cache_.num_groups(); ++group) {
-            const int32_t needed = cache_.most_blocks(group, scheduled->sequence.longest_length - 1,
-                                                      config_.largest_step());
+            const int32_t needed =
+                most_blocks(config_, cache_, group, scheduled->sequence.longest_length,
+                            scheduled->request->request.sampling);
             if (needed <= num_blocks[static_cast<size_t>(group)]) continue;
             throw Error(ErrorKind::does_not_fit,
                         "a request under way needs " + std::to_string(needed) +

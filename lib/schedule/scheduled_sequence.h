@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "lib/cache/cache_manager.h"
@@ -18,7 +17,7 @@ struct ScheduledSequence;
 
 // The beams of a request under search.
 struct BeamGroup {
-    std::optional<BeamSearch> search;
+    BeamSearch search;
     std::vector<ScheduledSequence*> beams;  // best first; one until the prompt is computed
     int32_t num_candidates = 0;             // that the search wants of each beam
     bool has_slots = false;  // for all its beams, from when the first comes in until the end
@@ -33,7 +32,7 @@ struct ScheduledRequest {
     // cache.
     SequenceId leader = 0;
     bool prompt_computed = false;
-    std::shared_ptr<BeamGroup> beams;  // null: no beam search
+    std::unique_ptr<BeamGroup> beams;  // null: no beam search
 };
 
 // What happens to a sequence as soon as nothing of it is in flight.

@@ -22,7 +22,8 @@ Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache)
     config_.check();
 }
 
-void Scheduler::observe(const StepObservation& step) {
+void Scheduler::observe(StepObservation step) {
+    if (config_.step_time_target_ms > 0.0) look_at_cache(step);
     step_time_.observe(step);
     preemption_costs_.observe(step);
 }
@@ -372,7 +373,10 @@ SchedulerStats Scheduler::stats() const {
     SchedulerStats stats = counters_;
     stats.num_running = static_cast<int32_t>(running_.size());
     stats.num_waiting = static_cast<int32_t>(waiting_.size());
-    for (const ScheduledSequence* scheduled : waiting_.all()) {
+    // The queue may be long: it is looked through only when there can be any.
+    const bool any = counters_.pauses + counters_.swaps_out > 0;
+    for (const ScheduledSequence* scheduled :
+         any ? waiting_.all() : std::span<ScheduledSequence* const>()) {
         stats.num_paused += scheduled->sequence.state == SequenceState::paused;
         stats.num_swapped += scheduled->sequence.state == SequenceState::swapped;
     }

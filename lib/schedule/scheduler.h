@@ -4,7 +4,8 @@
 //                ^                  |  ^
 //                |                  v  |    a slot was wanted for somebody else (policy)
 //                |                 paused
-//                +------------------+       preempted: blocks ran out, or the worker was lost
+//                +------------------+       preempted: blocks ran out, or the worker was lost;
+//                                           what was computed may be kept in host memory (swapped)
 //
 // In each step the budget of tokens goes to sequences with one token to compute, then to those with
 // more in the order of the policy, then to waiting ones, which come in only when the cache holds
@@ -80,8 +81,8 @@ class Scheduler {
     Scheduler(const Scheduler&) = delete;
     Scheduler& operator=(const Scheduler&) = delete;
 
-    // Makes the request's n sequences; their ids, by index. A fault when it can never run.
-    // REQUIRES: its sampling parameters were checked.
+    // Makes the sequences of the request's continuations; their ids, by index. A fault when it can
+    // never run. REQUIRES: its sampling parameters were checked.
     Result<std::vector<SequenceId>> add(const Request& request);
 
     // The next plan, or nothing: no work, or pipeline_depth plans are uncommitted. It has no
@@ -104,8 +105,9 @@ class Scheduler {
     // does_not_fit when a sequence under way could not finish.
     bool resize_cache(std::span<const int32_t> num_blocks, double now_s);
 
-    // What became of a step, for the token budget and the choice between swapping and recomputing.
-    void observe(const StepObservation& step);
+    // What became of a step, for the token budget and the choice between swapping and recomputing;
+    // what it says of the cache is filled in here.
+    void observe(StepObservation step);
 
     // The searches that ended since the last call; their sequences are among the finished ones.
     std::vector<BeamResult> take_beam_results();
@@ -137,8 +139,10 @@ class Scheduler {
     struct PlannedEntry {
         ScheduledSequence* sequence = nullptr;
         int32_t count = 0;
-        bool partial = false;  // leaves tokens that are known
         OutputKind output = OutputKind::none;
+
+        // Leaves tokens that are known.
+        bool partial() const { return output == OutputKind::none; }
     };
     struct InFlight {
         uint64_t number = 0;
@@ -162,7 +166,9 @@ class Scheduler {
     void plan_sequence(Draft& draft, ScheduledSequence& sequence);
     bool make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
                    std::vector<std::vector<BlockId>>& new_blocks);
+    bool take_victim(Draft& draft, const ScheduledSequence& needy);
     void drop_entry(Draft& draft, ScheduledSequence& sequence);
+    void tell(Draft& draft, ScheduledSequence& sequence);
     void admit_waiting(Draft& draft);
     int32_t slots_to_take(const ScheduledSequence& sequence) const;
     int32_t num_free_slots() const;
@@ -181,10 +187,6 @@ class Scheduler {
     bool may_skip_prompt(const ScheduledSequence& sequence) const;
     std::optional<BatchPlan> seal(Draft& draft);
 
-    bool take_victim(Draft& draft, const ScheduledSequence& needy);
-    bool make_private(Draft& draft, ScheduledSequence& sequence);
-    void tell(Draft& draft, ScheduledSequence& sequence);
-
     // Beams.
     void begin_beams(ScheduledRequest& request);
     void take_candidates(ScheduledSequence& sequence, const SequenceStep& step);
@@ -194,6 +196,16 @@ class Scheduler {
     void fork(const ScheduledSequence& parent, ScheduledSequence& child);
     void rest(ScheduledSequence& sequence);
     void end_beams(ScheduledRequest& request);
+    bool make_private(Draft& draft, ScheduledSequence& sequence);
+
+    // Moving blocks.
+    void look_at_cache(StepObservation& step);
+    void move_blocks_together();
+    bool blocks_can_move() const;
+    bool has_moves() const { return !moves_.empty() || !num_blocks_.empty(); }
+    bool uses_more_than(std::span<const int32_t> num_blocks) const;
+    void check_all_can_finish(std::span<const int32_t> num_blocks) const;
+    void take_moves(Compaction&& compaction);
 
     // Advancing.
     const InFlight& oldest_plan(const StepResult& result) const;
@@ -201,12 +213,6 @@ class Scheduler {
     bool ranks_first(const ScheduledSequence& sequence) const;
     void depart(ScheduledSequence& sequence);
     void preempt(ScheduledSequence& sequence);
-    void move_blocks_together();
-    bool blocks_can_move() const;
-    bool has_moves() const { return !moves_.empty() || !num_blocks_.empty(); }
-    bool uses_more_than(std::span<const int32_t> num_blocks) const;
-    void check_all_can_finish(std::span<const int32_t> num_blocks) const;
-    void take_moves(Compaction&& compaction);
     bool should_swap(const ScheduledSequence& sequence) const;
     bool swap_out(ScheduledSequence& sequence);
     void recompute(ScheduledSequence& sequence);
@@ -246,6 +252,7 @@ class Scheduler {
     std::vector<TableChange> table_changes_;
     std::vector<int32_t> num_blocks_;  // when they changed
     StepTimeController step_time_;
+    double fragmentation_ = 0.0;  // of the worst group, when it was last looked at
     PreemptionCosts preemption_costs_;
     std::deque<InFlight> in_flight_;   // oldest first
     std::vector<SequenceId> removed_;  // what the worker is to forget with the next plan

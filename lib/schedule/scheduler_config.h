@@ -17,7 +17,6 @@ struct SchedulerConfig {
     int32_t pipeline_depth = 1;             // plans that may be uncommitted at once
     bool enable_chunked_prefill = true;     // a prompt may be spread over several steps
     int32_t chunk_size = 0;  // largest part of one prompt in one step; 0: only the step's limit
-    int32_t long_prefill_token_threshold = 0;  // the same for what is longer than this; 0: none
     int32_t max_num_partial_prefills = 0;  // prompts in a step that it leaves unfinished; 0: any
     double step_time_target_ms = 0.0;      // 0: max_num_batched_tokens in every step
     std::string policy = "fcfs";           // a row of policy.cc
@@ -27,11 +26,8 @@ struct SchedulerConfig {
 
     // The most tokens of one sequence in one step.
     int32_t largest_step() const {
-        int32_t most = max_num_batched_tokens;
-        for (const int32_t limit : {chunk_size, long_prefill_token_threshold}) {
-            if (enable_chunked_prefill && limit > 0) most = std::min(most, limit);
-        }
-        return most;
+        const bool cut = enable_chunked_prefill && chunk_size > 0;
+        return cut ? std::min(chunk_size, max_num_batched_tokens) : max_num_batched_tokens;
     }
     // Throws bad_config, naming the flag, its value and what it must be.
     void check() const;

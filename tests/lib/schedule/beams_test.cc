@@ -48,7 +48,9 @@ std::vector<BeamHypothesis> expected_hypotheses(const Request& request, const To
 
 struct Searches {
     Searches(const SchedulerConfig& config, const CacheConfig& cache)
-        : simulation(config, cache, TokenRule{.vocab_size = 40}) {}
+        : simulation(config, cache, TokenRule{.vocab_size = 40}) {
+        for (const CacheGroupConfig& group : cache.groups) full_sizes.push_back(group.num_blocks);
+    }
 
     void collect() {
         for (BeamResult& result : simulation.scheduler.take_beam_results()) {
@@ -63,6 +65,18 @@ struct Searches {
             num_wrong += !same;
         }
     }
+    // To three quarters of the blocks at least, as far as what is under way allows.
+    bool resize(uint64_t drawn) {
+        std::vector<int32_t> sizes;
+        for (const int32_t full : full_sizes) {
+            sizes.push_back(full - static_cast<int32_t>(drawn % static_cast<uint64_t>(full / 4)));
+        }
+        try {
+            return simulation.scheduler.resize_cache(sizes, simulation.now_s);
+        } catch (const Error&) {
+            return false;
+        }
+    }
     void add(const Request& request) {
         requests.emplace(request.id, request);
         const auto ids = simulation.scheduler.add(request);
@@ -72,6 +86,7 @@ struct Searches {
 
     Simulation simulation;
     std::map<RequestId, Request> requests;
+    std::vector<int32_t> full_sizes;  // blocks of each group at first
     int64_t num_results = 0;
     int64_t num_wrong = 0;
 };
@@ -87,6 +102,7 @@ SchedulerConfig beam_config(const std::string& policy, int32_t depth) {
 
 TEST_CASE("beams: the hypotheses are those of the search alone, in any pool and company") {
     int64_t preemptions = 0;
+    int64_t num_resizes = 0;
     for (const SchedulingPolicy& policy : scheduling_policies()) {
         for (const int32_t num_blocks : {33, 60, 400}) {
             for (const int32_t depth : {1, 2}) {
@@ -116,6 +132,7 @@ TEST_CASE("beams: the hypotheses are those of the search alone, in any pool and 
                     if (random() % 3 != 0) searches.simulation.commit();
                     searches.collect();
                     if (i % 16 == 0) searches.simulation.scheduler.check_integrity();
+                    if (random() % 8 == 0) num_resizes += searches.resize(random());
                     if (random() % 400 == 0) {
                         searches.simulation.scheduler.reset_worker();
                         searches.simulation.results.clear();
@@ -133,7 +150,8 @@ TEST_CASE("beams: the hypotheses are those of the search alone, in any pool and 
             }
         }
     }
-    MESSAGE(preemptions, " preemptions");
+    MESSAGE(preemptions, " preemptions, ", num_resizes, " resizes");
+    CHECK(num_resizes > 100);
     CHECK(preemptions > 20);
 }
 

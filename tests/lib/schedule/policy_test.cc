@@ -63,7 +63,9 @@ TEST_CASE(
 Sequence of_length(int32_t num_prompt, double arrival_s) {
     Request request = endless(1, num_prompt, 10);
     request.arrival_s = arrival_s;
-    return Sequence::waiting(request, 1, 0);
+    Sequence sequence = Sequence::waiting(request, 1, 0);
+    sequence.longest_length = num_prompt + 10;
+    return sequence;
 }
 
 TEST_CASE("hybrid: three queues by length, promotion after each queue's limit") {
