@@ -23,6 +23,13 @@ const Command* find(std::span<const Command> commands, const std::string& name) 
     return found == commands.end() ? nullptr : &*found;
 }
 
+ProgramDescription describe(const ProgramDescription& program, const Command& command) {
+    return {.name = program.name + " " + command.name,
+            .version = program.version,
+            .summary = command.summary,
+            .examples = command.examples};
+}
+
 [[noreturn]] void throw_unknown(std::span<const Command> commands, const std::string& name) {
     const std::vector<std::string> names = names_of(commands);
     const auto nearest = nearest_name(name, names);
@@ -32,6 +39,20 @@ const Command* find(std::span<const Command> commands, const std::string& name) 
 }
 
 }  // namespace
+
+std::vector<std::string> Invocation::arguments() const {
+    std::vector<std::string> all = {description.name};
+    for (int i = 1; i < argc; ++i) all.emplace_back(argv[i]);
+    return all;
+}
+
+bool answered(const Invocation& invocation, OptionSet& options) {
+    const auto text =
+        read_command_line(invocation.description, options, invocation.argc, invocation.argv);
+    if (!text) return false;
+    write_output(*text);
+    return true;
+}
 
 int run_command(const ProgramDescription& program, std::span<const Command> commands, int argc,
                 const char* const* argv, const std::string& fallback) {
@@ -47,34 +68,14 @@ int run_command(const ProgramDescription& program, std::span<const Command> comm
     if (!first.empty() && first[0] != '-') {
         const Command* command = find(commands, first);
         if (command == nullptr) throw_unknown(commands, first);
-        return command->run(argc - 1, argv + 1);
+        return command->run({describe(program, *command), argc - 1, argv + 1});
     }
-    if (const Command* command = find(commands, fallback)) return command->run(argc, argv);
+    if (const Command* command = find(commands, fallback)) {
+        return command->run({describe(program, *command), argc, argv});
+    }
     throw Error(ErrorKind::usage,
                 fmt::format("a command is missing; there are: {} (--help says what they do)",
                             fmt::join(names_of(commands), ", ")));
-}
-
-ProgramDescription describe_command(const ProgramDescription& program, const Command& command,
-                                    std::string examples) {
-    return {.name = program.name + " " + command.name,
-            .version = program.version,
-            .summary = command.summary,
-            .examples = std::move(examples)};
-}
-
-std::string commands_help_text(const ProgramDescription& program,
-                               std::span<const Command> commands) {
-    size_t width = 0;
-    for (const Command& command : commands) width = std::max(width, command.name.size());
-    std::string text = fmt::format("Usage: {} COMMAND [OPTIONS]\n\n{}\n\nCommands:\n", program.name,
-                                   program.summary);
-    for (const Command& command : commands) {
-        text += fmt::format("  {:<{}}  {}\n", command.name, width, command.summary);
-    }
-    text += fmt::format("\n'{} COMMAND --help' lists a command's options.\n", program.name);
-    if (!program.examples.empty()) text += "\nExamples:\n" + program.examples;
-    return text;
 }
 
 }  // namespace nvllm

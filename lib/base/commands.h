@@ -4,19 +4,34 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "lib/base/command_line.h"
 
 namespace nvllm {
 
-// "nvllm-inspect model ...": its options are its own, read with read_command_line().
-struct Command {
-    std::string name;     // "model"
-    std::string summary;  // one line
-    // Gets the arguments from the command's name on, as main() gets them from the program's; its
-    // exit code.
-    std::function<int(int argc, const char* const* argv)> run;
+// How a command was called, and as what it speaks of itself.
+struct Invocation {
+    ProgramDescription description;
+    int argc = 0;
+    // From the command's name on, as main() gets them from the program's.
+    const char* const* argv = nullptr;
+
+    // The command's full name, then what it was given.
+    std::vector<std::string> arguments() const;
 };
+
+// "nvllm-inspect model ...": its options are its own, read with answered().
+struct Command {
+    std::string name;                           // "model"
+    std::string summary;                        // one line
+    std::function<int(const Invocation&)> run;  // its exit code
+    std::string examples = "";                  // at the end of its help
+};
+
+// Reads the options; true when --help or --version was answered and nothing is left to do. Throws
+// as read_command_line() does.
+bool answered(const Invocation& invocation, OptionSet& options);
 
 // Runs the command that the first argument names. `fallback`, when not empty, names the one that
 // runs when the first argument is missing or a flag; without it that is an error. --help and
@@ -24,10 +39,6 @@ struct Command {
 // an unknown command.
 int run_command(const ProgramDescription& program, std::span<const Command> commands, int argc,
                 const char* const* argv, const std::string& fallback = "");
-
-// A command's own description: its name is the program's and the command's.
-ProgramDescription describe_command(const ProgramDescription& program, const Command& command,
-                                    std::string examples = "");
 
 // What the program says about its commands.
 std::string commands_help_text(const ProgramDescription& program,

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "kernels/error.h"
 
@@ -68,6 +69,14 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
     }
     text.resize(filled);
     return text;
+}
+
+void write_file(const std::filesystem::path& path, std::string_view text) {
+    std::ofstream stream(path, std::ios::binary | std::ios::trunc);
+    if (!stream) throw Error(ErrorKind::cannot_create, path.string() + ": cannot be written");
+    stream << text;
+    stream.close();
+    if (!stream) throw Error(ErrorKind::io, path.string() + ": cannot be written in full");
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {

@@ -1,4 +1,4 @@
-// Files: reading whole ones, mapping large ones, checking that they exist.
+// Files: reading and writing whole ones, mapping large ones, checking that they exist.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,17 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace nvllm {
 
 // The whole file. Throws not_found when it does not exist, does_not_fit when it is larger than
 // max_bytes, io otherwise.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 30);
+
+// Replaces the file's content. Throws cannot_create when it cannot be opened, io when not all of it
+// could be written.
+void write_file(const std::filesystem::path& path, std::string_view text);
 
 // A read-only mapping of a whole file; its real size at the time of mapping is what size() says.
 // Pages are shared with the page cache and are read when touched. Thread-safe once made.

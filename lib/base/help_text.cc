@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lib/base/command_line.h"
+#include "lib/base/commands.h"
 
 namespace nvllm {
 namespace {
@@ -127,6 +127,20 @@ std::string help_text(const ProgramDescription& program, const OptionSet& option
         "the file, then from the defaults. Sizes take k, m, g (powers of 1000), K, M, G and KiB, "
         "MiB, GiB (powers of 1024).",
         0);
+    if (!program.examples.empty()) text += "\nExamples:\n" + program.examples;
+    return text;
+}
+
+std::string commands_help_text(const ProgramDescription& program,
+                               std::span<const Command> commands) {
+    size_t width = 0;
+    for (const Command& command : commands) width = std::max(width, command.name.size());
+    std::string text = fmt::format("Usage: {} COMMAND [OPTIONS]\n\n", program.name) +
+                       wrapped(program.summary, 0) + "\nCommands:\n";
+    for (const Command& command : commands) {
+        text += fmt::format("  {:<{}}  {}\n", command.name, width, command.summary);
+    }
+    text += fmt::format("\n'{} COMMAND --help' lists a command's options.\n", program.name);
     if (!program.examples.empty()) text += "\nExamples:\n" + program.examples;
     return text;
 }

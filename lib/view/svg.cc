@@ -100,12 +100,4 @@ std::string SvgPicture::finish() const {
         width_, height_, escaped(title_), style(), body_);
 }
 
-void write_text_file(const std::string& path, std::string_view text) {
-    std::ofstream stream(path, std::ios::binary);
-    if (!stream) throw Error(ErrorKind::cannot_create, path + ": cannot be written");
-    stream << text;
-    stream.close();
-    if (!stream) throw Error(ErrorKind::io, path + ": cannot be written in full");
-}
-
 }  // namespace nvllm::view

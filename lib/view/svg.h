@@ -43,7 +43,4 @@ class SvgPicture {
     std::string body_;
 };
 
-// Throws cannot_create or io.
-void write_text_file(const std::string& path, std::string_view text);
-
 }  // namespace nvllm::view

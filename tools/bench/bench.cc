@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/file.h"
 #include "lib/base/main_guard.h"
 #include "lib/engine/default_model.h"
 #include "lib/measure/environment.h"
@@ -13,20 +14,6 @@
 namespace nvllm::bench {
 
 using Json = nlohmann::ordered_json;
-
-std::vector<std::string> Invocation::arguments() const {
-    std::vector<std::string> all = {description.name};
-    for (int i = 1; i < argc; ++i) all.emplace_back(argv[i]);
-    return all;
-}
-
-bool answered(const Invocation& invocation, OptionSet& options) {
-    const auto text =
-        read_command_line(invocation.description, options, invocation.argc, invocation.argv);
-    if (!text) return false;
-    write_output(*text);
-    return true;
-}
 
 OptionList<ResultOptions> result_options() {
     OptionList<ResultOptions> list("bench");
@@ -118,14 +105,6 @@ void check_writable(const std::optional<std::filesystem::path>& file) {
     if (file && !std::ofstream(*file, std::ios::app)) {
         throw Error(ErrorKind::cannot_create, file->string() + ": cannot be written");
     }
-}
-
-void write_file(const std::filesystem::path& file, const std::string& text) {
-    std::ofstream stream(file, std::ios::binary | std::ios::trunc);
-    if (!stream) throw Error(ErrorKind::cannot_create, file.string() + ": cannot be written");
-    stream << text;
-    stream.flush();
-    if (!stream) throw Error(ErrorKind::io, file.string() + ": writing failed");
 }
 
 }  // namespace nvllm::bench

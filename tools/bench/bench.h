@@ -21,18 +21,6 @@ struct ResultOptions {
     int32_t repeats = 3;
 };
 
-// Where a sub-command's run begins: what it was called with.
-struct Invocation {
-    ProgramDescription description;
-    int argc = 0;
-    const char* const* argv = nullptr;
-
-    std::vector<std::string> arguments() const;
-};
-
-// Reads the options; true when --help or --version was answered and nothing is left to do.
-bool answered(const Invocation& invocation, OptionSet& options);
-
 OptionList<ResultOptions> result_options();
 OptionList<WorkloadOptions> workload_options();
 
@@ -54,9 +42,6 @@ nlohmann::ordered_json environment_of(const Invocation& invocation, const Engine
 // it, to --output-json. Throws cannot_create or io.
 void publish(const Invocation& invocation, const EngineConfig* config, const std::string& table,
              nlohmann::ordered_json result, const std::optional<std::filesystem::path>& file);
-
-// Replaces the file. Throws cannot_create or io.
-void write_file(const std::filesystem::path& file, const std::string& text);
 
 // The sub-commands, one file each.
 int run_throughput(const Invocation& invocation);

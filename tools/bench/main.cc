@@ -21,73 +21,42 @@ const ProgramDescription kProgram = {
         "  nvllm-bench micro -m model -p 512 -n 128\n",
 };
 
-struct CommandRow {
-    const char* name;
-    const char* summary;
-    int (*run)(const Invocation&);
-    const char* examples;
-};
-
-constexpr CommandRow kCommands[] = {
+const std::vector<Command> kCommands = {
     {"throughput", "How fast a fixed set of requests is done.", run_throughput,
-     "Examples:\n"
      "  nvllm-bench throughput --batch 64\n"
      "  nvllm-bench throughput --batching both --random-range-ratio 0.8\n"},
     {"latency", "How long one batch takes.", run_latency,
-     "Examples:\n"
      "  nvllm-bench latency --batch-size 1 --input-len 32 --output-len 128\n"},
     {"micro", "Prompt processing and generation alone, as llama-bench.", run_micro,
-     "Examples:\n"
      "  nvllm-bench micro -p 512 -n 128 -r 5\n"
      "  nvllm-bench micro -p 0 -n 32 -d 0-1024+512 -o json\n"},
     {"perplexity", "How well a model predicts a text.", run_perplexity,
-     "Examples:\n"
      "  nvllm-bench perplexity -m model -f wiki.test.raw\n"
      "  nvllm-bench perplexity -m model -f wiki.test.raw --ppl-convention llama.cpp -c 512\n"},
     {"task", "Multiple choice by log-likelihood, with lm-eval's arithmetic.", run_task,
-     "Examples:\n"
      "  nvllm-bench task questions.jsonl -m model\n"},
     {"startup", "From a fresh process to a ready engine and the first token.", run_startup,
-     "Examples:\n"
      "  nvllm-bench startup -m model --repeats 10\n"},
     {"compare", "Two results: ratios, intervals, and which figures differ.", run_compare,
-     "Examples:\n"
      "  nvllm-bench compare before.json after.json\n"},
     {"plot", "Charts of results as self-contained SVG.", run_plot,
-     "Examples:\n"
      "  nvllm-bench plot sweep.jsonl -o latency.svg\n"
      "  nvllm-bench plot --kind roofline kernels.json -o roofline.svg\n"},
     {"sweep", "Another command over a grid of flags.", run_sweep,
-     "Examples:\n"
      "  nvllm-bench sweep latency --vary batch-size=1,4,16 --set output-len=64 -o sweep.jsonl\n"},
     {"serve", "Load on any OpenAI server: what its users feel.", run_serve,
-     "Examples:\n"
      "  nvllm-bench serve --base-url http://127.0.0.1:8000 --request-rate 4 --num-prompts 100\n"
      "  nvllm-bench serve --backend openai-chat --max-concurrency 16 --goodput ttft:200\n"},
     {"trace", "Replays a timed trace in Mooncake's format.", run_trace,
-     "Examples:\n"
      "  nvllm-bench trace conversation_trace.jsonl -m model --time-scale 0.1 --limit 100\n"},
     {"kernels", "Each CPU op beside the limit of memory or arithmetic.", run_kernels,
-     "Examples:\n"
      "  nvllm-bench kernels --filter matmul --output-json kernels.json\n"
      "  nvllm-bench plot --kind roofline kernels.json -o roofline.svg\n"},
 };
 
-std::vector<Command> commands() {
-    std::vector<Command> all;
-    for (const CommandRow& row : kCommands) {
-        all.push_back(
-            {row.name, row.summary, [&row](int argc, const char* const* argv) {
-                 const Command self{row.name, row.summary, {}};
-                 return row.run({describe_command(kProgram, self, row.examples), argc, argv});
-             }});
-    }
-    return all;
-}
-
 int run_program(int argc, char** argv) {
     try {
-        return run_command(kProgram, commands(), argc, argv, "throughput");
+        return run_command(kProgram, kCommands, argc, argv, "throughput");
     } catch (const Interrupted& interrupted) {
         return exit_code_for_signal(interrupted.signal);
     }

@@ -1,5 +1,6 @@
 // nvllm-bench micro.
 #include "lib/measure/micro.h"
+#include "lib/base/file.h"
 
 #include <fmt/format.h>
 

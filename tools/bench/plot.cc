@@ -1,6 +1,7 @@
 // nvllm-bench plot.
 #include <fmt/format.h>
 
+#include "lib/base/file.h"
 #include "lib/base/main_guard.h"
 #include "lib/measure/plots.h"
 #include "tools/bench/bench.h"

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "lib/base/clock.h"
+#include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/base/main_guard.h"
 #include "lib/engine/default_model.h"

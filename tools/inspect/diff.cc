@@ -34,18 +34,12 @@ std::filesystem::path located(const std::string& name) {
     return resolve_model_directory(name);
 }
 
-int inspect_diff(const Command& command, int argc, const char* const* argv) {
+int inspect_diff(const Invocation& invocation) {
     DiffOptions flags;
     const auto list = diff_options();
     OptionSet options;
     options.add(list, flags);
-    if (const auto text = read_command_line(
-            describe_command(kProgram, command,
-                             "  nvllm-inspect diff models/demo models/demo-draft --values\n"),
-            options, argc, argv)) {
-        write_output(*text);
-        return 0;
-    }
+    if (answered(invocation, options)) return 0;
     if (flags.one.empty() || flags.other.empty()) {
         throw Error(ErrorKind::usage, "name two checkpoints");
     }
@@ -59,11 +53,8 @@ int inspect_diff(const Command& command, int argc, const char* const* argv) {
 }  // namespace
 
 Command diff_command() {
-    Command command{"diff", "Compares two checkpoints: config, tensors, values.", {}};
-    command.run = [command](int argc, const char* const* argv) {
-        return inspect_diff(command, argc, argv);
-    };
-    return command;
+    return {"diff", "Compares two checkpoints: config, tensors, values.", inspect_diff,
+            "  nvllm-inspect diff models/demo models/demo-draft --values\n"};
 }
 
 }  // namespace nvllm::inspect

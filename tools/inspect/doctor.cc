@@ -55,19 +55,12 @@ view::Finding examine_model(const std::string& model) {
     }
 }
 
-int inspect_doctor(const Command& command, int argc, const char* const* argv) {
+int inspect_doctor(const Invocation& invocation) {
     DoctorOptions flags;
     const auto list = doctor_options();
     OptionSet options;
     options.add(list, flags);
-    if (const auto text = read_command_line(
-            describe_command(kProgram, command,
-                             "  nvllm-inspect doctor -m models/demo\n\nEnds with 69 when there is "
-                             "a problem.\n"),
-            options, argc, argv)) {
-        write_output(*text);
-        return 0;
-    }
+    if (answered(invocation, options)) return 0;
     std::vector<view::Finding> findings = view::examine_machine(compute_facts());
     if (!flags.model.empty()) findings.push_back(examine_model(flags.model));
     write_output(flags.json ? write_json(view::findings_json(findings)) + "\n"
@@ -78,11 +71,9 @@ int inspect_doctor(const Command& command, int argc, const char* const* argv) {
 }  // namespace
 
 Command doctor_command() {
-    Command command{"doctor", "Says whether this machine is fit to run models.", {}};
-    command.run = [command](int argc, const char* const* argv) {
-        return inspect_doctor(command, argc, argv);
-    };
-    return command;
+    return {"doctor", "Says whether this machine is fit to run models.", inspect_doctor,
+            "  nvllm-inspect doctor -m models/demo\n\nEnds with 69 when there is "
+            "a problem.\n"};
 }
 
 }  // namespace nvllm::inspect

@@ -15,8 +15,8 @@ const ProgramDescription kProgram = {
     .name = "nvllm-inspect",
     .version = NVLLM_VERSION,
     .summary =
-        "Looks at models without loading a weight, and into engines while they run or\n"
-        "afterwards. What was found goes to standard output, everything else to\n"
+        "Looks at models without loading a weight, and into engines while they run or "
+        "afterwards. What was found goes to standard output, everything else to "
         "standard error.",
     .examples =
         "  nvllm-inspect model models/demo\n"

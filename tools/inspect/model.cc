@@ -44,16 +44,12 @@ view::ModelKnowledge knowledge() {
             [](const ModelConfig& config) { return listed(tensors_of_config(config)); }};
 }
 
-int inspect_model(const Command& command, int argc, const char* const* argv) {
+int inspect_model(const Invocation& invocation) {
     ModelOptions model;
     const auto list = model_options();
     OptionSet options;
     options.add(list, model);
-    if (const auto text =
-            read_command_line(describe_command(kProgram, command), options, argc, argv)) {
-        write_output(*text);
-        return 0;
-    }
+    if (answered(invocation, options)) return 0;
     const std::string name = named_or_bundled_model(model.model);
     const bool is_file = std::filesystem::is_regular_file(name);
     const auto report = view::read_model_report(
@@ -66,11 +62,7 @@ int inspect_model(const Command& command, int argc, const char* const* argv) {
 }  // namespace
 
 Command model_command() {
-    Command command{"model", "Says what a model is: shape, weights, tokenizer, template.", {}};
-    command.run = [command](int argc, const char* const* argv) {
-        return inspect_model(command, argc, argv);
-    };
-    return command;
+    return {"model", "Says what a model is: shape, weights, tokenizer, template.", inspect_model};
 }
 
 }  // namespace nvllm::inspect

@@ -27,7 +27,7 @@ OptionList<PlanOptions> plan_options() {
     return list;
 }
 
-int inspect_plan(const Command& command, int argc, const char* const* argv) {
+int inspect_plan(const Invocation& invocation) {
     PlanOptions plan_flags;
     EngineConfig config;
     const auto own_list = plan_options();
@@ -35,11 +35,7 @@ int inspect_plan(const Command& command, int argc, const char* const* argv) {
     OptionSet options;
     options.add(own_list, plan_flags);
     options.add(engine_list, config);
-    if (const auto text =
-            read_command_line(describe_command(kProgram, command), options, argc, argv)) {
-        write_output(*text);
-        return 0;
-    }
+    if (answered(invocation, options)) return 0;
     config.model = named_or_bundled_model(config.model);
     const MemoryPlan plan = Engine::plan(config, plan_flags.available_memory);
     write_output(plan_flags.json ? write_json(plan_json(plan, config.model)) + "\n"
@@ -51,11 +47,7 @@ int inspect_plan(const Command& command, int argc, const char* const* argv) {
 }  // namespace
 
 Command plan_command() {
-    Command command{"plan", "Plans memory for a model and a set of engine options.", {}};
-    command.run = [command](int argc, const char* const* argv) {
-        return inspect_plan(command, argc, argv);
-    };
-    return command;
+    return {"plan", "Plans memory for a model and a set of engine options.", inspect_plan};
 }
 
 }  // namespace nvllm::inspect

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
+#include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/base/main_guard.h"
 #include "lib/view/cache_report.h"
@@ -70,32 +71,25 @@ Snapshot take(const ViewOptions& flags, const View& view) {
     return view::LiveSnapshots(*flags.socket).next(view.detail);
 }
 
-int run_view(const View& view, const Command& command, int argc, const char* const* argv) {
+int run_view(const View& view, const Invocation& invocation) {
     ViewOptions flags;
     const auto list = view_options(view);
     OptionSet options;
     options.add(list, flags);
-    if (const auto text = read_command_line(describe_command(kProgram, command, kExamples), options,
-                                            argc, argv)) {
-        write_output(*text);
-        return 0;
-    }
+    if (answered(invocation, options)) return 0;
     if (view.takes_request && !flags.request) {
         throw Error(ErrorKind::usage, "which request? 'requests' lists them");
     }
     const Snapshot snapshot = take(flags, view);
-    if (flags.svg) view::write_text_file(*flags.svg, view.svg(snapshot));
+    if (flags.svg) write_file(*flags.svg, view.svg(snapshot));
     write_output(flags.json ? write_json(view.json(snapshot, flags)) + "\n"
                             : view.text(snapshot, flags));
     return 0;
 }
 
 Command command_of(const View& view) {
-    Command command{view.name, view.summary, {}};
-    command.run = [view, command](int argc, const char* const* argv) {
-        return run_view(view, command, argc, argv);
-    };
-    return command;
+    return {view.name, view.summary,
+            [view](const Invocation& invocation) { return run_view(view, invocation); }, kExamples};
 }
 
 }  // namespace

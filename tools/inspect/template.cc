@@ -96,16 +96,12 @@ ConversationRenderer load_renderer(const TemplateOptions& flags) {
     }
 }
 
-int inspect_template(const Command& command, int argc, const char* const* argv) {
+int inspect_template(const Invocation& invocation) {
     TemplateOptions flags;
     const auto list = template_options();
     OptionSet options;
     options.add(list, flags);
-    if (const auto text = read_command_line(describe_command(kProgram, command, kExamples), options,
-                                            argc, argv)) {
-        write_output(*text);
-        return 0;
-    }
+    if (answered(invocation, options)) return 0;
     const RenderOptions rendering = render_options(flags);
     const ConversationRenderer conversations = load_renderer(flags);
     return answer_lines(
@@ -116,11 +112,8 @@ int inspect_template(const Command& command, int argc, const char* const* argv) 
 }  // namespace
 
 Command template_command() {
-    Command command{"template", "Renders conversations with a chat template, line by line.", {}};
-    command.run = [command](int argc, const char* const* argv) {
-        return inspect_template(command, argc, argv);
-    };
-    return command;
+    return {"template", "Renders conversations with a chat template, line by line.",
+            inspect_template, kExamples};
 }
 
 }  // namespace nvllm::inspect

@@ -69,16 +69,12 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& model) {
     return tokenizer;
 }
 
-int inspect_tokens(const Command& command, int argc, const char* const* argv) {
+int inspect_tokens(const Invocation& invocation) {
     TokensOptions tokens;
     const auto list = tokens_options();
     OptionSet options;
     options.add(list, tokens);
-    if (const auto text = read_command_line(describe_command(kProgram, command, kExamples), options,
-                                            argc, argv)) {
-        write_output(*text);
-        return 0;
-    }
+    if (answered(invocation, options)) return 0;
     const auto tokenizer = load_tokenizer(named_or_bundled_model(tokens.model));
     const view::TokenLineOptions how{tokens.input_format,
                                      tokens.add_special_tokens.value_or(tokens.special),
@@ -97,11 +93,8 @@ int inspect_tokens(const Command& command, int argc, const char* const* argv) {
 }  // namespace
 
 Command tokens_command() {
-    Command command{"tokens", "Turns text into token ids, or ids into text, line by line.", {}};
-    command.run = [command](int argc, const char* const* argv) {
-        return inspect_tokens(command, argc, argv);
-    };
-    return command;
+    return {"tokens", "Turns text into token ids, or ids into text, line by line.", inspect_tokens,
+            kExamples};
 }
 
 }  // namespace nvllm::inspect

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "kernels/error.h"
+#include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/base/main_guard.h"
 #include "lib/view/svg.h"
@@ -135,16 +136,12 @@ std::vector<int32_t> cache_sizes(const TraceOptions& flags, int32_t block_size) 
                  1073741824.0 / block_bytes);
 }
 
-int inspect_trace(const Command& command, int argc, const char* const* argv) {
+int inspect_trace(const Invocation& invocation) {
     TraceOptions flags;
     const auto list = trace_options();
     OptionSet options;
     options.add(list, flags);
-    if (const auto text = read_command_line(describe_command(kProgram, command, kExamples), options,
-                                            argc, argv)) {
-        write_output(*text);
-        return 0;
-    }
+    if (answered(invocation, options)) return 0;
     if (!flags.file) throw Error(ErrorKind::usage, "which trace? name a file");
     view::ReplayChoices choices;
     choices.scheduling_policies = view::chosen_names(
@@ -164,7 +161,7 @@ int inspect_trace(const Command& command, int argc, const char* const* argv) {
     view::TraceReport report{&trace, config, flags.kv_bytes_per_token, {}};
     report.tables =
         view::replay_all(trace, config, choices, flags.threads > 0 ? flags.threads : cores);
-    if (flags.svg) view::write_text_file(*flags.svg, view::trace_svg(report));
+    if (flags.svg) write_file(*flags.svg, view::trace_svg(report));
     write_output(flags.json ? write_json(view::trace_json(report)) + "\n"
                             : view::trace_text(report));
     return 0;
@@ -173,12 +170,8 @@ int inspect_trace(const Command& command, int argc, const char* const* argv) {
 }  // namespace
 
 Command trace_command() {
-    Command command{
-        "trace", "Replays a request trace against scheduling and eviction policies.", {}};
-    command.run = [command](int argc, const char* const* argv) {
-        return inspect_trace(command, argc, argv);
-    };
-    return command;
+    return {"trace", "Replays a request trace against scheduling and eviction policies.",
+            inspect_trace, kExamples};
 }
 
 }  // namespace nvllm::inspect

@@ -124,16 +124,12 @@ int watch_lines(view::LiveSnapshots& engine, const WatchOptions& flags) {
     return exit_code_for_signal(*stop_signal());
 }
 
-int inspect_watch(const Command& command, int argc, const char* const* argv) {
+int inspect_watch(const Invocation& invocation) {
     WatchOptions flags;
     const auto list = watch_options();
     OptionSet options;
     options.add(list, flags);
-    if (const auto text = read_command_line(describe_command(kProgram, command, kExamples), options,
-                                            argc, argv)) {
-        write_output(*text);
-        return 0;
-    }
+    if (answered(invocation, options)) return 0;
     if (!flags.socket) throw Error(ErrorKind::usage, "which engine? name its --inspect-socket");
     watch_stop_signals();
     view::LiveSnapshots engine(*flags.socket);
@@ -154,11 +150,8 @@ int inspect_watch(const Command& command, int argc, const char* const* argv) {
 }  // namespace
 
 Command watch_command() {
-    Command command{"watch", "Watches a running engine, on a full screen or as JSON lines.", {}};
-    command.run = [command](int argc, const char* const* argv) {
-        return inspect_watch(command, argc, argv);
-    };
-    return command;
+    return {"watch", "Watches a running engine, on a full screen or as JSON lines.", inspect_watch,
+            kExamples};
 }
 
 }  // namespace nvllm::inspect

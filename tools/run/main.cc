@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "lib/base/command_line.h"
+#include "lib/base/commands.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/main_guard.h"
 #include "lib/engine/default_model.h"
@@ -25,7 +25,6 @@ const ProgramDescription kProgram = {
         "everything else to "
         "standard error.",
     .examples =
-        "Examples:\n"
         "  nvllm-run -m model -p \"Once upon a time\" -n 100\n"
         "  cat question.txt | nvllm-run -m model --temperature 0\n"
         "  nvllm-run -m model --input-format jsonl --output-format jsonl < requests.jsonl\n"
@@ -83,10 +82,7 @@ int run_program(int argc, char** argv) {
     options.add(run_list, run);
     options.add(sampling_list, sampling);
     options.add(engine_list, config);
-    if (const auto text = read_command_line(kProgram, options, argc, argv)) {
-        write_output(*text);
-        return 0;
-    }
+    if (answered({kProgram, argc, argv}, options)) return 0;
     check_inspection(run);
     choose_model(config);
     if (run.plan) {

@@ -11,11 +11,13 @@ namespace {
 struct Calls {
     std::vector<std::string> names;
     std::vector<std::string> last_arguments;
+    std::string described_as;
 
     Command command(const std::string& name) {
-        return {name, "does " + name, [this, name](int argc, const char* const* argv) {
+        return {name, "does " + name, [this, name](const Invocation& invocation) {
                     names.push_back(name);
-                    last_arguments.assign(argv, argv + argc);
+                    described_as = invocation.description.name;
+                    last_arguments.assign(invocation.argv, invocation.argv + invocation.argc);
                     return static_cast<int>(names.size());
                 }};
     }
@@ -29,6 +31,7 @@ TEST_CASE("the first argument names the command, which gets the rest") {
     const char* arguments[] = {"prog", "plan", "-m", "x"};
     CHECK(run_command(kProgram, commands, 4, arguments) == 1);
     CHECK(calls.names == std::vector<std::string>{"plan"});
+    CHECK(calls.described_as == "prog plan");
     CHECK(calls.last_arguments == std::vector<std::string>{"plan", "-m", "x"});
 }
 
