@@ -75,6 +75,10 @@ std::string json_line(const LevelRow& level, std::string_view message) {
 
 }  // namespace
 
+std::string_view log_level_name(LogLevel level) {
+    return level == LogLevel::off ? "off" : kLevels[static_cast<size_t>(level)].name;
+}
+
 void configure_log(const LogOptions& options) {
     log_level = options.level;
     log_format = options.format;

@@ -11,6 +11,9 @@ namespace nvllm {
 
 enum class LogLevel : uint8_t { debug, info, warning, error, off };
 
+// "debug", "info", "warning", "error", "off".
+std::string_view log_level_name(LogLevel level);
+
 enum class LogFormat : uint8_t { text, json };
 
 struct LogOptions {

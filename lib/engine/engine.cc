@@ -430,6 +430,9 @@ bool Engine::Loop::step() {
         const Sequence* sequence = scheduler_->find(added.sequence);
         output_->admitted(added.sequence, sequence->num_cached_tokens.value_or(0), now_s());
     }
+    for (const PlanEntry& entry : plan->entries) {
+        if (entry.count > 1) output_->planned(entry.sequence, entry.first + entry.count);
+    }
     try {
         const StepResult result = worker_->execute(*plan);
         record.swapped_bytes = result.swapped_bytes;

@@ -11,7 +11,9 @@
 namespace nvllm {
 namespace {
 
-Fault fault(std::string message) { return Fault{ErrorKind::bad_data, std::move(message)}; }
+Fault fault(std::string message, std::string field = {}, std::string code = {}) {
+    return Fault{ErrorKind::bad_data, std::move(message), std::move(field), std::move(code)};
+}
 
 }  // namespace
 
@@ -29,7 +31,8 @@ InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
 Result<Request> InputProcessor::process(const RequestInput& input) const {
     SamplingParams sampling = input.sampling;
     if (tokenizer_ == nullptr && !input.bad_words.empty()) {
-        return fault("bad_words: this model has no tokenizer, so texts cannot be forbidden");
+        return fault("bad_words: this model has no tokenizer, so texts cannot be forbidden",
+                     "bad_words");
     }
     add_bad_words(input.bad_words, sampling);
     if (auto wrong = sampling.check(vocab_size_)) return *wrong;
@@ -37,7 +40,8 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     if (tokenizer_ == nullptr && !input.sampling.stop.empty()) {
         return fault(
             "stop: this model has no tokenizer, so stop strings cannot be found; use "
-            "stop_token_ids");
+            "stop_token_ids",
+            "stop");
     }
     auto ids = prompt_ids(input);
     if (!ids) return ids.fault();
@@ -96,11 +100,12 @@ Result<std::vector<int32_t>> InputProcessor::chat_ids(const RequestInput& input)
 }
 
 std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids) const {
-    if (ids.empty()) return fault("the prompt is empty: it has no tokens");
+    if (ids.empty()) return fault("the prompt is empty: it has no tokens", "prompt");
     for (const int32_t id : ids) {
         if (id < 0 || id >= vocab_size_) {
             return fault(fmt::format("prompt token id {} is outside of the vocabulary [0, {})", id,
-                                     vocab_size_));
+                                     vocab_size_),
+                         "prompt");
         }
     }
     if (static_cast<int64_t>(ids.size()) >= max_model_len_) {
@@ -108,7 +113,8 @@ std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids) 
             fmt::format("the prompt has {} tokens, but the context of {} leaves room for at most "
                         "{} and one answer token: shorten it, "
                         "or raise --max-model-len as far as the model allows",
-                        ids.size(), max_model_len_, max_model_len_ - 1));
+                        ids.size(), max_model_len_, max_model_len_ - 1),
+            "prompt", "context_length_exceeded");
     }
     return std::nullopt;
 }

@@ -43,13 +43,15 @@ std::vector<std::string> names_of(std::span<const Row> rows) {
 
 }  // namespace
 
-OptionList<EngineConfig> engine_options() {
+OptionList<EngineConfig> engine_options(WithModel with_model) {
     OptionList<EngineConfig> list("engine");
     list.group("Model");
-    list.add("model", &EngineConfig::model,
-             "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local Hugging "
-             "Face cache.",
-             short_name('m'), value_name("MODEL"), default_text("the bundled demo"));
+    if (with_model == WithModel::yes) {
+        list.add("model", &EngineConfig::model,
+                 "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local "
+                 "Hugging Face cache.",
+                 short_name('m'), value_name("MODEL"), default_text("the bundled demo"));
+    }
     list.add("dtype", &EngineConfig::dtype, "Type of products and of the key-value cache.",
              choices({"auto", "float32", "bfloat16", "float16"}));
     list.add("load-format", &EngineConfig::load_format,

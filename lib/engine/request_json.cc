@@ -146,6 +146,7 @@ constexpr char kMessages[] = "messages";
 constexpr char kTools[] = "tools";
 constexpr char kDocuments[] = "documents";
 constexpr char kAddGenerationPrompt[] = "add_generation_prompt";
+constexpr char kContinueFinalMessage[] = "continue_final_message";
 
 void read_prompt(const Json& value, Builder& builder) {
     if (value.is_string()) {
@@ -172,6 +173,7 @@ constexpr auto kFields = std::to_array<Field>({
     {"tools", into_chat<kTools>},
     {"documents", into_chat<kDocuments>},
     {"add_generation_prompt", into_chat<kAddGenerationPrompt>},
+    {"continue_final_message", into_chat<kContinueFinalMessage>},
     {"chat_template_kwargs", read_template_kwargs},
     {"max_tokens", into<&SamplingParams::max_tokens, read_int32>},
     {"max_completion_tokens", into<&SamplingParams::max_tokens, read_int32>},
@@ -218,14 +220,17 @@ constexpr auto kFields = std::to_array<Field>({
     {"stream_options", ignored},
 });
 
-Fault fault(std::string message) { return Fault{ErrorKind::bad_data, std::move(message)}; }
+Fault fault(std::string message, std::string field = {}) {
+    return Fault{ErrorKind::bad_data, std::move(message), std::move(field)};
+}
 
 Fault unknown_field(const std::string& name) {
     std::vector<std::string_view> known;
     for (const Field& field : kFields) known.emplace_back(field.name);
     const auto nearest = nearest_name(name, known);
     return fault(fmt::format("unknown field '{}'{}", name,
-                             nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
+                             nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""),
+                 name);
 }
 
 const Field* find_field(std::string_view name) {
@@ -243,7 +248,7 @@ std::optional<Fault> read_fields(const Json& object, Builder& builder) {
         try {
             field->read(value, builder);
         } catch (const WrongField& wrong) {
-            return fault(fmt::format("'{}' must be {}", name, wrong.expected));
+            return fault(fmt::format("'{}' must be {}", name, wrong.expected), name);
         }
     }
     return std::nullopt;
@@ -260,6 +265,8 @@ std::optional<Fault> check_prompt_fields(const Json& object) {
 }
 
 }  // namespace
+
+bool is_request_field(std::string_view name) { return find_field(name) != nullptr; }
 
 Result<JsonRequest> request_from_json(const Json& object, const SamplingParams& defaults) {
     if (!object.is_object()) return fault("a request is a JSON object");

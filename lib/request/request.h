@@ -20,6 +20,7 @@ struct Request {
     std::vector<int32_t> eos_token_ids;     // the model's end tokens
     std::string cache_salt;                 // requests with different salts share no cached blocks
     bool hides_logprobs = false;            // they are wanted to rank continuations only
+    bool wants_progress = false;            // outputs tell of the prompt's being computed, too
     int32_t priority = 0;                   // smaller first, for policies that look at it
     double arrival_s = 0.0;                 // on the engine's clock
 };

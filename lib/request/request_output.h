@@ -40,8 +40,10 @@ struct RequestOutput {
     std::vector<SampledLogprobs> prompt_logprobs;
     int32_t num_prompt_tokens = 0;
     int32_t num_cached_tokens = 0;  // of the prompt, found in the cache by the first continuation
-    RequestTimes times;             // the earliest of its continuations; finished_s: of the last
-    bool finished = false;          // all continuations have; nothing follows
+    // Of the prompt, cached ones among them; kept up for requests that want progress.
+    int32_t num_computed_prompt_tokens = 0;
+    RequestTimes times;     // the earliest of its continuations; finished_s: of the last
+    bool finished = false;  // all continuations have; nothing follows
 };
 
 }  // namespace nvllm

@@ -51,7 +51,8 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
                         "tokens, but there are {}: lower max_tokens, or give the cache more memory "
                         "(--kv-cache-memory-bytes)",
                         num_prompt, length - static_cast<int32_t>(num_prompt), needed,
-                        cache.block_size(), total)};
+                        cache.block_size(), total),
+            "max_tokens", "context_length_exceeded"};
     }
     return std::nullopt;
 }
