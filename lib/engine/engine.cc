@@ -361,7 +361,6 @@ bool Engine::Loop::take_messages() {
     {
         std::unique_lock lock(mutex_);
         if (!scheduler_->has_work() && resizes_.empty()) {
-            step_began_s_ = -1.0;
             arrived_.wait(lock, [&] { return ending_ || !inbox_.empty(); });
         }
         if (ending_) return false;
@@ -571,6 +570,7 @@ void Engine::Loop::publish_progress() {
     stats_.cache = cache_->stats();
     stats_.fragmentation = fragmentation_;
     stats_.nonfinite_logits = nonfinite_logits_;
+    if (!scheduler_->has_work()) step_began_s_ = -1.0;
     num_open_ -= std::exchange(num_delivered_, 0);
     if (num_open_ == 0) idle_.notify_all();
 }
