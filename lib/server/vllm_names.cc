@@ -17,6 +17,8 @@ void show_gauges_and_counters(MetricsRegistry& registry, const ModelFamilies& na
     registry.view(native.waiting, view("vllm:num_requests_waiting", "Sequences that wait."));
     registry.view(native.cache_usage,
                   view("vllm:kv_cache_usage_perc", "Used share of the key-value blocks, 0 to 1."));
+    registry.view(native.cache_usage,
+                  view("vllm:gpu_cache_usage_perc", "The older name of vllm:kv_cache_usage_perc."));
     registry.view(native.prompt_tokens, view("vllm:prompt_tokens_total", "Prompt tokens."));
     registry.view(native.generated_tokens, view("vllm:generation_tokens_total", "Answer tokens."));
     registry.view(native.preemptions, view("vllm:num_preemptions_total", "Preemptions."));

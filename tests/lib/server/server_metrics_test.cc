@@ -69,6 +69,7 @@ void see_everything(ServerMetrics& metrics) {
     model.out_of_memory();
     model.device_reset();
     metrics.http_exchange({"/v1/chat/completions", "POST", 200, 0.25, 512, 2048});
+    metrics.http_exchange({"/v1/chat/completions", "POST", 429, 0.001, 512, 128});
     metrics.event_loop_lag(0.0002);
     metrics.stream_paused();
     for (size_t kind = 0; kind < kNumTimeoutKinds; ++kind) {
@@ -132,7 +133,7 @@ TEST_CASE("one of everything") {
               {{"handler", "/v1/chat/completions"}, {"method", "POST"}, {"status", "2xx"}}) == 1.0);
     CHECK(read.value("nvllm_http_responses_total", {{"code", "200"}}) == 1.0);
     CHECK(read.value("http_response_size_bytes_sum", {{"handler", "/v1/chat/completions"}}) ==
-          2048.0);
+          2176.0);
     CHECK(read.value("process_resident_memory_bytes") > 1e6);
     CHECK(read.value("process_open_fds") >= 3.0);
     CHECK(read.value("process_cpu_seconds_total") > 0.0);
