@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -31,6 +32,9 @@ using Clock = std::chrono::steady_clock;
 // take a whole core as well.
 constexpr std::chrono::milliseconds kStallPause{1};
 constexpr uint64_t kLargestTemplate = uint64_t{4} << 20;
+// Looking for fragmentation goes through all blocks: not often, and the rarer the longer it takes.
+constexpr double kBetweenLooksS = 1.0;
+constexpr double kLookShare = 0.001;  // of the engine thread's time at most
 
 double milliseconds_since(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -174,6 +178,9 @@ class Engine::Loop {
     // One step of the loop; false when nothing could be planned.
     bool step();
     void commit(const StepResult& result, StepRecord& record);
+    void note_comings_and_goings(const BatchPlan& plan, StepRecord& record) const;
+    void count_faults(const StepResult& result);
+    void look_for_fragmentation();
     void observe(const BatchPlan& plan, const StepRecord& record);
     void fail_step(const BatchPlan& plan, const Fault& fault);
     // Hands out what is new of a request.
@@ -193,6 +200,10 @@ class Engine::Loop {
     std::unordered_map<RequestId, OutputListener> listeners_;
     std::deque<Resize> resizes_;
     size_t num_delivered_ = 0;  // requests that ended since the last publish_progress()
+    int64_t nonfinite_logits_ = 0;
+    double fragmentation_ = 0.0;
+    double next_look_s_ = 0.0;                // for fragmentation
+    std::atomic<double> step_began_s_{-1.0};  // below 0: nothing to do
 
     mutable std::mutex mutex_;
     std::condition_variable arrived_;
@@ -383,6 +394,8 @@ void Engine::Loop::start(Submitted& submitted) {
 void Engine::Loop::refuse(const Request& request, const Fault& fault) {
     RequestOutput output;
     output.request_id = request.id;
+    output.times.arrival_s = request.arrival_s;
+    output.times.finished_s = output.times.output_s = now_s();
     output.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
     for (int32_t index = 0; index < request.sampling.n; ++index) {
         ContinuationOutput failed;
@@ -419,10 +432,12 @@ void Engine::Loop::resize() {
 
 bool Engine::Loop::step() {
     const Clock::time_point begin = Clock::now();
+    StepRecord record;
+    record.began_s = std::chrono::duration<double>(begin - started_).count();
+    step_began_s_ = record.began_s;
     resize();
     std::optional<BatchPlan> plan = scheduler_->next(now_s());
     if (!plan) return false;
-    StepRecord record;
     record.plan_number = plan->number;
     record.num_sequences = static_cast<int32_t>(plan->entries.size());
     record.num_tokens = plan->num_tokens();
@@ -433,8 +448,10 @@ bool Engine::Loop::step() {
     for (const PlanEntry& entry : plan->entries) {
         if (entry.count > 1) output_->planned(entry.sequence, entry.first + entry.count);
     }
+    note_comings_and_goings(*plan, record);
     try {
         const StepResult result = worker_->execute(*plan);
+        count_faults(result);
         record.swapped_bytes = result.swapped_bytes;
         record.swap_ms = result.swap_ms;
         commit(result, record);
@@ -455,6 +472,38 @@ bool Engine::Loop::step() {
         snapshot_listener(take_snapshot(SnapshotDetail::full));
     }
     return true;
+}
+
+// What the worker is to forget though it is not over gave way to others; beams that are only put
+// back do not count as preempted.
+void Engine::Loop::note_comings_and_goings(const BatchPlan& plan, StepRecord& record) const {
+    const auto note = [&](SequenceId sequence, std::vector<RequestId>& requests) {
+        const auto request = output_->request_of(sequence);
+        if (request && (requests.empty() || requests.back() != *request)) {
+            requests.push_back(*request);
+        }
+    };
+    for (const AddedSequence& added : plan.added) note(added.sequence, record.let_in);
+    for (const SequenceId removed : plan.removed) {
+        const Sequence* sequence = scheduler_->find(removed);
+        if (sequence == nullptr || sequence->state == SequenceState::finished) continue;
+        if (sequence->num_preemptions > 0) note(removed, record.preempted);
+    }
+}
+
+// The one fault of a sequence that is not its request's own: its logits are not numbers.
+void Engine::Loop::count_faults(const StepResult& result) {
+    for (const SequenceStep& step : result.sequences) {
+        if (step.fault && step.fault->kind == ErrorKind::internal) ++nonfinite_logits_;
+    }
+}
+
+void Engine::Loop::look_for_fragmentation() {
+    const double begin_s = now_s();
+    if (begin_s < next_look_s_) return;
+    fragmentation_ = cache_->fragmentation();
+    const double end_s = now_s();
+    next_look_s_ = end_s + std::max(kBetweenLooksS, (end_s - begin_s) / kLookShare);
 }
 
 // Tells the scheduler what the step took.
@@ -518,16 +567,23 @@ void Engine::Loop::deliver(RequestOutput&& output) {
 
 // Together, so that whoever waited for the engine to be idle finds the figures of an idle engine.
 void Engine::Loop::publish_progress() {
+    look_for_fragmentation();
     const std::lock_guard lock(mutex_);
     stats_.scheduler = scheduler_->stats();
     stats_.cache = cache_->stats();
+    stats_.fragmentation = fragmentation_;
+    stats_.nonfinite_logits = nonfinite_logits_;
+    if (!scheduler_->has_work()) step_began_s_ = -1.0;
     num_open_ -= std::exchange(num_delivered_, 0);
     if (num_open_ == 0) idle_.notify_all();
 }
 
 EngineStats Engine::Loop::stats() const {
+    const double began_s = step_began_s_;
     const std::lock_guard lock(mutex_);
-    return stats_;
+    EngineStats stats = stats_;
+    if (began_s >= 0.0) stats.seconds_since_step = std::max(0.0, now_s() - began_s);
+    return stats;
 }
 
 Engine::Engine(const EngineConfig& config) : loop_(std::make_unique<Loop>(config)) {}

@@ -35,6 +35,7 @@ struct StartTimings {
 // One line for every step, for --step-log and tests.
 struct StepRecord {
     uint64_t plan_number = 0;
+    double began_s = 0.0;       // on the engine's clock
     int32_t num_sequences = 0;  // in the plan
     int32_t num_tokens = 0;     // computed
     int32_t num_waiting = 0;    // after planning
@@ -47,11 +48,19 @@ struct StepRecord {
     uint64_t swapped_bytes = 0;   // to and from host memory, by this step
     double swap_ms = 0.0;
     double step_ms = 0.0;
+    // Of which sequences came in, anew or again, and gave up their blocks, before it.
+    std::vector<RequestId> let_in;
+    std::vector<RequestId> preempted;
 };
 
 struct EngineStats {
     SchedulerStats scheduler;
     CacheStats cache;
+    double fragmentation = 0.0;    // as CacheFigures has it, looked at about once a second of work
+    int64_t nonfinite_logits = 0;  // sequences ended because their logits were not finite numbers
+    // Since the engine thread last began a step; 0 while it has nothing to do. One that grows far
+    // beyond the time of a step tells of a thread that hangs.
+    double seconds_since_step = 0.0;
 };
 
 class Engine {
@@ -103,7 +112,7 @@ class Engine {
     const ModelConfig& model_config() const;
     const MemoryPlan& memory_plan() const;
     const StartTimings& start_timings() const;
-    // As of the last step.
+    // As of the last step, but for seconds_since_step, which is of now.
     EngineStats stats() const;
 
   private:

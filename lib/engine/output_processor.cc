@@ -204,6 +204,7 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     output.num_cached_tokens = entry.num_cached_tokens;
     output.num_computed_prompt_tokens = entry.num_computed_prompt_tokens;
     output.times = entry.times;
+    output.times.output_s = now_s;
     for (size_t index = 0; index < entry.continuations.size(); ++index) {
         Continuation& continuation = entry.continuations[index];
         if (!continuation.has_pending || !shows_continuations) continue;

@@ -27,6 +27,7 @@ struct ContinuationOutput {
 // Seconds on the engine's clock; empty: it has not happened.
 struct RequestTimes {
     double arrival_s = 0.0;
+    double output_s = 0.0;  // of this output
     std::optional<double> first_scheduled_s;
     std::optional<double> first_token_s;
     std::optional<double> finished_s;
