@@ -145,7 +145,8 @@ asio::awaitable<bool> Connection::read_until(HttpReader::Stage stage) {
         }
         if (fault) {
             if (!has_timed_out_ || is_idle_) co_return false;
-            ++context_.counts.timed_out;
+            context_.callbacks.timed_out(stage == HttpReader::Stage::body ? TimeoutKind::header
+                                                                          : TimeoutKind::body);
             has_timed_out_ = false;
             const ApiError late{.status = 408,
                                 .message = "the request did not arrive in time",
@@ -232,7 +233,7 @@ asio::awaitable<bool> Connection::write(std::string_view bytes) {
     }
     disarm();
     written_bytes_ += bytes.size();
-    if (!is_written && has_timed_out_) ++context_.counts.timed_out;
+    if (!is_written && has_timed_out_) context_.callbacks.timed_out(TimeoutKind::write);
     co_return is_written;
 }
 

@@ -18,6 +18,18 @@ AnswerHead head_of(const GenerationCall& call, const HostedModel& model, const E
             .model = call.model.empty() ? model.name() : call.model};
 }
 
+AbortCause cause_of(Departure why) {
+    switch (why) {
+        case Departure::closed:
+            return AbortCause::disconnect;
+        case Departure::stalled:
+            return AbortCause::write_stall;
+        case Departure::shut_down:
+            break;
+    }
+    return AbortCause::shutdown;
+}
+
 template <typename T>
 void append(std::vector<T>& target, std::vector<T>&& more) {
     target.insert(target.end(), std::make_move_iterator(more.begin()),
@@ -46,8 +58,12 @@ void Generation::start(std::vector<Request> prepared) {
     {
         const std::lock_guard lock(mutex_);
         num_open_prompts_ = prepared.size();
-        for (Request& request : prepared)
-            prompts_.emplace_back().token_ids = request.prompt_token_ids;
+        for (const Request& request : prepared) {
+            Prompt& prompt = prompts_.emplace_back();
+            prompt.token_ids = request.prompt_token_ids;
+            prompt.meter =
+                std::make_shared<RequestMeter>(model_->metrics(), request, &model_->timeline());
+        }
         for (size_t i = 0; i < prepared.size(); ++i) {
             prepared[i].wants_progress = true;
             prompts_[i].request = model_->engine()->submit(
@@ -67,6 +83,7 @@ void Generation::gather(size_t number, RequestOutput&& output) {
     {
         const std::lock_guard lock(mutex_);
         Prompt& prompt = prompts_[number];
+        prompt.meter->observe(output);
         prompt.num_cached_tokens = output.num_cached_tokens;
         prompt.num_computed_tokens = output.num_computed_prompt_tokens;
         prompt.is_scheduled |= output.times.first_scheduled_s.has_value();
@@ -107,26 +124,28 @@ void Generation::gather_choice(size_t number, ContinuationOutput&& part) {
     if (part.finish_reason == FinishReason::error && !error_) {
         error_ = api_error(part.fault.value_or(Fault{ErrorKind::internal, "the request failed"}));
         end_ = CallEnd::failed;
-        cancel_all();
+        cancel_all(AbortCause::unknown);
         if (!call_.stream) exchange_->respond(error_response(*error_));
     }
 }
 
-void Generation::cancel_all() {
+void Generation::cancel_all(AbortCause cause) {
     for (const Prompt& prompt : prompts_) {
-        if (!prompt.is_finished) model_->engine()->cancel(prompt.request);
+        if (prompt.is_finished) continue;
+        prompt.meter->aborting(cause);
+        model_->engine()->cancel(prompt.request);
     }
 }
 
 // --- From other threads ---
 
-void Generation::fail(ApiError error, CallEnd end) {
+void Generation::fail(ApiError error, AbortCause cause) {
     {
         const std::lock_guard lock(mutex_);
         if (error_ || num_open_prompts_ == 0) return;
         error_ = error;
-        end_ = end;
-        cancel_all();
+        end_ = CallEnd::failed;
+        cancel_all(cause);
     }
     if (call_.stream) {
         exchange_->wake();
@@ -135,11 +154,11 @@ void Generation::fail(ApiError error, CallEnd end) {
     }
 }
 
-void Generation::depart(Departure) {
+void Generation::depart(Departure why) {
     const std::lock_guard lock(mutex_);
     if (num_open_prompts_ == 0) return;
     if (!error_) end_ = CallEnd::aborted;
-    cancel_all();
+    cancel_all(cause_of(why));
 }
 
 void Generation::check_deadlines(const GenerationTimeouts& timeouts, Clock::time_point now) {
@@ -155,19 +174,19 @@ void Generation::check_deadlines(const GenerationTimeouts& timeouts, Clock::time
               .message = "the request waited longer than it may without being begun",
               .code = "queue_timeout",
               .retry_after_s = 1},
-             CallEnd::failed);
+             AbortCause::queue_timeout);
         return;
     }
     if (timeouts.request.count() == 0 || age <= timeouts.request) return;
     if (timeouts.gives_partial_answer) {
         const std::lock_guard lock(mutex_);
-        cancel_all();  // and what has gathered is answered as it is
+        cancel_all(AbortCause::deadline);  // and what has gathered is answered as it is
         return;
     }
     fail({.status = 504,
           .message = "the request took longer than it may: ask for fewer tokens",
           .code = "deadline_exceeded"},
-         CallEnd::failed);
+         AbortCause::deadline);
 }
 
 Usage Generation::usage() const {

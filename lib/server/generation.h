@@ -21,6 +21,7 @@
 #include "lib/server/exchange.h"
 #include "lib/server/generation_call.h"
 #include "lib/server/hosted_model.h"
+#include "lib/server/request_meter.h"
 
 namespace nvllm::server {
 
@@ -68,6 +69,7 @@ class Generation final : public EventSource, public std::enable_shared_from_this
     };
     struct Prompt {
         RequestId request = 0;
+        std::shared_ptr<RequestMeter> meter;
         std::vector<int32_t> token_ids;
         std::vector<SampledLogprobs> logprobs;
         int64_t num_cached_tokens = 0;
@@ -78,9 +80,9 @@ class Generation final : public EventSource, public std::enable_shared_from_this
 
     void gather(size_t prompt, RequestOutput&& output);
     void gather_choice(size_t prompt, ContinuationOutput&& part);
-    void cancel_all();
+    void cancel_all(AbortCause cause);
     // The call fails as a whole: the client is told, and what still runs is taken back.
-    void fail(ApiError error, CallEnd end);
+    void fail(ApiError error, AbortCause cause);
     void depart(Departure why);
     void answer_whole();
     ChoicePiece piece_of(size_t index);

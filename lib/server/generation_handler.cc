@@ -88,17 +88,21 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
     const std::string* authorization = request.header("Authorization");
     std::optional<ApiKey> key;
     if (authorization != nullptr) key = service_.keys.find(*authorization);
+    const auto reject = [&](const ApiError& why) {
+        model->metrics().rejected(why.code);
+        refuse(why);
+    };
     const auto turn = KeyTurn::enter(key, error);
-    if (turn == nullptr) return refuse(error);
+    if (turn == nullptr) return reject(error);
     auto ticket = AdmissionControl::enter(model->admission(), call->num_sequences(), error);
-    if (!ticket) return refuse(error);
+    if (!ticket) return reject(error);
     auto prepared = prepare(*call, *model, key ? key->name : "");
     if (!prepared) return refuse(api_error(prepared.fault()));
     int64_t prompt_tokens = 0;
     for (const Request& each : *prepared) {
         prompt_tokens += static_cast<int64_t>(each.prompt_token_ids.size());
     }
-    if (const auto full = ticket->add_prompt_tokens(prompt_tokens)) return refuse(*full);
+    if (const auto full = ticket->add_prompt_tokens(prompt_tokens)) return reject(*full);
     if (!call->ignored.empty()) {
         exchange->answer_headers.push_back({"x-nvllm-ignored", joined(call->ignored)});
     }

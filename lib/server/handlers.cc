@@ -107,7 +107,7 @@ HttpResponse Handlers::answer(const Route& route, const Exchange& exchange) {
         case RouteAction::openapi:
             return json_response(openapi_document(service_.version));
         case RouteAction::scrape:
-            return service_.scrape();
+            return scrape();
         case RouteAction::status:
             return status();
         case RouteAction::models:
@@ -128,6 +128,8 @@ HttpResponse Handlers::answer(const Route& route, const Exchange& exchange) {
             return resize_cache(request);
         case RouteAction::dump_state:
             return dump_state();
+        case RouteAction::timeline:
+            return timeline(request);
         case RouteAction::load_model:
             return change_models(request, true);
         case RouteAction::unload_model:

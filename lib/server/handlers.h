@@ -27,7 +27,7 @@ struct Service {
     KeyRing& keys;
     LivingCalls& calls;
     TaskPool& text;
-    std::function<HttpResponse()> scrape;
+    ServerMetrics& metrics;
     std::function<bool()> is_ending;
     std::function<void()> drain;
     std::function<void()> reload;
@@ -59,11 +59,13 @@ class Handlers {
     HttpResponse readiness() const;
     HttpResponse list_models() const;
     HttpResponse describe_model(const HttpRequest& request) const;
+    HttpResponse scrape() const;
     HttpResponse status() const;
     HttpResponse tokenize(const HttpRequest& request) const;
     HttpResponse detokenize(const HttpRequest& request) const;
     HttpResponse resize_cache(const HttpRequest& request) const;
     HttpResponse dump_state() const;
+    HttpResponse timeline(const HttpRequest& request) const;
     HttpResponse change_models(const HttpRequest& request, bool loads) const;
 
     Service& service_;

@@ -11,6 +11,8 @@
 #include "lib/engine/engine.h"
 #include "lib/server/admission_control.h"
 #include "lib/server/generation_call.h"
+#include "lib/server/request_timeline.h"
+#include "lib/server/server_metrics.h"
 
 namespace nvllm::server {
 
@@ -28,8 +30,13 @@ struct ModelLimits {
 
 class HostedModel {
   public:
-    // `names`: the first is the model's own, the others are also answered to.
-    HostedModel(std::vector<std::string> names, EngineConfig config, const ModelLimits& limits);
+    // `names`: the first is the model's own, the others are also answered to. `metrics` outlives
+    // the model.
+    HostedModel(std::vector<std::string> names, EngineConfig config, const ModelLimits& limits,
+                ServerMetrics& metrics);
+    ~HostedModel();
+    HostedModel(const HostedModel&) = delete;
+    HostedModel& operator=(const HostedModel&) = delete;
 
     // Builds the engine; blocks. What goes wrong becomes the state `failed` and is thrown on.
     void load();
@@ -51,11 +58,15 @@ class HostedModel {
     size_t longest_token_bytes() const { return longest_token_bytes_; }
     const SamplingParams& default_sampling() const { return default_sampling_; }
     const std::shared_ptr<AdmissionControl>& admission() const { return admission_; }
+    ModelMetrics& metrics() const { return metrics_; }
+    RequestTimeline& timeline() const { return timeline_; }
 
   private:
     const std::vector<std::string> names_;
     const EngineConfig config_;
     ModelLimits limits_;
+    ModelMetrics& metrics_;
+    mutable RequestTimeline timeline_;
     const std::time_t created_ = std::time(nullptr);
     std::atomic<ModelState> state_ = ModelState::loading;
     mutable std::mutex mutex_;

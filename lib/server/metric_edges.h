@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace nvllm {
+namespace nvllm::server {
 
 inline const std::vector<double> kVllmFirstTokenEdges = {
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
@@ -49,4 +49,4 @@ inline const std::vector<double> kHttpEdges = {0.001, 0.0025, 0.005, 0.01,  0.02
 inline const std::vector<double> kByteEdges = {100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8};
 inline const std::vector<double> kBatchEdges = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 
-}  // namespace nvllm
+}  // namespace nvllm::server

@@ -3,7 +3,7 @@
 
 #include "lib/server/metric_edges.h"
 
-namespace nvllm {
+namespace nvllm::server {
 namespace {
 
 const std::string kModel = "model_name";
@@ -144,4 +144,4 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
       device_resets(registry.counter("nvllm_device_resets_total",
                                      "Times a device was lost and opened again.", {kModel})) {}
 
-}  // namespace nvllm
+}  // namespace nvllm::server

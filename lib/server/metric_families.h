@@ -9,7 +9,7 @@
 
 #include "lib/base/metrics.h"
 
-namespace nvllm {
+namespace nvllm::server {
 
 struct ModelFamilies {
     // `most_tokens`: the longest context of any model, for the edges of token counts.
@@ -86,4 +86,4 @@ struct VllmFamilies {
     GaugeFamily& cache_config_info;  // settings as labels
 };
 
-}  // namespace nvllm
+}  // namespace nvllm::server

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace nvllm {
+namespace nvllm::server {
 namespace {
 
 constexpr std::array<const char*, kNumAbortCauses> kAbortCauses = {
@@ -233,4 +233,4 @@ void ModelMetrics::forget_engine() {
     }
 }
 
-}  // namespace nvllm
+}  // namespace nvllm::server

@@ -17,7 +17,7 @@
 #include "lib/request/request_output.h"
 #include "lib/server/metric_families.h"
 
-namespace nvllm {
+namespace nvllm::server {
 
 // Why a request was taken back.
 enum class AbortCause : uint8_t {
@@ -138,4 +138,4 @@ class ModelMetrics {
     std::function<EngineStats()> stats_;
 };
 
-}  // namespace nvllm
+}  // namespace nvllm::server

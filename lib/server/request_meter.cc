@@ -5,7 +5,7 @@
 
 #include "lib/base/clock.h"
 
-namespace nvllm {
+namespace nvllm::server {
 namespace {
 
 // Of continuations that ended differently, the reason that says most of the request.
@@ -87,4 +87,4 @@ void RequestMeter::end(const RequestOutput& output) {
     if (timeline_ != nullptr) timeline_->finished(output.request_id, output.times, request_.reason);
 }
 
-}  // namespace nvllm
+}  // namespace nvllm::server

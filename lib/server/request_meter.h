@@ -13,7 +13,7 @@
 #include "lib/server/model_metrics.h"
 #include "lib/server/request_timeline.h"
 
-namespace nvllm {
+namespace nvllm::server {
 
 class RequestMeter {
   public:
@@ -50,4 +50,4 @@ class RequestMeter {
     std::atomic<double> abort_s_{0.0};  // on MonotonicClock; 0: it was not taken back
 };
 
-}  // namespace nvllm
+}  // namespace nvllm::server

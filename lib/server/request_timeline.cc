@@ -13,7 +13,7 @@
 
 #include "lib/base/json.h"
 
-namespace nvllm {
+namespace nvllm::server {
 namespace {
 
 constexpr double kMicroseconds = 1e6;
@@ -192,4 +192,4 @@ std::string RequestTimeline::chrome_trace() const {
     return Writer(engine_name_, std::move(events), std::move(steps)).document();
 }
 
-}  // namespace nvllm
+}  // namespace nvllm::server

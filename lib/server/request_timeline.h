@@ -14,7 +14,7 @@
 #include "lib/engine/engine.h"
 #include "lib/request/request_output.h"
 
-namespace nvllm {
+namespace nvllm::server {
 
 struct TimelineSizes {
     size_t request_events = 32768;  // a request makes about four
@@ -100,4 +100,4 @@ class RequestTimeline {
     Ring<Step> steps_;
 };
 
-}  // namespace nvllm
+}  // namespace nvllm::server

@@ -37,6 +37,8 @@ constexpr std::array kRoutes = {
           "Changes the key-value cache to a share of its plan."},
     Route{"GET", "/admin/state", admin, dump_state, kOffLoop, kNoBody,
           "Everything the engine keeps books on."},
+    Route{"GET", "/admin/timeline", admin, timeline, kOffLoop, kNoBody,
+          "What happened lately, as a trace for Perfetto; ?model=NAME."},
     Route{"POST", "/admin/models/load", admin, load_model, kOffLoop, kJsonBody,
           "Serves another model."},
     Route{"POST", "/admin/models/unload", admin, unload_model, kOffLoop, kJsonBody,

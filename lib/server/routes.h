@@ -31,6 +31,7 @@ enum class RouteAction {
     reload_keys,
     resize_cache,
     dump_state,
+    timeline,
     load_model,
     unload_model,
 };

@@ -101,6 +101,7 @@ class Server::Core {
     Core(const ServerConfig& given, std::vector<ServedModel> served, std::string given_version)
         : config(given),
           version(std::move(given_version)),
+          metrics({.version = version}),
           text(config.text_threads, kMostWaitingTasks),
           gate(config, keys),
           service(make_service()),
@@ -113,7 +114,7 @@ class Server::Core {
         }
         for (ServedModel& model : served) {
             auto hosted = std::make_shared<HostedModel>(
-                std::move(model.names), std::move(model.config), model_limits(config));
+                std::move(model.names), std::move(model.config), model_limits(config), metrics);
             if (!models.add(hosted)) {
                 throw Error(ErrorKind::usage,
                             fmt::format("--model: two models are called '{}'", hosted->name()));
@@ -209,7 +210,7 @@ class Server::Core {
                 .keys = keys,
                 .calls = calls,
                 .text = text,
-                .scrape = [] { return HttpResponse{}; },
+                .metrics = metrics,
                 .is_ending = [this] { return is_draining.load(); },
                 .drain = [this] { drain(); },
                 .reload = [this] { reload(); },
@@ -227,7 +228,8 @@ class Server::Core {
             .handle = [this](std::shared_ptr<Exchange> exchange,
                              const Endpoint&) { handle(std::move(exchange)); },
             .answered = [this](const HttpRequest& request, int status, double seconds,
-                               uint64_t bytes) { note_answer(request, status, seconds, bytes); }};
+                               uint64_t bytes) { note_answer(request, status, seconds, bytes); },
+            .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
     }
 
     void handle(std::shared_ptr<Exchange> exchange) {
@@ -258,6 +260,13 @@ class Server::Core {
     }
 
     void note_answer(const HttpRequest& request, int status, double seconds, uint64_t bytes) {
+        const Route* route = find_route(request.path);
+        metrics.http_exchange({.handler = route == nullptr ? "none" : route->path,
+                               .method = route == nullptr ? "none" : request.method,
+                               .status = status,
+                               .seconds = seconds,
+                               .request_bytes = request.body.size(),
+                               .response_bytes = bytes});
         if (!config.log_requests) return;
         log_info(fmt::format("{} {} {} {:.3f} s {} bytes", request.method, request.path, status,
                              seconds, bytes));
@@ -294,7 +303,7 @@ class Server::Core {
         engine.model = path;
         engine.inspect_socket.clear();
         auto model = std::make_shared<HostedModel>(std::vector{name}, std::move(engine),
-                                                   model_limits(config));
+                                                   model_limits(config), metrics);
         if (!models.add(model)) {
             return ApiError{.message = fmt::format("a model '{}' is there already", name),
                             .code = "model_exists",
@@ -321,6 +330,8 @@ class Server::Core {
     // On the I/O thread, again and again.
     void tick() {
         const auto now = std::chrono::steady_clock::now();
+        metrics.event_loop_lag(std::chrono::duration<double>(now - tick_at).count());
+        tick_at = now + kTick;
         const GenerationTimeouts timeouts = generation_timeouts(config);
         for (const auto& call : calls.all()) call->check_deadlines(timeouts, now);
         if (models.has_unused()) text.try_run([this] { models.end_unused(); });
@@ -336,6 +347,7 @@ class Server::Core {
         http.post_after(kTick, [this] { tick(); });
     }
 
+    ServerMetrics metrics;
     KeyRing keys;
     ModelSet models;
     LivingCalls calls;
@@ -348,6 +360,7 @@ class Server::Core {
     std::exception_ptr load_failure;
     std::atomic<bool> is_draining = false;
     bool is_shut_down = false;
+    std::chrono::steady_clock::time_point tick_at = std::chrono::steady_clock::now() + kTick;
     std::chrono::steady_clock::time_point drain_until{};
     std::atomic<uint64_t> next_request = 1;
     const std::string instance = fmt::format("{:08x}", std::random_device{}());

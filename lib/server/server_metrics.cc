@@ -9,7 +9,7 @@
 #include "lib/base/log.h"
 #include "lib/server/metric_edges.h"
 
-namespace nvllm {
+namespace nvllm::server {
 namespace {
 
 constexpr std::array<const char*, kNumTimeoutKinds> kTimeouts = {
@@ -169,4 +169,4 @@ void ServerMetrics::refresh_devices() {
     }
 }
 
-}  // namespace nvllm
+}  // namespace nvllm::server

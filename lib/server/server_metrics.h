@@ -19,7 +19,7 @@
 #include "lib/server/metric_families.h"
 #include "lib/server/model_metrics.h"
 
-namespace nvllm {
+namespace nvllm::server {
 
 struct ServerMetricsOptions {
     bool vllm_names = true;  // vLLM's names beside our own
@@ -119,4 +119,4 @@ class ServerMetrics {
     std::set<std::pair<std::string, std::string>> known_devices_;  // device, product name
 };
 
-}  // namespace nvllm
+}  // namespace nvllm::server

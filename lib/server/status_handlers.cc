@@ -89,6 +89,25 @@ HttpResponse Handlers::status() const {
     return json_response(body);
 }
 
+HttpResponse Handlers::scrape() const {
+    HttpResponse response;
+    response.content_type = ServerMetrics::kContentType;
+    response.body = service_.metrics.text();
+    return response;
+}
+
+HttpResponse Handlers::timeline(const HttpRequest& request) const {
+    constexpr std::string_view kModel = "model=";
+    const bool is_named = request.query.starts_with(kModel);
+    ApiError error;
+    const auto model =
+        find_ready(service_.models, is_named ? request.query.substr(kModel.size()) : "", error);
+    if (model == nullptr) return error_response(error);
+    HttpResponse response;
+    response.body = model->timeline().chrome_trace();
+    return response;
+}
+
 HttpResponse Handlers::dump_state() const {
     std::string text = "[";
     for (const auto& model : service_.models.all()) {

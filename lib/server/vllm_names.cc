@@ -2,7 +2,7 @@
 #include "lib/server/metric_edges.h"
 #include "lib/server/metric_families.h"
 
-namespace nvllm {
+namespace nvllm::server {
 namespace {
 
 // There is one engine a model.
@@ -86,4 +86,4 @@ VllmFamilies::VllmFamilies(MetricsRegistry& registry, const ModelFamilies& nativ
     show_sizes(registry, native);
 }
 
-}  // namespace nvllm
+}  // namespace nvllm::server

@@ -14,7 +14,7 @@
 #include "tests/lib/base/prometheus_text.h"
 #include "tests/shared_data.h"
 
-namespace nvllm {
+namespace nvllm::server {
 namespace {
 
 using test::Labels;
@@ -176,4 +176,4 @@ TEST_CASE("the heartbeat grows while the engine thread hangs, and not while it r
 }
 
 }  // namespace
-}  // namespace nvllm
+}  // namespace nvllm::server

@@ -6,7 +6,7 @@
 
 #include "lib/server/request_meter.h"
 
-namespace nvllm::test {
+namespace nvllm::server::test {
 
 inline Request request_of(int32_t num_prompt_tokens, int32_t n = 1, int32_t max_tokens = 16) {
     Request request;
@@ -78,4 +78,4 @@ inline void run_request(ModelMetrics& metrics, RequestId id, int32_t num_tokens,
     meter.observe(outputs.last(arrival_s + 1.0 + 0.1 * num_tokens, {FinishReason::stop}, true));
 }
 
-}  // namespace nvllm::test
+}  // namespace nvllm::server::test

@@ -13,7 +13,7 @@
 #include "tests/lib/base/prometheus_text.h"
 #include "tests/lib/server/metered_requests.h"
 
-namespace nvllm {
+namespace nvllm::server {
 namespace {
 
 using test::Labels;
@@ -197,4 +197,4 @@ TEST_CASE("conservation is exact in each scrape while threads come and go") {
 }
 
 }  // namespace
-}  // namespace nvllm
+}  // namespace nvllm::server

@@ -13,7 +13,7 @@
 #include "lib/server/server_metrics.h"
 #include "tests/lib/server/metered_requests.h"
 
-namespace nvllm {
+namespace nvllm::server {
 namespace {
 
 using nlohmann::json;
@@ -206,4 +206,4 @@ TEST_CASE("any order of events from several threads gives bars that nest") {
 }
 
 }  // namespace
-}  // namespace nvllm
+}  // namespace nvllm::server

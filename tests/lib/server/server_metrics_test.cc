@@ -11,7 +11,7 @@
 #include "tests/lib/base/prometheus_text.h"
 #include "tests/lib/server/metered_requests.h"
 
-namespace nvllm {
+namespace nvllm::server {
 namespace {
 
 using test::Labels;
@@ -238,4 +238,4 @@ TEST_CASE("the cardinality of labels is bounded") {
 }
 
 }  // namespace
-}  // namespace nvllm
+}  // namespace nvllm::server
