@@ -43,8 +43,8 @@ RequestMeter::~RequestMeter() {
 }
 
 void RequestMeter::aborting(AbortCause cause) {
-    double never = 0.0;
-    if (abort_s_.compare_exchange_strong(never, MonotonicClock().now_s())) cause_ = cause;
+    AbortCause none = AbortCause::unknown;
+    if (cause_.compare_exchange_strong(none, cause)) abort_s_ = MonotonicClock().now_s();
 }
 
 void RequestMeter::observe(const RequestOutput& output) {

@@ -1,8 +1,8 @@
 // Follows one request from its submission to its last output and counts it: accepted once, ended
 // once, whatever happens to it in between.
 //
-// Lives in the listener that Engine::submit is given. observe() is called on the engine thread,
-// aborting() from any.
+// Lives in the listener that Engine::submit is given, by a shared pointer. observe() is called on
+// the engine thread, aborting() from any.
 #pragma once
 
 #include <atomic>
