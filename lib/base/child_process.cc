@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +123,12 @@ int ChildProcess::wait() {
     ::waitpid(id_, &status_, 0);
     reaped_ = true;
     return status_;
+}
+
+void end_with_parent(pid_t parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // It may have ended before that.
+    if (::getppid() != parent) ::_exit(0);
 }
 
 std::string describe_exit(int status) {

@@ -51,6 +51,10 @@ class ChildProcess {
     int status_ = 0;
 };
 
+// From here on this process is killed when the thread that started it ends, or has ended already.
+// `parent`: the process of that thread.
+void end_with_parent(pid_t parent);
+
 // "ended with exit code 70", "killed by signal 9 (Killed)".
 std::string describe_exit(int status);
 

@@ -38,6 +38,8 @@ struct PretendedFault {
 
 #ifdef NVLLM_FAULT_POINTS
 
+inline constexpr bool kHasFaultPoints = true;
+
 // Passes a site of which rules may know. Throws what a rule says.
 PretendedFault fault_point(const char* site, int64_t subject = -1);
 
@@ -46,6 +48,8 @@ PretendedFault fault_point(const char* site, int64_t subject = -1);
 void set_fault_points(const std::string& rules);
 
 #else
+
+inline constexpr bool kHasFaultPoints = false;
 
 constexpr PretendedFault fault_point(const char*, int64_t = -1) { return {}; }
 
