@@ -1,7 +1,8 @@
 // Accepts requests, streams their outputs: the loop plan → run → judge → commit → emit.
 //
 // One engine thread owns scheduler, cache and worker; callers submit from any thread through an
-// inbox. A request's faults end that request only.
+// inbox. A request's faults end that request only. A worker that is lost, in a process of its own
+// or by a step that failed, costs no request anything but time.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "lib/engine/engine_config.h"
+#include "lib/engine/health.h"
 #include "lib/engine/input_processor.h"
 #include "lib/execute/memory_budget.h"
 #include "lib/request/request_output.h"
@@ -52,6 +54,7 @@ struct StepRecord {
 struct EngineStats {
     SchedulerStats scheduler;
     CacheStats cache;
+    FaultCounts faults;
 };
 
 class Engine {
@@ -105,6 +108,8 @@ class Engine {
     const StartTimings& start_timings() const;
     // As of the last step.
     EngineStats stats() const;
+    // As of now, from any thread, whatever the engine thread is at.
+    EngineHealth health() const;
 
   private:
     class Loop;
