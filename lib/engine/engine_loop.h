@@ -128,6 +128,7 @@ class Engine::Loop {
     std::deque<Resize> resizes_;
     std::optional<Recovery> recovery_;
     std::optional<StepFaults> faults_;
+    int64_t num_failed_starts_told_ = 0;
     bool reloading_ = false;     // a worker is started for its weights, not because one was lost
     std::optional<Fault> dead_;  // why no request is served any more
     size_t num_delivered_ = 0;   // requests that ended since the last publish_progress()

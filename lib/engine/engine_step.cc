@@ -160,6 +160,10 @@ void Engine::Loop::attend_worker() {
     }
     if (recovery_->failed()) {
         give_up(fmt::format("the worker cannot be started: {}", recovery_->start_fault()));
+    } else if (recovery_->num_failed_starts() > num_failed_starts_told_) {
+        num_failed_starts_told_ = recovery_->num_failed_starts();
+        note_fault(fmt::format("the worker did not start, and is started once more: {}",
+                               recovery_->start_fault()));
     }
 }
 

@@ -45,17 +45,22 @@ bool Recovery::attend(Clock::time_point now) {
         return false;
     }
     state_ = State::ready;
-    std::erase_if(failed_starts_,
-                  [&](Clock::time_point when) { return now - when > kFailedStartsWithin; });
+    num_failed_in_a_row_ = 0;
     return true;
 }
 
+// In a row: starts that each take long must not be tried for ever.
 void Recovery::note_failed_start(const std::string& cause, Clock::time_point now) {
     start_fault_ = cause;
+    ++num_failed_starts_;
+    ++num_failed_in_a_row_;
     failed_starts_.push_back(now);
-    const bool enough = failed_starts_.size() >= kMostFailedStarts;
+    std::erase_if(failed_starts_,
+                  [&](Clock::time_point when) { return now - when > kFailedStartsWithin; });
+    const bool enough = num_failed_in_a_row_ >= kMostFailedStarts ||
+                        static_cast<int>(failed_starts_.size()) >= kMostFailedStarts;
     state_ = enough ? State::failed : State::pausing;
-    pause_ends_ = now + pause_before(static_cast<int>(failed_starts_.size()));
+    pause_ends_ = now + pause_before(num_failed_in_a_row_);
 }
 
 std::optional<milliseconds> Recovery::wake_after(Clock::time_point now) const {

@@ -14,8 +14,8 @@
 
 namespace nvllm {
 
-// Starts that may fail within the time, before the engine is dead.
-inline constexpr size_t kMostFailedStarts = 3;
+// Starts that fail in a row, or within the time, when the engine is dead.
+inline constexpr int kMostFailedStarts = 3;
 inline constexpr std::chrono::seconds kFailedStartsWithin{60};
 
 class Recovery {
@@ -45,7 +45,8 @@ class Recovery {
     // A worker that finishes steps is a good one.
     void note_step() { num_useless_ = 0; }
 
-    // Why the latest start failed.
+    // How many starts have failed so far, and why the latest one did.
+    int64_t num_failed_starts() const { return num_failed_starts_; }
     const std::string& start_fault() const { return start_fault_; }
 
   private:
@@ -57,7 +58,9 @@ class Recovery {
     StepExecutor& executor_;
     State state_ = State::starting;
     Clock::time_point pause_ends_;
-    std::deque<Clock::time_point> failed_starts_;
+    std::deque<Clock::time_point> failed_starts_;  // of late
+    int num_failed_in_a_row_ = 0;
+    int64_t num_failed_starts_ = 0;
     int num_useless_ = 0;  // workers in a row that were lost before they finished a step
     std::string start_fault_;
 };
