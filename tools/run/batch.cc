@@ -204,7 +204,6 @@ int run_batch(Engine& engine, const RunOptions& options, const SamplingParams& s
     batch.read_all();
     const int code = batch.finish();
     if (dump) dump->finish();
-    engine.wait_idle();  // or the last step might not be among its figures
     if (show_timings) fmt::print(stderr, "nvllm-run: {}\n", describe(engine.stats()));
     return code;
 }
