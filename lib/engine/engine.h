@@ -1,7 +1,8 @@
 // Accepts requests, streams their outputs: the loop plan → run → judge → commit → emit.
 //
 // One engine thread owns scheduler, cache and worker; callers submit from any thread through an
-// inbox. A request's faults end that request only.
+// inbox. A request's faults end that request only. A worker that is lost, in a process of its own
+// or by a step that failed, costs no request anything but time.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "lib/engine/engine_config.h"
+#include "lib/engine/health.h"
 #include "lib/engine/input_processor.h"
 #include "lib/execute/memory_budget.h"
 #include "lib/request/request_output.h"
@@ -56,11 +58,11 @@ struct StepRecord {
 struct EngineStats {
     SchedulerStats scheduler;
     CacheStats cache;
-    double fragmentation = 0.0;    // as CacheFigures has it, looked at about once a second of work
-    int64_t nonfinite_logits = 0;  // sequences ended because their logits were not finite numbers
-    // Since the engine thread last began a step; 0 while it has nothing to do. One that grows far
-    // beyond the time of a step tells of a thread that hangs.
-    double seconds_since_step = 0.0;
+    FaultCounts faults;
+    double fragmentation = 0.0;  // as CacheFigures has it, looked at about once a second of work
+    // Since the engine thread last got on; 0 while it has nothing to do. One that grows far beyond
+    // the time of a step tells of a thread that hangs.
+    double seconds_since_heartbeat = 0.0;
 };
 
 class Engine {
@@ -112,8 +114,10 @@ class Engine {
     const ModelConfig& model_config() const;
     const MemoryPlan& memory_plan() const;
     const StartTimings& start_timings() const;
-    // As of the last step, but for seconds_since_step, which is of now.
+    // As of the last step, but for seconds_since_heartbeat, which is of now.
     EngineStats stats() const;
+    // As of now, from any thread, whatever the engine thread is at.
+    EngineHealth health() const;
 
   private:
     class Loop;

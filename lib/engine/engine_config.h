@@ -10,6 +10,12 @@
 
 namespace nvllm {
 
+// Where the worker computes.
+enum class Isolation : uint8_t {
+    thread,   // on the engine thread, in this process
+    process,  // in a process of its own, which is started again when it is lost
+};
+
 struct EngineConfig {
     // What to run.
     std::string model;           // directory, or org/name[@revision] in the Hugging Face cache
@@ -20,6 +26,10 @@ struct EngineConfig {
     std::string chat_template;    // a file, or the template itself; empty: the model's own
     int32_t threads = 0;          // compute threads; 0: one for each usable core
     uint64_t load_seed = 0;       // of dummy weights
+    Isolation isolation = Isolation::thread;
+    // Seconds that a step may take: a worker process is killed and started again then, an engine
+    // without one is called stalled. 0: no limit.
+    double watchdog_timeout_s = 0.0;
 
     // Memory.
     int32_t block_size = 16;                        // tokens in a key-value block

@@ -66,6 +66,16 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
              choices({"auto", "cpu", "cuda"}));
     list.add("threads", &EngineConfig::threads, "Compute threads.", short_name('t'), range(0, 1024),
              default_text("one for each usable core"));
+    list.add_choice(
+        "isolation", &EngineConfig::isolation,
+        "process: compute in a process of its own; when it is lost it starts again, and "
+        "every answer goes on as if nothing had been.",
+        std::vector<std::pair<std::string, Isolation>>{{"thread", Isolation::thread},
+                                                       {"process", Isolation::process}});
+    list.add("watchdog-timeout", &EngineConfig::watchdog_timeout_s,
+             "Seconds that a step may take before its process is killed and started again; 0: no "
+             "limit.",
+             value_name("SECONDS"), range(0.0, 86400.0));
     list.group("Memory");
     list.add("kv-cache-memory-bytes", &EngineConfig::kv_cache_memory_bytes,
              "Size of the key-value cache, such as 2GiB.", counts_bytes(), at_least(1),

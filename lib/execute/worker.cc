@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "kernels/ops/elementwise.h"
 #include "kernels/thread_pool.h"
+#include "lib/base/fault_points.h"
 
 namespace nvllm {
 namespace {
@@ -36,6 +38,7 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
 void Worker::reset() { sequences_.clear(); }
 
 StepResult Worker::execute(const BatchPlan& plan) {
+    fault_point("worker.step");
     scratch_.reset();
     const Context context{.device = {}, .scratch = &scratch_, .threads = &threads_};
     StepResult result;
@@ -46,6 +49,7 @@ StepResult Worker::execute(const BatchPlan& plan) {
     rows_.clear();
     for (const PlanEntry& entry : plan.entries) {
         const SequenceState& state = sequences_.at(entry.sequence);
+        fault_point("worker.sequence", state.token_ids.front());
         rows_.push_back({state.token_ids, state.block_tables, entry.first, entry.count,
                          num_prompt_logprobs(entry), entry.output != OutputKind::none});
     }
@@ -152,6 +156,7 @@ void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, S
             DType::f32, {rows.dim(0), hidden.dim(1)});
         ops::gather_rows(*batch.kernels, hidden, rows, wanted);
         const TensorView logits = model_->head(batch, wanted);
+        if constexpr (kHasFaultPoints) pretend_faults(logits, begin, result);
         threads_.parallel_for(rows.dim(0), 1, [&](int64_t first, int64_t end, int thread) {
             for (int64_t i = first; i < end; ++i) {
                 const auto row = static_cast<size_t>(begin + i);
@@ -168,6 +173,17 @@ void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, S
         if (row_faults_[row]) {
             result.sequences[logit_rows_[row].entry].fault = std::move(row_faults_[row]);
         }
+    }
+}
+
+// Of the rows from logit_rows_[first] on.
+void Worker::pretend_faults(const TensorView& logits, int64_t first, const StepResult& result) {
+    for (int64_t i = 0; i < logits.dim(0); ++i) {
+        const size_t entry = logit_rows_[static_cast<size_t>(first + i)].entry;
+        const SequenceState& state = sequences_.at(result.sequences[entry].sequence);
+        if (!fault_point("worker.logits", state.token_ids.front()).not_a_number) continue;
+        float* row = logits.as<float>() + i * logits.stride(0);
+        std::fill_n(row, logits.dim(1), std::numeric_limits<float>::quiet_NaN());
     }
 }
 

@@ -76,6 +76,8 @@ class Worker {
     void list_rows(const BatchPlan& plan, StepResult& result);
     // Samples from, or scores with, all rows that want logits, a bounded number at a time.
     void use_logits(const ForwardContext& batch, const TensorView& hidden, StepResult& result);
+    // What tests asked for at the fault point of rows.
+    void pretend_faults(const TensorView& logits, int64_t first, const StepResult& result);
     std::optional<Fault> use_row(const LogitRow& row, std::span<float> logits,
                                  SamplerScratch& scratch, SequenceStep& step);
     std::optional<Fault> sample_row(std::span<float> logits, SamplerScratch& scratch,

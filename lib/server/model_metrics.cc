@@ -52,8 +52,6 @@ ModelMetrics::ModelMetrics(const std::string& name, ModelFamilies& families, Vll
       prompt_tokens_(families.prompt_tokens.with({name})),
       generated_tokens_(families.generated_tokens.with({name})),
       swapped_bytes_(families.swapped_bytes.with({name})),
-      worker_restarts_(families.worker_restarts.with({name})),
-      out_of_memory_(families.out_of_memory.with({name})),
       device_resets_(families.device_resets.with({name})),
       first_token_(families.first_token.with({name})),
       inter_token_(families.inter_token.with({name})),
@@ -203,7 +201,7 @@ void ModelMetrics::show_engine(const EngineStats& stats) {
     set(families_.paused, scheduler.num_paused);
     set(families_.swapped, scheduler.num_swapped);
     set(families_.token_budget, scheduler.token_budget);
-    set(families_.heartbeat, stats.seconds_since_step);
+    set(families_.heartbeat, stats.seconds_since_heartbeat);
     set(families_.cache_usage, ratio(cache.blocks.used, cache.blocks.total));
     set(families_.fragmentation, stats.fragmentation);
     set(families_.hit_ratio,
@@ -218,7 +216,16 @@ void ModelMetrics::show_engine(const EngineStats& stats) {
     raise(families_.recomputed_tokens, scheduler.recomputed_tokens);
     raise(families_.empty_steps, scheduler.stalled_steps);
     raise(families_.worker_resets, scheduler.worker_resets);
-    raise(families_.nonfinite_logits, stats.nonfinite_logits);
+    const FaultCounts& faults = stats.faults;
+    raise(families_.nonfinite_logits, faults.nonfinite_rows);
+    raise(families_.worker_restarts, faults.worker_restarts);
+    raise(families_.out_of_memory, faults.out_of_memory);
+    const auto recovered = [&](RecoveryLevel level, int64_t count) {
+        families_.recoveries.with({name_, recovery_level_name(level)}).raise_to(count_of(count));
+    };
+    recovered(RecoveryLevel::adjust, faults.out_of_memory);
+    recovered(RecoveryLevel::request, faults.nonfinite_rows);
+    recovered(RecoveryLevel::worker, faults.worker_restarts + faults.weight_reloads);
 }
 
 void ModelMetrics::forget_engine() {

@@ -83,9 +83,8 @@ class ModelMetrics {
     // Refused before it reached the engine; `reason` is one of a fixed set of words, such as
     // queue_full.
     void rejected(std::string_view reason);
+    // What the engine does by itself is among its own counts.
     void recovered(RecoveryLevel level);
-    void worker_restarted() { worker_restarts_.add(); }
-    void out_of_memory() { out_of_memory_.add(); }
     void device_reset() { device_resets_.add(); }
 
     // Called by the owner at the beginning of a scrape.
@@ -123,8 +122,6 @@ class ModelMetrics {
     Counter& prompt_tokens_;
     Counter& generated_tokens_;
     Counter& swapped_bytes_;
-    Counter& worker_restarts_;
-    Counter& out_of_memory_;
     Counter& device_resets_;
     Histogram& first_token_;
     Histogram& inter_token_;

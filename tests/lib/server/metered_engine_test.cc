@@ -159,7 +159,7 @@ TEST_CASE("the heartbeat grows while the engine thread hangs, and not while it r
     MeteredEngine metered;
     metered.submit("a", 2);
     metered.wait_idle();
-    CHECK(metered.engine().stats().seconds_since_step == 0.0);
+    CHECK(metered.engine().stats().seconds_since_heartbeat == 0.0);
     std::atomic<bool> hangs{true};
     RequestInput input;
     input.prompt = "b";
@@ -169,7 +169,7 @@ TEST_CASE("the heartbeat grows while the engine thread hangs, and not while it r
                                 while (hangs) std::this_thread::yield();
                             });
     double longest = 0.0;
-    while (longest < 0.05) longest = metered.engine().stats().seconds_since_step;
+    while (longest < 0.05) longest = metered.engine().stats().seconds_since_heartbeat;
     hangs = false;
     metered.wait_idle();
     CHECK(longest >= 0.05);

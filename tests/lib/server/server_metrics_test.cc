@@ -30,8 +30,8 @@ EngineStats some_stats() {
     stats.cache.queried_tokens = 1000;
     stats.cache.hit_tokens = 250;
     stats.fragmentation = 0.125;
-    stats.nonfinite_logits = 1;
-    stats.seconds_since_step = 0.5;
+    stats.faults = {.worker_restarts = 1, .nonfinite_rows = 1, .out_of_memory = 1};
+    stats.seconds_since_heartbeat = 0.5;
     return stats;
 }
 
@@ -65,8 +65,6 @@ void see_everything(ServerMetrics& metrics) {
     for (size_t level = 0; level < kNumRecoveryLevels; ++level) {
         model.recovered(static_cast<RecoveryLevel>(level));
     }
-    model.worker_restarted();
-    model.out_of_memory();
     model.device_reset();
     metrics.http_exchange({"/v1/chat/completions", "POST", 200, 0.25, 512, 2048});
     metrics.http_exchange({"/v1/chat/completions", "POST", 429, 0.001, 512, 128});
