@@ -17,6 +17,7 @@
 #include "lib/base/file.h"
 #include "lib/base/memory_info.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/checkpoint/pooling_config.h"
 #include "lib/engine/inspection.h"
 #include "lib/engine/output_processor.h"
 #include "lib/execute/worker.h"
@@ -63,7 +64,7 @@ std::string read_chat_template(const std::string& given) {
 MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& outline) {
     MemoryRequest request;
     request.weight_bytes = outline.weight_bytes;
-    request.scratch_bytes = outline.scratch(config.max_num_batched_tokens,
+    request.scratch_bytes = outline.scratch(config.max_num_batched_tokens.value(),
                                             Worker::most_logit_rows(config.max_num_seqs));
     request.available_bytes = available_memory_bytes();
     request.kv_cache_bytes = config.kv_cache_memory_bytes;
@@ -71,7 +72,8 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& out
     request.max_model_len = config.max_model_len;
     request.model_max_positions = outline.config.max_positions;
     request.max_num_seqs = config.max_num_seqs;
-    request.max_num_batched_tokens = config.max_num_batched_tokens;
+    request.max_num_batched_tokens = config.max_num_batched_tokens.value();
+    request.whole_prompts = outline.config.encoder;
     request.block_size = config.block_size;
     request.kv_dtype = outline.product_type;
     request.groups = outline.kv_groups;
@@ -94,7 +96,7 @@ CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan,
 SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& plan) {
     SchedulerConfig scheduler;
     scheduler.max_num_seqs = config.max_num_seqs;
-    scheduler.max_num_batched_tokens = config.max_num_batched_tokens;
+    scheduler.max_num_batched_tokens = config.max_num_batched_tokens.value();
     scheduler.max_model_len = plan.max_model_len;
     scheduler.enable_chunked_prefill = config.enable_chunked_prefill;
     scheduler.chunk_size = config.prefill_chunk_size;
@@ -112,7 +114,7 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan, D
     worker.block_size = plan.block_size;
     worker.num_blocks = plan.num_blocks;
     worker.num_host_blocks = plan.num_host_blocks;
-    worker.max_num_batched_tokens = config.max_num_batched_tokens;
+    worker.max_num_batched_tokens = config.max_num_batched_tokens.value();
     worker.max_num_seqs = config.max_num_seqs;
     worker.kv_dtype = kv_dtype;
     return worker;
@@ -209,13 +211,13 @@ class Engine::Loop {
     std::unique_ptr<InspectionServer> inspection_;
 };
 
-Engine::Loop::Loop(const EngineConfig& config) {
+Engine::Loop::Loop(const EngineConfig& given) {
     const Clock::time_point start = Clock::now();
-    check_device(config.device);
-    threads_ =
-        std::make_unique<ThreadPool>(config.threads > 0 ? config.threads : usable_cpu_count());
-    ModelLoadOptions options = load_options(config, threads_.get());
+    check_device(given.device);
+    threads_ = std::make_unique<ThreadPool>(given.threads > 0 ? given.threads : usable_cpu_count());
+    ModelLoadOptions options = load_options(given, threads_.get());
     const ModelOutline outline = outline_model(options);
+    const EngineConfig config = fitted_to(outline.config, given);
     plan = make_memory_plan(memory_request(config, outline));
     options.checkpoint = outline.checkpoint;
     options.max_model_len = plan.max_model_len;
@@ -239,7 +241,8 @@ Engine::Loop::Loop(const EngineConfig& config) {
     timings.worker_ms = milliseconds_since(phase);
     std::tie(tokenizer, timings.tokenizer_ms) = text.get();
     input_ = std::make_unique<InputProcessor>(
-        tokenizer, model_config, read_generation_config(options.directory), plan.max_model_len,
+        tokenizer, model_config, read_generation_config(options.directory),
+        read_pooling_config(options.directory), plan.max_model_len,
         read_chat_template(config.chat_template));
     output_ = std::make_unique<OutputProcessor>(tokenizer);
     timings.total_ms = milliseconds_since(start);
@@ -534,7 +537,7 @@ MemoryPlan Engine::plan(const EngineConfig& config, std::optional<uint64_t> avai
     check_device(config.device);
     const ModelLoadOptions options = load_options(config, nullptr);
     const ModelOutline outline = outline_model(options);
-    MemoryRequest request = memory_request(config, outline);
+    MemoryRequest request = memory_request(fitted_to(outline.config, config), outline);
     if (available_bytes) request.available_bytes = *available_bytes;
     MemoryPlan plan = plan_memory(request);
     if (options.load_format != LoadFormat::dummy && outline.checkpoint == nullptr) {
