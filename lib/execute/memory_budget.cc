@@ -54,18 +54,14 @@ uint64_t sequence_bytes(const MemoryRequest& request, int64_t length) {
     return cache_bytes(request, length, 1);
 }
 
-// How many sequences of `length` tokens the budget, and where prompts are whole a step, holds at
-// once; less than one where not even one fits.
+// How many sequences of `length` tokens the budget holds at once; less than one where not even one
+// fits.
 double concurrency(const MemoryRequest& request, uint64_t budget, int64_t length) {
     const auto one = static_cast<double>(sequence_bytes(request, length));
     const auto shared = static_cast<double>(cache_bytes(request, length, 0));
     const auto room = static_cast<double>(budget);
     if (room < one) return room / one;
-    const double most = static_cast<double>(request.max_num_seqs);
-    const double in_step = static_cast<double>(request.max_num_batched_tokens) /
-                           static_cast<double>(std::max<int64_t>(length, 1));
-    return std::min(request.whole_prompts ? std::min(most, in_step) : most,
-                    (room - shared) / (one - shared));
+    return std::min(static_cast<double>(request.max_num_seqs), (room - shared) / (one - shared));
 }
 
 uint64_t free_for_cache(const MemoryRequest& request) {
@@ -147,7 +143,8 @@ void choose_context(const MemoryRequest& request, int64_t wanted, MemoryPlan& pl
                     wanted, fits, describe_bytes(budget)));
 }
 
-// Blocks of one group that can be used at all.
+// Blocks of one group that can be used at all: of whole prompts those of one step, the last of each
+// in part.
 int64_t most_blocks(const MemoryRequest& request) {
     const int64_t addressable = INT32_MAX / request.block_size;
     if (!request.whole_prompts) return addressable;
@@ -236,6 +233,11 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     plan.whole_prompts = request.whole_prompts;
     plan.max_concurrency = concurrency(request, plan.kv_budget_bytes, plan.max_model_len);
     divide_blocks(request, plan);
+    if (request.whole_prompts) {
+        plan.max_concurrency =
+            std::min(plan.max_concurrency,
+                     static_cast<double>(request.max_num_batched_tokens) / plan.max_model_len);
+    }
     divide_host_blocks(request, plan);
     add_outlook(request, plan);
     return plan;

@@ -359,8 +359,8 @@ TEST_CASE("embeddings: an encoder's step has room for its longest prompt, or pro
     config.max_num_seqs = 8;
     const MemoryPlan usual = Engine::plan(config);
     CHECK(usual.max_model_len == 64);
-    // No more blocks than a step of 512 tokens uses.
-    CHECK(usual.num_blocks == std::vector<int32_t>{512 / 16});
+    // Not what would fit: 8 prompts of the longest are all that one step can have.
+    CHECK(usual.num_blocks == std::vector<int32_t>{8 * 64 / 16});
     config.max_num_batched_tokens = 40;
     const MemoryPlan cut = Engine::plan(config);
     CHECK(cut.max_model_len == 40);
