@@ -10,11 +10,15 @@
 
 namespace nvllm {
 
+struct ModelConfig;
+
 // Where the worker computes.
 enum class Isolation : uint8_t {
     thread,   // on the engine thread, in this process
     process,  // in a process of its own, which is started again when it is lost
 };
+
+constexpr int32_t kDefaultBatchedTokens = 512;
 
 struct EngineConfig {
     // What to run.
@@ -41,8 +45,9 @@ struct EngineConfig {
     double defrag_threshold = 0.0;        // move blocks together above this fragmentation; 0: never
 
     // Scheduling.
-    int32_t max_num_seqs = 128;            // sequences computed in one step
-    int32_t max_num_batched_tokens = 512;  // tokens computed in one step
+    int32_t max_num_seqs = 128;  // sequences computed in one step
+    // Tokens computed in one step; empty: kDefaultBatchedTokens, or what the model asks for.
+    std::optional<int32_t> max_num_batched_tokens;
     bool enable_chunked_prefill = true;
     int32_t prefill_chunk_size =
         0;  // largest part of one prompt in a step; 0: the token budget alone
@@ -54,5 +59,9 @@ struct EngineConfig {
     // Looking in.
     std::string inspect_socket;  // where snapshots are handed out; empty: nowhere
 };
+
+// The configuration with what was left open filled in for a model. An encoder computes a prompt in
+// one step, so a step has room for its longest; nothing of a prompt can be used for another.
+EngineConfig fitted_to(const ModelConfig& model, EngineConfig config);
 
 }  // namespace nvllm

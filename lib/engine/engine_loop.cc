@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/checkpoint/pooling_config.h"
 
 namespace nvllm {
 namespace {
@@ -24,9 +25,10 @@ double milliseconds_since(Clock::time_point start) {
 
 double Engine::Loop::now_s() const { return milliseconds_since(started_) / 1000.0; }
 
-Engine::Loop::Loop(const EngineConfig& config) {
+Engine::Loop::Loop(const EngineConfig& given) {
     const Clock::time_point begin = Clock::now();
-    const EngineOutline outline = outline_engine(config);
+    const EngineOutline outline = outline_engine(given);
+    const EngineConfig& config = outline.config;
     plan = make_memory_plan(outline.memory);
     model_config = outline.model.config;
     model_name_ = config.model;
@@ -34,10 +36,10 @@ Engine::Loop::Loop(const EngineConfig& config) {
     scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, plan), *cache_);
     executor_ = make_executor(config, outline, plan);
     recovery_.emplace(*executor_);
-    faults_.emplace(config.max_num_batched_tokens);
+    faults_.emplace(config.max_num_batched_tokens.value());
     timings.config_ms = milliseconds_since(begin);
     try {
-        load(config, outline, begin);
+        load(outline, begin);
     } catch (...) {
         stop();
         throw;
@@ -45,8 +47,8 @@ Engine::Loop::Loop(const EngineConfig& config) {
 }
 
 // The tokenizer reads and parses while the engine thread has the weights mapped or converted.
-void Engine::Loop::load(const EngineConfig& config, const EngineOutline& outline,
-                        Clock::time_point begin) {
+void Engine::Loop::load(const EngineOutline& outline, Clock::time_point begin) {
+    const EngineConfig& config = outline.config;
     std::promise<WorkerReady> started;
     std::future<WorkerReady> worker = started.get_future();
     thread_ =
@@ -56,7 +58,8 @@ void Engine::Loop::load(const EngineConfig& config, const EngineOutline& outline
     timings.tokenizer_ms = milliseconds_since(phase);
     input_ = std::make_unique<InputProcessor>(
         tokenizer, model_config, read_generation_config(outline.options.directory),
-        plan.max_model_len, read_chat_template(config.chat_template));
+        read_pooling_config(outline.options.directory), plan.max_model_len,
+        read_chat_template(config.chat_template));
     output_ = std::make_unique<OutputProcessor>(tokenizer);
     const WorkerReady ready = worker.get();
     timings.weights_ms = ready.weights_ms;

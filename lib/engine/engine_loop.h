@@ -77,7 +77,7 @@ class Engine::Loop {
     double now_s() const;
 
     // The thread, its start and its messages.
-    void load(const EngineConfig& config, const EngineOutline& outline, Clock::time_point begin);
+    void load(const EngineOutline& outline, Clock::time_point begin);
     void run(std::promise<WorkerReady> started);
     bool start_worker(std::promise<WorkerReady>& started);
     // Sleeps until there is something to do; takes what arrived. False when the engine is to end.

@@ -34,7 +34,7 @@ ModelLoadOptions load_options(const EngineConfig& config) {
 MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& outline) {
     MemoryRequest request;
     request.weight_bytes = outline.weight_bytes;
-    request.scratch_bytes = outline.scratch(config.max_num_batched_tokens,
+    request.scratch_bytes = outline.scratch(config.max_num_batched_tokens.value(),
                                             Worker::most_logit_rows(config.max_num_seqs));
     request.available_bytes = available_memory_bytes();
     request.kv_cache_bytes = config.kv_cache_memory_bytes;
@@ -42,7 +42,8 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& out
     request.max_model_len = config.max_model_len;
     request.model_max_positions = outline.config.max_positions;
     request.max_num_seqs = config.max_num_seqs;
-    request.max_num_batched_tokens = config.max_num_batched_tokens;
+    request.max_num_batched_tokens = config.max_num_batched_tokens.value();
+    request.whole_prompts = outline.config.encoder;
     request.block_size = config.block_size;
     request.kv_dtype = outline.product_type;
     request.groups = outline.kv_groups;
@@ -54,7 +55,7 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
     worker.block_size = plan.block_size;
     worker.num_blocks = plan.num_blocks;
     worker.num_host_blocks = plan.num_host_blocks;
-    worker.max_num_batched_tokens = config.max_num_batched_tokens;
+    worker.max_num_batched_tokens = config.max_num_batched_tokens.value();
     worker.max_num_seqs = config.max_num_seqs;
     worker.kv_dtype = plan.kv_dtype;
     return worker;
@@ -67,7 +68,8 @@ EngineOutline outline_engine(const EngineConfig& config) {
     EngineOutline outline;
     outline.options = load_options(config);
     outline.model = outline_model(outline.options);
-    outline.memory = memory_request(config, outline.model);
+    outline.config = fitted_to(outline.model.config, config);
+    outline.memory = memory_request(outline.config, outline.model);
     return outline;
 }
 
@@ -86,7 +88,7 @@ CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan) {
 SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& plan) {
     SchedulerConfig scheduler;
     scheduler.max_num_seqs = config.max_num_seqs;
-    scheduler.max_num_batched_tokens = config.max_num_batched_tokens;
+    scheduler.max_num_batched_tokens = config.max_num_batched_tokens.value();
     scheduler.max_model_len = plan.max_model_len;
     scheduler.enable_chunked_prefill = config.enable_chunked_prefill;
     scheduler.chunk_size = config.prefill_chunk_size;

@@ -15,6 +15,7 @@ namespace nvllm {
 
 // What is known before any weight is read.
 struct EngineOutline {
+    EngineConfig config;  // fitted to the model
     ModelLoadOptions options;
     ModelOutline model;
     MemoryRequest memory;

@@ -102,7 +102,8 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
     list.add("max-num-batched-tokens", &EngineConfig::max_num_batched_tokens,
              "Tokens computed in one step; smaller ones let running answers go on more evenly "
              "beside long prompts.",
-             takes_suffixes(), range(1, kMany));
+             takes_suffixes(), range(1, kMany),
+             default_text(fmt::format("{}; of encoders their context", kDefaultBatchedTokens)));
     list.add("enable-chunked-prefill", &EngineConfig::enable_chunked_prefill,
              "Spread long prompts over several steps.");
     list.add("prefill-chunk-size", &EngineConfig::prefill_chunk_size,

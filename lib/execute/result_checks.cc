@@ -39,6 +39,8 @@ void check_step(const PlanEntry& entry, const SequenceStep& step, int32_t vocab_
     require(!searches || step.candidates.size() ==
                              static_cast<size_t>(std::min(entry.num_candidates, vocab_size)),
             "has another number of candidates");
+    const bool pools = entry.output == OutputKind::pooled && !step.fault;
+    require(step.embedding.empty() != pools, "has a vector too many or too few");
     check_logprobs(step.logprobs, vocab_size);
     check_logprobs(step.prompt_logprobs, vocab_size);
     check_tokens(step.candidates, vocab_size);

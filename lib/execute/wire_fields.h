@@ -11,7 +11,8 @@ namespace nvllm {
 constexpr DType last_value(DType) { return DType::f8_e5m2; }
 constexpr LoadFormat last_value(LoadFormat) { return LoadFormat::dummy; }
 constexpr EarlyStopping last_value(EarlyStopping) { return EarlyStopping::never; }
-constexpr OutputKind last_value(OutputKind) { return OutputKind::candidates; }
+constexpr OutputKind last_value(OutputKind) { return OutputKind::pooled; }
+constexpr PoolingKind last_value(PoolingKind) { return PoolingKind::cls; }
 constexpr ErrorKind last_value(ErrorKind) { return ErrorKind::bad_config; }
 
 template <typename Archive>
@@ -63,10 +64,17 @@ void fields(Archive& archive, SamplingParams& sampling) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, PoolingParams& pooling) {
+    auto& [kind, normalize, dimensions] = pooling;
+    archive(kind, normalize, dimensions);
+}
+
+template <typename Archive>
 void fields(Archive& archive, AddedSequence& added) {
-    auto& [sequence, token_ids, num_prompt_tokens, sampling, eos_token_ids, index, block_tables] =
-        added;
-    archive(sequence, token_ids, num_prompt_tokens, sampling, eos_token_ids, index, block_tables);
+    auto& [sequence, token_ids, num_prompt_tokens, sampling, pooling, eos_token_ids, index,
+           block_tables] = added;
+    archive(sequence, token_ids, num_prompt_tokens, sampling, pooling, eos_token_ids, index,
+            block_tables);
 }
 
 template <typename Archive>
@@ -122,9 +130,9 @@ void fields(Archive& archive, Fault& fault) {
 template <typename Archive>
 void fields(Archive& archive, SequenceStep& step) {
     auto& [sequence, token_ids, logprobs, prompt_logprobs, first_prompt_logprob, candidates,
-           fault] = step;
+           embedding, fault] = step;
     archive(sequence, token_ids, logprobs, prompt_logprobs, first_prompt_logprob, candidates,
-            fault);
+            embedding, fault);
 }
 
 template <typename Archive>

@@ -50,8 +50,10 @@ StepResult Worker::execute(const BatchPlan& plan) {
     for (const PlanEntry& entry : plan.entries) {
         const SequenceState& state = sequences_.at(entry.sequence);
         fault_point("worker.sequence", state.token_ids.front());
+        const bool wants_logits =
+            entry.output == OutputKind::sample || entry.output == OutputKind::candidates;
         rows_.push_back({state.token_ids, state.block_tables, entry.first, entry.count,
-                         num_prompt_logprobs(entry), entry.output != OutputKind::none});
+                         num_prompt_logprobs(entry), wants_logits});
     }
     ForwardContext batch = builder_.build(rows_);
     batch.kernels = &context;
@@ -63,6 +65,7 @@ StepResult Worker::execute(const BatchPlan& plan) {
     }
     if (plan.entries.empty()) return result;
     const TensorView hidden = run_blocks(batch);
+    pool(batch, hidden, plan, result);
     list_rows(plan, result);
     use_logits(batch, hidden, result);
     return result;
@@ -129,7 +132,8 @@ void Worker::add(const AddedSequence& added) {
         added.token_ids, added.block_tables,
         SequenceSamplingState(added.sampling, added.token_ids, added.num_prompt_tokens,
                               added.eos_token_ids, added.index),
-        added.num_prompt_tokens};
+        added.num_prompt_tokens, std::nullopt};
+    if (added.pooling) state.pooling.emplace(*added.pooling);
     state.block_tables.resize(model_->kv_groups().size());
     const bool fresh = sequences_.insert_or_assign(added.sequence, std::move(state)).second;
     NVLLM_CHECK(fresh, "a sequence is added once until it is removed");
@@ -142,6 +146,37 @@ TensorView Worker::run_blocks(const ForwardContext& batch) {
         model_->block(index, batch, hidden);
     }
     return hidden;
+}
+
+void Worker::pool(const ForwardContext& batch, const TensorView& hidden, const BatchPlan& plan,
+                  StepResult& result) {
+    int64_t row = 0;
+    for (size_t i = 0; i < plan.entries.size(); ++i) {
+        const PlanEntry& entry = plan.entries[i];
+        if (sequences_.at(entry.sequence).pooling) {
+            pool_rows(batch, hidden.rows(row, entry.count), entry, result.sequences[i]);
+        }
+        row += entry.count;
+    }
+}
+
+void Worker::pool_rows(const ForwardContext& batch, const TensorView& hidden,
+                       const PlanEntry& entry, SequenceStep& step) {
+    PoolingState& pooling = *sequences_.at(entry.sequence).pooling;
+    const bool ends = entry.output == OutputKind::pooled;
+    const PoolingState::Run wanted = pooling.wanted(entry.first, entry.count, ends);
+    for (int64_t done = 0; done < wanted.count; done += rows_at_once_) {
+        const ScratchArena::Scope scope(scratch_);
+        const int64_t count = std::min(rows_at_once_, wanted.count - done);
+        pooling.add(model_->last_hidden(batch, hidden.rows(wanted.first + done, count)));
+    }
+    if (!ends) return;
+    Result<std::vector<float>> vector = pooling.finish();
+    if (vector) {
+        step.embedding = std::move(*vector);
+    } else {
+        step.fault = vector.fault();
+    }
 }
 
 void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, StepResult& result) {

@@ -39,6 +39,7 @@ struct RequestOutput {
     // Of prompt tokens since the last output, when asked for: the first of all is of the second
     // prompt token.
     std::vector<SampledLogprobs> prompt_logprobs;
+    std::vector<float> embedding;  // with the finish of a request with pooling
     int32_t num_prompt_tokens = 0;
     int32_t num_cached_tokens = 0;  // of the prompt, found in the cache by the first continuation
     // Of the prompt, cached ones among them; kept up for requests that want progress.

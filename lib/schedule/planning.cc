@@ -17,6 +17,7 @@ AddedSequence describe(const ScheduledSequence& scheduled) {
             .token_ids = sequence.token_ids,
             .num_prompt_tokens = sequence.num_prompt_tokens,
             .sampling = request.sampling,
+            .pooling = request.pooling,
             .eos_token_ids = request.eos_token_ids,
             .index = sequence.index,
             .block_tables = {}};
@@ -290,11 +291,17 @@ bool Scheduler::ready(const ScheduledSequence& scheduled) const {
 }
 
 // Whether tokens of its prompt need not be computed when their keys and values are at hand: not
-// when the prompt's logprobs are wanted and have not come out yet.
+// when the prompt's logprobs are wanted and have not come out yet, or its early hidden states.
 bool Scheduler::may_skip_prompt(const ScheduledSequence& scheduled) const {
     const ScheduledRequest& request = *scheduled.request;
+    if (reads_early_positions(scheduled)) return false;
     return !request.request.sampling.prompt_logprobs || scheduled.sequence.index != 0 ||
            request.prompt_computed;
+}
+
+bool Scheduler::reads_early_positions(const ScheduledSequence& scheduled) {
+    const std::optional<PoolingParams>& pooling = scheduled.request->request.pooling;
+    return pooling && pooling->reads_early_positions();
 }
 
 // A beam whose siblings hold blocks and wait for it comes in at the cost of others: two groups that
@@ -371,6 +378,7 @@ void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t co
     const BeamGroup* beams = scheduled.request->beams.get();
     if (sequence.num_unplanned() == 0) {
         entry.output = beams == nullptr ? OutputKind::sample : OutputKind::candidates;
+        if (scheduled.request->request.pooling) entry.output = OutputKind::pooled;
         entry.num_candidates = beams == nullptr ? 0 : beams->num_candidates;
     }
     if (!scheduled.untold_tokens.empty()) entry.new_token_ids.swap(scheduled.untold_tokens);

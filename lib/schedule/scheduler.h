@@ -198,6 +198,7 @@ class Scheduler {
     bool may_grow(const ScheduledSequence& sequence) const;
     bool ready(const ScheduledSequence& sequence) const;
     bool may_skip_prompt(const ScheduledSequence& sequence) const;
+    static bool reads_early_positions(const ScheduledSequence& sequence);
     std::optional<BatchPlan> seal(Draft& draft);
 
     // Beams.

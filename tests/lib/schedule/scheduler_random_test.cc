@@ -102,6 +102,11 @@ struct RandomLoad {
         request.sampling.min_tokens = draw(3) == 0 ? 1 + draw(*request.sampling.max_tokens) : 0;
         request.cache_salt = draw(8) == 0 ? "salt" : "";
         request.priority = draw(3);
+        if (draw(5) == 0) {
+            request.sampling.n = 1;
+            request.pooling.emplace();
+            request.pooling->kind = draw(2) == 0 ? PoolingKind::last : PoolingKind::mean;
+        }
         const std::vector<SequenceId> ids = simulation.add(request);
         wrong += ids.empty();
         num_added += static_cast<int64_t>(ids.size());
