@@ -15,6 +15,7 @@ enum class RouteAccess {
 };
 
 enum class RouteAction {
+    page,
     live,
     ready,
     version,
@@ -25,6 +26,7 @@ enum class RouteAction {
     model,
     completions,
     chat_completions,
+    embeddings,
     tokenize,
     detokenize,
     drain,
