@@ -328,7 +328,10 @@ class Server:
     def is_ready(self):
         if self.process.poll() is not None:
             raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log}")
-        return self.request("GET", "/ready").status == 200
+        try:
+            return self.request("GET", "/ready").status == 200
+        except ConnectionError:  # it ends, and says why in the log
+            return False
 
     def __enter__(self):
         return self
@@ -464,13 +467,17 @@ class Server:
         except subprocess.TimeoutExpired:
             self.kill()
             raise
-        self.reader.join(timeout_s)
-        self.process.stderr.close()
+        self.end_log()
         return code
 
     def kill(self):
         self.process.kill()
         self.process.wait()
+        self.end_log()
+
+    def end_log(self):
+        self.reader.join()
+        self.process.stderr.close()
 
 
 class ServedTestCase(unittest.TestCase):
