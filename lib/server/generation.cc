@@ -49,9 +49,11 @@ Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
       head_(head_of(call_, *model_, *exchange_)),
       ticket_(std::move(ticket)),
       choices_(call_.num_choices()),
-      logprob_writers_(call_.num_choices(),
-                       LogprobWriter(model_->engine()->tokenizer(), call_.is_chat)),
-      completion_tokens_(call_.num_choices()) {}
+      completion_tokens_(call_.num_choices()) {
+    for (size_t i = 0; i < choices_.size(); ++i) {
+        logprob_writers_.emplace_back(model_->engine()->tokenizer(), call_.is_chat);
+    }
+}
 
 void Generation::start(std::vector<Request> prepared) {
     const auto self = shared_from_this();
@@ -229,25 +231,34 @@ ChoicePiece Generation::piece_of(size_t index) {
     if (call_.return_token_ids) piece.token_ids = std::exchange(news.token_ids, {});
     const bool is_first = !std::exchange(news.has_begun, true);
     news.has_any = false;
-    LogprobPiece logprobs{std::exchange(news.logprobs, {}), {}};
     if (is_first && call_.echo) {
-        const size_t number = prompt_of(index);
-        const Prompt& prompt = prompts_[number];
-        piece.text.insert(0, echo_text(prompt, number));
-        if (call_.logprobs) {
-            logprobs.first_prompt_token = prompt.token_ids.front();
-            logprobs.tokens.insert(logprobs.tokens.begin(), prompt.logprobs.begin(),
-                                   prompt.logprobs.end());
-        }
+        piece.text.insert(0, echo_text(prompts_[prompt_of(index)], prompt_of(index)));
     }
     if (call_.inputs.front().sampling.logprobs) {
-        piece.logprobs = logprob_writers_[index].json(logprobs);
+        piece.logprobs = logprobs_of(index, piece, is_first);
     }
     if (is_first && call_.prompt_logprobs) {
         piece.prompt_logprobs = prompt_logprobs_json(prompts_[prompt_of(index)].logprobs,
                                                      model_->engine()->tokenizer().get());
     }
     return piece;
+}
+
+std::string Generation::logprobs_of(size_t index, const ChoicePiece& piece, bool is_first) {
+    const Prompt& prompt = prompts_[prompt_of(index)];
+    const std::string echo = is_first && call_.echo ? echo_text(prompt, prompt_of(index)) : "";
+    LogprobPiece logprobs{.start = {},
+                          .prompt = {},
+                          .answer = std::exchange(choices_[index].logprobs, {}),
+                          .text = piece.text,
+                          .is_last = piece.finish_reason.has_value()};
+    if (is_first) {
+        logprobs.start = ChoiceStart{prompt.token_ids, std::nullopt,
+                                     call_.inputs.front().sampling.skip_special_tokens};
+        if (call_.echo) logprobs.start->echo = echo;
+        if (call_.echo) logprobs.prompt = prompt.logprobs;
+    }
+    return logprob_writers_[index].json(logprobs);
 }
 
 std::string Generation::echo_text(const Prompt& prompt, size_t number) const {
@@ -273,8 +284,7 @@ std::optional<std::string> Generation::progress_event() {
     told_progress_ = progress;
     if (!is_news) return std::nullopt;
     progress.time_ms = milliseconds_between(*scheduled_at_, Clock::now());
-    return progress_chunk(head_, progress,
-                          call_.include_usage ? ChunkUsage::null : ChunkUsage::absent);
+    return progress_chunk(head_, progress, chunk_usage(), usage_locked());
 }
 
 StreamState Generation::take(std::vector<std::string>& events) {
@@ -292,8 +302,7 @@ StreamState Generation::take(std::vector<std::string>& events) {
                                    call_.return_token_ids || !news.logprobs.empty();
         if (!has_something) continue;
         if (call_.is_chat && !news.has_begun) {
-            events.push_back(role_chunk(
-                head_, index, call_.include_usage ? ChunkUsage::null : ChunkUsage::absent));
+            events.push_back(role_chunk(head_, index, chunk_usage(), usage_locked()));
         }
         events.push_back(chunk_of(head_, piece_of(index), chunk_usage(), usage_locked()));
     }

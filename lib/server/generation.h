@@ -86,6 +86,7 @@ class Generation final : public EventSource, public std::enable_shared_from_this
     void depart(Departure why);
     void answer_whole();
     ChoicePiece piece_of(size_t index);
+    std::string logprobs_of(size_t index, const ChoicePiece& piece, bool is_first);
     std::string echo_text(const Prompt& prompt, size_t number) const;
     std::optional<std::string> progress_event();
     ChunkUsage chunk_usage() const;
