@@ -19,6 +19,7 @@
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/inspection.h"
 #include "lib/engine/output_processor.h"
+#include "lib/execute/metronome.h"
 #include "lib/execute/worker.h"
 #include "lib/model/loader.h"
 
@@ -43,11 +44,14 @@ void check_device(const std::string& device) {
         fmt::format("--device {}: this build has no such backend; use --device cpu", device));
 }
 
+bool is_metronome(const EngineConfig& config) { return config.load_format == "metronome"; }
+
 ModelLoadOptions load_options(const EngineConfig& config, ThreadPool* threads) {
     ModelLoadOptions options;
     options.directory = resolve_model_directory(config.model);
     options.dtype = dtype_from_name(config.dtype);  // empty for auto
-    options.load_format = config.load_format == "dummy" ? LoadFormat::dummy : LoadFormat::automatic;
+    const bool has_no_weights = config.load_format == "dummy" || is_metronome(config);
+    options.load_format = has_no_weights ? LoadFormat::dummy : LoadFormat::automatic;
     options.seed = config.load_seed;
     options.threads = threads;
     options.num_threads = config.threads;
@@ -173,6 +177,9 @@ class Engine::Loop {
     void resize();
     // One step of the loop; false when nothing could be planned.
     bool step();
+    void make_worker(const EngineConfig& config, const ModelLoadOptions& options,
+                     const ModelOutline& outline);
+    StepResult execute(const BatchPlan& batch);
     void commit(const StepResult& result, StepRecord& record);
     void observe(const BatchPlan& plan, const StepRecord& record);
     void fail_step(const BatchPlan& plan, const Fault& fault);
@@ -186,7 +193,7 @@ class Engine::Loop {
     Clock::time_point started_ = Clock::now();
     std::unique_ptr<ThreadPool> threads_;
     std::unique_ptr<InputProcessor> input_;
-    std::unique_ptr<Worker> worker_;
+    std::variant<std::unique_ptr<Worker>, std::unique_ptr<Metronome>> worker_;
     std::unique_ptr<CacheManager> cache_;
     std::unique_ptr<Scheduler> scheduler_;
     std::unique_ptr<OutputProcessor> output_;
@@ -228,15 +235,9 @@ Engine::Loop::Loop(const EngineConfig& config) {
         auto loaded = Tokenizer::load(options.directory);
         return std::pair(std::move(loaded), milliseconds_since(begin));
     });
-    Clock::time_point phase = Clock::now();
-    std::unique_ptr<Model> model = load_model(options);
-    timings.weights_ms = milliseconds_since(phase);
-    phase = Clock::now();
-    cache_ = std::make_unique<CacheManager>(cache_config(config, plan, model->kv_groups()));
+    cache_ = std::make_unique<CacheManager>(cache_config(config, plan, outline.kv_groups));
     scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, plan), *cache_);
-    worker_ = std::make_unique<Worker>(
-        std::move(model), worker_config(config, plan, outline.product_type), *threads_);
-    timings.worker_ms = milliseconds_since(phase);
+    make_worker(config, options, outline);
     std::tie(tokenizer, timings.tokenizer_ms) = text.get();
     input_ = std::make_unique<InputProcessor>(
         tokenizer, model_config, read_generation_config(options.directory), plan.max_model_len,
@@ -249,6 +250,25 @@ Engine::Loop::Loop(const EngineConfig& config) {
             config.inspect_socket, [this](SnapshotDetail detail) { return snapshot(detail); });
     }
     thread_ = std::thread([this] { run(); });
+}
+
+void Engine::Loop::make_worker(const EngineConfig& config, const ModelLoadOptions& options,
+                               const ModelOutline& outline) {
+    if (is_metronome(config)) {
+        worker_ = std::make_unique<Metronome>(metronome_interval());
+        return;
+    }
+    Clock::time_point phase = Clock::now();
+    std::unique_ptr<Model> model = load_model(options);
+    timings.weights_ms = milliseconds_since(phase);
+    phase = Clock::now();
+    worker_ = std::make_unique<Worker>(
+        std::move(model), worker_config(config, plan, outline.product_type), *threads_);
+    timings.worker_ms = milliseconds_since(phase);
+}
+
+StepResult Engine::Loop::execute(const BatchPlan& batch) {
+    return std::visit([&](auto& worker) { return worker->execute(batch); }, worker_);
 }
 
 Engine::Loop::~Loop() { stop(); }
@@ -434,7 +454,7 @@ bool Engine::Loop::step() {
         if (entry.count > 1) output_->planned(entry.sequence, entry.first + entry.count);
     }
     try {
-        const StepResult result = worker_->execute(*plan);
+        const StepResult result = execute(*plan);
         record.swapped_bytes = result.swapped_bytes;
         record.swap_ms = result.swap_ms;
         commit(result, record);
@@ -496,7 +516,7 @@ void Engine::Loop::fail_step(const BatchPlan& plan, const Fault& fault) {
         output_->finish(entry.sequence, FinishReason::error, fault);
         scheduler_->cancel_sequence(entry.sequence);
     }
-    worker_->reset();
+    std::visit([](auto& worker) { worker->reset(); }, worker_);
     scheduler_->reset_worker();
     for (const RequestId request : failed) emit(request);
 }
