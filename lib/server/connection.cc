@@ -165,7 +165,9 @@ asio::awaitable<bool> Connection::read_until(HttpReader::Stage stage) {
 asio::awaitable<void> Connection::refuse(const ApiError& error) {
     HttpResponse response = error_response(error);
     response.closes = true;
-    co_await respond(HttpRequest{}, std::move(response));
+    // Named: GCC 12 ends the life of an aggregate written inside co_await twice.
+    const HttpRequest unread;
+    co_await respond(unread, std::move(response));
     co_await discard_rest();
 }
 
