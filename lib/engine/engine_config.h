@@ -24,8 +24,9 @@ struct EngineConfig {
     // What to run.
     std::string model;           // directory, or org/name[@revision] in the Hugging Face cache
     std::string dtype = "auto";  // auto, float32, bfloat16, float16
-    std::string load_format =
-        "auto";                   // auto, safetensors, dummy (random weights for any config.json)
+    // auto, safetensors, dummy (random weights for any config.json); for tests of what is around a
+    // model also metronome (lib/execute/metronome.h), which help does not show.
+    std::string load_format = "auto";
     std::string device = "auto";  // auto, cpu, cuda
     std::string chat_template;    // a file, or the template itself; empty: the model's own
     int32_t threads = 0;          // compute threads; 0: one for each usable core

@@ -7,6 +7,7 @@
 #include "lib/base/memory_info.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/execute/local_executor.h"
+#include "lib/execute/metronome.h"
 #include "lib/execute/remote_executor.h"
 
 namespace nvllm {
@@ -21,11 +22,14 @@ void check_device(const std::string& device) {
         fmt::format("--device {}: this build has no such backend; use --device cpu", device));
 }
 
+bool is_metronome(const EngineConfig& config) { return config.load_format == "metronome"; }
+
 ModelLoadOptions load_options(const EngineConfig& config) {
     ModelLoadOptions options;
     options.directory = resolve_model_directory(config.model);
     options.dtype = dtype_from_name(config.dtype);  // empty for auto
-    options.load_format = config.load_format == "dummy" ? LoadFormat::dummy : LoadFormat::automatic;
+    const bool has_no_weights = config.load_format == "dummy" || is_metronome(config);
+    options.load_format = has_no_weights ? LoadFormat::dummy : LoadFormat::automatic;
     options.seed = config.load_seed;
     options.num_threads = config.threads > 0 ? config.threads : usable_cpu_count();
     return options;
@@ -103,6 +107,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& p
 
 std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
                                             const EngineOutline& outline, const MemoryPlan& plan) {
+    if (is_metronome(config)) return std::make_unique<Metronome>(metronome_interval());
     WorkerSetup setup;
     setup.model = outline.options;
     setup.model.checkpoint = outline.model.checkpoint;

@@ -56,7 +56,7 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
              choices({"auto", "float32", "bfloat16", "float16"}));
     list.add("load-format", &EngineConfig::load_format,
              "dummy: seeded random weights for any config.json, to measure speed.",
-             choices({"auto", "safetensors", "dummy"}));
+             choices({"auto", "safetensors", "dummy"}), unlisted({"metronome"}));
     list.add("load-seed", &EngineConfig::load_seed, "Seed of dummy weights.");
     list.add("chat-template", &EngineConfig::chat_template,
              "Jinja template of conversations: a file, or the text itself.",
