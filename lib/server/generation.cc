@@ -40,7 +40,7 @@ void append(std::vector<T>& target, std::vector<T>&& more) {
 
 Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
                        std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket,
-                       TaskPool& pool, std::function<void(const Generation&, CallEnd)> on_end)
+                       TaskPool& pool, CallEndListener on_end)
     : call_(std::move(call)),
       model_(std::move(model)),
       exchange_(std::move(exchange)),
@@ -163,7 +163,7 @@ void Generation::depart(Departure why) {
     cancel_all(cause_of(why));
 }
 
-void Generation::check_deadlines(const GenerationTimeouts& timeouts, Clock::time_point now) {
+void Generation::check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) {
     const auto age = now - begun_;
     bool is_scheduled = false;
     {
@@ -194,6 +194,14 @@ void Generation::check_deadlines(const GenerationTimeouts& timeouts, Clock::time
 Usage Generation::usage() const {
     const std::lock_guard lock(mutex_);
     return usage_locked();
+}
+
+CallFigures Generation::figures() const {
+    const std::lock_guard lock(mutex_);
+    const Usage usage = usage_locked();
+    return {head_.id, scheduled_at_.has_value(),
+            milliseconds_between(begun_, Clock::now()) / 1000.0, usage.prompt_tokens,
+            usage.completion_tokens};
 }
 
 Usage Generation::usage_locked() const {

@@ -21,39 +21,30 @@
 #include "lib/server/exchange.h"
 #include "lib/server/generation_call.h"
 #include "lib/server/hosted_model.h"
+#include "lib/server/living_call.h"
 #include "lib/server/request_meter.h"
 
 namespace nvllm::server {
 
-struct GenerationTimeouts {
-    std::chrono::milliseconds queue{60'000};     // until it is scheduled first; 0: none
-    std::chrono::milliseconds request{600'000};  // for all of it; 0: none
-    bool gives_partial_answer = false;  // at the end of `request`: what there is, as "length"
-};
-
-// How a call ended, for counts.
-enum class CallEnd { finished, aborted, failed };
-
-class Generation final : public EventSource, public std::enable_shared_from_this<Generation> {
+class Generation final : public EventSource,
+                         public LivingCall,
+                         public std::enable_shared_from_this<Generation> {
   public:
-    using Clock = std::chrono::steady_clock;
-
     // `on_end` runs once, when every request of the call has ended in the engine.
     Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
                std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket, TaskPool& pool,
-               std::function<void(const Generation&, CallEnd)> on_end);
+               CallEndListener on_end);
 
     // Submits one request for each prompt and begins to answer.
     void start(std::vector<Request> prepared);
 
     StreamState take(std::vector<std::string>& events) override;
 
-    // Ends what is past its time. From any thread.
-    void check_deadlines(const GenerationTimeouts& timeouts, Clock::time_point now);
+    void check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) override;
 
     const GenerationCall& call() const { return call_; }
-    const Exchange& exchange() const { return *exchange_; }
-    Usage usage() const;
+    Usage usage() const override;
+    CallFigures figures() const override;
 
   private:
     // Of one choice, since the last chunk (or the start).
@@ -97,7 +88,7 @@ class Generation final : public EventSource, public std::enable_shared_from_this
     const std::shared_ptr<HostedModel> model_;
     const std::shared_ptr<Exchange> exchange_;
     TaskPool& pool_;
-    const std::function<void(const Generation&, CallEnd)> on_end_;
+    const CallEndListener on_end_;
     const AnswerHead head_;
     const Clock::time_point begun_ = Clock::now();
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -58,6 +59,11 @@ class HostedModel {
     size_t longest_token_bytes() const { return longest_token_bytes_; }
     const SamplingParams& default_sampling() const { return default_sampling_; }
     const std::shared_ptr<AdmissionControl>& admission() const { return admission_; }
+    // While memory is short, nothing new is let in.
+    void refuse_until(std::chrono::steady_clock::time_point when) { refused_until_ = when; }
+    bool is_short_of_memory() const {
+        return std::chrono::steady_clock::now() < refused_until_.load();
+    }
     ModelMetrics& metrics() const { return metrics_; }
     RequestTimeline& timeline() const { return timeline_; }
 
@@ -68,6 +74,7 @@ class HostedModel {
     ModelMetrics& metrics_;
     mutable RequestTimeline timeline_;
     const std::time_t created_ = std::time(nullptr);
+    std::atomic<std::chrono::steady_clock::time_point> refused_until_{};
     std::atomic<ModelState> state_ = ModelState::loading;
     mutable std::mutex mutex_;
     std::string failure_;
