@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/server/generation.h"
 #include "lib/server/handlers.h"
 
 namespace nvllm::server {
