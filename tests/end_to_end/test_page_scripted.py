@@ -49,6 +49,17 @@ text right below
 |---|---|
 | 1 | 2 |
 tail
+
+a rule so far
+***bold*** instead
+a rule so far
+---x
+
+a table so far
+a | b
+|--x|
+no table
+
 ---
 -
 --
