@@ -10,6 +10,7 @@
 //          worker.sequence  in the worker, once for each sequence of a step, in the plan's order
 //          worker.logits    in the worker, once for each row of logits, in the batch's order
 //          engine.step      in the engine's loop, before a step is handed to the worker
+//          engine.fragmentation  in the engine's loop, about once a second: nan makes it 1
 // subject  a number that the site names: of worker.sequence and worker.logits the first token of
 //          the sequence's prompt. Without it, a rule is for all.
 // hit      N: the N-th time that the rule matches, from 1; N+: from then on; *: every time

@@ -87,7 +87,8 @@ void Engine::Loop::note_comings_and_goings(const BatchPlan& plan, StepRecord& re
 void Engine::Loop::look_for_fragmentation() {
     const double begin_s = now_s();
     if (begin_s < next_look_s_) return;
-    fragmentation_ = cache_->fragmentation();
+    fragmentation_ =
+        fault_point("engine.fragmentation").not_a_number ? 1.0 : cache_->fragmentation();
     const double end_s = now_s();
     next_look_s_ = end_s + std::max(kBetweenLooksS, (end_s - begin_s) / kLookShare);
 }
@@ -107,14 +108,16 @@ std::optional<StepResult> Engine::Loop::compute(const BatchPlan& plan) {
         try_again(plan, Fault{ErrorKind::internal,
                               fmt::format("{} steps of this request ended the worker, the last one "
                                           "with nothing beside it: {}",
-                                          kMostFailedSteps, lost.what())});
+                                          kMostFailedSteps, lost.what()),
+                              "", "worker_lost"});
     } catch (const std::bad_alloc&) {
         forget_sequences();
         note_fault("out of memory in a step");
         faults_->note_out_of_memory();
         try_again(plan, Fault{ErrorKind::unavailable,
                               fmt::format("out of memory {} times in a step of this request",
-                                          kMostFailedSteps)});
+                                          kMostFailedSteps),
+                              "", "out_of_memory"});
     } catch (const std::exception& error) {
         forget_sequences();
         note_fault(fmt::format("a step failed: {}", error.what()));
@@ -260,7 +263,7 @@ void Engine::Loop::reload_weights() {
 void Engine::Loop::give_up(const std::string& cause) {
     if (dead_) return;
     note_fault(cause);
-    dead_ = Fault{ErrorKind::unavailable, fmt::format("engine dead: {}", cause)};
+    dead_ = Fault{ErrorKind::unavailable, fmt::format("engine dead: {}", cause), "", "engine_dead"};
     resizes_.clear();
     std::vector<RequestId> open;
     for (const auto& [request, listener] : listeners_) open.push_back(request);
