@@ -47,6 +47,7 @@ ModelLoadOptions load_options(const EngineConfig& config, ThreadPool* threads) {
     ModelLoadOptions options;
     options.directory = resolve_model_directory(config.model);
     options.dtype = dtype_from_name(config.dtype);  // empty for auto
+    options.refuses_quantized = config.quantization == "none";
     options.load_format = config.load_format == "dummy" ? LoadFormat::dummy : LoadFormat::automatic;
     options.seed = config.load_seed;
     options.threads = threads;
@@ -60,6 +61,15 @@ std::string read_chat_template(const std::string& given) {
     return read_file(given, kLargestTemplate);
 }
 
+// A size in bytes is counted in keys and values of all layers together.
+int32_t block_tokens(const BlockSize& size, const ModelOutline& outline) {
+    int64_t bytes_per_token = 0;
+    for (const KvGroup& group : outline.kv_groups) {
+        bytes_per_token += group.bytes_per_token(outline.product_type);
+    }
+    return size.in_tokens(std::max<int64_t>(bytes_per_token, 1));
+}
+
 MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& outline) {
     MemoryRequest request;
     request.weight_bytes = outline.weight_bytes;
@@ -67,12 +77,15 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& out
                                             Worker::most_logit_rows(config.max_num_seqs));
     request.available_bytes = available_memory_bytes();
     request.kv_cache_bytes = config.kv_cache_memory_bytes;
+    request.limit_bytes = config.memory_limit_bytes;
+    request.utilization = config.memory_utilization;
+    request.max_blocks = config.max_blocks;
     request.swap_bytes = config.swap_space_bytes;
     request.max_model_len = config.max_model_len;
     request.model_max_positions = outline.config.max_positions;
     request.max_num_seqs = config.max_num_seqs;
     request.max_num_batched_tokens = config.max_num_batched_tokens;
-    request.block_size = config.block_size;
+    request.block_size = block_tokens(config.block_size, outline);
     request.kv_dtype = outline.product_type;
     request.groups = outline.kv_groups;
     return request;

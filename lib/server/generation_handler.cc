@@ -31,7 +31,8 @@ class KeyTurn {
         if (use_ != nullptr) use_->leave(tokens, KeyUse::Clock::now());
     }
 
-    int64_t tokens = 0;  // what the request came to
+    int64_t tokens = 0;              // what the request came to
+    AdmissionControl::Ticket place;  // among the requests of all models
 
   private:
     std::shared_ptr<KeyUse> use_;
@@ -90,6 +91,9 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
     if (authorization != nullptr) key = service_.keys.find(*authorization);
     const auto turn = KeyTurn::enter(key, error);
     if (turn == nullptr) return refuse(error);
+    auto place = AdmissionControl::enter(service_.requests, 1, error);
+    if (!place) return refuse(error);
+    turn->place = std::move(*place);
     auto ticket = AdmissionControl::enter(model->admission(), call->num_sequences(), error);
     if (!ticket) return refuse(error);
     auto prepared = prepare(*call, *model, key ? key->name : "");
@@ -120,6 +124,7 @@ Result<GenerationCall> Handlers::read_call(const Json& body, const HostedModel& 
     limits.max_messages = service_.config.max_messages;
     limits.max_tools = service_.config.max_tools;
     limits.is_strict = service_.config.strict_fields;
+    limits.allows_streaming = service_.config.streaming;
     return is_chat ? read_chat_call(body, model.default_sampling(), limits)
                    : read_completion_call(body, model.default_sampling(), limits);
 }

@@ -27,6 +27,7 @@ struct Service {
     KeyRing& keys;
     LivingCalls& calls;
     TaskPool& text;
+    std::shared_ptr<AdmissionControl> requests;  // places of requests, for all models together
     std::function<HttpResponse()> scrape;
     std::function<bool()> is_ending;
     std::function<void()> drain;
