@@ -34,6 +34,7 @@ constexpr std::array kKeys = {
 constexpr auto kServerOptions = std::to_array<std::string_view>({
     "model",
     "served-model-name",
+    "backup-model",
     "host",
     "port",
     "uds",

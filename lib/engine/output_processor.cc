@@ -18,12 +18,13 @@ void OutputProcessor::add(const Request& request, std::span<const SequenceId> se
                 .hides_logprobs = request.hides_logprobs,
                 .wants_progress = request.wants_progress,
                 .times = {},
-                .prompt_logprobs = {}};
+                .prompt_logprobs = {},
+                .embedding = {}};
     entry.times.arrival_s = request.arrival_s;
     for (size_t index = 0; index < sequences.size(); ++index) {
         Continuation continuation;
         continuation.sequence = sequences[index];
-        if (tokenizer_ != nullptr) {
+        if (tokenizer_ != nullptr && !request.pooling) {
             continuation.detokenizer.emplace(tokenizer_, request.sampling.skip_special_tokens,
                                              request.prompt_token_ids);
         }
@@ -69,6 +70,7 @@ void OutputProcessor::judge(const SequenceStep& step, Verdict& verdict, double n
         entry->times.first_token_s = now_s;
     }
     if (!step.fault) take_prompt_logprobs(step, *entry);
+    if (!step.embedding.empty()) entry->embedding = step.embedding;
     const size_t searched = continuation->text.size();
     append_tokens(step, verdict, *entry, *continuation);
     if (verdict.finish && continuation->detokenizer) {
@@ -204,6 +206,7 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     output.num_cached_tokens = entry.num_cached_tokens;
     output.num_computed_prompt_tokens = entry.num_computed_prompt_tokens;
     output.times = entry.times;
+    output.times.output_s = now_s;
     for (size_t index = 0; index < entry.continuations.size(); ++index) {
         Continuation& continuation = entry.continuations[index];
         if (!continuation.has_pending || !shows_continuations) continue;
@@ -213,6 +216,7 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
         continuation.has_pending = false;
     }
     if (shows_continuations) output.prompt_logprobs = std::exchange(entry.prompt_logprobs, {});
+    output.embedding = std::exchange(entry.embedding, {});
     const bool has_progress = std::exchange(entry.has_progress, false);
     if (output.continuations.empty() && output.prompt_logprobs.empty() && !has_progress) {
         return std::nullopt;

@@ -76,6 +76,7 @@ class OutputProcessor {
         RequestTimes times;
         std::vector<SampledLogprobs> prompt_logprobs;  // not given out yet
         int32_t num_prompt_logprobs = 0;               // in all
+        std::vector<float> embedding;                  // not given out yet
     };
 
     Continuation* find(SequenceId sequence, Entry*& entry);

@@ -222,10 +222,14 @@ void choose_context(const MemoryRequest& request, int64_t wanted, MemoryPlan& pl
         is_by_blocks ? "--max-blocks" : "--kv-cache-memory-bytes"));
 }
 
-// Blocks of one group that can be had at all.
+// Blocks of one group that can be used at all: of whole prompts those of one step, the last of each
+// in part.
 int64_t most_blocks(const MemoryRequest& request) {
-    return std::min<int64_t>(INT32_MAX / request.block_size,
-                             request.max_blocks.value_or(INT32_MAX));
+    const int64_t addressable =
+        std::min<int64_t>(INT32_MAX / request.block_size, request.max_blocks.value_or(INT32_MAX));
+    if (!request.whole_prompts) return addressable;
+    const int64_t step = ceil_divide(request.max_num_batched_tokens, request.block_size);
+    return std::min(addressable, step + request.max_num_seqs);
 }
 
 // Every group gets the same number of full-length sequences, whole or in part, up to what can run
@@ -289,6 +293,18 @@ void add_outlook(const MemoryRequest& request, MemoryPlan& plan) {
     }
 }
 
+// What was asked for, or all that the model has and a step can take.
+int64_t wanted_context(const MemoryRequest& request, MemoryPlan& plan) {
+    if (request.max_model_len) return *request.max_model_len;
+    const int64_t all = request.model_max_positions;
+    if (!request.whole_prompts || request.max_num_batched_tokens >= all) return all;
+    plan.notices.push_back(
+        fmt::format("context cut from {} to {} tokens: this model computes a prompt in one step "
+                    "(--max-num-batched-tokens)",
+                    all, request.max_num_batched_tokens));
+    return request.max_num_batched_tokens;
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const MemoryRequest& request) {
@@ -297,10 +313,8 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
                     fmt::format("--max-model-len {}: the model has {} positions at most",
                                 *request.max_model_len, request.model_max_positions));
     }
-    const int64_t wanted =
-        request.max_model_len ? *request.max_model_len : request.model_max_positions;
-
     MemoryPlan plan;
+    const int64_t wanted = wanted_context(request, plan);
     plan.weight_bytes = request.weight_bytes;
     plan.scratch_bytes = request.scratch_bytes;
     plan.available_bytes = request.available_bytes;
@@ -310,8 +324,14 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     plan.block_size = request.block_size;
     plan.max_blocks = request.max_blocks;
     choose_context(request, wanted, plan);
+    plan.whole_prompts = request.whole_prompts;
     plan.max_concurrency = concurrency(request, plan.kv_budget_bytes, plan.max_model_len);
     divide_blocks(request, plan);
+    if (request.whole_prompts) {
+        plan.max_concurrency =
+            std::min(plan.max_concurrency,
+                     static_cast<double>(request.max_num_batched_tokens) / plan.max_model_len);
+    }
     divide_host_blocks(request, plan);
     check_limit(request, plan);
     add_outlook(request, plan);

@@ -17,6 +17,7 @@ AddedSequence describe(const ScheduledSequence& scheduled) {
             .token_ids = sequence.token_ids,
             .num_prompt_tokens = sequence.num_prompt_tokens,
             .sampling = request.sampling,
+            .pooling = request.pooling,
             .eos_token_ids = request.eos_token_ids,
             .index = sequence.index,
             .block_tables = {}};
@@ -37,9 +38,18 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
     if (!has_work() && !has_moves()) return std::nullopt;
     move_blocks_together();
     waiting_.sort(now_s_);
-    pause_for_waiting();
+    if (!limits_.alone) pause_for_waiting();
     resume_paused(true);
-    Draft draft(config_, step_time_.budget());
+    Draft draft = draft_plan();
+    if (draft.entries.empty() && limits_ != PlanLimits{}) {
+        limits_ = {};
+        draft = draft_plan();
+    }
+    return seal(draft);
+}
+
+Scheduler::Draft Scheduler::draft_plan() {
+    Draft draft(config_, std::min(step_time_.budget(), limits_.most_tokens.value_or(INT32_MAX)));
     plan_running(draft);
     if (!draft.short_of_blocks) {
         admit_waiting(draft);
@@ -47,7 +57,11 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
     }
     // Nobody ran, and no newcomer found enough blocks: the paused ones have them.
     if (draft.entries.empty()) plan_running(draft);
-    return seal(draft);
+    return draft;
+}
+
+bool Scheduler::is_left_out(const ScheduledSequence& scheduled) const {
+    return limits_.alone && *limits_.alone != scheduled.sequence.id;
 }
 
 // Slots for those that wait, from those that the policy has give them up.
@@ -110,7 +124,8 @@ void Scheduler::resume_paused(bool before_newcomers) {
 // Whether it runs on: victims of this step stand in the list still.
 bool Scheduler::can_be_planned(const ScheduledSequence& scheduled) const {
     return scheduled.sequence.state == SequenceState::running &&
-           scheduled.departure == Departure::none && !scheduled.cancelled;
+           scheduled.departure == Departure::none && !scheduled.cancelled &&
+           !is_left_out(scheduled);
 }
 
 // Those with one token to compute first, then the others in the order of the policy.
@@ -259,6 +274,7 @@ std::optional<size_t> Scheduler::next_newcomer(size_t from, bool oldest) const {
     for (size_t place = oldest ? 0 : from; place < waiting_.size(); ++place) {
         const ScheduledSequence& scheduled = waiting_[place];
         if (scheduled.sequence.state == SequenceState::paused || !ready(scheduled)) continue;
+        if (is_left_out(scheduled)) continue;
         if (!oldest) return place;
         if (!found || scheduled.sequence.id < waiting_[*found].sequence.id) found = place;
     }
@@ -275,11 +291,17 @@ bool Scheduler::ready(const ScheduledSequence& scheduled) const {
 }
 
 // Whether tokens of its prompt need not be computed when their keys and values are at hand: not
-// when the prompt's logprobs are wanted and have not come out yet.
+// when the prompt's logprobs are wanted and have not come out yet, or its early hidden states.
 bool Scheduler::may_skip_prompt(const ScheduledSequence& scheduled) const {
     const ScheduledRequest& request = *scheduled.request;
+    if (reads_early_positions(scheduled)) return false;
     return !request.request.sampling.prompt_logprobs || scheduled.sequence.index != 0 ||
            request.prompt_computed;
+}
+
+bool Scheduler::reads_early_positions(const ScheduledSequence& scheduled) {
+    const std::optional<PoolingParams>& pooling = scheduled.request->request.pooling;
+    return pooling && pooling->reads_early_positions();
 }
 
 // A beam whose siblings hold blocks and wait for it comes in at the cost of others: two groups that
@@ -356,6 +378,7 @@ void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t co
     const BeamGroup* beams = scheduled.request->beams.get();
     if (sequence.num_unplanned() == 0) {
         entry.output = beams == nullptr ? OutputKind::sample : OutputKind::candidates;
+        if (scheduled.request->request.pooling) entry.output = OutputKind::pooled;
         entry.num_candidates = beams == nullptr ? 0 : beams->num_candidates;
     }
     if (!scheduled.untold_tokens.empty()) entry.new_token_ids.swap(scheduled.untold_tokens);

@@ -68,6 +68,14 @@ struct SchedulerStats {
     int64_t stalled_steps = 0;
 };
 
+// What plans have to keep to for a while, beyond the configuration.
+struct PlanLimits {
+    std::optional<SequenceId> alone;     // nothing is planned beside it
+    std::optional<int32_t> most_tokens;  // in a step
+
+    bool operator==(const PlanLimits&) const = default;
+};
+
 // What a beam search found, best first.
 struct BeamResult {
     RequestId request = 0;
@@ -88,6 +96,9 @@ class Scheduler {
     // The next plan, or nothing: no work, or pipeline_depth plans are uncommitted. It has no
     // entries when blocks are to be moved and nothing to be computed.
     std::optional<BatchPlan> next(double now_s);
+
+    // From the next plan on. A limit that would leave nothing to be planned does not hold then.
+    void limit_plans(const PlanLimits& limits) { limits_ = limits; }
 
     // What ids and lengths say about the oldest uncommitted plan's outcome, one verdict for each of
     // its entries. REQUIRES: the result is of that plan.
@@ -159,6 +170,8 @@ class Scheduler {
     };
 
     // Planning.
+    Draft draft_plan();
+    bool is_left_out(const ScheduledSequence& sequence) const;
     void pause_for_waiting();
     ScheduledSequence* last_to_pause_for(const ScheduledSequence& waiting) const;
     void resume_paused(bool before_newcomers);
@@ -185,6 +198,7 @@ class Scheduler {
     bool may_grow(const ScheduledSequence& sequence) const;
     bool ready(const ScheduledSequence& sequence) const;
     bool may_skip_prompt(const ScheduledSequence& sequence) const;
+    static bool reads_early_positions(const ScheduledSequence& sequence);
     std::optional<BatchPlan> seal(Draft& draft);
 
     // Beams.
@@ -237,6 +251,7 @@ class Scheduler {
     int32_t admitted_since_turn_ = 0;  // of the oldest
     double now_s_ = 0.0;               // handed in last
     bool budget_was_spent_ = false;    // by the latest plan
+    PlanLimits limits_;
 
     std::unordered_map<SequenceId, std::unique_ptr<ScheduledSequence>> sequences_;
     // Those with a living continuation.

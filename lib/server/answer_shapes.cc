@@ -79,7 +79,7 @@ std::string Usage::json() const {
 }
 
 LogprobWriter::LogprobWriter(std::shared_ptr<const Tokenizer> tokenizer, bool is_chat)
-    : tokenizer_(std::move(tokenizer)), is_chat_(is_chat) {}
+    : tokenizer_(std::move(tokenizer)), is_chat_(is_chat), offsets_(tokenizer_) {}
 
 std::string LogprobWriter::json(const LogprobPiece& piece) {
     return is_chat_ ? chat_json(piece) : completion_json(piece);
@@ -101,7 +101,7 @@ std::string LogprobWriter::token_json(const TokenLogprob& token) const {
 
 std::string LogprobWriter::chat_json(const LogprobPiece& piece) const {
     std::string content;
-    for (const SampledLogprobs& token : piece.tokens) {
+    for (const SampledLogprobs& token : piece.answer) {
         std::string top;
         for (const TokenLogprob& other : token.top) {
             top += fmt::format("{}{{{}}}", top.empty() ? "" : ",", token_json(other));
@@ -112,43 +112,62 @@ std::string LogprobWriter::chat_json(const LogprobPiece& piece) const {
     return fmt::format(R"({{"content":[{}],"refusal":null}})", content);
 }
 
+void LogprobWriter::Lists::add(std::string_view token, std::string_view logprob,
+                               std::string_view top, size_t offset) {
+    const std::string_view comma = tokens.empty() ? "" : ",";
+    tokens.append(comma).append(token);
+    logprobs.append(comma).append(logprob);
+    tops.append(comma).append(top);
+    offsets.append(comma).append(fmt::format("{}", offset));
+}
+
 std::string LogprobWriter::completion_json(const LogprobPiece& piece) {
-    std::string tokens, logprobs, tops, offsets;
-    const auto add = [&](int32_t token_id, const std::string& logprob, const std::string& top) {
-        const char* comma = tokens.empty() ? "" : ",";
-        const std::string text = utf8::with_replacement(bytes_of(token_id));
-        tokens += comma + json_quoted(text);
-        logprobs += comma + logprob;
-        tops += comma + top;
-        offsets += fmt::format("{}{}", comma, next_offset_);
-        // Of a character that several tokens spell, only what is whole can be counted.
-        if (text != utf8::kReplacementText) next_offset_ += utf8::count(text);
-    };
-    if (piece.first_prompt_token) add(*piece.first_prompt_token, "null", "null");
-    for (const SampledLogprobs& token : piece.tokens) {
-        // Of two tokens with the same text the likelier stands, and what was chosen always does.
-        std::vector<std::pair<std::string, float>> seen;
-        const auto note = [&](const TokenLogprob& each) {
-            std::string text = utf8::with_replacement(bytes_of(each.token_id));
-            const auto same = std::ranges::find(seen, text, &std::pair<std::string, float>::first);
-            if (same == seen.end()) {
-                seen.emplace_back(std::move(text), each.logprob);
-            } else {
-                same->second = std::max(same->second, each.logprob);
-            }
-        };
-        for (const TokenLogprob& other : token.top) note(other);
-        note(token.chosen);
-        std::string top;
-        for (const auto& [text, logprob] : seen) {
-            top += fmt::format("{}{}:{}", top.empty() ? "" : ",", json_quoted(text),
-                               logprob_json(logprob));
-        }
-        add(token.chosen.token_id, logprob_json(token.chosen.logprob), "{" + top + "}");
+    Lists lists;
+    num_characters_ += utf8::count(piece.text);
+    if (piece.start) add_start(piece, lists);
+    for (const SampledLogprobs& token : piece.answer) {
+        const size_t offset = offsets_.next(token.chosen.token_id);
+        add(token, piece.is_last ? std::min(offset, num_characters_) : offset, lists);
     }
     return fmt::format(
-        R"({{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":[{}],"text_offset":[{}]}})", tokens,
-        logprobs, tops, offsets);
+        R"({{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":[{}],"text_offset":[{}]}})",
+        lists.tokens, lists.logprobs, lists.tops, lists.offsets);
+}
+
+void LogprobWriter::add_start(const LogprobPiece& piece, Lists& lists) {
+    const ChoiceStart& start = *piece.start;
+    if (start.echo) {
+        offsets_.begin_echo(*start.echo);
+        const int32_t first = start.prompt.front();
+        lists.add(json_quoted(bytes_of(first)), "null", "null", offsets_.next(first));
+        for (const SampledLogprobs& token : piece.prompt) {
+            add(token, offsets_.next(token.chosen.token_id), lists);
+        }
+    }
+    offsets_.begin_answer(start.prompt, start.skips_special_tokens);
+}
+
+// Of two tokens with the same text the likelier stands, and what was chosen always does.
+void LogprobWriter::add(const SampledLogprobs& token, size_t offset, Lists& lists) const {
+    std::vector<std::pair<std::string, float>> seen;
+    const auto note = [&](const TokenLogprob& each) {
+        std::string text = utf8::with_replacement(bytes_of(each.token_id));
+        const auto same = std::ranges::find(seen, text, &std::pair<std::string, float>::first);
+        if (same == seen.end()) {
+            seen.emplace_back(std::move(text), each.logprob);
+        } else {
+            same->second = std::max(same->second, each.logprob);
+        }
+    };
+    for (const TokenLogprob& other : token.top) note(other);
+    note(token.chosen);
+    std::string top;
+    for (const auto& [text, logprob] : seen) {
+        top += fmt::format("{}{}:{}", top.empty() ? "" : ",", json_quoted(text),
+                           logprob_json(logprob));
+    }
+    lists.add(json_quoted(bytes_of(token.chosen.token_id)), logprob_json(token.chosen.logprob),
+              fmt::format("{{{}}}", top), offset);
 }
 
 std::string whole_answer(const AnswerHead& head, const std::vector<ChoicePiece>& choices,
@@ -163,10 +182,11 @@ std::string whole_answer(const AnswerHead& head, const std::vector<ChoicePiece>&
                        usage.json());
 }
 
-std::string role_chunk(const AnswerHead& head, size_t index, ChunkUsage usage) {
+std::string role_chunk(const AnswerHead& head, size_t index, ChunkUsage usage,
+                       const Usage& counts) {
     return fmt::format(
         R"({},"choices":[{{"index":{},"delta":{{"role":"assistant","content":""}},"logprobs":null,"finish_reason":null}}]{})",
-        chunk_head(head), index, chunk_tail(usage, {}));
+        chunk_head(head), index, chunk_tail(usage, counts));
 }
 
 std::string chunk_of(const AnswerHead& head, const ChoicePiece& choice, ChunkUsage usage,
@@ -188,13 +208,13 @@ std::string usage_chunk(const AnswerHead& head, const Usage& usage) {
     return fmt::format(R"({},"choices":[],"usage":{}}})", chunk_head(head), usage.json());
 }
 
-std::string progress_chunk(const AnswerHead& head, const PromptProgress& progress,
-                           ChunkUsage usage) {
+std::string progress_chunk(const AnswerHead& head, const PromptProgress& progress, ChunkUsage usage,
+                           const Usage& counts) {
     const std::string_view said = head.is_chat ? R"("delta":{})" : R"("text":"")";
     return fmt::format(
         R"({},"choices":[{{"index":0,{},"logprobs":null,"finish_reason":null}}],"prompt_progress":{{"total":{},"cache":{},"processed":{},"time_ms":{}}}{})",
         chunk_head(head), said, progress.total, progress.cached, progress.processed,
-        json_number(std::round(progress.time_ms * 1000.0) / 1000.0), chunk_tail(usage, {}));
+        json_number(std::round(progress.time_ms * 1000.0) / 1000.0), chunk_tail(usage, counts));
 }
 
 std::string prompt_logprobs_json(const std::vector<SampledLogprobs>& logprobs,

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/request/request_output.h"
-#include "lib/text/detokenizer.h"
+#include "lib/server/text_offsets.h"
 #include "lib/text/tokenizer.h"
 
 namespace nvllm::server {
@@ -30,32 +31,50 @@ struct Usage {
     std::string json() const;
 };
 
-// Logprobs of a run of tokens.
-struct LogprobPiece {
-    std::vector<SampledLogprobs> tokens;
-    // The prompt begins here: its first token, which nothing predicts.
-    std::optional<int32_t> first_prompt_token;
+// What a choice's text begins after.
+struct ChoiceStart {
+    std::span<const int32_t> prompt;
+    std::optional<std::string_view> echo;  // the prompt's text, when it is returned
+    bool skips_special_tokens = true;
 };
 
-// Writes logprobs of one choice, piece after piece: completions give each token's place in the
-// text.
+// Logprobs of a run of tokens.
+struct LogprobPiece {
+    std::optional<ChoiceStart> start;     // with the first piece, of completions
+    std::vector<SampledLogprobs> prompt;  // of an echo, all but the first, which nothing predicts
+    std::vector<SampledLogprobs> answer;
+    std::string_view text;  // what is returned with this piece, of completions
+    bool is_last = false;
+};
+
+// Writes logprobs of one choice, piece after piece. Those of completions say where in the returned
+// text each token stands; tokens that a stop string cut off stand at its end, but in a piece before
+// the last one where their text would have been.
 class LogprobWriter {
   public:
     LogprobWriter(std::shared_ptr<const Tokenizer> tokenizer, bool is_chat);
 
-    // `text_start`: characters of the answer's text before the first piece.
-    void begin_at(size_t text_start) { next_offset_ = text_start; }
     std::string json(const LogprobPiece& piece);
 
   private:
+    // The four lists of a completion's logprobs.
+    struct Lists {
+        std::string tokens, logprobs, tops, offsets;
+        void add(std::string_view token, std::string_view logprob, std::string_view top,
+                 size_t offset);
+    };
+
     std::string chat_json(const LogprobPiece& piece) const;
     std::string completion_json(const LogprobPiece& piece);
+    void add_start(const LogprobPiece& piece, Lists& lists);
+    void add(const SampledLogprobs& token, size_t offset, Lists& lists) const;
     std::string bytes_of(int32_t token_id) const;
     std::string token_json(const TokenLogprob& token) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     bool is_chat_;
-    size_t next_offset_ = 0;  // characters of the text before the next token
+    TextOffsets offsets_;
+    size_t num_characters_ = 0;  // returned so far
 };
 
 // What is said of one choice, whole or since the last chunk.
@@ -75,7 +94,7 @@ std::string whole_answer(const AnswerHead& head, const std::vector<ChoicePiece>&
 enum class ChunkUsage { absent, null, given };
 
 // The first chunk of each choice of a chat, which says who speaks.
-std::string role_chunk(const AnswerHead& head, size_t index, ChunkUsage usage);
+std::string role_chunk(const AnswerHead& head, size_t index, ChunkUsage usage, const Usage& counts);
 std::string chunk_of(const AnswerHead& head, const ChoicePiece& choice, ChunkUsage usage,
                      const Usage& counts);
 // After all choices.
@@ -89,8 +108,8 @@ struct PromptProgress {
 
     bool operator==(const PromptProgress&) const = default;
 };
-std::string progress_chunk(const AnswerHead& head, const PromptProgress& progress,
-                           ChunkUsage usage);
+std::string progress_chunk(const AnswerHead& head, const PromptProgress& progress, ChunkUsage usage,
+                           const Usage& counts);
 
 // One entry a prompt token, as vLLM: null, then a map from id to logprob, rank and text.
 std::string prompt_logprobs_json(const std::vector<SampledLogprobs>& logprobs,

@@ -145,7 +145,8 @@ asio::awaitable<bool> Connection::read_until(HttpReader::Stage stage) {
         }
         if (fault) {
             if (!has_timed_out_ || is_idle_) co_return false;
-            ++context_.counts.timed_out;
+            context_.callbacks.timed_out(stage == HttpReader::Stage::body ? TimeoutKind::header
+                                                                          : TimeoutKind::body);
             has_timed_out_ = false;
             const ApiError late{.status = 408,
                                 .message = "the request did not arrive in time",
@@ -165,7 +166,9 @@ asio::awaitable<bool> Connection::read_until(HttpReader::Stage stage) {
 asio::awaitable<void> Connection::refuse(const ApiError& error) {
     HttpResponse response = error_response(error);
     response.closes = true;
-    co_await respond(HttpRequest{}, std::move(response));
+    // Named: GCC 12 ends the life of an aggregate written inside co_await twice.
+    const HttpRequest unread;
+    co_await respond(unread, std::move(response));
     co_await discard_rest();
 }
 
@@ -232,7 +235,7 @@ asio::awaitable<bool> Connection::write(std::string_view bytes) {
     }
     disarm();
     written_bytes_ += bytes.size();
-    if (!is_written && has_timed_out_) ++context_.counts.timed_out;
+    if (!is_written && has_timed_out_) context_.callbacks.timed_out(TimeoutKind::write);
     co_return is_written;
 }
 

@@ -71,7 +71,9 @@ std::optional<ApiError> Gate::refusal(const HttpRequest& head, const Endpoint& e
     if (auto wrong = check_sender(head, endpoint)) return wrong;
     if (head.method == "OPTIONS" && head.path == "*") return std::nullopt;
     const Route* by_path = find_route(head.path);
-    if (by_path == nullptr || !reaches(endpoint, *by_path)) return not_found(head);
+    const bool is_hidden =
+        by_path != nullptr && by_path->action == RouteAction::page && !config_.page;
+    if (by_path == nullptr || is_hidden || !reaches(endpoint, *by_path)) return not_found(head);
     if (head.method == "OPTIONS") return std::nullopt;
     const std::string* upgrade = head.header("Upgrade");
     const bool is_websocket = head.method == "GET" && upgrade != nullptr &&

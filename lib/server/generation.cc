@@ -18,6 +18,18 @@ AnswerHead head_of(const GenerationCall& call, const HostedModel& model, const E
             .model = call.model.empty() ? model.name() : call.model};
 }
 
+AbortCause cause_of(Departure why) {
+    switch (why) {
+        case Departure::closed:
+            return AbortCause::disconnect;
+        case Departure::stalled:
+            return AbortCause::write_stall;
+        case Departure::shut_down:
+            break;
+    }
+    return AbortCause::shutdown;
+}
+
 template <typename T>
 void append(std::vector<T>& target, std::vector<T>&& more) {
     target.insert(target.end(), std::make_move_iterator(more.begin()),
@@ -28,7 +40,7 @@ void append(std::vector<T>& target, std::vector<T>&& more) {
 
 Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
                        std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket,
-                       TaskPool& pool, std::function<void(const Generation&, CallEnd)> on_end)
+                       TaskPool& pool, CallEndListener on_end)
     : call_(std::move(call)),
       model_(std::move(model)),
       exchange_(std::move(exchange)),
@@ -37,17 +49,23 @@ Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
       head_(head_of(call_, *model_, *exchange_)),
       ticket_(std::move(ticket)),
       choices_(call_.num_choices()),
-      logprob_writers_(call_.num_choices(),
-                       LogprobWriter(model_->engine()->tokenizer(), call_.is_chat)),
-      completion_tokens_(call_.num_choices()) {}
+      completion_tokens_(call_.num_choices()) {
+    for (size_t i = 0; i < choices_.size(); ++i) {
+        logprob_writers_.emplace_back(model_->engine()->tokenizer(), call_.is_chat);
+    }
+}
 
 void Generation::start(std::vector<Request> prepared) {
     const auto self = shared_from_this();
     {
         const std::lock_guard lock(mutex_);
         num_open_prompts_ = prepared.size();
-        for (Request& request : prepared)
-            prompts_.emplace_back().token_ids = request.prompt_token_ids;
+        for (const Request& request : prepared) {
+            Prompt& prompt = prompts_.emplace_back();
+            prompt.token_ids = request.prompt_token_ids;
+            prompt.meter =
+                std::make_shared<RequestMeter>(model_->metrics(), request, &model_->timeline());
+        }
         for (size_t i = 0; i < prepared.size(); ++i) {
             prepared[i].wants_progress = true;
             prompts_[i].request = model_->engine()->submit(
@@ -67,6 +85,7 @@ void Generation::gather(size_t number, RequestOutput&& output) {
     {
         const std::lock_guard lock(mutex_);
         Prompt& prompt = prompts_[number];
+        prompt.meter->observe(output);
         prompt.num_cached_tokens = output.num_cached_tokens;
         prompt.num_computed_tokens = output.num_computed_prompt_tokens;
         prompt.is_scheduled |= output.times.first_scheduled_s.has_value();
@@ -107,26 +126,28 @@ void Generation::gather_choice(size_t number, ContinuationOutput&& part) {
     if (part.finish_reason == FinishReason::error && !error_) {
         error_ = api_error(part.fault.value_or(Fault{ErrorKind::internal, "the request failed"}));
         end_ = CallEnd::failed;
-        cancel_all();
+        cancel_all(AbortCause::unknown);
         if (!call_.stream) exchange_->respond(error_response(*error_));
     }
 }
 
-void Generation::cancel_all() {
+void Generation::cancel_all(AbortCause cause) {
     for (const Prompt& prompt : prompts_) {
-        if (!prompt.is_finished) model_->engine()->cancel(prompt.request);
+        if (prompt.is_finished) continue;
+        prompt.meter->aborting(cause);
+        model_->engine()->cancel(prompt.request);
     }
 }
 
 // --- From other threads ---
 
-void Generation::fail(ApiError error, CallEnd end) {
+void Generation::fail(ApiError error, AbortCause cause) {
     {
         const std::lock_guard lock(mutex_);
         if (error_ || num_open_prompts_ == 0) return;
         error_ = error;
-        end_ = end;
-        cancel_all();
+        end_ = CallEnd::failed;
+        cancel_all(cause);
     }
     if (call_.stream) {
         exchange_->wake();
@@ -135,14 +156,14 @@ void Generation::fail(ApiError error, CallEnd end) {
     }
 }
 
-void Generation::depart(Departure) {
+void Generation::depart(Departure why) {
     const std::lock_guard lock(mutex_);
     if (num_open_prompts_ == 0) return;
     if (!error_) end_ = CallEnd::aborted;
-    cancel_all();
+    cancel_all(cause_of(why));
 }
 
-void Generation::check_deadlines(const GenerationTimeouts& timeouts, Clock::time_point now) {
+void Generation::check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) {
     const auto age = now - begun_;
     bool is_scheduled = false;
     {
@@ -155,24 +176,32 @@ void Generation::check_deadlines(const GenerationTimeouts& timeouts, Clock::time
               .message = "the request waited longer than it may without being begun",
               .code = "queue_timeout",
               .retry_after_s = 1},
-             CallEnd::failed);
+             AbortCause::queue_timeout);
         return;
     }
     if (timeouts.request.count() == 0 || age <= timeouts.request) return;
     if (timeouts.gives_partial_answer) {
         const std::lock_guard lock(mutex_);
-        cancel_all();  // and what has gathered is answered as it is
+        cancel_all(AbortCause::deadline);  // and what has gathered is answered as it is
         return;
     }
     fail({.status = 504,
           .message = "the request took longer than it may: ask for fewer tokens",
           .code = "deadline_exceeded"},
-         CallEnd::failed);
+         AbortCause::deadline);
 }
 
 Usage Generation::usage() const {
     const std::lock_guard lock(mutex_);
     return usage_locked();
+}
+
+CallFigures Generation::figures() const {
+    const std::lock_guard lock(mutex_);
+    const Usage usage = usage_locked();
+    return {head_.id, scheduled_at_.has_value(),
+            milliseconds_between(begun_, Clock::now()) / 1000.0, usage.prompt_tokens,
+            usage.completion_tokens};
 }
 
 Usage Generation::usage_locked() const {
@@ -210,25 +239,34 @@ ChoicePiece Generation::piece_of(size_t index) {
     if (call_.return_token_ids) piece.token_ids = std::exchange(news.token_ids, {});
     const bool is_first = !std::exchange(news.has_begun, true);
     news.has_any = false;
-    LogprobPiece logprobs{std::exchange(news.logprobs, {}), {}};
     if (is_first && call_.echo) {
-        const size_t number = prompt_of(index);
-        const Prompt& prompt = prompts_[number];
-        piece.text.insert(0, echo_text(prompt, number));
-        if (call_.logprobs) {
-            logprobs.first_prompt_token = prompt.token_ids.front();
-            logprobs.tokens.insert(logprobs.tokens.begin(), prompt.logprobs.begin(),
-                                   prompt.logprobs.end());
-        }
+        piece.text.insert(0, echo_text(prompts_[prompt_of(index)], prompt_of(index)));
     }
     if (call_.inputs.front().sampling.logprobs) {
-        piece.logprobs = logprob_writers_[index].json(logprobs);
+        piece.logprobs = logprobs_of(index, piece, is_first);
     }
     if (is_first && call_.prompt_logprobs) {
         piece.prompt_logprobs = prompt_logprobs_json(prompts_[prompt_of(index)].logprobs,
                                                      model_->engine()->tokenizer().get());
     }
     return piece;
+}
+
+std::string Generation::logprobs_of(size_t index, const ChoicePiece& piece, bool is_first) {
+    const Prompt& prompt = prompts_[prompt_of(index)];
+    const std::string echo = is_first && call_.echo ? echo_text(prompt, prompt_of(index)) : "";
+    LogprobPiece logprobs{.start = {},
+                          .prompt = {},
+                          .answer = std::exchange(choices_[index].logprobs, {}),
+                          .text = piece.text,
+                          .is_last = piece.finish_reason.has_value()};
+    if (is_first) {
+        logprobs.start = ChoiceStart{prompt.token_ids, std::nullopt,
+                                     call_.inputs.front().sampling.skip_special_tokens};
+        if (call_.echo) logprobs.start->echo = echo;
+        if (call_.echo) logprobs.prompt = prompt.logprobs;
+    }
+    return logprob_writers_[index].json(logprobs);
 }
 
 std::string Generation::echo_text(const Prompt& prompt, size_t number) const {
@@ -254,8 +292,7 @@ std::optional<std::string> Generation::progress_event() {
     told_progress_ = progress;
     if (!is_news) return std::nullopt;
     progress.time_ms = milliseconds_between(*scheduled_at_, Clock::now());
-    return progress_chunk(head_, progress,
-                          call_.include_usage ? ChunkUsage::null : ChunkUsage::absent);
+    return progress_chunk(head_, progress, chunk_usage(), usage_locked());
 }
 
 StreamState Generation::take(std::vector<std::string>& events) {
@@ -273,8 +310,7 @@ StreamState Generation::take(std::vector<std::string>& events) {
                                    call_.return_token_ids || !news.logprobs.empty();
         if (!has_something) continue;
         if (call_.is_chat && !news.has_begun) {
-            events.push_back(role_chunk(
-                head_, index, call_.include_usage ? ChunkUsage::null : ChunkUsage::absent));
+            events.push_back(role_chunk(head_, index, chunk_usage(), usage_locked()));
         }
         events.push_back(chunk_of(head_, piece_of(index), chunk_usage(), usage_locked()));
     }

@@ -21,38 +21,30 @@
 #include "lib/server/exchange.h"
 #include "lib/server/generation_call.h"
 #include "lib/server/hosted_model.h"
+#include "lib/server/living_call.h"
+#include "lib/server/request_meter.h"
 
 namespace nvllm::server {
 
-struct GenerationTimeouts {
-    std::chrono::milliseconds queue{60'000};     // until it is scheduled first; 0: none
-    std::chrono::milliseconds request{600'000};  // for all of it; 0: none
-    bool gives_partial_answer = false;  // at the end of `request`: what there is, as "length"
-};
-
-// How a call ended, for counts.
-enum class CallEnd { finished, aborted, failed };
-
-class Generation final : public EventSource, public std::enable_shared_from_this<Generation> {
+class Generation final : public EventSource,
+                         public LivingCall,
+                         public std::enable_shared_from_this<Generation> {
   public:
-    using Clock = std::chrono::steady_clock;
-
     // `on_end` runs once, when every request of the call has ended in the engine.
     Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
                std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket, TaskPool& pool,
-               std::function<void(const Generation&, CallEnd)> on_end);
+               CallEndListener on_end);
 
     // Submits one request for each prompt and begins to answer.
     void start(std::vector<Request> prepared);
 
     StreamState take(std::vector<std::string>& events) override;
 
-    // Ends what is past its time. From any thread.
-    void check_deadlines(const GenerationTimeouts& timeouts, Clock::time_point now);
+    void check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) override;
 
     const GenerationCall& call() const { return call_; }
-    const Exchange& exchange() const { return *exchange_; }
-    Usage usage() const;
+    Usage usage() const override;
+    CallFigures figures() const override;
 
   private:
     // Of one choice, since the last chunk (or the start).
@@ -68,6 +60,7 @@ class Generation final : public EventSource, public std::enable_shared_from_this
     };
     struct Prompt {
         RequestId request = 0;
+        std::shared_ptr<RequestMeter> meter;
         std::vector<int32_t> token_ids;
         std::vector<SampledLogprobs> logprobs;
         int64_t num_cached_tokens = 0;
@@ -78,12 +71,13 @@ class Generation final : public EventSource, public std::enable_shared_from_this
 
     void gather(size_t prompt, RequestOutput&& output);
     void gather_choice(size_t prompt, ContinuationOutput&& part);
-    void cancel_all();
+    void cancel_all(AbortCause cause);
     // The call fails as a whole: the client is told, and what still runs is taken back.
-    void fail(ApiError error, CallEnd end);
+    void fail(ApiError error, AbortCause cause);
     void depart(Departure why);
     void answer_whole();
     ChoicePiece piece_of(size_t index);
+    std::string logprobs_of(size_t index, const ChoicePiece& piece, bool is_first);
     std::string echo_text(const Prompt& prompt, size_t number) const;
     std::optional<std::string> progress_event();
     ChunkUsage chunk_usage() const;
@@ -94,7 +88,7 @@ class Generation final : public EventSource, public std::enable_shared_from_this
     const std::shared_ptr<HostedModel> model_;
     const std::shared_ptr<Exchange> exchange_;
     TaskPool& pool_;
-    const std::function<void(const Generation&, CallEnd)> on_end_;
+    const CallEndListener on_end_;
     const AnswerHead head_;
     const Clock::time_point begun_ = Clock::now();
 

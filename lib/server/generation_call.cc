@@ -204,35 +204,36 @@ Result<RequestInput> read_input(Fields& fields, const SamplingParams& defaults,
     return std::move(request->input);
 }
 
-using Prompts = std::vector<Json>;
-
-// "text", [1, 2], ["one", "two"] or [[1, 2], [3]].
-Result<Prompts> split_prompts(const Json& prompt, const CallLimits& limits) {
-    if (prompt.is_string()) return Prompts{prompt};
-    if (!prompt.is_array() || prompt.empty()) {
-        return wrong("prompt", "must be a text, a list of token ids, or a list of either");
-    }
-    const bool is_one = prompt.front().is_number();
-    if (is_one) return Prompts{prompt};
-    if (prompt.size() > static_cast<size_t>(limits.max_prompts)) {
-        return wrong("prompt", fmt::format("has {} entries; it must have at most {}", prompt.size(),
-                                           limits.max_prompts));
-    }
-    for (const Json& each : prompt) {
-        const bool is_alike = each.is_string() == prompt.front().is_string();
-        if (!is_alike || (!each.is_string() && !each.is_array())) {
-            return wrong("prompt", "must hold texts only, or lists of token ids only");
-        }
-    }
-    return Prompts(prompt.begin(), prompt.end());
-}
-
 // With max_tokens 0 and echo, the prompt alone comes back; one token is made all the same.
 void take_max_tokens(Fields& fields, GenerationCall& call) {
     const auto found = fields.rest().find("max_tokens");
     if (!call.echo || found == fields.rest().end() || *found != Json(0)) return;
     *found = 1;
     call.is_prompt_only = true;
+}
+
+}  // namespace
+
+Result<std::vector<Json>> split_prompts(const Json& prompt, const std::string& field,
+                                        const CallLimits& limits) {
+    using Prompts = std::vector<Json>;
+    if (prompt.is_string()) return Prompts{prompt};
+    if (!prompt.is_array() || prompt.empty()) {
+        return wrong(field, "must be a text, a list of token ids, or a list of either");
+    }
+    const bool is_one = prompt.front().is_number();
+    if (is_one) return Prompts{prompt};
+    if (prompt.size() > static_cast<size_t>(limits.max_prompts)) {
+        return wrong(field, fmt::format("has {} entries; it must have at most {}", prompt.size(),
+                                        limits.max_prompts));
+    }
+    for (const Json& each : prompt) {
+        const bool is_alike = each.is_string() == prompt.front().is_string();
+        if (!is_alike || (!each.is_string() && !each.is_array())) {
+            return wrong(field, "must hold texts only, or lists of token ids only");
+        }
+    }
+    return Prompts(prompt.begin(), prompt.end());
 }
 
 std::optional<Fault> set_prompt(const Json& prompt, RequestInput& input, std::string& text) {
@@ -247,8 +248,6 @@ std::optional<Fault> set_prompt(const Json& prompt, RequestInput& input, std::st
     return std::nullopt;
 }
 
-}  // namespace
-
 Result<GenerationCall> read_completion_call(const Json& body, const SamplingParams& defaults,
                                             const CallLimits& limits) {
     Fields fields(body);
@@ -258,7 +257,7 @@ Result<GenerationCall> read_completion_call(const Json& body, const SamplingPara
     const auto prompt = fields.take("prompt");
     if (!prompt) return wrong("prompt", "is missing");
     take_max_tokens(fields, call);
-    auto prompts = split_prompts(*prompt, limits);
+    auto prompts = split_prompts(*prompt, "prompt", limits);
     if (!prompts) return prompts.fault();
     auto input = read_input(fields, defaults, limits, call, "prompt", "");
     if (!input) return input.fault();

@@ -54,6 +54,14 @@ Result<GenerationCall> read_completion_call(const nlohmann::ordered_json& body,
 Result<GenerationCall> read_chat_call(const nlohmann::ordered_json& body,
                                       const SamplingParams& defaults, const CallLimits& limits);
 
+// "text", [1, 2], ["one", "two"] or [[1, 2], [3]], the value of `field`: each of them.
+Result<std::vector<nlohmann::ordered_json>> split_prompts(const nlohmann::ordered_json& prompt,
+                                                          const std::string& field,
+                                                          const CallLimits& limits);
+// One of these; `text` is set when it is one.
+std::optional<Fault> set_prompt(const nlohmann::ordered_json& prompt, RequestInput& input,
+                                std::string& text);
+
 // The messages as templates take them: parts joined into one text, roles and shapes checked.
 // Faults name the place: messages[3].content.
 Result<nlohmann::ordered_json> read_messages(const nlohmann::ordered_json& messages,

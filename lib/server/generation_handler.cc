@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/server/generation.h"
 #include "lib/server/handlers.h"
 
 namespace nvllm::server {
@@ -14,107 +15,25 @@ std::string joined(const std::vector<std::string>& names) {
     return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Counts a request of a key in, and out again when the last copy goes.
-class KeyTurn {
-  public:
-    static std::shared_ptr<KeyTurn> enter(const std::optional<ApiKey>& key, ApiError& error) {
-        auto turn = std::make_shared<KeyTurn>();
-        if (!key) return turn;
-        if (auto refused = key->use->enter(KeyUse::Clock::now())) {
-            error = *refused;
-            return nullptr;
-        }
-        turn->use_ = key->use;
-        return turn;
-    }
-    ~KeyTurn() {
-        if (use_ != nullptr) use_->leave(tokens, KeyUse::Clock::now());
-    }
-
-    int64_t tokens = 0;              // what the request came to
-    AdmissionControl::Ticket place;  // among the requests of all models
-
-  private:
-    std::shared_ptr<KeyUse> use_;
-};
-
-// The bytes of all texts in it: templates add to these, and hardly ever drop any.
-size_t text_bytes(const Json& value) {
-    if (value.is_string()) return value.get_ref<const std::string&>().size();
-    size_t bytes = 0;
-    if (value.is_structured()) {
-        for (const Json& part : value) bytes += text_bytes(part);
-    }
-    return bytes;
-}
-
-size_t prompt_bytes(const RequestInput& input) {
-    if (const auto* text = std::get_if<std::string>(&input.prompt)) return text->size();
-    if (const auto* chat = std::get_if<ChatVariables>(&input.prompt)) {
-        return (*chat)->contains("messages") ? text_bytes((**chat)["messages"]) : 0;
-    }
-    return 0;
-}
-
-Fault too_long_to_encode(size_t bytes, const HostedModel& model) {
-    const int64_t least = static_cast<int64_t>(bytes / model.longest_token_bytes());
-    return {ErrorKind::bad_data,
-            fmt::format("the prompt of {} bytes has at least {} tokens, but the context is {}: "
-                        "shorten it",
-                        bytes, least, model.engine()->memory_plan().max_model_len),
-            "prompt", "context_length_exceeded"};
-}
-
 }  // namespace
 
 void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
-    const HttpRequest& request = exchange->request();
-    const auto refuse = [&](const ApiError& error) { exchange->respond(error_response(error)); };
-    auto body = read_body(request, service_.config);
-    if (!body) return refuse(api_error(body.fault()));
-    if (!body->is_object()) {
-        return refuse({.message = "the request must be a JSON object", .code = "invalid_json"});
-    }
-    const Json name = body->value("model", Json());
-    if (!name.is_null() && !name.is_string()) {
-        return refuse({.message = "'model' must be a string", .param = "model"});
-    }
-    ApiError error;
-    const auto model =
-        find_ready(service_.models, name.is_null() ? "" : name.get<std::string>(), error);
-    if (model == nullptr) return refuse(error);
+    const auto body = body_of(exchange);
+    if (!body) return;
+    const auto model = model_of(exchange, *body);
+    if (model == nullptr) return;
     auto call = read_call(*body, *model, is_chat);
-    if (!call) return refuse(api_error(call.fault()));
-
-    const std::string* authorization = request.header("Authorization");
-    std::optional<ApiKey> key;
-    if (authorization != nullptr) key = service_.keys.find(*authorization);
-    const auto turn = KeyTurn::enter(key, error);
-    if (turn == nullptr) return refuse(error);
-    auto place = AdmissionControl::enter(service_.requests, 1, error);
-    if (!place) return refuse(error);
-    turn->place = std::move(*place);
-    auto ticket = AdmissionControl::enter(model->admission(), call->num_sequences(), error);
-    if (!ticket) return refuse(error);
-    auto prepared = prepare(*call, *model, key ? key->name : "");
-    if (!prepared) return refuse(api_error(prepared.fault()));
-    int64_t prompt_tokens = 0;
-    for (const Request& each : *prepared) {
-        prompt_tokens += static_cast<int64_t>(each.prompt_token_ids.size());
-    }
-    if (const auto full = ticket->add_prompt_tokens(prompt_tokens)) return refuse(*full);
+    if (!call) return exchange->respond(error_response(api_error(call.fault())));
+    auto admitted = admit(exchange, *model, call->inputs, call->num_sequences());
+    if (!admitted) return;
     if (!call->ignored.empty()) {
         exchange->answer_headers.push_back({"x-nvllm-ignored", joined(call->ignored)});
     }
-    auto generation = std::make_shared<Generation>(
-        std::move(*call), model, exchange, std::move(*ticket), service_.text,
-        [this, turn](const Generation& ended, CallEnd end) {
-            const Usage usage = ended.usage();
-            turn->tokens = usage.prompt_tokens + usage.completion_tokens;
-            service_.calls.remove(ended, end);
-        });
+    auto generation =
+        std::make_shared<Generation>(std::move(*call), model, exchange, std::move(admitted->ticket),
+                                     service_.text, end_listener(admitted->turn));
     service_.calls.add(generation);
-    generation->start(std::move(*prepared));
+    generation->start(std::move(admitted->prepared));
 }
 
 Result<GenerationCall> Handlers::read_call(const Json& body, const HostedModel& model,
@@ -124,36 +43,8 @@ Result<GenerationCall> Handlers::read_call(const Json& body, const HostedModel& 
     limits.max_messages = service_.config.max_messages;
     limits.max_tools = service_.config.max_tools;
     limits.is_strict = service_.config.strict_fields;
-    limits.allows_streaming = service_.config.streaming;
     return is_chat ? read_chat_call(body, model.default_sampling(), limits)
                    : read_completion_call(body, model.default_sampling(), limits);
-}
-
-// A text that cannot fit is not even encoded: that would be the client's cheapest way to keep the
-// server busy.
-Result<std::vector<Request>> Handlers::prepare(const GenerationCall& call, const HostedModel& model,
-                                               const std::string& key_name) const {
-    const auto most_bytes = static_cast<size_t>(model.engine()->memory_plan().max_model_len) *
-                            model.longest_token_bytes();
-    std::vector<Request> prepared;
-    for (const RequestInput& input : call.inputs) {
-        if (const size_t bytes = prompt_bytes(input); bytes > most_bytes) {
-            return too_long_to_encode(bytes, model);
-        }
-        auto request = model.engine()->prepare(input);
-        if (!request) return request.fault();
-        request->cache_salt = cache_salt(input.cache_salt, key_name);
-        prepared.push_back(std::move(*request));
-    }
-    return prepared;
-}
-
-std::string Handlers::cache_salt(const std::string& given, const std::string& key_name) const {
-    const std::string& isolation = service_.config.cache_isolation;
-    if (isolation == "none") return given;
-    const bool by_key = isolation == "key" || service_.keys.size() > 1;
-    if (!by_key) return given;
-    return fmt::format("{}:{}{}", key_name.size(), key_name, given);
 }
 
 }  // namespace nvllm::server

@@ -7,6 +7,7 @@
 
 #include "lib/base/json.h"
 #include "lib/server/openapi.h"
+#include "lib/server/page/chat_page.h"
 
 namespace nvllm::server {
 namespace {
@@ -67,7 +68,15 @@ std::shared_ptr<HostedModel> find_ready(const ModelSet& models, const std::strin
                  .param = "model"};
         return nullptr;
     }
-    if (model->state() == ModelState::ready) return model;
+    if (model->state() == ModelState::ready) {
+        const EngineState engine = model->engine()->health().state;
+        if (engine != EngineState::failed) return model;
+        error = {
+            .status = 503,
+            .message = fmt::format("the engine of '{}' could not be started again", model->name()),
+            .code = "engine_dead"};
+        return nullptr;
+    }
     error = {.status = 503,
              .message = fmt::format("the model '{}' is {}", model->name(),
                                     model_state_name(model->state())),
@@ -80,6 +89,7 @@ void Handlers::run(const Route& route, const ExchangePointer& exchange) {
     try {
         if (route.action == RouteAction::completions) return generate(exchange, false);
         if (route.action == RouteAction::chat_completions) return generate(exchange, true);
+        if (route.action == RouteAction::embeddings) return embed(exchange);
         exchange->respond(answer(route, *exchange));
     } catch (const std::bad_alloc&) {
         exchange->respond(error_response({.status = 503,
@@ -98,6 +108,8 @@ void Handlers::run(const Route& route, const ExchangePointer& exchange) {
 HttpResponse Handlers::answer(const Route& route, const Exchange& exchange) {
     const HttpRequest& request = exchange.request();
     switch (route.action) {
+        case RouteAction::page:
+            return page();
         case RouteAction::live:
             return json_response({{"status", "live"}});
         case RouteAction::ready:
@@ -107,7 +119,7 @@ HttpResponse Handlers::answer(const Route& route, const Exchange& exchange) {
         case RouteAction::openapi:
             return json_response(openapi_document(service_.version));
         case RouteAction::scrape:
-            return service_.scrape();
+            return scrape();
         case RouteAction::status:
             return status();
         case RouteAction::models:
@@ -128,15 +140,29 @@ HttpResponse Handlers::answer(const Route& route, const Exchange& exchange) {
             return resize_cache(request);
         case RouteAction::dump_state:
             return dump_state();
+        case RouteAction::timeline:
+            return timeline(request);
         case RouteAction::load_model:
             return change_models(request, true);
         case RouteAction::unload_model:
             return change_models(request, false);
         case RouteAction::completions:
         case RouteAction::chat_completions:
+        case RouteAction::embeddings:
             break;
     }
     return error_response({.status = 500, .message = "a route without a handler"});
+}
+
+HttpResponse Handlers::page() const {
+    HttpResponse response;
+    response.content_type = "text/html; charset=utf-8";
+    response.headers = {{"Content-Security-Policy", chat_page_policy()},
+                        {"Cache-Control", "no-cache"},
+                        {"X-Content-Type-Options", "nosniff"},
+                        {"Referrer-Policy", "no-referrer"}};
+    response.body = chat_page();
+    return response;
 }
 
 HttpResponse Handlers::readiness() const {
@@ -154,6 +180,14 @@ HttpResponse Handlers::readiness() const {
         }
         if (model->state() == ModelState::loading) {
             return not_ready("loading", {{"model", model->name()}});
+        }
+        const EngineHealth health = model->engine()->health();
+        if (health.state == EngineState::stalled) {
+            return not_ready("engine_stalled", {{"model", model->name()},
+                                                {"seconds", health.seconds_since_heartbeat}});
+        }
+        if (health.state == EngineState::failed) {
+            return not_ready("engine_dead", {{"model", model->name()}});
         }
     }
     return json_response({{"status", "ready"}});

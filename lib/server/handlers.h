@@ -12,6 +12,7 @@
 #include "lib/base/task_pool.h"
 #include "lib/server/access.h"
 #include "lib/server/exchange.h"
+#include "lib/server/key_turn.h"
 #include "lib/server/living_calls.h"
 #include "lib/server/model_set.h"
 #include "lib/server/routes.h"
@@ -27,8 +28,8 @@ struct Service {
     KeyRing& keys;
     LivingCalls& calls;
     TaskPool& text;
+    ServerMetrics& metrics;
     std::shared_ptr<AdmissionControl> requests;  // places of requests, for all models together
-    std::function<HttpResponse()> scrape;
     std::function<bool()> is_ending;
     std::function<void()> drain;
     std::function<void()> reload;
@@ -52,19 +53,36 @@ class Handlers {
     void generate(const ExchangePointer& exchange, bool is_chat);
     Result<GenerationCall> read_call(const nlohmann::ordered_json& body, const HostedModel& model,
                                      bool is_chat) const;
-    Result<std::vector<Request>> prepare(const GenerationCall& call, const HostedModel& model,
-                                         const std::string& salt) const;
+    void embed(const ExchangePointer& exchange);
+
+    // What every call that computes goes through. Where one of these gives nothing, the exchange
+    // has been answered.
+    struct Admitted {
+        std::shared_ptr<KeyTurn> turn;
+        AdmissionControl::Ticket ticket;
+        std::vector<Request> prepared;
+    };
+    std::optional<nlohmann::ordered_json> body_of(const ExchangePointer& exchange) const;
+    std::shared_ptr<HostedModel> model_of(const ExchangePointer& exchange,
+                                          const nlohmann::ordered_json& body) const;
+    std::optional<Admitted> admit(const ExchangePointer& exchange, HostedModel& model,
+                                  const std::vector<RequestInput>& inputs,
+                                  int64_t num_sequences) const;
+    CallEndListener end_listener(std::shared_ptr<KeyTurn> turn) const;
     // Isolation of cached prompts: what the client says, else its key's name.
     std::string cache_salt(const std::string& given, const std::string& key_name) const;
 
+    HttpResponse page() const;
     HttpResponse readiness() const;
     HttpResponse list_models() const;
     HttpResponse describe_model(const HttpRequest& request) const;
+    HttpResponse scrape() const;
     HttpResponse status() const;
     HttpResponse tokenize(const HttpRequest& request) const;
     HttpResponse detokenize(const HttpRequest& request) const;
     HttpResponse resize_cache(const HttpRequest& request) const;
     HttpResponse dump_state() const;
+    HttpResponse timeline(const HttpRequest& request) const;
     HttpResponse change_models(const HttpRequest& request, bool loads) const;
 
     Service& service_;

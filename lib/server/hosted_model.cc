@@ -35,8 +35,14 @@ const char* model_state_name(ModelState state) {
 }
 
 HostedModel::HostedModel(std::vector<std::string> names, EngineConfig config,
-                         const ModelLimits& limits)
-    : names_(std::move(names)), config_(std::move(config)), limits_(limits) {}
+                         const ModelLimits& limits, ServerMetrics& metrics)
+    : names_(std::move(names)),
+      config_(std::move(config)),
+      limits_(limits),
+      metrics_(metrics.model(names_.front())),
+      timeline_(names_.front()) {}
+
+HostedModel::~HostedModel() { metrics_.set_engine({}); }
 
 void HostedModel::load() {
     try {
@@ -49,6 +55,12 @@ void HostedModel::load() {
         state_ = ModelState::failed;
         throw;
     }
+    engine_->set_step_listener([this](const StepRecord& step) {
+        metrics_.observe_step(step);
+        timeline_.observe_step(step);
+    });
+    metrics_.set_cache_config(config_, engine_->memory_plan());
+    metrics_.set_engine([engine = engine_.get()] { return engine->stats(); });
     default_sampling_ = engine_->input_processor().default_sampling();
     if (const auto& tokenizer = engine_->tokenizer()) {
         longest_token_bytes_ = most_bytes_of_a_token(*tokenizer);

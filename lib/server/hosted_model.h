@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,8 @@
 #include "lib/engine/engine.h"
 #include "lib/server/admission_control.h"
 #include "lib/server/generation_call.h"
+#include "lib/server/request_timeline.h"
+#include "lib/server/server_metrics.h"
 
 namespace nvllm::server {
 
@@ -28,8 +31,13 @@ struct ModelLimits {
 
 class HostedModel {
   public:
-    // `names`: the first is the model's own, the others are also answered to.
-    HostedModel(std::vector<std::string> names, EngineConfig config, const ModelLimits& limits);
+    // `names`: the first is the model's own, the others are also answered to. `metrics` outlives
+    // the model.
+    HostedModel(std::vector<std::string> names, EngineConfig config, const ModelLimits& limits,
+                ServerMetrics& metrics);
+    ~HostedModel();
+    HostedModel(const HostedModel&) = delete;
+    HostedModel& operator=(const HostedModel&) = delete;
 
     // Builds the engine; blocks. What goes wrong becomes the state `failed` and is thrown on.
     void load();
@@ -51,12 +59,22 @@ class HostedModel {
     size_t longest_token_bytes() const { return longest_token_bytes_; }
     const SamplingParams& default_sampling() const { return default_sampling_; }
     const std::shared_ptr<AdmissionControl>& admission() const { return admission_; }
+    // While memory is short, nothing new is let in.
+    void refuse_until(std::chrono::steady_clock::time_point when) { refused_until_ = when; }
+    bool is_short_of_memory() const {
+        return std::chrono::steady_clock::now() < refused_until_.load();
+    }
+    ModelMetrics& metrics() const { return metrics_; }
+    RequestTimeline& timeline() const { return timeline_; }
 
   private:
     const std::vector<std::string> names_;
     const EngineConfig config_;
     ModelLimits limits_;
+    ModelMetrics& metrics_;
+    mutable RequestTimeline timeline_;
     const std::time_t created_ = std::time(nullptr);
+    std::atomic<std::chrono::steady_clock::time_point> refused_until_{};
     std::atomic<ModelState> state_ = ModelState::loading;
     mutable std::mutex mutex_;
     std::string failure_;

@@ -16,6 +16,7 @@
 
 #include "lib/server/exchange.h"
 #include "lib/server/http_reader.h"
+#include "lib/server/server_metrics.h"
 
 namespace nvllm::server {
 
@@ -57,7 +58,6 @@ struct ConnectionCounts {
     std::atomic<int64_t> open{0};
     std::atomic<int64_t> accepted{0};
     std::atomic<int64_t> refused{0};        // over max_connections
-    std::atomic<int64_t> timed_out{0};      // head, body or write
     std::atomic<int64_t> bad_requests{0};   // not HTTP, or over a limit
     std::atomic<int64_t> streams{0};        // open event streams
     std::atomic<int64_t> accept_faults{0};  // out of descriptors
@@ -73,6 +73,8 @@ class HttpServer {
         // An answer went out in full, or not: for logs and metrics.
         std::function<void(const HttpRequest&, int status, double seconds, uint64_t bytes)>
             answered;
+        // A client took too long.
+        std::function<void(TimeoutKind)> timed_out;
     };
 
     HttpServer(const ConnectionLimits& limits, Callbacks callbacks);

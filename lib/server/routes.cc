@@ -13,6 +13,7 @@ constexpr bool kOnLoop = false, kOffLoop = true;
 constexpr bool kNoBody = false, kJsonBody = true;
 
 constexpr std::array kRoutes = {
+    Route{"GET", "/", open, page, kOnLoop, kNoBody, "A chat page."},
     Route{"GET", "/live", open, live, kOnLoop, kNoBody, "200 while the process answers."},
     Route{"GET", "/ready", open, ready, kOnLoop, kNoBody,
           "200 when requests are served, else 503 and what is going on."},
@@ -27,6 +28,7 @@ constexpr std::array kRoutes = {
     Route{"POST", "/v1/completions", user, completions, kOffLoop, kJsonBody, "Continues a text."},
     Route{"POST", "/v1/chat/completions", user, chat_completions, kOffLoop, kJsonBody,
           "Answers a conversation."},
+    Route{"POST", "/v1/embeddings", user, embeddings, kOffLoop, kJsonBody, "Texts as vectors."},
     Route{"POST", "/tokenize", user, tokenize, kOffLoop, kJsonBody, "A text as token ids."},
     Route{"POST", "/detokenize", user, detokenize, kOffLoop, kJsonBody, "Token ids as a text."},
     Route{"POST", "/admin/drain", admin, drain, kOnLoop, kNoBody,
@@ -37,6 +39,8 @@ constexpr std::array kRoutes = {
           "Changes the key-value cache to a share of its plan."},
     Route{"GET", "/admin/state", admin, dump_state, kOffLoop, kNoBody,
           "Everything the engine keeps books on."},
+    Route{"GET", "/admin/timeline", admin, timeline, kOffLoop, kNoBody,
+          "What happened lately, as a trace for Perfetto; ?model=NAME."},
     Route{"POST", "/admin/models/load", admin, load_model, kOffLoop, kJsonBody,
           "Serves another model."},
     Route{"POST", "/admin/models/unload", admin, unload_model, kOffLoop, kJsonBody,

@@ -15,6 +15,7 @@ enum class RouteAccess {
 };
 
 enum class RouteAction {
+    page,
     live,
     ready,
     version,
@@ -25,12 +26,14 @@ enum class RouteAction {
     model,
     completions,
     chat_completions,
+    embeddings,
     tokenize,
     detokenize,
     drain,
     reload_keys,
     resize_cache,
     dump_state,
+    timeline,
     load_model,
     unload_model,
 };

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
+#include <future>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -16,6 +17,7 @@
 #include "lib/server/gate.h"
 #include "lib/server/handlers.h"
 #include "lib/server/http_server.h"
+#include "lib/server/model_care.h"
 
 namespace nvllm::server {
 namespace {
@@ -62,7 +64,7 @@ ConnectionLimits connection_limits(const ServerConfig& config) {
     return limits;
 }
 
-GenerationTimeouts generation_timeouts(const ServerConfig& config) {
+CallTimeouts call_timeouts(const ServerConfig& config) {
     return {milliseconds_of(config.queue_timeout_s), milliseconds_of(config.request_timeout_s),
             config.partial_answer_on_timeout};
 }
@@ -109,6 +111,7 @@ class Server::Core {
     Core(const ServerConfig& given, std::vector<ServedModel> served, std::string given_version)
         : config(given),
           version(std::move(given_version)),
+          metrics({.version = version}),
           text(config.text_threads, kMostWaitingTasks),
           gate(config, keys),
           service(make_service()),
@@ -121,7 +124,7 @@ class Server::Core {
         }
         for (ServedModel& model : served) {
             auto hosted = std::make_shared<HostedModel>(
-                std::move(model.names), std::move(model.config), model_limits(config));
+                std::move(model.names), std::move(model.config), model_limits(config), metrics);
             if (!models.add(hosted)) {
                 throw Error(ErrorKind::usage,
                             fmt::format("--model: two models are called '{}'", hosted->name()));
@@ -217,8 +220,8 @@ class Server::Core {
                 .keys = keys,
                 .calls = calls,
                 .text = text,
+                .metrics = metrics,
                 .requests = request_places(config),
-                .scrape = [] { return HttpResponse{}; },
                 .is_ending = [this] { return is_draining.load(); },
                 .drain = [this] { drain(); },
                 .reload = [this] { reload(); },
@@ -236,7 +239,8 @@ class Server::Core {
             .handle = [this](std::shared_ptr<Exchange> exchange,
                              const Endpoint&) { handle(std::move(exchange)); },
             .answered = [this](const HttpRequest& request, int status, double seconds,
-                               uint64_t bytes) { note_answer(request, status, seconds, bytes); }};
+                               uint64_t bytes) { note_answer(request, status, seconds, bytes); },
+            .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
     }
 
     void handle(std::shared_ptr<Exchange> exchange) {
@@ -267,6 +271,13 @@ class Server::Core {
     }
 
     void note_answer(const HttpRequest& request, int status, double seconds, uint64_t bytes) {
+        const Route* route = find_route(request.path);
+        metrics.http_exchange({.handler = route == nullptr ? "none" : route->path,
+                               .method = route == nullptr ? "none" : request.method,
+                               .status = status,
+                               .seconds = seconds,
+                               .request_bytes = request.body.size(),
+                               .response_bytes = bytes});
         if (!config.log_requests) return;
         log_info(fmt::format("{} {} {} {:.3f} s {} bytes", request.method, request.path, status,
                              seconds, bytes));
@@ -303,20 +314,28 @@ class Server::Core {
         engine.model = path;
         engine.inspect_socket.clear();
         auto model = std::make_shared<HostedModel>(std::vector{name}, std::move(engine),
-                                                   model_limits(config));
-        if (!models.add(model)) {
-            return ApiError{.message = fmt::format("a model '{}' is there already", name),
-                            .code = "model_exists",
-                            .param = "name"};
-        }
-        std::thread([this, model] {
+                                                   model_limits(config), metrics);
+        if (serve(std::move(model))) return std::nullopt;
+        return ApiError{.message = fmt::format("a model '{}' is there already", name),
+                        .code = "model_exists",
+                        .param = "name"};
+    }
+
+    // Loads it in the background; false when its name is taken.
+    bool serve(std::shared_ptr<HostedModel> model) {
+        if (!models.add(model)) return false;
+        const std::lock_guard lock(loads_mutex);
+        std::erase_if(loads, [](const std::future<void>& load) {
+            return load.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+        });
+        loads.push_back(std::async(std::launch::async, [this, model = std::move(model)] {
             try {
                 load_one(*model);
             } catch (const std::exception& error) {
                 log_error(fmt::format("{}: {}", model->name(), error.what()));
             }
-        }).detach();
-        return std::nullopt;
+        }));
+        return true;
     }
 
     std::optional<ApiError> unload(const std::string& name) {
@@ -327,11 +346,34 @@ class Server::Core {
                         .param = "name"};
     }
 
+    // Those under way end with the old one; new ones wait for the backup.
+    void replace(const std::shared_ptr<HostedModel>& model) {
+        if (config.backup_model.empty()) {
+            log_error(
+                fmt::format("{}: goes on computing what are no numbers, and there is no "
+                            "--backup-model",
+                            model->name()));
+            return;
+        }
+        log_error(fmt::format("{}: goes on computing what are no numbers; {} takes its place",
+                              model->name(), config.backup_model));
+        model->metrics().recovered(RecoveryLevel::process);
+        models.remove(model->name());
+        EngineConfig engine = model->config();
+        engine.model = config.backup_model;
+        engine.inspect_socket.clear();
+        serve(std::make_shared<HostedModel>(model->names(), std::move(engine), model_limits(config),
+                                            metrics));
+    }
+
     // On the I/O thread, again and again.
     void tick() {
         const auto now = std::chrono::steady_clock::now();
-        const GenerationTimeouts timeouts = generation_timeouts(config);
+        metrics.event_loop_lag(std::chrono::duration<double>(now - tick_at).count());
+        tick_at = now + kTick;
+        const CallTimeouts timeouts = call_timeouts(config);
         for (const auto& call : calls.all()) call->check_deadlines(timeouts, now);
+        care.look(models, now);
         if (models.has_unused()) text.try_run([this] { models.end_unused(); });
         if (is_draining && !is_shut_down && (calls.size() == 0 || now >= drain_until)) {
             is_shut_down = true;
@@ -345,6 +387,7 @@ class Server::Core {
         http.post_after(kTick, [this] { tick(); });
     }
 
+    ServerMetrics metrics;
     KeyRing keys;
     ModelSet models;
     LivingCalls calls;
@@ -352,11 +395,15 @@ class Server::Core {
     Gate gate;
     Service service;
     Handlers handlers;
+    ModelCare care{{}, [this](const std::shared_ptr<HostedModel>& model) { replace(model); }};
     HttpServer http;
     std::thread loader;
+    std::mutex loads_mutex;
+    std::vector<std::future<void>> loads;  // of models that came later
     std::exception_ptr load_failure;
     std::atomic<bool> is_draining = false;
     bool is_shut_down = false;
+    std::chrono::steady_clock::time_point tick_at = std::chrono::steady_clock::now() + kTick;
     std::chrono::steady_clock::time_point drain_until{};
     std::atomic<uint64_t> next_request = 1;
     const std::string instance = fmt::format("{:08x}", std::random_device{}());

@@ -31,6 +31,10 @@ OptionList<ServerConfig> server_options() {
     list.add("served-model-name", &ServerConfig::served_model_names,
              "Name of the model in the API; repeated, all are answered to.", value_name("NAME"),
              default_text("what --model says"));
+    list.add("backup-model", &ServerConfig::backup_model,
+             "Takes the place of a model that goes on computing what are no numbers after its "
+             "weights were read again.",
+             value_name("MODEL"), default_text("none"));
     list.group("Addresses");
     list.add("host", &ServerConfig::host, "Address to listen at; 0.0.0.0: all of this machine.");
     list.add("port", &ServerConfig::port, "0: any free one, which the log names.");

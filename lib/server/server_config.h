@@ -16,6 +16,7 @@ struct ServerConfig {
     // What is served.
     std::vector<std::string> models;              // directories, or NAME=DIRECTORY
     std::vector<std::string> served_model_names;  // of a single model
+    std::string backup_model;  // takes over from one whose weights go on giving no numbers
 
     // Where.
     std::string host = "127.0.0.1";

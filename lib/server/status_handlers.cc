@@ -1,6 +1,8 @@
 // What the server is doing, for people and for whoever runs it.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
@@ -24,6 +26,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 Json engine_json(const Engine& engine) {
     const EngineStats stats = engine.stats();
+    const EngineHealth health = engine.health();
     const BlockCounts& blocks = stats.cache.blocks;
     const auto queried = static_cast<double>(stats.cache.queried_tokens);
     return {
@@ -33,7 +36,6 @@ Json engine_json(const Engine& engine) {
            stats.scheduler.num_waiting - stats.scheduler.num_paused - stats.scheduler.num_swapped},
           {"paused", stats.scheduler.num_paused},
           {"swapped", stats.scheduler.num_swapped}}},
-        {"tokens", {{"scheduled_total", stats.scheduler.scheduled_tokens}}},
         {"kv_cache",
          {{"blocks_total", blocks.total},
           {"blocks_used", blocks.used},
@@ -41,7 +43,49 @@ Json engine_json(const Engine& engine) {
           {"blocks_free", blocks.free},
           {"block_size", engine.memory_plan().block_size},
           {"hit_rate", queried > 0 ? static_cast<double>(stats.cache.hit_tokens) / queried : 0.0},
-          {"preemptions", stats.scheduler.preemptions}}}};
+          {"fragmentation", stats.fragmentation},
+          {"preemptions", stats.scheduler.preemptions}}},
+        {"worker",
+         {{"restarts", stats.faults.worker_restarts},
+          {"weight_reloads", stats.faults.weight_reloads},
+          {"out_of_memory", stats.faults.out_of_memory},
+          {"pid", health.worker_pid ? Json(*health.worker_pid) : Json(nullptr)}}},
+        {"health",
+         {{"state", engine_state_name(health.state)},
+          {"heartbeat_age_s", stats.seconds_since_heartbeat},
+          {"last_fault", health.last_fault.empty() ? Json(nullptr) : Json(health.last_fault)}}}};
+}
+
+// The longest under way first, as many as a page shows.
+constexpr size_t kMostShownCalls = 100;
+
+Json calls_json(const LivingCalls& calls) {
+    std::vector<CallFigures> living;
+    for (const auto& call : calls.all()) living.push_back(call->figures());
+    std::ranges::sort(living, std::ranges::greater{}, &CallFigures::age_s);
+    if (living.size() > kMostShownCalls) living.resize(kMostShownCalls);
+    Json list = Json::array();
+    for (const CallFigures& call : living) {
+        list.push_back({{"id", call.id},
+                        {"state", call.is_scheduled ? "running" : "waiting"},
+                        {"age_s", call.age_s},
+                        {"prompt_tokens", call.prompt_tokens},
+                        {"generated_tokens", call.generated_tokens},
+                        {"why_waiting",
+                         call.is_scheduled ? Json(nullptr) : Json("for a slot or for blocks")}});
+    }
+    return list;
+}
+
+Json tokens_json(const LivingCalls& calls) {
+    int64_t prompt = calls.counts().prompt_tokens;
+    int64_t generated = calls.counts().generated_tokens;
+    for (const auto& call : calls.all()) {
+        const Usage usage = call->usage();
+        prompt += usage.prompt_tokens;
+        generated += usage.completion_tokens;
+    }
+    return {{"prompt_total", prompt}, {"generated_total", generated}};
 }
 
 Json limits_json(const ServerConfig& config) {
@@ -84,9 +128,30 @@ HttpResponse Handlers::status() const {
                      {"aborted", counts.aborted.load()},
                      {"failed", counts.failed.load()},
                      {"open", service_.calls.size()}};
+    body["tokens"] = tokens_json(service_.calls);
+    body["queue"] = calls_json(service_.calls);
     body["models"] = std::move(list);
     body["limits"] = limits_json(service_.config);
     return json_response(body);
+}
+
+HttpResponse Handlers::scrape() const {
+    HttpResponse response;
+    response.content_type = ServerMetrics::kContentType;
+    response.body = service_.metrics.text();
+    return response;
+}
+
+HttpResponse Handlers::timeline(const HttpRequest& request) const {
+    constexpr std::string_view kModel = "model=";
+    const bool is_named = request.query.starts_with(kModel);
+    ApiError error;
+    const auto model =
+        find_ready(service_.models, is_named ? request.query.substr(kModel.size()) : "", error);
+    if (model == nullptr) return error_response(error);
+    HttpResponse response;
+    response.body = model->timeline().chrome_trace();
+    return response;
 }
 
 HttpResponse Handlers::dump_state() const {

@@ -66,6 +66,8 @@ void set_up_log(const ServerConfig& config) {
 int run_program(int argc, char** argv) {
     ServerConfig config;
     EngineConfig engine;
+    engine.isolation = Isolation::process;  // what a worker does must not end its clients' streams
+    engine.watchdog_timeout_s = 60.0;
     const auto server_list = server_options();
     const auto engine_list = engine_options(WithModel::no);
     OptionSet options;

@@ -102,6 +102,11 @@ struct RandomLoad {
         request.sampling.min_tokens = draw(3) == 0 ? 1 + draw(*request.sampling.max_tokens) : 0;
         request.cache_salt = draw(8) == 0 ? "salt" : "";
         request.priority = draw(3);
+        if (draw(5) == 0) {
+            request.sampling.n = 1;
+            request.pooling.emplace();
+            request.pooling->kind = draw(2) == 0 ? PoolingKind::last : PoolingKind::mean;
+        }
         const std::vector<SequenceId> ids = simulation.add(request);
         wrong += ids.empty();
         num_added += static_cast<int64_t>(ids.size());
@@ -143,7 +148,7 @@ struct RandomLoad {
         wrong += preempted && !simulation.last_plan.added.empty();
         for (const AddedSequence& added : simulation.last_plan.added) {
             const Sequence& sequence = *simulation.scheduler.find(added.sequence);
-            if (policy->name != std::string("fcfs")) continue;
+            if (policy->name != std::string("fcfs") || has_limited) continue;
             if (sequence.index != 0 || sequence.num_preemptions > 0) continue;
             wrong += sequence.id < last_admitted;
             last_admitted = sequence.id;
@@ -176,6 +181,15 @@ struct RandomLoad {
         simulation.worker.restart();
     }
 
+    // Somebody alone, who may have ended long ago; or so many tokens; or as usual.
+    void limit_plans() {
+        PlanLimits limits;
+        if (draw(2) == 0) limits.alone = 1 + draw(static_cast<int>(num_added) + 1);
+        if (draw(2) == 0) limits.most_tokens = 1 + draw(40);
+        simulation.scheduler.limit_plans(limits);
+        has_limited = true;
+    }
+
     // To somewhere between what the longest sequence needs and what there was at first.
     void resize_cache() {
         std::vector<int32_t> sizes;
@@ -199,6 +213,8 @@ struct RandomLoad {
             if (draw(4) == 0) lose_worker();
         } else if (what == 21) {
             resize_cache();
+        } else if (what < 24) {
+            if (limits) limit_plans();
         } else if (what < 110) {
             plan();
         } else {
@@ -225,6 +241,8 @@ struct RandomLoad {
     const SchedulingPolicy* policy = nullptr;
     RequestId next_request = 1;
     SequenceId last_admitted = 0;
+    bool limits = draw(3) == 0;
+    bool has_limited = false;
     std::vector<int32_t> full_sizes;  // blocks of each group at first
     int64_t num_added = 0;
     int64_t num_resizes = 0;
