@@ -13,7 +13,7 @@ import tempfile
 import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE_S = 8
+PATIENCE_S = 60
 MODIFIERS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
 KEY_CODES = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowUp": 38, "ArrowDown": 40, "Space": 32}
 
@@ -39,7 +39,8 @@ class WebSocket:
 
     def frame_(self, opcode, data):
         size = len(data)
-        length = bytes([0x80 | size]) if size < 126 else struct.pack(">BH", 0xFE, size) if size < 1 << 16 else struct.pack(">BQ", 0xFF, size)
+        length = (bytes([0x80 | size]) if size < 126 else struct.pack(">BH", 0xFE, size) if size < 1 << 16
+                  else struct.pack(">BQ", 0xFF, size))
         # The mask is all zeros: it protects proxies, and there is none.
         self.socket_.sendall(bytes([0x80 | opcode]) + length + bytes(4) + data)
 
@@ -85,8 +86,9 @@ class Browser:
         # Without the sandbox, since tests run as root in containers; it only ever opens the page under test.
         self.process_ = subprocess.Popen(
             [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-             "--disable-background-networking", "--disable-breakpad", "--disable-component-update", "--disable-sync", "--no-default-browser-check",
-             "--hide-scrollbars", "--remote-debugging-port=0", f"--user-data-dir={self.profile_.name}", *flags, "about:blank"],
+             "--disable-background-networking", "--disable-breakpad", "--disable-component-update", "--disable-sync",
+             "--no-default-browser-check", "--hide-scrollbars", "--remote-debugging-port=0",
+             f"--user-data-dir={self.profile_.name}", *flags, "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         atexit.register(self.process_.kill)  # also when a test run is interrupted
         port, path = self.address_()
@@ -120,7 +122,8 @@ class Browser:
 
     def events(self, session, method):
         """The parameters of such events so far, oldest first."""
-        return [event["params"] for event in self.events_ if event.get("sessionId") == session and event["method"] == method]
+        return [event["params"] for event in self.events_
+                if event.get("sessionId") == session and event["method"] == method]
 
     def new_page(self, width=1100, height=760, **media):
         return Page(self, width, height, media)
@@ -141,8 +144,8 @@ class Page:
 
     def __init__(self, browser, width, height, media):
         self.browser_ = browser
-        self.context_ = browser.call("Target.createBrowserContext")["browserContextId"]
-        target = browser.call("Target.createTarget", url="about:blank", browserContextId=self.context_)["targetId"]
+        self.context = browser.call("Target.createBrowserContext")["browserContextId"]
+        target = browser.call("Target.createTarget", url="about:blank", browserContextId=self.context)["targetId"]
         self.session_ = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
@@ -193,8 +196,19 @@ class Page:
             time.sleep(0.02)
         raise AssertionError(f"not true within {patience_s} s: {condition}")
 
+    def all(self, selector, expression):
+        """The value of an expression in `one`, for each element that matches."""
+        return self.evaluate(f"Array.from(document.querySelectorAll({json.dumps(selector)}), (one) => {expression})")
+
     def text(self, selector):
-        return self.evaluate(f"Array.from(document.querySelectorAll({json.dumps(selector)}), (one) => one.innerText).join('\\n')")
+        return "\n".join(self.all(selector, "one.innerText"))
+
+    def count(self, selector):
+        return len(self.all(selector, "1"))
+
+    def value(self, selector):
+        """What is in a field."""
+        return self.all(selector, "one.value")[0]
 
     def press(self, key, *held):
         """press("Enter"), press("n", "Alt"): a key goes down and up."""
@@ -212,7 +226,8 @@ class Page:
 
     def click(self, selector):
         """A real click in the middle of the first element that matches."""
-        box = self.evaluate(f"""(() => {{ const node = document.querySelector({json.dumps(selector)}); node.scrollIntoViewIfNeeded();
+        box = self.evaluate(f"""(() => {{ const node = document.querySelector({json.dumps(selector)});
+            node.scrollIntoViewIfNeeded();
             const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()""")
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
@@ -224,19 +239,21 @@ class Page:
 
     def focused(self):
         """What has the focus: its id, or its text."""
-        return self.evaluate("document.activeElement.id || document.activeElement.ariaLabel || document.activeElement.innerText")
+        return self.evaluate("((one) => one.id || one.ariaLabel || one.innerText)(document.activeElement)")
 
     def names_missing(self):
         """The controls in the accessibility tree that a screen reader could not name."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         controls = ("button", "textbox", "combobox", "checkbox", "link", "spinbutton", "menuitem", "dialog")
-        return [node["role"]["value"] for node in nodes
-                if not node.get("ignored") and node.get("role", {}).get("value") in controls and not node.get("name", {}).get("value")]
+        shown = [node for node in nodes if not node.get("ignored") and node.get("role", {}).get("value") in controls]
+        return [node["role"]["value"] for node in shown if not node.get("name", {}).get("value")]
 
     def faults(self):
         """What the console complained about, and exceptions nobody caught."""
-        return ([entry["entry"]["text"] for entry in self.events("Log.entryAdded") if entry["entry"]["level"] == "error"]
-                + [one["exceptionDetails"].get("exception", {}).get("description", "?") for one in self.events("Runtime.exceptionThrown")])
+        entries = [event["entry"] for event in self.events("Log.entryAdded")]
+        thrown = [event["exceptionDetails"] for event in self.events("Runtime.exceptionThrown")]
+        return ([entry["text"] for entry in entries if entry["level"] == "error"]
+                + [details.get("exception", {}).get("description", "?") for details in thrown])
 
     def requested(self):
         """The addresses of all requests so far."""
@@ -246,4 +263,4 @@ class Page:
         pathlib.Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def close(self):
-        self.browser_.call("Target.disposeBrowserContext", browserContextId=self.context_)
+        self.browser_.call("Target.disposeBrowserContext", browserContextId=self.context)

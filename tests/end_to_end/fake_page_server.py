@@ -23,11 +23,11 @@ STATUS = {
     "worker": {"restarts": 0}, "health": {"heartbeat_age_s": 0.012, "last_fault": None},
     "limits": {"max_num_seqs": 16, "max_model_len": 4096, "max_num_batched_tokens": 2048, "request_timeout_s": 600,
                "max_body_bytes": 33554432},
-    "queue": [{"id": "chatcmpl-7f3a91", "state": "running", "age_s": 2.41, "prompt_tokens": 312, "generated_tokens": 71, "why_waiting": None},
-              {"id": "chatcmpl-7f3a92", "state": "running", "age_s": 1.7, "prompt_tokens": 1204, "generated_tokens": 40, "why_waiting": None},
-              {"id": "cmpl-7f3a95", "state": "swapped_out", "age_s": 9.2, "prompt_tokens": 800, "generated_tokens": 212, "why_waiting": None},
-              {"id": "chatcmpl-7f3aa0", "state": "waiting", "age_s": 0.3, "prompt_tokens": 3900, "generated_tokens": 0,
-               "why_waiting": "needs 244 blocks, 155 are free"}],
+    "queue": [dict(zip(("id", "state", "age_s", "prompt_tokens", "generated_tokens", "why_waiting"), request)) for request in (
+        ("chatcmpl-7f3a91", "running", 2.41, 312, 71, None),
+        ("chatcmpl-7f3a92", "running", 1.7, 1204, 40, None),
+        ("cmpl-7f3a95", "swapped_out", 9.2, 800, 212, None),
+        ("chatcmpl-7f3aa0", "waiting", 0.3, 3900, 0, "needs 244 blocks, 155 are free"))],
 }
 
 
@@ -94,7 +94,8 @@ class PageHandler(fake_openai.Handler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for done in range(0, server.prompt_tokens + 1, 256):
-            self.event({"choices": [], "prompt_progress": {"total": server.prompt_tokens, "cache": 64, "processed": done, "time_ms": done}})
+            progress = {"total": server.prompt_tokens, "cache": 64, "processed": done, "time_ms": done}
+            self.event({"choices": [], "prompt_progress": progress})
             if self.client_left(server.gap_s):
                 return
         for piece in server.pieces:
@@ -127,5 +128,6 @@ class FakePageServer(fake_openai.FakeServer):
         super().__init__(PageHandler)
         self.seen, self.left_at, self.status_polls = [], [], 0
         self.key, self.models_status, self.refusal = None, 200, None
-        self.pieces, self.gap_s, self.finish, self.breaks_off, self.prompt_tokens = ["Hello", " there", "."], 0.01, "stop", False, 512
+        self.pieces, self.gap_s, self.finish, self.breaks_off = ["Hello", " there", "."], 0.01, "stop", False
+        self.prompt_tokens = 512
         self.status = STATUS
