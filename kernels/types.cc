@@ -37,8 +37,9 @@ size_t dtype_bytes(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].byt
 const char* dtype_name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
 
 std::optional<DType> dtype_from_name(std::string_view name) {
-    if (name == "half") return DType::f16;
-    if (name == "float") return DType::f32;
+    if (name == "half" || name == "fp16") return DType::f16;
+    if (name == "bf16") return DType::bf16;
+    if (name == "float" || name == "fp32") return DType::f32;
     for (const DTypeRow& row : kDTypes) {
         if (name == row.name) return row.dtype;
     }

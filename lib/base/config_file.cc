@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/base/config_sections.h"
 #include "lib/base/file.h"
 
 namespace nvllm {
@@ -25,28 +26,54 @@ class ConfigReader {
 
     // `section` is empty at the top.
     void read_mapping(const YAML::Node& mapping, const std::string& section) {
+        const bool has_path = mapping["path"].IsDefined();
         for (const auto& entry : mapping) {
             if (!entry.first.IsScalar()) fail(entry.first, "keys must be plain words");
-            read_entry(entry.first, entry.second, section);
+            if (section.empty()) {
+                read_top(entry.first, entry.second);
+            } else {
+                read_key(entry.first, entry.second, section, has_path);
+            }
         }
     }
 
   private:
-    void read_entry(const YAML::Node& key, const YAML::Node& value, const std::string& section) {
+    void read_top(const YAML::Node& key, const YAML::Node& value) {
         const std::string& name = key.Scalar();
-        if (value.IsMap() && section.empty() && is_section(name)) {
+        const bool is_section = is_shared_section(name) || is_own_section(name);
+        if (is_section && (value.IsMap() || value.IsNull())) {
             remember(key, "section " + name);
-            return read_mapping(value, name);
+            if (value.IsMap()) read_mapping(value, name);
+            return;
         }
         BoundOption* option = options_.find(name);
-        if (option == nullptr) fail(key, unknown_key(name));
-        if (!section.empty() && option->field().section != section) {
-            fail(key, fmt::format("'{}' does not belong into section '{}'", name, section));
+        if (option == nullptr && is_section) {
+            fail(key, fmt::format("'{}' is a section: its keys belong below it", name));
         }
-        remember(key, option->field().name);
+        if (option == nullptr) fail(key, unknown_key(name, ""));
+        set(key, value, *option);
+    }
+
+    void read_key(const YAML::Node& key, const YAML::Node& value, const std::string& section,
+                  bool has_path) {
+        const std::string& name = key.Scalar();
+        const std::string_view shared = option_of_key(section, name, has_path);
+        BoundOption* option = shared.empty() ? options_.find(name) : options_.find_exact(shared);
+        const bool belongs =
+            option != nullptr && (!shared.empty() || option->field().section == section);
+        if (belongs) return set(key, value, *option);
+        if (!shared.empty() || (section == "api" && is_server_option(name))) {
+            return remember(key, shared.empty() ? with_dashes(name) : std::string(shared));
+        }
+        if (option == nullptr) fail(key, unknown_key(name, section));
+        fail(key, fmt::format("'{}' does not belong into section '{}'", name, section));
+    }
+
+    void set(const YAML::Node& key, const YAML::Node& value, BoundOption& option) {
+        remember(key, option.field().name);
         if (value.IsNull()) return;
-        option->set(texts_of(key, value, option->field()), OptionOrigin::file, place(key),
-                    ErrorKind::bad_config);
+        option.set(texts_of(key, value, option.field()), OptionOrigin::file, place(key),
+                   ErrorKind::bad_config);
     }
 
     std::vector<std::string> texts_of(const YAML::Node& key, const YAML::Node& value,
@@ -66,16 +93,31 @@ class ConfigReader {
         return texts;
     }
 
-    bool is_section(const std::string& name) const {
+    bool is_own_section(const std::string& name) const {
         const auto& all = options_.all();
         return std::any_of(all.begin(), all.end(), [&](const BoundOption& option) {
             return option.field().section == name;
         });
     }
 
-    std::string unknown_key(const std::string& name) const {
-        const auto nearest = options_.nearest(name);
-        return fmt::format("unknown key '{}'{}", name,
+    // Suggests what may stand in the same place.
+    std::optional<std::string> nearest_key(const std::string& name,
+                                           const std::string& section) const {
+        std::vector<std::string> known = keys_of_section(section);
+        if (section.empty()) {
+            if (const auto option = options_.nearest(name)) return option;
+            for (const ConfigKey& key : config_keys()) known.emplace_back(key.section);
+        }
+        for (const BoundOption& option : options_.all()) {
+            if (option.field().section == section) known.push_back(option.field().name);
+        }
+        return nearest_name(name, known);
+    }
+
+    std::string unknown_key(const std::string& name, const std::string& section) const {
+        const auto nearest = nearest_key(name, section);
+        return fmt::format("unknown key '{}'{}{}", name,
+                           section.empty() ? "" : " in section '" + section + "'",
                            nearest ? "; did you mean '" + *nearest + "'?" : "");
     }
 

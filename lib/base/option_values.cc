@@ -72,6 +72,12 @@ std::optional<uint64_t> parse_size(std::string_view text) {
     return static_cast<uint64_t>(whole);
 }
 
+std::string with_dashes(std::string_view name) {
+    std::string result(name);
+    std::replace(result.begin(), result.end(), '_', '-');
+    return result;
+}
+
 std::string format_value(double value) { return fmt::format("{}", value); }
 std::string format_value(float value) { return fmt::format("{}", value); }
 std::string format_value(bool value) { return value ? "true" : "false"; }

@@ -43,6 +43,9 @@ std::string format_value(bool value);
 // With the largest binary suffix that divides it, from KiB on: "4GiB", "1000".
 std::string format_bytes(uint64_t value);
 
+// An option's name as it stands in flags: "max-num-seqs" for "max_num_seqs".
+std::string with_dashes(std::string_view name);
+
 // The nearest of `names` to `name` by edit distance (insertions, deletions, substitutions, swapped
 // neighbours), if it is near enough to be meant.
 template <typename Names>

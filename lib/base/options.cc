@@ -15,12 +15,6 @@ std::string join(std::span<const std::string> words, std::string_view separator)
     return fmt::format("{}", fmt::join(words, separator));
 }
 
-std::string with_dashes(std::string_view name) {
-    std::string result(name);
-    std::replace(result.begin(), result.end(), '_', '-');
-    return result;
-}
-
 std::vector<std::string> split_at_commas(const std::string& text) {
     std::vector<std::string> parts(1);
     for (const char letter : text) {
@@ -33,15 +27,16 @@ std::vector<std::string> split_at_commas(const std::string& text) {
     return parts;
 }
 
-bool is_plain_value(const OptionField& field) {
+bool is_plain_value(const OptionField& field, const std::string& text) {
     return field.kind == OptionKind::integer || field.kind == OptionKind::number ||
            field.kind == OptionKind::boolean ||
-           (field.kind == OptionKind::size && !field.shows_bytes);
+           (field.kind == OptionKind::size && !field.shows_bytes && parse_integer<uint64_t>(text));
 }
 
 // One value in JSON, which is also valid YAML.
 std::string print_value(const OptionField& field, const std::string& text) {
-    return is_plain_value(field) ? text : json_quoted(text);
+    if (field.is_secret) return json_quoted(kHiddenValue);
+    return is_plain_value(field, text) ? text : json_quoted(text);
 }
 
 std::string print_values(const BoundOption& option) {
@@ -51,6 +46,21 @@ std::string print_values(const BoundOption& option) {
     std::vector<std::string> printed;
     for (const std::string& text : texts) printed.push_back(print_value(option.field(), text));
     return fmt::format("[{}]", join(printed, ", "));
+}
+
+// "default", "file serve.yaml:3", "environment NVLLM_SEED", "flag".
+std::string describe_origin(const BoundOption& option) {
+    switch (option.origin()) {
+        case OptionOrigin::built_in:
+            return "default";
+        case OptionOrigin::file:
+            return "file " + option.where();
+        case OptionOrigin::environment:
+            return "environment " + option.where();
+        case OptionOrigin::flag:
+            break;
+    }
+    return "flag";
 }
 
 }  // namespace
@@ -88,8 +98,15 @@ OptionDetail default_text(std::string text) {
 OptionDetail positional() {
     return [](OptionField& field) { field.is_positional = true; };
 }
+OptionDetail secret() {
+    return [](OptionField& field) { field.is_secret = true; };
+}
+OptionDetail form(std::string text) {
+    return [text](OptionField& field) { field.form = text; };
+}
 
 std::string OptionField::expectation() const {
+    if (!form.empty()) return form;
     std::string bounds;
     if (!range_text.empty())
         bounds = (range_text.starts_with("at least") ? ", " : " from ") + range_text;
@@ -146,13 +163,24 @@ BoundOption* OptionSet::find(std::string_view name) {
     return nullptr;
 }
 
-std::optional<std::string> OptionSet::nearest(std::string_view name) const {
+BoundOption* OptionSet::find_exact(std::string_view name) {
+    for (BoundOption& option : options_) {
+        if (option.field().name == name) return &option;
+    }
+    return nullptr;
+}
+
+std::vector<std::string> OptionSet::names() const {
     std::vector<std::string> names;
     for (const BoundOption& option : options_) {
         names.push_back(option.field().name);
         names.insert(names.end(), option.field().aliases.begin(), option.field().aliases.end());
     }
-    return nearest_name(with_dashes(name), names);
+    return names;
+}
+
+std::optional<std::string> OptionSet::nearest(std::string_view name) const {
+    return nearest_name(with_dashes(name), names());
 }
 
 std::string environment_name(std::string_view option_name) {
@@ -193,9 +221,8 @@ std::string print_as_yaml(const OptionSet& options) {
             group = option.field().group;
             text += fmt::format("{}# {}\n", text.empty() ? "" : "\n", group);
         }
-        const std::string origin =
-            option.origin() == OptionOrigin::built_in ? "default" : "from " + option.where();
-        text += fmt::format("{}: {}  # {}\n", option.field().name, print_values(option), origin);
+        text += fmt::format("{}: {}  # {}\n", option.field().name, print_values(option),
+                            describe_origin(option));
     }
     return text;
 }

@@ -63,6 +63,8 @@ struct OptionField {
     std::vector<std::string> unlisted;  // words that are taken as well and shown nowhere
     bool is_positional = false;         // also taken without a flag, in the order of the list
     bool shows_bytes = false;           // printed with KiB, MiB, ...
+    bool is_secret = false;             // never printed
+    std::string form;                   // what a value looks like, where the kind does not say it
 
     // "a whole number from 1 to 4096", "one of auto, float32": completes "... is not".
     std::string expectation() const;
@@ -102,6 +104,8 @@ OptionDetail counts_bytes();                            // sizes in bytes: 4GiB
 OptionDetail value_name(std::string name);
 OptionDetail default_text(std::string text);
 OptionDetail positional();
+OptionDetail secret();
+OptionDetail form(std::string text);  // "METRIC OP NUMBER": completes "... is not"
 
 // --- Typed members as texts
 // ---------------------------------------------------------------------------------------
@@ -392,6 +396,10 @@ class OptionSet {
 
     // By name or alias, with dashes or underscores; null when there is none.
     BoundOption* find(std::string_view name);
+    // By its name alone.
+    BoundOption* find_exact(std::string_view name);
+    // Names and aliases.
+    std::vector<std::string> names() const;
     // The known name or alias nearest to this unknown one, if any is near.
     std::optional<std::string> nearest(std::string_view name) const;
 
@@ -412,8 +420,9 @@ EnvironmentLookup process_environment();
 void apply_environment(OptionSet& options, const EnvironmentLookup& environment);
 
 // Every option with its value and where it comes from, grouped as in --help: what --print-config
-// shows. Valid as a configuration file.
+// shows. Valid as a configuration file, but for secrets, of which there is only kHiddenValue.
 std::string print_as_yaml(const OptionSet& options);
+inline constexpr std::string_view kHiddenValue = "***";
 // The values as one JSON object by name; null for what is not set.
 std::string print_as_json(const OptionSet& options);
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/cache/block_size.h"
 #include "lib/schedule/preemption_mode.h"
 
 namespace nvllm {
@@ -23,7 +24,8 @@ constexpr int32_t kDefaultBatchedTokens = 512;
 struct EngineConfig {
     // What to run.
     std::string model;           // directory, or org/name[@revision] in the Hugging Face cache
-    std::string dtype = "auto";  // auto, float32, bfloat16, float16
+    std::string dtype = "auto";  // auto, float32, bfloat16, float16, or shorter: fp32, bf16, fp16
+    std::string quantization = "auto";  // as the checkpoint says; none: refuse quantized ones
     // auto, safetensors, dummy (random weights for any config.json); for tests of what is around a
     // model also metronome (lib/execute/metronome.h), which help does not show.
     std::string load_format = "auto";
@@ -37,8 +39,11 @@ struct EngineConfig {
     double watchdog_timeout_s = 0.0;
 
     // Memory.
-    int32_t block_size = 16;                        // tokens in a key-value block
+    BlockSize block_size;                           // of the key-value cache
     std::optional<uint64_t> kv_cache_memory_bytes;  // empty: planned from what is free
+    std::optional<uint64_t> memory_limit_bytes;     // of weights, cache and scratch together
+    std::optional<double> memory_utilization;       // share of free memory that may be used
+    std::optional<int32_t> max_blocks;              // in each group of the cache
     std::optional<int32_t> max_model_len;           // empty: the model's own, or what fits
     bool enable_prefix_caching = true;
     std::string eviction_policy = "lru";  // which cached block is given up first

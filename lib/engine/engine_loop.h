@@ -134,8 +134,8 @@ class Engine::Loop {
     bool reloading_ = false;     // a worker is started for its weights, not because one was lost
     std::optional<Fault> dead_;  // why no request is served any more
     double fragmentation_ = 0.0;
-    double next_look_s_ = 0.0;   // for fragmentation
-    size_t num_delivered_ = 0;   // requests that ended since the last publish_progress()
+    double next_look_s_ = 0.0;  // for fragmentation
+    size_t num_delivered_ = 0;  // requests that ended since the last publish_progress()
 
     Heartbeat heartbeat_;
     Doorbell doorbell_;

@@ -30,9 +30,19 @@ ModelLoadOptions load_options(const EngineConfig& config) {
     options.dtype = dtype_from_name(config.dtype);  // empty for auto
     const bool has_no_weights = config.load_format == "dummy" || is_metronome(config);
     options.load_format = has_no_weights ? LoadFormat::dummy : LoadFormat::automatic;
+    options.refuses_quantized = config.quantization == "none";
     options.seed = config.load_seed;
     options.num_threads = config.threads > 0 ? config.threads : usable_cpu_count();
     return options;
+}
+
+// A size in bytes is counted in keys and values of all layers together.
+int32_t block_tokens(const BlockSize& size, const ModelOutline& outline) {
+    int64_t bytes_per_token = 0;
+    for (const KvGroup& group : outline.kv_groups) {
+        bytes_per_token += group.bytes_per_token(outline.product_type);
+    }
+    return size.in_tokens(std::max<int64_t>(bytes_per_token, 1));
 }
 
 MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& outline) {
@@ -42,13 +52,16 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& out
                                             Worker::most_logit_rows(config.max_num_seqs));
     request.available_bytes = available_memory_bytes();
     request.kv_cache_bytes = config.kv_cache_memory_bytes;
+    request.limit_bytes = config.memory_limit_bytes;
+    request.utilization = config.memory_utilization;
+    request.max_blocks = config.max_blocks;
     request.swap_bytes = config.swap_space_bytes;
     request.max_model_len = config.max_model_len;
     request.model_max_positions = outline.config.max_positions;
     request.max_num_seqs = config.max_num_seqs;
     request.max_num_batched_tokens = config.max_num_batched_tokens.value();
     request.whole_prompts = outline.config.encoder;
-    request.block_size = config.block_size;
+    request.block_size = block_tokens(config.block_size, outline);
     request.kv_dtype = outline.product_type;
     request.groups = outline.kv_groups;
     return request;

@@ -43,6 +43,32 @@ std::vector<std::string> names_of(std::span<const Row> rows) {
 
 }  // namespace
 
+std::optional<BlockSize> OptionType<BlockSize>::parse(const OptionField&, const std::string& text) {
+    if (const auto tokens = parse_integer<int32_t>(text)) {
+        if (*tokens < 1 || *tokens > BlockSize::kMostTokens) return std::nullopt;
+        return BlockSize(*tokens);
+    }
+    const bool is_bytes = text.ends_with('B') || text.ends_with('b');
+    const auto bytes = is_bytes ? parse_size(text) : std::nullopt;
+    if (!bytes || *bytes == 0) return std::nullopt;
+    return BlockSize::of_bytes(*bytes);
+}
+
+std::string OptionType<BlockSize>::format(const OptionField&, const BlockSize& value) {
+    if (!value.bytes) return std::to_string(value.tokens);
+    const std::string text = format_bytes(*value.bytes);
+    return text.ends_with('B') ? text : text + "B";
+}
+
+OptionDetail block_size_form() {
+    return form(fmt::format("a number of tokens from 1 to {}, or bytes such as 16KB",
+                            BlockSize::kMostTokens));
+}
+
+std::vector<std::string> precision_words() {
+    return {"auto", "float32", "bfloat16", "float16", "fp32", "bf16", "fp16"};
+}
+
 OptionList<EngineConfig> engine_options(WithModel with_model) {
     OptionList<EngineConfig> list("engine");
     list.group("Model");
@@ -53,7 +79,10 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
                  short_name('m'), value_name("MODEL"), default_text("the bundled demo"));
     }
     list.add("dtype", &EngineConfig::dtype, "Type of products and of the key-value cache.",
-             choices({"auto", "float32", "bfloat16", "float16"}));
+             choices(precision_words()));
+    list.add("quantization", &EngineConfig::quantization,
+             "auto: weights as the checkpoint stores them; none: refuse quantized checkpoints.",
+             choices({"auto", "none"}));
     list.add("load-format", &EngineConfig::load_format,
              "dummy: seeded random weights for any config.json, to measure speed.",
              choices({"auto", "safetensors", "dummy"}), unlisted({"metronome"}));
@@ -80,11 +109,23 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
     list.add("kv-cache-memory-bytes", &EngineConfig::kv_cache_memory_bytes,
              "Size of the key-value cache, such as 2GiB.", counts_bytes(), at_least(1),
              default_text("4GiB, at most half of what is free"));
+    list.add("memory-limit", &EngineConfig::memory_limit_bytes,
+             "Most memory for weights, cache, scratch and --swap-space together.", counts_bytes(),
+             at_least(1), default_text("none"));
+    list.add("gpu-memory-utilization", &EngineConfig::memory_utilization,
+             "Share of the free memory to plan with, and to fill with the cache; on the CPU it is "
+             "that of the machine.",
+             range(0.01, 1.0), default_text("all, of which the cache leaves half"));
+    list.add("max-blocks", &EngineConfig::max_blocks,
+             "Blocks of the key-value cache at most, for each kind of layer.", range(1, INT32_MAX),
+             default_text("what fits"));
     list.add("max-model-len", &EngineConfig::max_model_len,
              "Longest prompt and answer together, such as 32k.", takes_suffixes(),
              range(2, INT32_MAX), default_text("the model's own, or what fits"));
-    list.add("block-size", &EngineConfig::block_size, "Tokens in a block of the key-value cache.",
-             range(1, 1024));
+    list.add("block-size", &EngineConfig::block_size,
+             "Tokens in a block of the key-value cache, or the bytes of cache it may take, such as "
+             "16KB: as many tokens as they hold, at least one.",
+             block_size_form(), value_name("N|BYTES"));
     list.add("enable-prefix-caching", &EngineConfig::enable_prefix_caching,
              "Take the blocks of a prompt's beginning from earlier requests that began alike.");
     list.add("eviction-policy", &EngineConfig::eviction_policy,

@@ -7,6 +7,20 @@
 
 namespace nvllm {
 
+// Tokens, or bytes with their suffix: "16", "16KB".
+template <>
+struct OptionType<BlockSize> {
+    static constexpr OptionKind kind = OptionKind::size;
+    static std::optional<BlockSize> parse(const OptionField& field, const std::string& text);
+    static std::string format(const OptionField& field, const BlockSize& value);
+};
+
+// The detail of options whose member is a BlockSize.
+OptionDetail block_size_form();
+
+// Words for types of products, to which others may be added.
+std::vector<std::string> precision_words();
+
 // Programs with several models name them in options of their own.
 enum class WithModel : bool { no, yes };
 OptionList<EngineConfig> engine_options(WithModel with_model = WithModel::yes);

@@ -54,6 +54,28 @@ uint64_t sequence_bytes(const MemoryRequest& request, int64_t length) {
     return cache_bytes(request, length, 1);
 }
 
+// Whether --max-blocks are enough for so many sequences of `length` tokens.
+bool blocks_suffice(const MemoryRequest& request, int64_t length, int64_t sequences) {
+    return !request.max_blocks || std::ranges::all_of(request.groups, [&](const KvGroup& group) {
+        return group_need(request, group, length).blocks(sequences) <= *request.max_blocks;
+    });
+}
+
+// How many sequences of `length` tokens --max-blocks hold; less than one where not even one fits.
+double concurrency_of_blocks(const MemoryRequest& request, int64_t length) {
+    auto most = static_cast<double>(request.max_num_seqs);
+    if (!request.max_blocks) return most;
+    const double blocks = *request.max_blocks;
+    for (const KvGroup& group : request.groups) {
+        const GroupNeed need = group_need(request, group, length);
+        const auto one = static_cast<double>(need.blocks(1));
+        const auto shared = static_cast<double>(need.shared);
+        most = std::min(
+            most, blocks < one ? blocks / one : (blocks - shared) / static_cast<double>(need.each));
+    }
+    return most;
+}
+
 // How many sequences of `length` tokens the budget holds at once; less than one where not even one
 // fits.
 double concurrency(const MemoryRequest& request, uint64_t budget, int64_t length) {
@@ -61,18 +83,39 @@ double concurrency(const MemoryRequest& request, uint64_t budget, int64_t length
     const auto shared = static_cast<double>(cache_bytes(request, length, 0));
     const auto room = static_cast<double>(budget);
     if (room < one) return room / one;
-    return std::min(static_cast<double>(request.max_num_seqs), (room - shared) / (one - shared));
+    return std::min(concurrency_of_blocks(request, length), (room - shared) / (one - shared));
 }
 
-uint64_t free_for_cache(const MemoryRequest& request) {
-    const uint64_t taken = request.weight_bytes + request.scratch_bytes + request.swap_bytes;
-    return request.available_bytes > taken ? request.available_bytes - taken : 0;
+// What everything but the cache takes.
+uint64_t taken_bytes(const MemoryRequest& request) {
+    return request.weight_bytes + request.scratch_bytes + request.swap_bytes;
 }
 
+uint64_t left_for_cache(const MemoryRequest& request, uint64_t allowed_bytes) {
+    const uint64_t taken = taken_bytes(request);
+    return allowed_bytes > taken ? allowed_bytes - taken : 0;
+}
+
+uint64_t utilized_bytes(const MemoryRequest& request) {
+    return static_cast<uint64_t>(*request.utilization *
+                                 static_cast<double>(request.available_bytes));
+}
+
+// Whether --memory-limit allows less than free memory does.
+bool is_limited(const MemoryRequest& request) {
+    const uint64_t free = request.utilization ? utilized_bytes(request) : request.available_bytes;
+    return request.limit_bytes && *request.limit_bytes < free;
+}
+
+// A share of free memory that was named is used in full; without one half of it stays free.
 uint64_t cache_budget(const MemoryRequest& request, int64_t wanted_length) {
     if (request.kv_cache_bytes) return *request.kv_cache_bytes;
-    const uint64_t one_sequence = sequence_bytes(request, wanted_length);
-    return std::min(std::max(kDefaultKvBytes, one_sequence), free_for_cache(request) / 2);
+    const uint64_t limit = left_for_cache(request, request.limit_bytes.value_or(UINT64_MAX));
+    if (request.utilization) {
+        return std::min(left_for_cache(request, utilized_bytes(request)), limit);
+    }
+    const uint64_t usual = std::max(kDefaultKvBytes, sequence_bytes(request, wanted_length));
+    return std::min({usual, left_for_cache(request, request.available_bytes) / 2, limit});
 }
 
 // The longest context of which so many sequences fit into `budget`, at most `wanted`.
@@ -82,7 +125,8 @@ int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t
     int64_t high = wanted;
     while (low < high) {
         const int64_t middle = (low + high + 1) / 2;
-        if (cache_bytes(request, middle, sequences) <= budget) {
+        if (cache_bytes(request, middle, sequences) <= budget &&
+            blocks_suffice(request, middle, sequences)) {
             low = middle;
         } else {
             high = middle - 1;
@@ -91,12 +135,37 @@ int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t
     return low;
 }
 
+std::string describe_few_blocks(const MemoryRequest& request, int64_t wanted, int64_t fits) {
+    int64_t needed = 0;
+    for (const KvGroup& group : request.groups) {
+        needed = std::max(needed, group_need(request, group, wanted).blocks(1));
+    }
+    return fmt::format(
+        "a sequence of {} tokens needs {} blocks of {}, but --max-blocks allows {}: use "
+        "--max-blocks {}{}",
+        wanted, needed, request.block_size, *request.max_blocks, needed,
+        fits >= kSmallestContext ? fmt::format(", or --max-model-len {} or less", fits) : "");
+}
+
+// What sets the bound that the cache's share was counted from.
+std::string describe_bound(const MemoryRequest& request) {
+    if (is_limited(request)) {
+        return fmt::format("--memory-limit {}", describe_bytes(*request.limit_bytes));
+    }
+    if (request.utilization) {
+        return fmt::format("{} of {} of free memory (--gpu-memory-utilization)",
+                           *request.utilization, describe_bytes(request.available_bytes));
+    }
+    return fmt::format("{} of free memory", describe_bytes(request.available_bytes));
+}
+
 // Why a sequence of `wanted` tokens does not fit, and what would help.
 std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int64_t wanted,
                               int64_t fits) {
     const uint64_t needed = sequence_bytes(request, wanted);
     const bool shorter_fits = fits >= kSmallestContext;
     const std::string shorter = fmt::format("--max-model-len {} or less", fits);
+    if (needed <= budget) return describe_few_blocks(request, wanted, fits);
     if (request.kv_cache_bytes) {
         return fmt::format(
             "the key-value cache of one sequence of {} tokens needs {}, but "
@@ -106,23 +175,31 @@ std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int
     }
     if (shorter_fits) {
         return fmt::format(
-            "the key-value cache of one sequence of {} tokens needs {}, but free memory leaves {}: "
-            "use {}",
-            wanted, describe_bytes(needed), describe_bytes(budget), shorter);
+            "the key-value cache of one sequence of {} tokens needs {}, but {} leaves {}: use {}",
+            wanted, describe_bytes(needed),
+            is_limited(request) || request.utilization ? describe_bound(request) : "free memory",
+            describe_bytes(budget), shorter);
+    }
+    if (is_limited(request)) {
+        return fmt::format(
+            "weights of {} and scratch of {} leave no room for a key-value cache within {}: use "
+            "--memory-limit {} or more",
+            describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
+            describe_bound(request), taken_bytes(request) + needed);
     }
     if (request.swap_bytes > 0) {
         return fmt::format(
             "weights of {}, scratch of {} and --swap-space of {} leave no room for a key-value "
-            "cache in {} of free memory: lower --swap-space",
+            "cache in {}: lower --swap-space",
             describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
-            describe_bytes(request.swap_bytes), describe_bytes(request.available_bytes));
+            describe_bytes(request.swap_bytes), describe_bound(request));
     }
     return fmt::format(
-        "weights of {} and scratch of {} leave no room for a key-value cache in {} of free memory: "
+        "weights of {} and scratch of {} leave no room for a key-value cache in {}: "
         "free some, or use --kv-cache-memory-bytes {} to start all the same, where weights used as "
         "they lie in the file are read again whenever they are needed",
         describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
-        describe_bytes(request.available_bytes), needed);
+        describe_bound(request), needed);
 }
 
 // The context of the plan: what was asked for, or as much of the model's as fits.
@@ -136,17 +213,20 @@ void choose_context(const MemoryRequest& request, int64_t wanted, MemoryPlan& pl
         return;
     }
     plan.max_model_len = static_cast<int32_t>(fits);
-    plan.notices.push_back(
-        fmt::format("context cut from {} to {} tokens so that one sequence fits the key-value "
-                    "cache of {} (--max-model-len, "
-                    "--kv-cache-memory-bytes)",
-                    wanted, fits, describe_bytes(budget)));
+    const bool is_by_blocks = sequence_bytes(request, wanted) <= budget;
+    plan.notices.push_back(fmt::format(
+        "context cut from {} to {} tokens so that one sequence fits {} (--max-model-len, {})",
+        wanted, fits,
+        is_by_blocks ? fmt::format("{} blocks of {}", *request.max_blocks, request.block_size)
+                     : "the key-value cache of " + describe_bytes(budget),
+        is_by_blocks ? "--max-blocks" : "--kv-cache-memory-bytes"));
 }
 
 // Blocks of one group that can be used at all: of whole prompts those of one step, the last of each
 // in part.
 int64_t most_blocks(const MemoryRequest& request) {
-    const int64_t addressable = INT32_MAX / request.block_size;
+    const int64_t addressable =
+        std::min<int64_t>(INT32_MAX / request.block_size, request.max_blocks.value_or(INT32_MAX));
     if (!request.whole_prompts) return addressable;
     const int64_t step = ceil_divide(request.max_num_batched_tokens, request.block_size);
     return std::min(addressable, step + request.max_num_seqs);
@@ -161,7 +241,7 @@ void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
         const auto own =
             static_cast<int64_t>(plan.max_concurrency * static_cast<double>(need.each));
         const auto blocks =
-            std::clamp<int64_t>(own + need.shared, need.blocks(1), most_blocks(request));
+            std::max(std::min(own + need.shared, most_blocks(request)), need.blocks(1));
         plan.num_blocks.push_back(static_cast<int32_t>(blocks));
         plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
         plan.kv_bytes_per_token += group.bytes_per_token(request.kv_dtype);
@@ -180,6 +260,19 @@ void divide_host_blocks(const MemoryRequest& request, MemoryPlan& plan) {
         plan.swap_bytes +=
             static_cast<uint64_t>(blocks) * block_bytes(request, request.groups[group]);
     }
+}
+
+// What was named by itself may still be too much together.
+void check_limit(const MemoryRequest& request, MemoryPlan& plan) {
+    const uint64_t total =
+        taken_bytes(request) - request.swap_bytes + plan.kv_bytes + plan.swap_bytes;
+    if (!plan.shortage.empty() || total <= request.limit_bytes.value_or(UINT64_MAX)) return;
+    plan.shortage = fmt::format(
+        "weights of {}, scratch of {}, a key-value cache of {} and swap space of {} are {} in all, "
+        "more than --memory-limit {}: lower --kv-cache-memory-bytes, or use --memory-limit {}",
+        describe_bytes(plan.weight_bytes), describe_bytes(plan.scratch_bytes),
+        describe_bytes(plan.kv_bytes), describe_bytes(plan.swap_bytes), describe_bytes(total),
+        describe_bytes(*request.limit_bytes), total);
 }
 
 // What other flags would give.
@@ -229,6 +322,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     plan.kv_dtype = request.kv_dtype;
     plan.groups = request.groups;
     plan.block_size = request.block_size;
+    plan.max_blocks = request.max_blocks;
     choose_context(request, wanted, plan);
     plan.whole_prompts = request.whole_prompts;
     plan.max_concurrency = concurrency(request, plan.kv_budget_bytes, plan.max_model_len);
@@ -239,6 +333,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
                      static_cast<double>(request.max_num_batched_tokens) / plan.max_model_len);
     }
     divide_host_blocks(request, plan);
+    check_limit(request, plan);
     add_outlook(request, plan);
     return plan;
 }

@@ -18,6 +18,9 @@ struct MemoryRequest {
     uint64_t available_bytes = 0;            // weights not yet counted off
     uint64_t swap_bytes = 0;                 // host memory for swapped blocks
     std::optional<uint64_t> kv_cache_bytes;  // --kv-cache-memory-bytes
+    std::optional<uint64_t> limit_bytes;     // --memory-limit: of everything together
+    std::optional<double> utilization;       // --gpu-memory-utilization: share of what is available
+    std::optional<int32_t> max_blocks;       // --max-blocks: in each group
     std::optional<int32_t> max_model_len;  // --max-model-len; empty: as much of the model's as fits
     int64_t model_max_positions = 0;
     int32_t max_num_seqs = 0;
@@ -41,6 +44,7 @@ struct MemoryPlan {
     std::vector<KvGroup> groups;
     std::vector<int32_t> num_blocks;       // per cache group
     std::vector<int32_t> num_host_blocks;  // the same for swapped-out sequences
+    std::optional<int32_t> max_blocks;     // as in the request
     int32_t block_size = 0;
     int32_t max_model_len = 0;
     int64_t kv_tokens = 0;         // tokens the smallest group holds

@@ -17,10 +17,11 @@ constexpr ErrorKind last_value(ErrorKind) { return ErrorKind::bad_config; }
 
 template <typename Archive>
 void fields(Archive& archive, ModelLoadOptions& options) {
-    auto& [directory, dtype, load_format, seed, max_model_len, threads, num_threads, prefetch,
-           checkpoint] = options;
+    auto& [directory, dtype, refuses_quantized, load_format, seed, max_model_len, threads,
+           num_threads, prefetch, checkpoint] = options;
     // Threads and open files are each process's own.
-    archive(directory, dtype, load_format, seed, max_model_len, num_threads, prefetch);
+    archive(directory, dtype, refuses_quantized, load_format, seed, max_model_len, num_threads,
+            prefetch);
 }
 
 template <typename Archive>

@@ -50,9 +50,16 @@ struct Chosen {
     const FamilyRow* family;
 };
 
-Chosen choose_family(const std::filesystem::path& directory) {
+Chosen choose_family(const ModelLoadOptions& options) {
+    const std::filesystem::path& directory = options.directory;
     Chosen chosen{read_model_config(directory), nullptr};
     chosen.family = &family_of(chosen.config);
+    if (chosen.config.quantized && options.refuses_quantized) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: its weights are quantized (quantization_config), and "
+                                "--quantization none refuses such checkpoints",
+                                (directory / "config.json").string()));
+    }
     if (chosen.config.quantized) {
         throw Error(
             ErrorKind::bad_data,
@@ -87,7 +94,7 @@ DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked) {
 
 std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
     NVLLM_CHECK(options.threads != nullptr, "loading needs a thread pool");
-    const auto [config, family] = choose_family(options.directory);
+    const auto [config, family] = choose_family(options);
     const DType dtype = resolve_dtype(config, options.dtype);
     const ModelSettings settings = settings_for(options, config, options.threads->num_threads());
     if (options.load_format == LoadFormat::dummy) {
@@ -104,7 +111,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
 }
 
 ModelOutline outline_model(const ModelLoadOptions& options) {
-    const auto [config, family] = choose_family(options.directory);
+    const auto [config, family] = choose_family(options);
     const DType dtype = resolve_dtype(config, options.dtype);
     const ModelSettings settings = settings_for(options, config, threads_of_outline(options));
     const bool dummy = options.load_format == LoadFormat::dummy;

@@ -25,6 +25,7 @@ struct ModelLoadOptions {
     std::filesystem::path directory;
     // Of products and of the KV cache; empty: as the config says.
     std::optional<DType> dtype = std::nullopt;
+    bool refuses_quantized = false;  // --quantization none
     LoadFormat load_format = LoadFormat::automatic;
     uint64_t seed = 0;          // of dummy weights
     int64_t max_model_len = 0;  // longest sequence that will run; 0: the model's own limit

@@ -33,9 +33,9 @@ ApiError AdmissionControl::overloaded(std::string message) const {
 std::optional<AdmissionControl::Ticket> AdmissionControl::enter(
     const std::shared_ptr<AdmissionControl>& control, int64_t num_sequences, ApiError& error) {
     if (!add_within(control->sequences_, num_sequences, control->limits_.max_sequences)) {
-        error = control->overloaded(
-            fmt::format("{} sequences run or wait already, and at most {} may: ask again later",
-                        control->sequences_.load(), control->limits_.max_sequences));
+        error = control->overloaded(fmt::format(
+            "{} {} run or wait already, and at most {} may: ask again later",
+            control->sequences_.load(), control->limits_.counted, control->limits_.max_sequences));
         return std::nullopt;
     }
     Ticket ticket;

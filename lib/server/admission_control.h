@@ -11,9 +11,10 @@
 namespace nvllm::server {
 
 struct AdmissionLimits {
-    int64_t max_sequences = 0;      // running and queued
-    int64_t max_prompt_tokens = 0;  // of the requests under way together
-    int overload_status = 429;      // or 503, 529: what balancers in front understand
+    const char* counted = "sequences";  // what the places are for: also "requests"
+    int64_t max_sequences = 0;          // running and queued
+    int64_t max_prompt_tokens = 0;      // of the requests under way together
+    int overload_status = 429;          // or 503, 529: what balancers in front understand
 };
 
 // Thread-safe.

@@ -127,6 +127,9 @@ std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchang
     Admitted admitted;
     admitted.turn = KeyTurn::enter(key, error);
     if (admitted.turn == nullptr) return reject(error);
+    auto place = AdmissionControl::enter(service_.requests, 1, error);
+    if (!place) return reject(error);
+    admitted.turn->place = std::move(*place);
     auto ticket = AdmissionControl::enter(model.admission(), num_sequences, error);
     if (!ticket) return reject(error);
     admitted.ticket = std::move(*ticket);

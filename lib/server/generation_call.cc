@@ -102,8 +102,11 @@ class Fields {
 
 constexpr int32_t kMostLogprobs = 20;
 
-void take_streaming(Fields& fields, GenerationCall& call) {
+void take_streaming(Fields& fields, const CallLimits& limits, GenerationCall& call) {
     fields.take_bool("stream", call.stream);
+    if (call.stream && !limits.allows_streaming) {
+        fields.keep(unsupported("stream", "is switched off at this server (--no-streaming)"));
+    }
     fields.take_bool("return_progress", call.return_progress);
     fields.take_bool("return_token_ids", call.return_token_ids);
     const auto options = fields.take("stream_options");
@@ -182,7 +185,7 @@ void take_without_effect(Fields& fields, const CallLimits& limits, GenerationCal
 GenerationCall start(Fields& fields, const CallLimits& limits) {
     GenerationCall call;
     fields.take_text("model", call.model);
-    take_streaming(fields, call);
+    take_streaming(fields, limits, call);
     take_format(fields);
     take_tools(fields, limits);
     take_what_is_not_built(fields);

@@ -43,6 +43,7 @@ struct CallLimits {
     int32_t max_messages = 4096;
     int32_t max_tools = 128;
     bool is_strict = false;  // unknown fields are refused
+    bool allows_streaming = true;
     // A model's template knows the role "developer"; else it is a "system" message.
     bool knows_developer_role = false;
 };

@@ -29,6 +29,7 @@ struct Service {
     LivingCalls& calls;
     TaskPool& text;
     ServerMetrics& metrics;
+    std::shared_ptr<AdmissionControl> requests;  // places of requests, for all models together
     std::function<bool()> is_ending;
     std::function<void()> drain;
     std::function<void()> reload;

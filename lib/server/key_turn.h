@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "lib/server/access.h"
+#include "lib/server/admission_control.h"
 
 namespace nvllm::server {
 
@@ -17,7 +18,8 @@ class KeyTurn {
     KeyTurn(const KeyTurn&) = delete;
     KeyTurn& operator=(const KeyTurn&) = delete;
 
-    int64_t tokens = 0;  // what the request came to
+    int64_t tokens = 0;              // what the request came to
+    AdmissionControl::Ticket place;  // among the requests of all models
 
   private:
     std::shared_ptr<KeyUse> use_;

@@ -76,6 +76,14 @@ ModelLimits model_limits(const ServerConfig& config) {
             .call = {}};
 }
 
+std::shared_ptr<AdmissionControl> request_places(const ServerConfig& config) {
+    return std::make_shared<AdmissionControl>(
+        AdmissionLimits{.counted = "requests",
+                        .max_sequences = config.max_concurrent_requests.value_or(INT64_MAX),
+                        .max_prompt_tokens = INT64_MAX,
+                        .overload_status = config.overload_status});
+}
+
 std::vector<ApiKey> read_keys(const ServerConfig& config) {
     std::vector<ApiKey> keys;
     if (!config.api_key_file.empty()) keys = read_key_file(config.api_key_file);
@@ -213,6 +221,7 @@ class Server::Core {
                 .calls = calls,
                 .text = text,
                 .metrics = metrics,
+                .requests = request_places(config),
                 .is_ending = [this] { return is_draining.load(); },
                 .drain = [this] { drain(); },
                 .reload = [this] { reload(); },

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "kernels/error.h"
+#include "lib/server/alert_rules.h"
 
 namespace nvllm::server {
 namespace {
@@ -53,7 +54,7 @@ OptionList<ServerConfig> server_options() {
     list.add("api-key", &ServerConfig::api_keys,
              "A key that clients must send; other users of the machine can see it, so prefer "
              "--api-key-file or NVLLM_API_KEY.",
-             value_name("KEY"));
+             value_name("KEY"), secret());
     list.add("api-key-file", &ServerConfig::api_key_file,
              "Keys, one a line: [NAME:]KEY [rpm=N] [tpm=N] [concurrency=N]. Read again on SIGHUP.",
              value_name("FILE"), default_text("none"));
@@ -102,8 +103,11 @@ OptionList<ServerConfig> server_options() {
              "Seconds that answers may take to end when the server is asked to stop.",
              value_name("S"), range(0.0, kLongest));
     list.add("max-queued-requests", &ServerConfig::max_queued_requests,
-             "Requests that may wait for a slot; further ones are refused.",
-             alias("max-concurrent-requests"), range(0, 1'000'000));
+             "Sequences that may wait for a slot of a model; requests beyond are refused.",
+             range(0, 1'000'000));
+    list.add("max-concurrent-requests", &ServerConfig::max_concurrent_requests,
+             "Requests that may run and wait together, of all models.", range(1, 1'000'000),
+             default_text("what --max-num-seqs and --max-queued-requests allow"));
     list.add("max-queued-pools", &ServerConfig::max_queued_pools,
              "Prompt tokens that may wait, as a multiple of what the key-value cache holds.",
              range(0.0, 1e6));
@@ -116,6 +120,9 @@ OptionList<ServerConfig> server_options() {
     list.add("max-json-depth", &ServerConfig::max_json_depth, "Nesting of a request's JSON.",
              range(4, 1000));
     list.group("Answers");
+    list.add("streaming", &ServerConfig::streaming,
+             "Answer token by token where a request asks for it; without it such requests are "
+             "refused.");
     list.add("strict-fields", &ServerConfig::strict_fields,
              "Refuse fields that are not known; else they are named in the answer's "
              "x-nvllm-ignored header.");
@@ -130,6 +137,14 @@ OptionList<ServerConfig> server_options() {
     list.add("log-format", &ServerConfig::log_format, "Lines of text, or JSON objects.",
              choices({"text", "json"}));
     list.add("log-requests", &ServerConfig::log_requests, "A line for each request.");
+    list.group("Alerts");
+    list.add("alert-rules", &ServerConfig::alert_rules,
+             "Warn in the log when this begins to hold, such as 'nvllm_requests_in_flight > 100'; "
+             "with one of > >= < <= == !=.",
+             value_name("\"METRIC OP NUMBER\""));
+    list.add("temperature-alert", &ServerConfig::temperature_alert,
+             "Warn in the log when a device is hotter than this.", value_name("CELSIUS"),
+             range(0.0, 200.0), default_text("never"));
     return list;
 }
 
@@ -146,6 +161,7 @@ void check_server_config(const ServerConfig& config) {
     if (!config.tls_key.empty() && !config.has_tls()) {
         throw Error(ErrorKind::usage, "--ssl-keyfile: a certificate is needed, --ssl-certfile");
     }
+    make_alert_rules(config);
     const bool has_key = !config.api_keys.empty() || !config.api_key_file.empty();
     const bool is_open = config.unix_socket.empty() && !is_loopback(config.host);
     if (is_open && !has_key && !config.allow_unauthenticated) {

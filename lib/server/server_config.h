@@ -50,6 +50,7 @@ struct ServerConfig {
     double request_timeout_s = 600.0;
     double shutdown_timeout_s = 30.0;
     int64_t max_queued_requests = 512;
+    std::optional<int64_t> max_concurrent_requests;  // running and queued, of all models
     double max_queued_pools = 4.0;
     int32_t overload_status = 429;
     int32_t max_prompts = 128;
@@ -58,6 +59,7 @@ struct ServerConfig {
     int32_t max_json_depth = 64;
 
     // How.
+    bool streaming = true;
     bool strict_fields = false;
     bool partial_answer_on_timeout = false;
     bool page = true;
@@ -65,6 +67,10 @@ struct ServerConfig {
     std::string log_level = "info";
     std::string log_format = "text";
     bool log_requests = false;
+
+    // What to warn of.
+    std::optional<double> temperature_alert;  // of a device, in degrees Celsius
+    std::vector<std::string> alert_rules;     // "METRIC OP NUMBER"
 
     bool has_tls() const { return !tls_certificate.empty(); }
 };

@@ -13,6 +13,9 @@ TEST_CASE("names of element types") {
     CHECK(nvllm::dtype_from_name("bfloat16") == DType::bf16);
     CHECK(nvllm::dtype_from_name("half") == DType::f16);
     CHECK(nvllm::dtype_from_name("float") == DType::f32);
+    CHECK(nvllm::dtype_from_name("fp32") == DType::f32);
+    CHECK(nvllm::dtype_from_name("fp16") == DType::f16);
+    CHECK(nvllm::dtype_from_name("bf16") == DType::bf16);
     CHECK(!nvllm::dtype_from_name("complex"));
     CHECK(nvllm::dtype_bytes(DType::f16) == 2);
 }

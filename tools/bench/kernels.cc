@@ -6,6 +6,7 @@
 #include "lib/base/main_guard.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/engine/option_lists.h"
 #include "lib/measure/kernel_measure.h"
 #include "tools/bench/bench.h"
 
@@ -33,8 +34,8 @@ OptionList<Options> own_options() {
     list.add("model", &Options::model,
              "Take the shapes of this model's config.json; no weight is read.", short_name('m'),
              value_name("MODEL"), default_text("Llama-3.2-1B's"));
-    list.add("dtype", &Options::dtype, "Type of weights and cache.",
-             choices({"float32", "bfloat16", "float16"}));
+    list.add("dtype", &Options::dtype, "Type of weights and cache; auto: the model's.",
+             choices(precision_words()));
     list.add("tokens", &Options::tokens, "Rows of prefill.", range(1, 1 << 16));
     list.add("sequences", &Options::sequences, "Sequences of attention in decode.", range(1, 4096));
     list.add("context", &Options::context, "Cached tokens of each of them.", range(1, 1 << 20));
@@ -58,6 +59,7 @@ OptionList<Options> own_options() {
 
 KernelShapes shapes_of(const Options& own) {
     KernelShapes shapes;
+    shapes.dtype = dtype_from_name(own.dtype).value_or(DType::bf16);
     if (!own.model.empty()) {
         const ModelConfig config = read_model_config(resolve_model_directory(own.model));
         shapes.hidden = config.hidden_size;
@@ -65,8 +67,8 @@ KernelShapes shapes_of(const Options& own) {
         shapes.heads = config.num_heads;
         shapes.kv_heads = config.num_kv_heads;
         shapes.head_dim = config.head_dim;
+        if (own.dtype == "auto") shapes.dtype = config.dtype;
     }
-    shapes.dtype = *dtype_from_name(own.dtype);
     shapes.prefill_tokens = own.tokens;
     shapes.decode_sequences = own.sequences;
     shapes.context = own.context;

@@ -103,7 +103,8 @@ int publish_replay(const Invocation& invocation, const EngineConfig* config, con
     int64_t cached = 0;
     for (const RequestRecord& request : result.requests) cached += request.num_cached_tokens;
     const double prompt = std::max<double>(1.0, static_cast<double>(total_prompt_tokens(items)));
-    const double reusable = reusable_share(items, config == nullptr ? 16 : config->block_size);
+    const double reusable =
+        reusable_share(items, config == nullptr ? 16 : config->block_size.tokens);
     Json object = serving_json(metrics, report);
     object["num_prompts"] = items.size();
     object["reusable_share"] = reusable;
@@ -146,6 +147,7 @@ int run_trace(const Invocation& invocation) {
         return publish_replay(invocation, nullptr, own, items, replay_on_server(items, own));
     }
     const auto engine = start_engine(config, own.output_json);
+    config.block_size = engine->memory_plan().block_size;
     const std::vector<WorkItem> items = read_items(own, engine->model_config().vocab_size);
     return publish_replay(invocation, &config, own, items,
                           replay_on_engine(items, *engine, config, own.seed));

@@ -53,7 +53,7 @@ std::vector<std::string> advice(const MemoryPlan& plan) {
                         "sequence fits this cache",
                         plan.longest_context));
     }
-    if (plan.max_concurrency < plan.max_num_seqs) {
+    if (plan.max_concurrency < plan.max_num_seqs && !plan.max_blocks) {
         lines.push_back(fmt::format("--kv-cache-memory-bytes {} holds {} sequences of {} tokens",
                                     plan.kv_bytes_for_all, plan.max_num_seqs, plan.max_model_len));
     }

@@ -9,6 +9,7 @@
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/base/main_guard.h"
+#include "lib/engine/option_lists.h"
 #include "lib/view/svg.h"
 #include "lib/view/trace_runs.h"
 #include "tools/inspect/commands.h"
@@ -32,7 +33,7 @@ struct TraceOptions {
     std::string blocks;
     std::string kv_gib;
     uint64_t kv_bytes_per_token = 131072;
-    std::optional<int32_t> block_size;
+    std::optional<BlockSize> block_size;
     int32_t max_num_seqs = 256;
     int32_t max_num_batched_tokens = 8192;
     bool enable_prefix_caching = true;
@@ -65,7 +66,9 @@ OptionList<TraceOptions> trace_options() {
              default_text("48, without --blocks"));
     list.add("kv-bytes-per-token", &TraceOptions::kv_bytes_per_token,
              "Keys and values of one token.", counts_bytes(), range(1, 1 << 30));
-    list.add("block-size", &TraceOptions::block_size, "Tokens in a block.", range(1, 4096),
+    list.add("block-size", &TraceOptions::block_size,
+             "Tokens in a block, or bytes such as 2MB, with --kv-bytes-per-token.",
+             block_size_form(), value_name("N|BYTES"),
              default_text("512 for a trace with hashes, else 16"));
     list.add("enable-prefix-caching", &TraceOptions::enable_prefix_caching,
              "Look prompts up in the cache.");
@@ -155,7 +158,8 @@ int inspect_trace(const Invocation& invocation) {
     config.enable_prefix_caching = flags.enable_prefix_caching;
     view::Trace trace = view::read_trace(*flags.file);
     for (view::TraceRequest& request : trace.requests) request.arrival_s *= flags.arrival_scale;
-    config.block_size = flags.block_size.value_or(trace.has_hashes ? view::kPieceTokens : 16);
+    config.block_size = flags.block_size.value_or(trace.has_hashes ? view::kPieceTokens : 16)
+                            .in_tokens(static_cast<int64_t>(flags.kv_bytes_per_token));
     choices.num_blocks = cache_sizes(flags, config.block_size);
     const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     view::TraceReport report{&trace, config, flags.kv_bytes_per_token, {}};

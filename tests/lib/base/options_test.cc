@@ -238,10 +238,11 @@ TEST_CASE("printed settings name origins and read back as they are") {
     sample.options.find("model")->set(std::vector<std::string>{"x: y # z"}, OptionOrigin::flag,
                                       "--model", ErrorKind::usage);
     const std::string printed = print_as_yaml(sample.options);
-    CHECK(printed.find("seed: 5  # from a.yaml:3\n") != std::string::npos);
+    CHECK(printed.find("seed: 5  # file a.yaml:3\n") != std::string::npos);
     CHECK(printed.find("max-num-seqs: 256  # default\n") != std::string::npos);
     CHECK(printed.find("max-model-len: null  # default\n") != std::string::npos);
     CHECK(printed.find("# Sampling\n") != std::string::npos);
+    CHECK(printed.find("model: \"x: y # z\"  # flag\n") != std::string::npos);
     SampleOptions again;
     apply_config_text(again.options, printed, "printed.yaml");
     CHECK(again.sampling.stop == sample.sampling.stop);

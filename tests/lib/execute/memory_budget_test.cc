@@ -155,6 +155,89 @@ TEST_CASE("the outlook: longer contexts and more sequences, as other flags would
     CHECK(plan_memory(request).max_concurrency == doctest::Approx(8.0));
 }
 
+TEST_CASE("a memory limit holds weights, scratch and cache together") {
+    MemoryRequest request = small_request();
+    request.weight_bytes = uint64_t{10} << 20;
+    request.scratch_bytes = uint64_t{2} << 20;
+    const uint64_t unlimited = make_memory_plan(request).kv_bytes;
+    request.limit_bytes = uint64_t{20} << 20;
+    const MemoryPlan plan = make_memory_plan(request);
+    CHECK(plan.kv_budget_bytes == uint64_t{8} << 20);
+    CHECK(plan.kv_bytes < unlimited);
+    CHECK(plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes <= *request.limit_bytes);
+    CHECK(plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes > *request.limit_bytes * 9 / 10);
+    CHECK(plan.max_model_len == 2048);
+
+    request.limit_bytes = uint64_t{1} << 40;
+    CHECK(make_memory_plan(request).kv_bytes == unlimited);
+    request.limit_bytes = uint64_t{13} << 20;
+    CHECK(make_memory_plan(request).max_model_len == 512);
+    request.limit_bytes = uint64_t{11} << 20;
+    CHECK_THROWS_WITH_AS(
+        make_memory_plan(request),
+        doctest::Contains("within --memory-limit 11.0 MiB: use --memory-limit 16777216 or more"),
+        Error);
+    request.limit_bytes = 16777216;
+    CHECK(make_memory_plan(request).max_model_len == 2048);
+}
+
+TEST_CASE("a cache that was named is held to the limit too") {
+    MemoryRequest request = small_request();
+    request.weight_bytes = uint64_t{10} << 20;
+    request.limit_bytes = uint64_t{20} << 20;
+    request.kv_cache_bytes = uint64_t{10} << 20;
+    CHECK(make_memory_plan(request).shortage.empty());
+    request.kv_cache_bytes = uint64_t{12} << 20;
+    CHECK_THROWS_WITH_AS(make_memory_plan(request), doctest::Contains("lower --kv-cache-memory-by"),
+                         Error);
+}
+
+TEST_CASE("a share of free memory that was named is filled with the cache") {
+    MemoryRequest request = small_request();
+    request.max_num_seqs = 65536;
+    request.weight_bytes = uint64_t{1} << 30;
+    CHECK(make_memory_plan(request).kv_budget_bytes == uint64_t{7} << 29);  // half of what is left
+    request.utilization = 0.5;
+    const MemoryPlan plan = make_memory_plan(request);
+    CHECK(plan.kv_budget_bytes == uint64_t{3} << 30);
+    CHECK(plan.kv_bytes > (uint64_t{3} << 30) * 99 / 100);
+    request.utilization = 1.0;
+    CHECK(make_memory_plan(request).kv_budget_bytes == uint64_t{7} << 30);
+    request.limit_bytes = uint64_t{2} << 30;
+    CHECK(make_memory_plan(request).kv_budget_bytes == uint64_t{1} << 30);
+    request.limit_bytes.reset();
+    request.utilization = 0.1;
+    CHECK_THROWS_WITH_AS(make_memory_plan(request),
+                         doctest::Contains("in 0.1 of 8.00 GiB of free memory (--gpu-mem"), Error);
+}
+
+TEST_CASE("no more blocks than were allowed, in every group") {
+    MemoryRequest request = small_request();
+    request.groups = {full_group(4, 2, 64), full_group(2, 2, 64, 128)};
+    request.max_blocks = 300;
+    const MemoryPlan plan = make_memory_plan(request);
+    CHECK(plan.max_model_len == 2048);
+    CHECK(plan.num_blocks[0] <= 300);
+    CHECK(plan.num_blocks[0] >= 299);
+    CHECK(plan.num_blocks[1] <= 300);
+    CHECK(plan.max_concurrency == doctest::Approx(300.0 / 128.0));
+
+    request.max_blocks = 100;
+    const MemoryPlan cut = make_memory_plan(request);
+    CHECK(cut.max_model_len == 1600);
+    CHECK(cut.num_blocks[0] == 100);
+    REQUIRE(cut.notices.size() == 1);
+    CHECK(cut.notices[0].find("--max-blocks") != std::string::npos);
+
+    request.max_model_len = 2048;
+    CHECK_THROWS_WITH_AS(make_memory_plan(request),
+                         "a sequence of 2048 tokens needs 128 blocks of 16, but --max-blocks "
+                         "allows 100: use --max-blocks 128, or --max-model-len 1600 or less",
+                         Error);
+    request.max_model_len = 1600;
+    CHECK(make_memory_plan(request).num_blocks[0] == 100);
+}
+
 TEST_CASE("whole prompts: no more blocks than a step uses, and no longer ones than a step holds") {
     MemoryRequest request = small_request();
     request.whole_prompts = true;
