@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -62,19 +64,53 @@ std::string reason_of(const json::exception& exception) {
     return json::parse(quoted).get<std::string>();
 }
 
-// Remembers the keys of every object that is open, and the first key that came twice.
+// Goes through a text and leaves in `*reached` how far: the parser tells the place of some errors
+// only.
+struct Cursor {
+    using iterator_category = std::input_iterator_tag;
+    using value_type = char;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const char*;
+    using reference = const char&;
+
+    const char* at = nullptr;
+    const char** reached = nullptr;
+
+    reference operator*() const { return *at; }
+    Cursor& operator++() {
+        *reached = ++at;
+        return *this;
+    }
+    Cursor operator++(int) {
+        const Cursor before = *this;
+        ++*this;
+        return before;
+    }
+    bool operator==(const Cursor& other) const { return at == other.at; }
+};
+
+// Looks at the keys of every object that is open, and refuses with the place where it looks.
 template <typename Document>
-struct DuplicateKeys {
+struct KeyCheck {
     using Event = typename Document::parse_event_t;
-    std::vector<std::set<std::string>> open;
-    std::string found;
+    const JsonLimits& limits;
+    std::function<void(const std::string&)> refuse;
+    std::vector<std::set<std::string>> open = {};
+    size_t num_keys = 0;
 
     bool operator()(int, Event event, Document& parsed) {
         if (event == Event::object_start) open.emplace_back();
         if (event == Event::object_end) open.pop_back();
-        if (event == Event::key && found.empty()) {
-            const auto [place, is_first] = open.back().insert(parsed.template get<std::string>());
-            if (!is_first) found = *place;
+        if (event != Event::key) return true;
+        const auto [place, is_first] = open.back().insert(parsed.template get<std::string>());
+        if (!is_first && !limits.allow_duplicate_keys) {
+            refuse(fmt::format("the key {} comes twice in one object", json_quoted(*place)));
+        }
+        if (open.back().size() > limits.max_keys) {
+            refuse(fmt::format("an object with more than {} keys", limits.max_keys));
+        }
+        if (++num_keys > limits.max_all_keys) {
+            refuse(fmt::format("more than {} keys", limits.max_all_keys));
         }
         return true;
     }
@@ -88,19 +124,21 @@ Document parse_checked(std::string_view text, std::string_view source_name,
                                                      source_name, text.size(), limits.max_bytes));
     }
     check_structure(text, source_name, limits.max_depth);
+    const char* const begin = text.data();
+    const char* reached = begin;
+    const auto fail_here = [&](const std::string& reason) {
+        const auto offset = static_cast<size_t>(reached - begin);
+        fail(source_name, text, offset == 0 ? 0 : offset - 1, reason);
+    };
     try {
-        if (limits.allow_duplicate_keys) return Document::parse(text);
-        DuplicateKeys<Document> keys;
-        Document document = Document::parse(text, std::ref(keys));
-        if (keys.found.empty()) return document;
-        throw Error(ErrorKind::bad_data, fmt::format("{}: the key {} comes twice in one object",
-                                                     source_name, json_quoted(keys.found)));
+        return Document::parse(Cursor{begin, &reached}, Cursor{begin + text.size(), &reached},
+                               KeyCheck<Document>{limits, fail_here});
     } catch (const json::parse_error& error) {
         fail(source_name, text, error.byte == 0 ? 0 : error.byte - 1, reason_of(error));
     } catch (const json::exception& error) {
-        throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: not valid JSON: {}", source_name, reason_of(error)));
+        fail_here(reason_of(error));
     }
+    NVLLM_CHECK(false, "a document that is neither read nor refused");
 }
 
 template <typename T>

@@ -37,12 +37,28 @@ constexpr std::array<std::string_view, 11> kWithoutEffect = {"user",
                                                              "prompt_cache_retention"};
 
 // Not built; answers would differ from what was asked for.
-constexpr std::array<std::string_view, 19> kNotBuilt = {
-    "functions",          "function_call",      "grammar",        "guided_json",
-    "guided_regex",       "guided_choice",      "guided_grammar", "guided_decoding_backend",
-    "structured_outputs", "json_schema",        "audio",          "prediction",
-    "web_search_options", "logits_processors",  "suffix",         "lora",
-    "prompt_embeds",      "kv_transfer_params", "images"};
+constexpr std::string_view kNotBuilt[] = {"functions",
+                                          "function_call",
+                                          "grammar",
+                                          "guided_json",
+                                          "guided_regex",
+                                          "guided_choice",
+                                          "guided_grammar",
+                                          "guided_decoding_backend",
+                                          "structured_outputs",
+                                          "json_schema",
+                                          "audio",
+                                          "prediction",
+                                          "web_search_options",
+                                          "logits_processors",
+                                          "suffix",
+                                          "lora",
+                                          "prompt_embeds",
+                                          "kv_transfer_params",
+                                          "images",
+                                          "chat_template",
+                                          "truncate_prompt_tokens",
+                                          "return_tokens_as_token_ids"};
 
 // The fields of one body, taken out one after the other.
 class Fields {

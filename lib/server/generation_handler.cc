@@ -1,6 +1,7 @@
 // From the body of a completions or chat call to requests in the engine.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/server/generation.h"
@@ -11,8 +12,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Names as a header can carry them, whatever the client wrote.
+constexpr size_t kMostNames = 32;
+constexpr size_t kLongestName = 64;
+
+std::string plain_name(const std::string& name) {
+    std::string plain = name.substr(0, kLongestName);
+    for (char& letter : plain) {
+        if (letter <= ' ' || letter > '~' || letter == ',') letter = '?';
+    }
+    return plain;
+}
+
 std::string joined(const std::vector<std::string>& names) {
-    return fmt::format("{}", fmt::join(names, ", "));
+    std::vector<std::string> plain;
+    for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+        plain.push_back(plain_name(names[i]));
+    }
+    if (names.size() > kMostNames) plain.emplace_back("...");
+    return fmt::format("{}", fmt::join(plain, ", "));
 }
 
 }  // namespace

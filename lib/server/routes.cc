@@ -1,6 +1,8 @@
 // The table of routes.
 #include "lib/server/routes.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace nvllm::server {
@@ -73,14 +75,17 @@ const Route* find_route(std::string_view method, std::string_view path) {
 }
 
 std::string allowed_methods(std::string_view path) {
-    std::string methods;
+    bool has_get = false;
+    std::string others;
     for (const Route& route : kRoutes) {
-        if (!matches(route, path)) continue;
-        if (!methods.empty()) methods += ", ";
-        methods += route.method;
-        if (route.method == "GET") methods += ", HEAD";
+        if (path != "*" && !matches(route, path)) continue;
+        if (route.method == "GET") {
+            has_get = true;
+        } else if (others.find(route.method) == std::string::npos) {
+            others += fmt::format("{}, ", route.method);
+        }
     }
-    return methods + ", OPTIONS";
+    return (has_get ? "GET, HEAD, " : "") + others + "OPTIONS";
 }
 
 }  // namespace nvllm::server

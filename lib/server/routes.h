@@ -53,7 +53,7 @@ std::span<const Route> route_table();
 // By path alone; null when no route has it. Of several methods the first.
 const Route* find_route(std::string_view path);
 const Route* find_route(std::string_view method, std::string_view path);
-// "GET, HEAD", as the Allow header has it.
+// "GET, HEAD, OPTIONS", as the Allow header has it; of all routes for "*".
 std::string allowed_methods(std::string_view path);
 
 }  // namespace nvllm::server

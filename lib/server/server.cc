@@ -234,7 +234,9 @@ class Server::Core {
         return {
             .gate =
                 [this](const HttpRequest& head, const Endpoint& endpoint) {
-                    return gate.check(head, endpoint, is_draining);
+                    auto refusal = gate.check(head, endpoint, is_draining);
+                    if (refusal) refusal->headers.push_back(id_header(head, new_id(head)));
+                    return refusal;
                 },
             .handle = [this](std::shared_ptr<Exchange> exchange,
                              const Endpoint&) { handle(std::move(exchange)); },
@@ -259,15 +261,27 @@ class Server::Core {
                                           .type = "overloaded_error"}));
     }
 
+    static bool has_own_id(const HttpRequest& head) {
+        const std::string* given = head.header("X-Request-Id");
+        return given != nullptr && is_plain_id(*given);
+    }
+
     // Two requests of the same client's id are still two.
+    std::string new_id(const HttpRequest& head) {
+        const std::string& from = has_own_id(head) ? *head.header("X-Request-Id") : instance;
+        return fmt::format("{}-{:x}", from, next_request++);
+    }
+
+    // The client's own, as it knows it.
+    static HttpHeader id_header(const HttpRequest& head, const std::string& id) {
+        return {"x-request-id", has_own_id(head) ? *head.header("X-Request-Id") : id};
+    }
+
     void name_request(Exchange& exchange) {
-        const uint64_t number = next_request++;
-        const std::string* given = exchange.request().header("X-Request-Id");
-        const bool is_given = given != nullptr && is_plain_id(*given);
-        exchange.request_id = fmt::format("{}-{:x}", is_given ? *given : instance, number);
-        exchange.answer_headers = gate.cors_headers(exchange.request());
-        exchange.answer_headers.push_back(
-            {"x-request-id", is_given ? *given : exchange.request_id});
+        const HttpRequest& head = exchange.request();
+        exchange.request_id = new_id(head);
+        exchange.answer_headers = gate.cors_headers(head);
+        exchange.answer_headers.push_back(id_header(head, exchange.request_id));
     }
 
     void note_answer(const HttpRequest& request, int status, double seconds, uint64_t bytes) {

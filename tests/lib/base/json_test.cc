@@ -41,8 +41,8 @@ TEST_CASE("errors say where and why") {
     CHECK(json_error("").find("a.json:1:1: ") == 0);
     CHECK(json_error("[1, 2").find("a.json:1:") == 0);
     CHECK(json_error("{\"a\": 1, \"b\": {\"a\": 1, \"a\": 2}}") ==
-          "a.json: the key \"a\" comes twice in one object");
-    CHECK(json_error("[1e999]").find("a.json: not valid JSON: ") == 0);
+          "a.json:1:26: not valid JSON: the key \"a\" comes twice in one object");
+    CHECK(json_error("[1,\n1e999]").find("a.json:2:6: not valid JSON: ") == 0);
     CHECK(json_error("[1, 2, 3]", {.max_bytes = 4}).find("at most 4 are read") !=
           std::string::npos);
     CHECK(json_error("[NaN]") != "");
@@ -53,6 +53,15 @@ TEST_CASE("errors say where and why") {
 TEST_CASE("duplicate keys may be allowed; the same key in two objects is none") {
     CHECK(parse_json("{\"a\": 1, \"a\": 2}", "a", {.allow_duplicate_keys = true})["a"] == 2);
     CHECK(parse_json("[{\"a\": 1}, {\"a\": {\"a\": 2}}]", "a").size() == 2);
+}
+
+TEST_CASE("the keys of one object are limited, and those of all") {
+    const JsonLimits limits{.max_keys = 2};
+    CHECK(parse_json("[{\"a\": 1, \"b\": {\"c\": 1, \"d\": 2}}]", "a", limits).size() == 1);
+    CHECK(json_error("{\"a\": 1, \"b\": 2, \"c\": 3}", limits) ==
+          "a.json:1:20: not valid JSON: an object with more than 2 keys");
+    CHECK(json_error("[{\"a\": 1}, {\"a\": 1}, {\"a\": 1}]", {.max_all_keys = 2}) ==
+          "a.json:1:25: not valid JSON: more than 2 keys");
 }
 
 TEST_CASE("depth is limited before anything is built") {
