@@ -150,7 +150,8 @@ void HttpReader::check_head(std::string_view head) {
         request_.headers.push_back({std::string(field.name_string()), std::string(field.value())});
     }
     const std::string* expect = request_.header("Expect");
-    expects_continue_ = expect != nullptr && equal_ignoring_case(*expect, "100-continue");
+    expects_continue_ =
+        request_.version >= 11 && expect != nullptr && equal_ignoring_case(*expect, "100-continue");
     announced_body_bytes_.reset();
     if (const auto length = parser_->content_length()) announced_body_bytes_ = *length;
     bytes_.erase(0, consumed);
