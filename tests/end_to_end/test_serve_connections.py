@@ -255,7 +255,8 @@ class Leaving(unittest.TestCase):
 class NotReading(unittest.TestCase):
     def test_n4_clients_that_stop_reading_are_given_up(self):
         num_frozen, num_live = sized(20, 50), sized(20, 50)
-        with FaultServer(*ROOMY, "--write-timeout", 2, interval_ms=1) as server:
+        # They fill what the system holds within a second, and have five to go.
+        with FaultServer(*ROOMY, "--write-timeout", 1, interval_ms=3) as server:
             server.learn()
 
             def row():
