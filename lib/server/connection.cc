@@ -27,6 +27,11 @@ constexpr size_t kReadBytes = 8 * 1024;
 constexpr milliseconds kLinger{2000};
 // Bytes of the next request may hide that the client has left: then it is asked for this often.
 constexpr milliseconds kPeerPause{100};
+// An operation that begins just when the deadline has passed is stopped so much later.
+constexpr milliseconds kDeadlineRepeat{20};
+// What a client has the write timeout to take: one that reads, however slowly, is not cut off for
+// the length of its answer.
+constexpr size_t kWriteBytes = 64 * 1024;
 
 }  // namespace
 
@@ -38,15 +43,30 @@ Connection::Connection(ConnectionContext& context, std::unique_ptr<Transport> tr
       reader_(context.limits.http),
       deadline_(context.io) {}
 
+// Whoever still waits for an answer here must not keep its exchange alive.
+Connection::~Connection() {
+    if (exchange_ != nullptr) exchange_->settle();
+}
+
 void Connection::arm(milliseconds limit) {
     deadline_.expires_after(limit);
-    deadline_.async_wait([self = weak_from_this(), number = ++deadline_number_](auto cancelled) {
+    await_deadline(++deadline_number_);
+}
+
+void Connection::await_deadline(uint64_t number) {
+    deadline_.async_wait([self = weak_from_this(), number](auto cancelled) {
         const auto connection = self.lock();
         if (cancelled || connection == nullptr || connection->deadline_number_ != number) return;
         connection->has_timed_out_ = true;
-        boost::system::error_code closed;
-        connection->transport_->socket().cancel(closed);
+        connection->cancel_operations();
+        connection->deadline_.expires_after(kDeadlineRepeat);
+        connection->await_deadline(number);
     });
+}
+
+void Connection::cancel_operations() {
+    boost::system::error_code closed;
+    transport_->socket().cancel(closed);
 }
 
 void Connection::disarm() {
@@ -55,21 +75,30 @@ void Connection::disarm() {
 }
 
 void Connection::close_if_idle() {
-    if (!is_idle_) return;
-    boost::system::error_code closed;
-    transport_->socket().cancel(closed);
+    if (is_idle_) cancel_operations();
 }
 
 void Connection::cut(const std::string& last_event) {
     last_event_ = last_event;
-    if (cut_websocket_) cut_websocket_();
-    if (exchange_ != nullptr) exchange_->depart(Departure::shut_down);
+    if (cut_websocket_) {
+        cut_websocket_();
+    } else if (exchange_ != nullptr) {
+        exchange_->depart(Departure::shut_down);
+    } else {
+        cancel_operations();
+    }
 }
 
-asio::awaitable<void> Connection::run() {
+asio::awaitable<void> Connection::run() { co_await live(serve()); }
+
+asio::awaitable<void> Connection::turn_away(ApiError error) { co_await live(refuse(error)); }
+
+asio::awaitable<void> Connection::live(asio::awaitable<void> life) {
     ++context_.counts.open;
     try {
-        co_await serve();
+        arm(context_.limits.header_timeout);
+        co_await transport_->handshake();
+        co_await std::move(life);
         arm(kLinger);
         co_await transport_->finish();
     } catch (const boost::system::system_error&) {
@@ -82,8 +111,6 @@ asio::awaitable<void> Connection::run() {
 }
 
 asio::awaitable<void> Connection::serve() {
-    arm(context_.limits.header_timeout);
-    co_await transport_->handshake();
     bool goes_on = co_await read_request();
     while (goes_on) {
         if (wants_websocket(reader_.head())) {
@@ -184,7 +211,8 @@ asio::awaitable<void> Connection::discard_rest() {
 // False when the connection has to end.
 asio::awaitable<bool> Connection::answer() {
     const Clock::time_point start = Clock::now();
-    exchange_ = std::make_shared<PendingExchange>(context_.io, reader_.take());
+    exchange_ = std::make_shared<PendingExchange>(context_.io, reader_.take(),
+                                                  context_.counts.answers_under_way);
     const std::shared_ptr<PendingExchange> exchange = exchange_;
     written_bytes_ = 0;
     context_.callbacks.handle(exchange, endpoint_);
@@ -208,8 +236,7 @@ asio::awaitable<bool> Connection::answer() {
     if (!goes_on) exchange->depart(has_timed_out_ ? Departure::stalled : Departure::closed);
     exchange->settle();
     exchange_.reset();
-    boost::system::error_code ignored;
-    transport_->socket().cancel(ignored);  // nothing but the watching is under way
+    cancel_operations();  // nothing but the watching is under way
     context_.callbacks.answered(exchange->request(), status,
                                 std::chrono::duration<double>(Clock::now() - start).count(),
                                 written_bytes_);
@@ -226,15 +253,19 @@ asio::awaitable<bool> Connection::respond(const HttpRequest& request, HttpRespon
 
 // False when the client is gone or does not read.
 asio::awaitable<bool> Connection::write(std::string_view bytes) {
-    arm(context_.limits.write_timeout);
     bool is_written = true;
-    try {
-        co_await transport_->write(bytes);
-    } catch (const boost::system::system_error&) {
-        is_written = false;
+    while (is_written && !bytes.empty()) {
+        const std::string_view piece = bytes.substr(0, kWriteBytes);
+        arm(context_.limits.write_timeout);
+        try {
+            co_await transport_->write(piece);
+            written_bytes_ += piece.size();
+        } catch (const boost::system::system_error&) {
+            is_written = false;
+        }
+        bytes.remove_prefix(piece.size());
     }
     disarm();
-    written_bytes_ += bytes.size();
     if (!is_written && has_timed_out_) context_.callbacks.timed_out(TimeoutKind::write);
     co_return is_written;
 }
@@ -289,7 +320,7 @@ asio::awaitable<bool> Connection::stream_events(PendingExchange& exchange, std::
 }
 
 asio::awaitable<void> Connection::speak_websocket() {
-    WebSocketSession session(reader_.take(), context_.limits,
+    WebSocketSession session(reader_.take(), context_.limits, context_.counts,
                              [this](std::shared_ptr<Exchange> exchange) {
                                  context_.callbacks.handle(std::move(exchange), endpoint_);
                              });

@@ -26,15 +26,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   public:
     Connection(ConnectionContext& context, std::unique_ptr<Transport> transport,
                const Endpoint& endpoint);
+    ~Connection();
 
     asio::awaitable<void> run();
+    // Instead: whatever is asked, this is the answer.
+    asio::awaitable<void> turn_away(ApiError error);
 
     // Ends it when no request is under way.
     void close_if_idle();
-    // Cuts the answer under way off; a stream gets this last event.
+    // Cuts the answer under way off; a stream gets this last event. Ends it when there is none.
     void cut(const std::string& last_event);
 
   private:
+    asio::awaitable<void> live(asio::awaitable<void> life);
     asio::awaitable<void> serve();
     asio::awaitable<bool> read_request();
     asio::awaitable<bool> read_until(HttpReader::Stage stage);
@@ -53,7 +57,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
     // While armed, the socket's operations fail when the time has passed.
     void arm(std::chrono::milliseconds limit);
+    void await_deadline(uint64_t number);
     void disarm();
+    // Operations under way fail.
+    void cancel_operations();
 
     ConnectionContext& context_;
     std::unique_ptr<Transport> transport_;

@@ -75,6 +75,10 @@ void HostedModel::load() {
     state_ = ModelState::ready;
 }
 
+void HostedModel::stop() {
+    if (engine_ != nullptr) engine_->stop();
+}
+
 std::string HostedModel::failure() const {
     const std::lock_guard lock(mutex_);
     return failure_;

@@ -41,6 +41,8 @@ class HostedModel {
 
     // Builds the engine; blocks. What goes wrong becomes the state `failed` and is thrown on.
     void load();
+    // Ends the engine, if there is one: nobody is answered from here on.
+    void stop();
 
     const std::string& name() const { return names_.front(); }
     const std::vector<std::string>& names() const { return names_; }

@@ -150,7 +150,8 @@ void HttpReader::check_head(std::string_view head) {
         request_.headers.push_back({std::string(field.name_string()), std::string(field.value())});
     }
     const std::string* expect = request_.header("Expect");
-    expects_continue_ = expect != nullptr && equal_ignoring_case(*expect, "100-continue");
+    expects_continue_ =
+        request_.version >= 11 && expect != nullptr && equal_ignoring_case(*expect, "100-continue");
     announced_body_bytes_.reset();
     if (const auto length = parser_->content_length()) announced_body_bytes_ = *length;
     bytes_.erase(0, consumed);
@@ -160,15 +161,29 @@ void HttpReader::check_head(std::string_view head) {
     check_fields();
 }
 
+// Stricter than the standard: what another parser in front could read otherwise is refused.
 void HttpReader::check_fields() {
-    const auto hosts = std::ranges::count_if(request_.headers, [](const HttpHeader& header) {
-        return equal_ignoring_case(header.name, "Host");
-    });
+    const auto count_of = [&](std::string_view name) {
+        return std::ranges::count_if(request_.headers, [&](const HttpHeader& header) {
+            return equal_ignoring_case(header.name, name);
+        });
+    };
+    const auto hosts = count_of("Host");
     if (hosts > 1 || (hosts == 0 && request_.version >= 11)) {
         refuse(400, "the request needs exactly one Host header");
         return;
     }
+    const std::string* length = request_.header("Content-Length");
+    if (length != nullptr && (count_of("Content-Length") > 1 ||
+                              length->find_first_not_of("0123456789") != std::string::npos)) {
+        refuse(400, "the request's length must be one number");
+        return;
+    }
     const std::string* encoding = request_.header("Transfer-Encoding");
+    if (encoding != nullptr && request_.version < 11) {
+        refuse(400, "HTTP/1.0 knows no transfer encodings");
+        return;
+    }
     if (encoding != nullptr && !equal_ignoring_case(*encoding, "chunked")) {
         refuse(501, "of transfer encodings only 'chunked' is understood");
     }

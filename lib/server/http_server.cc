@@ -2,6 +2,7 @@
 #include "lib/server/http_server.h"
 
 #include <fmt/format.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -32,6 +33,7 @@ constexpr std::chrono::milliseconds kAcceptPause{250};
 // Connections above the limit that are told so; beyond these they wait unaccepted.
 constexpr int64_t kMostRefusals = 64;
 constexpr int kBacklog = 4096;
+constexpr int kMostUnsentBytes = 64 * 1024;
 
 Error cannot_listen(const Endpoint& endpoint, const std::string& why) {
     return Error(ErrorKind::unavailable,
@@ -68,6 +70,22 @@ Acceptor adopt(asio::io_context& io, int descriptor) {
     return Acceptor(io, asio::generic::stream_protocol(family, 0), descriptor);
 }
 
+// What the system holds of an answer that its client does not take is bounded; the rest waits here
+// and is seen to wait.
+void set_tcp_options(Socket& socket) {
+    boost::system::error_code ignored;
+    socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+    ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostUnsentBytes,
+                 sizeof(kMostUnsentBytes));
+}
+
+ApiError too_many_connections() {
+    return {.status = 503,
+            .message = "the server has as many connections as it takes",
+            .code = "too_many_connections",
+            .retry_after_s = 1};
+}
+
 bool out_of_descriptors(const boost::system::error_code& fault) {
     return fault == boost::system::errc::too_many_files_open ||
            fault == boost::system::errc::too_many_files_open_in_system ||
@@ -77,20 +95,21 @@ bool out_of_descriptors(const boost::system::error_code& fault) {
 
 }  // namespace
 
-class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
+class HttpServer::Core {
   public:
     Core(const ConnectionLimits& given_limits, Callbacks given_callbacks)
         : limits(given_limits),
           callbacks(std::move(given_callbacks)),
           context{io, limits, callbacks, counts},
-          work(io.get_executor()) {}
+          work(io.get_executor()),
+          patience(io) {}
 
     uint16_t listen(const Endpoint& endpoint) {
         uint16_t port = endpoint.port;
         auto listener = std::make_shared<Listener>(endpoint, open(endpoint, port));
         listener->endpoint.port = port;
         listeners.push_back(listener);
-        asio::co_spawn(io, accept(shared_from_this(), listener), asio::detached);
+        asio::co_spawn(io, accept(listener), asio::detached);
         return port;
     }
 
@@ -101,17 +120,25 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
         for (const auto& connection : living()) connection->close_if_idle();
     }
 
-    void cut_all(const std::string& last_event) {
+    void shut_down(const std::string& last_event, std::chrono::milliseconds limit) {
         close_listeners();
         for (const auto& connection : living()) connection->cut(last_event);
+        work.reset();
+        patience.expires_after(limit);
+        patience.async_wait([this](const boost::system::error_code& cancelled) {
+            if (!cancelled) io.stop();
+        });
+        end_when_empty();
     }
 
-    asio::io_context io{1};
     const ConnectionLimits limits;
     const Callbacks callbacks;
     ConnectionCounts counts;
+    // Behind what the coroutines use, which end with it at the latest.
+    asio::io_context io{1};
     ConnectionContext context;
     std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
+    asio::steady_timer patience;
     std::optional<asio::ssl::context> tls;
 
   private:
@@ -136,16 +163,15 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
         return adopt(io, socket.release());
     }
 
-    static asio::awaitable<void> accept(std::shared_ptr<Core> self,
-                                        std::shared_ptr<Listener> listener) {
-        asio::steady_timer pause(self->io);
+    asio::awaitable<void> accept(std::shared_ptr<Listener> listener) {
+        asio::steady_timer pause(io);
         while (listener->acceptor.is_open()) {
             boost::system::error_code fault;
             Socket socket = co_await listener->acceptor.async_accept(
-                self->io, asio::redirect_error(use_awaitable, fault));
-            const bool is_full = self->counts.open >= self->limits.max_connections + kMostRefusals;
-            if (!fault) self->admit(std::move(socket), *listener);
-            if (fault && out_of_descriptors(fault)) self->note_accept_fault(fault.message());
+                io, asio::redirect_error(use_awaitable, fault));
+            const bool is_full = counts.open >= limits.max_connections + kMostRefusals;
+            if (!fault) admit(std::move(socket), *listener);
+            if (fault && out_of_descriptors(fault)) note_accept_fault(fault.message());
             if ((fault && out_of_descriptors(fault)) || is_full) {
                 pause.expires_after(kAcceptPause);
                 co_await pause.async_wait(asio::redirect_error(use_awaitable, fault));
@@ -162,42 +188,32 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
     void admit(Socket socket, const Listener& listener) {
         ++counts.accepted;
         if (listener.endpoint.unix_socket.empty() && !listener.endpoint.descriptor) {
-            boost::system::error_code ignored;
-            socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-        }
-        if (counts.open >= limits.max_connections) {
-            ++counts.refused;
-            asio::co_spawn(io, turn_away(shared_from_this(), std::move(socket)), asio::detached);
-            return;
+            set_tcp_options(socket);
         }
         auto transport = listener.endpoint.has_tls ? tls_transport(std::move(socket), *tls)
                                                    : plain_transport(std::move(socket));
         auto connection =
             std::make_shared<Connection>(context, std::move(transport), listener.endpoint);
         connections[connection.get()] = connection;
-        asio::co_spawn(io, live(shared_from_this(), connection), asio::detached);
+        const bool has_place = counts.open < limits.max_connections;
+        if (!has_place) ++counts.refused;
+        asio::co_spawn(io, live(connection, has_place), asio::detached);
     }
 
-    static asio::awaitable<void> live(std::shared_ptr<Core> self,
-                                      std::shared_ptr<Connection> connection) {
-        co_await connection->run();
-        self->connections.erase(connection.get());
+    asio::awaitable<void> live(std::shared_ptr<Connection> connection, bool has_place) {
+        if (has_place) {
+            co_await connection->run();
+        } else {
+            const ApiError full = too_many_connections();
+            co_await connection->turn_away(full);
+        }
+        connections.erase(connection.get());
+        end_when_empty();
     }
 
-    static asio::awaitable<void> turn_away(std::shared_ptr<Core> self, Socket socket) {
-        HttpResponse response =
-            error_response({.status = 503,
-                            .message = "the server has as many connections as it takes",
-                            .code = "too_many_connections",
-                            .retry_after_s = 1});
-        const std::string bytes =
-            response_head(response, response.body.size(), 11, false) + response.body;
-        ++self->counts.open;
-        boost::system::error_code ignored;
-        co_await socket.async_write_some(asio::buffer(bytes),
-                                         asio::redirect_error(use_awaitable, ignored));
-        socket.shutdown(Socket::shutdown_both, ignored);
-        --self->counts.open;
+    // Nothing keeps the loop when it was shut down and the last connection is gone.
+    void end_when_empty() {
+        if (!work && connections.empty()) patience.cancel();
     }
 
     std::vector<std::shared_ptr<Connection>> living() const {
@@ -213,7 +229,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
 };
 
 HttpServer::HttpServer(const ConnectionLimits& limits, Callbacks callbacks)
-    : core_(std::make_shared<Core>(limits, std::move(callbacks))) {}
+    : core_(std::make_unique<Core>(limits, std::move(callbacks))) {}
 HttpServer::~HttpServer() = default;
 
 void HttpServer::use_tls(const TlsFiles& files) {
@@ -250,17 +266,12 @@ void HttpServer::post_after(std::chrono::milliseconds delay, std::function<void(
 }
 
 void HttpServer::close_listeners() {
-    post([core = core_] { core->close_listeners(); });
+    post([this] { core_->close_listeners(); });
 }
 
-void HttpServer::shut_down(const std::string& last_event) {
-    post([core = core_, last_event] {
-        core->cut_all(last_event);
-        core->work.reset();
-    });
+void HttpServer::shut_down(const std::string& last_event, std::chrono::milliseconds patience) {
+    post([this, last_event, patience] { core_->shut_down(last_event, patience); });
 }
-
-void HttpServer::stop() { core_->io.stop(); }
 
 const ConnectionCounts& HttpServer::counts() const { return core_->counts; }
 

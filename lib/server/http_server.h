@@ -57,9 +57,11 @@ struct TlsFiles {
 struct ConnectionCounts {
     std::atomic<int64_t> open{0};
     std::atomic<int64_t> accepted{0};
-    std::atomic<int64_t> refused{0};        // over max_connections
-    std::atomic<int64_t> bad_requests{0};   // not HTTP, or over a limit
-    std::atomic<int64_t> streams{0};        // open event streams
+    std::atomic<int64_t> refused{0};       // over max_connections
+    std::atomic<int64_t> bad_requests{0};  // not HTTP, or over a limit
+    std::atomic<int64_t> streams{0};       // open event streams
+    // Requests that were read and whose answers are not written in full.
+    std::atomic<int64_t> answers_under_way{0};
     std::atomic<int64_t> accept_faults{0};  // out of descriptors
 };
 
@@ -88,7 +90,7 @@ class HttpServer {
     // it makes no sense.
     uint16_t listen(const Endpoint& endpoint);
 
-    // Runs the I/O thread's loop on this thread until stop().
+    // Runs the I/O thread's loop on this thread until it was shut down.
     void run();
     // From any thread.
     void post(std::function<void()> task);
@@ -98,16 +100,14 @@ class HttpServer {
     // on, and their connections end after them.
     void close_listeners();
     // From any thread: whatever still runs is cut off, streams with a last event; run() returns
-    // when all connections have ended.
-    void shut_down(const std::string& last_event);
-    // From any thread: run() returns at once.
-    void stop();
+    // when all connections have ended, or after `patience`.
+    void shut_down(const std::string& last_event, std::chrono::milliseconds patience);
 
     const ConnectionCounts& counts() const;
 
   private:
     class Core;
-    std::shared_ptr<Core> core_;
+    std::unique_ptr<Core> core_;
 };
 
 }  // namespace nvllm::server

@@ -53,6 +53,13 @@ bool ModelSet::has_unused() const {
     return std::ranges::any_of(removed_, [](const auto& model) { return model.use_count() == 1; });
 }
 
+void ModelSet::stop_all() {
+    const std::lock_guard lock(mutex_);
+    for (const auto* list : {&models_, &removed_}) {
+        for (const auto& model : *list) model->stop();
+    }
+}
+
 void ModelSet::end_unused() {
     std::vector<std::shared_ptr<HostedModel>> unused;
     const std::lock_guard lock(mutex_);

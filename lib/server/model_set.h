@@ -25,6 +25,8 @@ class ModelSet {
     // takes, so not on the I/O thread.
     void end_unused();
     bool has_unused() const;
+    // Ends the engines of all models, whatever they are at; blocks.
+    void stop_all();
 
   private:
     mutable std::mutex mutex_;

@@ -9,14 +9,21 @@ namespace nvllm::server {
 
 namespace asio = boost::asio;
 
-PendingExchange::PendingExchange(asio::io_context& io, HttpRequest request) : io_(io), timer_(io) {
+PendingExchange::PendingExchange(asio::io_context& io, HttpRequest request,
+                                 std::atomic<int64_t>& num_under_way)
+    : io_(io), timer_(io), num_under_way_(num_under_way) {
     request_ = std::move(request);
+    ++num_under_way_;
+}
+
+PendingExchange::~PendingExchange() {
+    if (!is_settled_) --num_under_way_;
 }
 
 void PendingExchange::respond(HttpResponse response) {
     {
         const std::lock_guard lock(mutex_);
-        if (response_ || source_ != nullptr) return;
+        if (is_settled_ || response_ || source_ != nullptr) return;
         response_ = std::move(response);
     }
     wake();
@@ -25,7 +32,7 @@ void PendingExchange::respond(HttpResponse response) {
 void PendingExchange::stream(std::shared_ptr<EventSource> source) {
     {
         const std::lock_guard lock(mutex_);
-        if (response_ || source_ != nullptr) return;
+        if (is_settled_ || response_ || source_ != nullptr) return;
         source_ = std::move(source);
     }
     wake();
@@ -45,7 +52,7 @@ void PendingExchange::when_gone(std::function<void(Departure)> gone) {
     {
         const std::lock_guard lock(mutex_);
         if (!departed_) {
-            gone_ = std::move(gone);
+            if (!is_settled_) gone_ = std::move(gone);
             return;
         }
     }
@@ -99,10 +106,21 @@ std::optional<Departure> PendingExchange::departed() const {
     return departed_;
 }
 
+// Handlers hold the exchange, so it must not hold on to what is theirs.
 void PendingExchange::settle() {
-    is_settled_ = true;
+    std::function<void(Departure)> gone;
+    std::shared_ptr<EventSource> source;
+    {
+        const std::lock_guard lock(mutex_);
+        if (!std::exchange(is_settled_, true)) --num_under_way_;
+        gone.swap(gone_);
+        source.swap(source_);
+    }
+}
+
+bool PendingExchange::is_settled() const {
     const std::lock_guard lock(mutex_);
-    gone_ = nullptr;
+    return is_settled_;
 }
 
 }  // namespace nvllm::server

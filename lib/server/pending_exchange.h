@@ -17,7 +17,10 @@ namespace nvllm::server {
 class PendingExchange final : public Exchange,
                               public std::enable_shared_from_this<PendingExchange> {
   public:
-    PendingExchange(boost::asio::io_context& io, HttpRequest request);
+    // `num_under_way`: counts the exchanges that are not settled; outlives them.
+    PendingExchange(boost::asio::io_context& io, HttpRequest request,
+                    std::atomic<int64_t>& num_under_way);
+    ~PendingExchange() override;
 
     void respond(HttpResponse response) override;
     void stream(std::shared_ptr<EventSource> source) override;
@@ -38,18 +41,20 @@ class PendingExchange final : public Exchange,
     // Nobody wants the answer any more.
     void depart(Departure why);
     std::optional<Departure> departed() const;
-    // The answer is over: whoever waited for its end is forgotten.
+    // The answer is over: its source, and whoever waited for its end, are forgotten, and so is what
+    // is said from here on.
     void settle();
-    bool is_settled() const { return is_settled_; }
+    bool is_settled() const;
 
   private:
     boost::asio::io_context& io_;
     boost::asio::steady_timer timer_;
+    std::atomic<int64_t>& num_under_way_;
     std::atomic<bool> is_waking_ = false;
-    bool has_news_ = false;  // on the I/O thread, as the next
-    bool is_settled_ = false;
+    bool has_news_ = false;  // on the I/O thread
 
     mutable std::mutex mutex_;
+    bool is_settled_ = false;
     std::optional<HttpResponse> response_;
     std::shared_ptr<EventSource> source_;
     std::function<void(Departure)> gone_;

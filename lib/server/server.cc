@@ -31,6 +31,9 @@ constexpr size_t kMostWaitingTasks = 8192;
 // Descriptors that are not connections: files, sockets, libraries.
 constexpr int64_t kOwnDescriptors = 128;
 constexpr size_t kLongestRequestId = 128;
+// How long last events and farewells may take to be written.
+constexpr milliseconds kFarewell{1000};
+constexpr milliseconds kFarewellOfAbort{500};
 
 milliseconds milliseconds_of(double seconds) {
     return std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(seconds));
@@ -112,11 +115,11 @@ class Server::Core {
         : config(given),
           version(std::move(given_version)),
           metrics({.version = version}),
+          http(connection_limits(config), callbacks()),
           text(config.text_threads, kMostWaitingTasks),
           gate(config, keys),
           service(make_service()),
-          handlers(service),
-          http(connection_limits(config), callbacks()) {
+          handlers(service) {
         keys.replace(read_keys(config));
         if (config.has_tls()) {
             http.use_tls({config.tls_certificate,
@@ -132,8 +135,10 @@ class Server::Core {
         }
     }
 
+    // What was cut off may still be under way in the engines: they end before what they call.
     ~Core() {
         if (loader.joinable()) loader.join();
+        models.stop_all();
     }
 
     void listen() {
@@ -178,14 +183,16 @@ class Server::Core {
         if (is_draining.exchange(true)) return;
         log_info(fmt::format("ending: {} requests under way have {} s", calls.size(),
                              config.shutdown_timeout_s));
-        drain_until = std::chrono::steady_clock::now() + milliseconds_of(config.shutdown_timeout_s);
+        http.post([this] {
+            drain_until =
+                std::chrono::steady_clock::now() + milliseconds_of(config.shutdown_timeout_s);
+        });
     }
 
     void abort() {
         is_draining = true;
         is_aborted = true;
-        http.shut_down(error_body(shutting_down()));
-        http.post_after(milliseconds(500), [this] { http.stop(); });
+        http.shut_down(error_body(shutting_down()), kFarewellOfAbort);
     }
 
     void reload() {
@@ -389,19 +396,25 @@ class Server::Core {
         for (const auto& call : calls.all()) call->check_deadlines(timeouts, now);
         care.look(models, now);
         if (models.has_unused()) text.try_run([this] { models.end_unused(); });
-        if (is_draining && !is_shut_down && (calls.size() == 0 || now >= drain_until)) {
-            is_shut_down = true;
-            if (calls.size() > 0) {
-                log_warning(
-                    fmt::format("{} requests did not end in time and are cut off", calls.size()));
-            }
-            http.shut_down(error_body(shutting_down()));
-            http.post_after(milliseconds(1000), [this] { http.stop(); });
-        }
+        if (is_aborted) return;
+        if (drain_until && has_drained(now)) return;
         http.post_after(kTick, [this] { tick(); });
     }
 
+    // When the last answer is written, or the time is over: then all else ends.
+    bool has_drained(std::chrono::steady_clock::time_point now) {
+        const int64_t num_left = http.counts().answers_under_way;
+        if (num_left > 0 && now < *drain_until) return false;
+        if (num_left > 0) {
+            log_warning(fmt::format("{} requests did not end in time and are cut off", num_left));
+        }
+        http.shut_down(error_body(shutting_down()), kFarewell);
+        return true;
+    }
+
     ServerMetrics metrics;
+    // Outlives whatever still holds one of its exchanges.
+    HttpServer http;
     KeyRing keys;
     ModelSet models;
     LivingCalls calls;
@@ -410,15 +423,13 @@ class Server::Core {
     Service service;
     Handlers handlers;
     ModelCare care{{}, [this](const std::shared_ptr<HostedModel>& model) { replace(model); }};
-    HttpServer http;
     std::thread loader;
     std::mutex loads_mutex;
     std::vector<std::future<void>> loads;  // of models that came later
     std::exception_ptr load_failure;
     std::atomic<bool> is_draining = false;
-    bool is_shut_down = false;
     std::chrono::steady_clock::time_point tick_at = std::chrono::steady_clock::now() + kTick;
-    std::chrono::steady_clock::time_point drain_until{};
+    std::optional<std::chrono::steady_clock::time_point> drain_until;  // on the I/O thread
     std::atomic<uint64_t> next_request = 1;
     const std::string instance = fmt::format("{:08x}", std::random_device{}());
 };

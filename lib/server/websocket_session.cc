@@ -37,6 +37,9 @@ template <typename Stream>
 struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
     Conversation(Stream& stream, asio::io_context& given_io)
         : io(given_io), socket(stream), news(io) {}
+    ~Conversation() {
+        if (exchange != nullptr) exchange->settle();
+    }
 
     asio::io_context& io;
     websocket::stream<Stream&> socket;
@@ -135,7 +138,8 @@ asio::awaitable<void> WebSocketSession::speak(Stream& stream) {
         request.method = "POST";
         request.body = std::move(talk->messages.front());
         talk->messages.pop_front();
-        talk->exchange = std::make_shared<PendingExchange>(io, std::move(request));
+        talk->exchange =
+            std::make_shared<PendingExchange>(io, std::move(request), counts_.answers_under_way);
         handle_(talk->exchange);
         const bool goes_on = co_await send_answer(*talk, *talk->exchange);
         if (!goes_on) talk->exchange->depart(Departure::closed);

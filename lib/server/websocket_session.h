@@ -20,9 +20,12 @@ using TlsStream = asio::ssl::stream<Socket>;
 class WebSocketSession {
   public:
     // `upgrade`: the request that asked for it; each message becomes a POST of its target.
-    WebSocketSession(HttpRequest upgrade, const ConnectionLimits& limits,
+    WebSocketSession(HttpRequest upgrade, const ConnectionLimits& limits, ConnectionCounts& counts,
                      std::function<void(std::shared_ptr<Exchange>)> handle)
-        : upgrade_(std::move(upgrade)), limits_(limits), handle_(std::move(handle)) {}
+        : upgrade_(std::move(upgrade)),
+          limits_(limits),
+          counts_(counts),
+          handle_(std::move(handle)) {}
 
     asio::awaitable<void> run(Socket& stream);
     asio::awaitable<void> run(TlsStream& stream);
@@ -36,6 +39,7 @@ class WebSocketSession {
 
     HttpRequest upgrade_;
     const ConnectionLimits& limits_;
+    ConnectionCounts& counts_;
     std::function<void(std::shared_ptr<Exchange>)> handle_;
 };
 
