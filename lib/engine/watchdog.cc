@@ -119,7 +119,7 @@ void Watchdog::look(double elapsed_s) {
         progress = process_progress(executor_.process_id().value_or(::getpid()));
     }
     const bool overdue = detector_.look(pulse, progress, elapsed_s);
-    stalled_ = detector_.stalled();
+    stalled_at_beat_ = detector_.stalled() ? pulse.beats : kNever;
     const bool waits_for_worker =
         pulse.phase == EnginePhase::computing || pulse.phase == EnginePhase::starting;
     if (!overdue || !waits_for_worker) return;

