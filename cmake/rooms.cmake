@@ -2,6 +2,20 @@
 
 set(NVLLM_ROOMS "")
 
+# Fault points (lib/base/fault_points.h) exist in builds with tests. Only files that have some are told so: switching the
+# tests on must not compile everything else anew.
+function(nvllm_fault_points)
+    if(NOT NVLLM_BUILD_TESTS)
+        return()
+    endif()
+    foreach(file ${ARGN})
+        file(STRINGS ${file} includes REGEX "fault_points\\.h")
+        if(includes)
+            set_property(SOURCE ${file} APPEND PROPERTY COMPILE_DEFINITIONS NVLLM_FAULT_POINTS)
+        endif()
+    endforeach()
+endfunction()
+
 # nvllm_room(path [APART] [LIBRARIES ...]): all .cc files below `path` as one object library, nvllm_<last folder>. APART:
 # linked into the programs that name it, and no part of libnanovllm, so that other programs do not carry it.
 function(nvllm_room path)
@@ -12,6 +26,7 @@ function(nvllm_room path)
     endif()
     get_filename_component(name ${path} NAME)
     add_library(nvllm_${name} OBJECT ${sources})
+    nvllm_fault_points(${sources})
     target_include_directories(nvllm_${name} PUBLIC ${CMAKE_SOURCE_DIR})
     target_link_libraries(nvllm_${name} PUBLIC Threads::Threads ${ARG_LIBRARIES})
     set(nvllm_${name}_SOURCES ${sources} PARENT_SCOPE)
@@ -92,6 +107,7 @@ function(nvllm_test path)
         return()
     endif()
     string(REPLACE "/" "_" name ${path})
+    nvllm_fault_points(${sources})
     add_executable(test_${name} ${sources})
     target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR})
     nvllm_room_targets(${path} rooms)

@@ -127,6 +127,24 @@ std::vector<std::string> AlertRules::holding() const {
     return texts;
 }
 
+MetricLookup lookup_in_scrape(std::string text) {
+    return [text = std::move(text)](std::string_view metric) -> std::optional<double> {
+        std::optional<double> sum;
+        for (size_t begin = 0; begin < text.size();) {
+            const size_t end = std::min(text.find('\n', begin), text.size());
+            const std::string_view line(text.data() + begin, end - begin);
+            begin = end + 1;
+            const bool is_it = line.starts_with(metric) && line.size() > metric.size() &&
+                               (line[metric.size()] == ' ' || line[metric.size()] == '{');
+            if (!is_it) continue;
+            if (const auto value = parse_number(line.substr(line.rfind(' ') + 1))) {
+                sum = sum.value_or(0.0) + *value;
+            }
+        }
+        return sum;
+    };
+}
+
 AlertRules make_alert_rules(const ServerConfig& config) {
     std::vector<std::string> texts = config.alert_rules;
     if (config.temperature_alert) {

@@ -62,6 +62,10 @@ class AlertRules {
     std::vector<Watched> watched_;
 };
 
+// Looks metrics up in a scrape: a name with labels is one sample, a bare name the sum of all its
+// samples.
+MetricLookup lookup_in_scrape(std::string text);
+
 // Those of --alert-rules, and --temperature-alert as one more. Throws usage as the class does.
 AlertRules make_alert_rules(const ServerConfig& config);
 

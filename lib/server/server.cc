@@ -14,6 +14,7 @@
 #include "lib/base/json.h"
 #include "lib/base/log.h"
 #include "lib/engine/inspection.h"
+#include "lib/server/alert_rules.h"
 #include "lib/server/gate.h"
 #include "lib/server/handlers.h"
 #include "lib/server/http_server.h"
@@ -26,6 +27,7 @@ using std::chrono::milliseconds;
 
 // How often deadlines are looked at.
 constexpr milliseconds kTick{50};
+constexpr milliseconds kBetweenAlertLooks{2000};
 // What is done on the text threads waits in a queue of this many tasks.
 constexpr size_t kMostWaitingTasks = 8192;
 // Descriptors that are not connections: files, sockets, libraries.
@@ -387,6 +389,11 @@ class Server::Core {
                                             metrics));
     }
 
+    void look_for_alerts() {
+        const std::lock_guard lock(alerts_mutex);
+        log_alert_changes(alerts.update(lookup_in_scrape(metrics.text())));
+    }
+
     // On the I/O thread, again and again.
     void tick() {
         const auto now = std::chrono::steady_clock::now();
@@ -395,6 +402,10 @@ class Server::Core {
         const CallTimeouts timeouts = call_timeouts(config);
         for (const auto& call : calls.all()) call->check_deadlines(timeouts, now);
         care.look(models, now);
+        if (!alerts.empty() && now >= next_alert_look) {
+            next_alert_look = now + kBetweenAlertLooks;
+            text.try_run([this] { look_for_alerts(); });
+        }
         if (models.has_unused()) text.try_run([this] { models.end_unused(); });
         if (is_aborted) return;
         if (drain_until && has_drained(now)) return;
@@ -423,6 +434,9 @@ class Server::Core {
     Service service;
     Handlers handlers;
     ModelCare care{{}, [this](const std::shared_ptr<HostedModel>& model) { replace(model); }};
+    std::mutex alerts_mutex;  // held while a text thread looks
+    AlertRules alerts = make_alert_rules(config);
+    std::chrono::steady_clock::time_point next_alert_look{};
     std::thread loader;
     std::mutex loads_mutex;
     std::vector<std::future<void>> loads;  // of models that came later

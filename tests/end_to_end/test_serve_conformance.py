@@ -4,6 +4,7 @@ of the shared test data, each line of `must_hold` checked by a function here."""
 import base64
 import functools
 import json
+import struct
 import pathlib
 import sys
 import threading
@@ -18,8 +19,9 @@ MODEL = SHARED / "models" / "stories260k"
 KEY = "sk-conformance-0123456789"
 ANY_TOKEN = 300
 # What cases may need that this server does not have.
-NOT_BUILT = ("structured output", "an embedding model")
+NOT_BUILT = ("structured output",)
 WITH_KEY = "a server started with an API key"
+WITH_EMBEDDINGS = "an embedding model"  # which any model is
 GOOD = {"prompt": "Once", "max_tokens": 2, "temperature": 0}
 
 
@@ -467,6 +469,25 @@ def tokens_are_the_text(run):
     run.test.assertEqual(run.server.must(back)["content"], run.body["content"])
 
 
+@holds("three vectors in order; first and third equal within 1e-3")
+def vectors_are_in_order(run):
+    data = run.json()["data"]
+    run.test.assertEqual([each["index"] for each in data], [0, 1, 2])
+    first, second, third = (each["embedding"] for each in data)
+    run.test.assertLess(max(abs(a - b) for a, b in zip(first, third)), 1e-3)
+    run.test.assertGreater(max(abs(a - b) for a, b in zip(first, second)), 1e-3)
+    run.test.assertAlmostEqual(sum(value * value for value in first), 1.0, places=4)
+
+
+@holds("base64 of little-endian float32, same values as the float form within 1e-3")
+def base64_is_the_same_vector(run):
+    packed = base64.b64decode(run.json()["data"][0]["embedding"], validate=True)
+    plain = run.again(encoding_format="float").json()["data"][0]["embedding"]
+    values = struct.unpack(f"<{len(packed) // 4}f", packed)
+    run.test.assertEqual(len(values), len(plain))
+    run.test.assertLess(max(abs(a - b) for a, b in zip(values, plain)), 1e-3)
+
+
 @holds("two requests on one kept-open connection: two answers in order")
 def second_on_the_same_connection(run):
     longer = run.server.raw_post(run.case["path"], {**run.body, "max_tokens": 3})
@@ -531,7 +552,7 @@ class EveryCase(unittest.TestCase):
     def test_is_understood(self):
         """No case is passed over: what it needs and what must hold are known."""
         for case in read_cases():
-            self.assertIn(case.get("needs"), (None, WITH_KEY, *NOT_BUILT), case["id"])
+            self.assertIn(case.get("needs"), (None, WITH_KEY, WITH_EMBEDDINGS, *NOT_BUILT), case["id"])
 
 
 def read_cases():

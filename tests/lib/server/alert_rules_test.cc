@@ -83,6 +83,16 @@ TEST_CASE("each change is told once, and holding is remembered between") {
     CHECK(gone[0].message() == "alert over: free < 2 (there is no value)");
 }
 
+TEST_CASE("a scrape is asked for one sample, or for all of a name together") {
+    const MetricLookup lookup = lookup_in_scrape(
+        "# TYPE calls counter\ncalls{model=\"a\"} 2\ncalls{model=\"b\"} 3\n"
+        "calls_total 9\nload 0.5\n");
+    CHECK(lookup("calls") == 5.0);
+    CHECK(lookup("calls{model=\"b\"}") == 3.0);
+    CHECK(lookup("load") == 0.5);
+    CHECK(!lookup("lo"));
+}
+
 TEST_CASE("a temperature to warn of is a rule more") {
     ServerConfig config;
     CHECK(make_alert_rules(config).empty());
