@@ -38,7 +38,7 @@ std::vector<int32_t> host_sizes(const CacheConfig& config) {
 CacheManager::CacheManager(const CacheConfig& config)
     : config_(config),
       eviction_(find_eviction(config.eviction)),
-      index_(checked_group_sizes(config), config.hash_key.value_or(HashKey::random())),
+      index_(config.block_size, checked_group_sizes(config), config.hash_key.value_or(HashKey::random())),
       swap_space_(host_sizes(config)) {
     int32_t most = 0;
     for (const CacheGroupConfig& group : config.groups) {
@@ -245,7 +245,7 @@ void CacheManager::discard(SequenceCache& sequence) {
         for (int32_t i = first; i < sequence.num_published_; ++i) {
             // Of a swapped out sequence nobody knows which block it was: all go.
             const std::vector<BlockId> blocks =
-                sequence.swapped_out() ? path[i]->blocks[group] : std::vector{table[i]};
+                sequence.swapped_out() ? index_.blocks(*path[i], group) : std::vector{table[i]};
             for (const BlockId block : blocks) {
                 // A fork may have withdrawn what both hold.
                 if (!index_.is_published(group, block)) continue;
