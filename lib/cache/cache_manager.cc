@@ -44,6 +44,7 @@ CacheManager::CacheManager(const CacheConfig& config)
     for (const CacheGroupConfig& group : config.groups) {
         pools_.emplace_back(group.num_blocks, eviction_.value != nullptr);
         most = std::max(most, group.num_blocks);
+        has_windows_ = has_windows_ || group.window > 0;
     }
     half_life_ = config.eviction_costs.half_life_in_capacities * most;
 }
@@ -132,15 +133,22 @@ bool CacheManager::admit(SequenceCache& sequence, const PrefixMatch& match, int3
 
 bool CacheManager::allocate(SequenceCache& sequence, int32_t num_positions,
                             std::vector<std::vector<BlockId>>& added) {
-    const int32_t size = num_blocks_for(num_positions);
-    bool enough = true;
+    const auto holds = [&](const BlockTable& table) {
+        return int64_t{table.size()} * config_.block_size >= num_positions;
+    };
+    if (!std::ranges::all_of(sequence.tables_, holds)) {
+        if (!append_blocks(sequence, num_blocks_for(num_positions), added)) return false;
+    }
+    sequence.num_positions_ = std::max(sequence.num_positions_, num_positions);
+    return true;
+}
+
+bool CacheManager::append_blocks(SequenceCache& sequence, int32_t size,
+                                 std::vector<std::vector<BlockId>>& added) {
     for (int32_t group = 0; group < num_groups(); ++group) {
         const int32_t needed = size - sequence.tables_[group].size();
         if (needed > pools_[group].num_available()) return false;
-        enough = enough && needed <= 0;
     }
-    sequence.num_positions_ = std::max(sequence.num_positions_, num_positions);
-    if (enough) return true;
     added.resize(pools_.size());
     for (int32_t group = 0; group < num_groups(); ++group) {
         BlockTable& table = sequence.tables_[group];
@@ -164,6 +172,7 @@ void CacheManager::name_in_plan(SequenceCache& sequence, uint64_t plan_number) {
     NVLLM_CHECK(plan_number >= sequence.last_plan_, "plans are numbered upwards");
     sequence.last_plan_ = plan_number;
     last_named_plan_ = std::max(last_named_plan_, plan_number);
+    if (sequence.returning_.empty()) return;
     for (const SequenceCache::HostBlock& host : sequence.returning_) {
         host_parted_.push_back({plan_number, host.group, host.block});
     }
@@ -189,12 +198,11 @@ void CacheManager::plan_committed(uint64_t plan_number) {
 void CacheManager::commit(SequenceCache& sequence, std::span<const int32_t> tokens,
                           int32_t num_computed) {
     NVLLM_CHECK(!sequence.swapped_out(), "what is in host memory cannot have been computed");
-    const int32_t num_full = num_computed / config_.block_size;
-    if (config_.enable_prefix_caching && sequence.num_published_ < num_full) {
-        extend_keys(sequence, tokens, num_full);
-        while (sequence.num_published_ < num_full) publish_next_block(sequence, tokens);
+    while (config_.enable_prefix_caching &&
+           num_computed - sequence.num_published_ * config_.block_size >= config_.block_size) {
+        publish_next_block(sequence, tokens);
     }
-    give_back_unread(sequence, num_computed);
+    if (has_windows_) give_back_unread(sequence, num_computed);
 }
 
 // `node` is pinned for the sequence already, or null.

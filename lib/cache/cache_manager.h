@@ -214,8 +214,12 @@ class CacheManager {
 
     // Blocks.
     void publish_next_block(SequenceCache& sequence, std::span<const int32_t> tokens);
+    BlockKey key_of_next_block(const SequenceCache& sequence,
+                               std::span<const int32_t> tokens) const;
     void publish(PrefixNode& node, int32_t group, BlockId block);
     void withdraw(int32_t group, BlockId block);
+    bool append_blocks(SequenceCache& sequence, int32_t size,
+                       std::vector<std::vector<BlockId>>& added);
     void give_back_unread(SequenceCache& sequence, int32_t num_computed);
     BlockId take(int32_t group);
     void part(const SequenceCache& sequence, int32_t group, BlockId block);
@@ -260,6 +264,7 @@ class CacheManager {
     uint64_t committed_plan_ = 0;
     int64_t tick_ = 0;  // blocks asked for
     double half_life_;  // in ticks
+    bool has_windows_ = false;
     // Sequences that will ask for a content that is not there yet, by its key.
     struct KeyHash {
         size_t operator()(const BlockKey& key) const { return key.low; }

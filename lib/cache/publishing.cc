@@ -7,8 +7,9 @@ namespace nvllm {
 void CacheManager::publish_next_block(SequenceCache& sequence, std::span<const int32_t> tokens) {
     const int32_t block = sequence.num_published_;
     const int64_t num_known = index_.num_nodes();
-    PrefixNode* node = index_.find_or_add(sequence.published_, sequence.keys_[block],
-                                          tokens_of(tokens, block), extra_of(sequence, block));
+    PrefixNode* node =
+        index_.find_or_add(sequence.published_, key_of_next_block(sequence, tokens),
+                           tokens_of(tokens, block), extra_of(sequence, block));
     if (index_.num_nodes() > num_known) {
         node->last_use = tick_;
         meet_expectations(*node);
@@ -18,6 +19,15 @@ void CacheManager::publish_next_block(SequenceCache& sequence, std::span<const i
         if (block >= table.num_given_back()) publish(*node, group, table[block]);
     }
     set_published(sequence, node, block + 1);
+}
+
+// Keys of what was generated are not kept: they are wanted again only after a preemption.
+BlockKey CacheManager::key_of_next_block(const SequenceCache& sequence,
+                                         std::span<const int32_t> tokens) const {
+    const int32_t block = sequence.num_published_;
+    if (block < std::ssize(sequence.keys_)) return sequence.keys_[block];
+    const BlockKey parent = block == 0 ? BlockKey{} : sequence.published_->key;
+    return index_.key(parent, tokens_of(tokens, block), extra_of(sequence, block));
 }
 
 // A content is kept once: a block with the same that nobody uses is free from now on.

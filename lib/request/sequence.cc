@@ -84,7 +84,7 @@ void Sequence::commit(int32_t count, std::span<const int32_t> sampled, double no
     num_in_flight -= count;
     num_computed += count;
     ++num_slice_steps;
-    token_ids.insert(token_ids.end(), sampled.begin(), sampled.end());
+    for (const int32_t token : sampled) token_ids.push_back(token);
     if (!sampled.empty() && !first_token_s) first_token_s = now_s;
 }
 

@@ -140,7 +140,9 @@ void Scheduler::plan_sequence(Draft& draft, ScheduledSequence& scheduled) {
     if (count == 0) return;
     if (scheduled.request->beams != nullptr && !make_private(draft, scheduled)) return;
     std::vector<std::vector<BlockId>> new_blocks;
-    if (!make_room(draft, scheduled, sequence.num_planned() + count, new_blocks)) return;
+    while (!cache_.allocate(scheduled.cache, sequence.num_planned() + count, new_blocks)) {
+        if (!take_victim(draft, scheduled)) return;
+    }
     if (!scheduled.told) {
         tell(draft, scheduled);
         new_blocks.clear();
@@ -157,15 +159,6 @@ void Scheduler::tell(Draft& draft, ScheduledSequence& scheduled) {
     }
     scheduled.told = true;
     scheduled.untold_tokens.clear();
-}
-
-// Blocks for the needy one, taken from those that yield before it; false when it has to wait.
-bool Scheduler::make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
-                          std::vector<std::vector<BlockId>>& new_blocks) {
-    while (!cache_.allocate(needy.cache, num_positions, new_blocks)) {
-        if (!take_victim(draft, needy)) return false;
-    }
-    return true;
 }
 
 // Somebody gave up blocks at once; false when nobody did, or will only when a plan is committed.
@@ -345,13 +338,13 @@ bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headro
 }
 
 void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t count,
-                          std::vector<std::vector<BlockId>> new_blocks) {
+                          std::vector<std::vector<BlockId>>&& new_blocks) {
     Sequence& sequence = scheduled.sequence;
     PlanEntry& entry = draft.plan.entries.emplace_back();
     entry.sequence = sequence.id;
     entry.first = sequence.num_planned();
     entry.count = count;
-    entry.new_blocks = std::move(new_blocks);
+    entry.new_blocks.swap(new_blocks);
     sequence.plan(count);
     const BeamGroup* beams = scheduled.request->beams.get();
     if (sequence.num_unplanned() == 0) {

@@ -79,7 +79,7 @@ std::vector<Verdict> Scheduler::judge(const StepResult& result) const {
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         const ScheduledSequence& scheduled = *plan.entries[i].sequence;
         const SequenceStep& step = result.sequences[i];
-        Verdict verdict;
+        Verdict& verdict = verdicts.emplace_back();
         verdict.sequence = scheduled.sequence.id;
         if (scheduled.sequence.state == SequenceState::finished) {
             verdict.finish = scheduled.sequence.finish_reason;
@@ -91,7 +91,6 @@ std::vector<Verdict> Scheduler::judge(const StepResult& result) const {
             verdict = judge_tokens(scheduled.sequence, scheduled.request->request,
                                    config_.max_model_len, step.token_ids);
         }
-        verdicts.push_back(verdict);
     }
     return verdicts;
 }
@@ -144,7 +143,7 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
         finish(scheduled, *verdict.finish);
         return;
     }
-    if (sequence.num_in_flight == 0) depart(scheduled);
+    if (scheduled.departure != Departure::none && sequence.num_in_flight == 0) depart(scheduled);
     if (entry.output == OutputKind::candidates) take_candidates(scheduled, step);
 }
 

@@ -164,8 +164,6 @@ class Scheduler {
     void resume_paused(bool before_newcomers);
     void plan_running(Draft& draft);
     void plan_sequence(Draft& draft, ScheduledSequence& sequence);
-    bool make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
-                   std::vector<std::vector<BlockId>>& new_blocks);
     bool take_victim(Draft& draft, const ScheduledSequence& needy);
     void drop_entry(Draft& draft, ScheduledSequence& sequence);
     void tell(Draft& draft, ScheduledSequence& sequence);
@@ -180,7 +178,7 @@ class Scheduler {
     bool let_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     bool swap_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     void add_entry(Draft& draft, ScheduledSequence& sequence, int32_t count,
-                   std::vector<std::vector<BlockId>> new_blocks);
+                   std::vector<std::vector<BlockId>>&& new_blocks);
     int32_t num_growing() const;
     bool may_grow(const ScheduledSequence& sequence) const;
     bool ready(const ScheduledSequence& sequence) const;
