@@ -51,7 +51,9 @@ PrefixNode* PrefixIndex::find(const PrefixNode* parent, const BlockKey& key,
 
 PrefixNode* PrefixIndex::find_or_add(PrefixNode* parent, const BlockKey& key,
                                      std::span<const int32_t> tokens, std::string_view extra) {
-    PrefixNode* node = find(parent, key, tokens, extra);
+    // After most contents nothing is known yet: there is no need to look.
+    const bool may_be_known = parent == nullptr || parent->num_children > 0;
+    PrefixNode* node = may_be_known ? find(parent, key, tokens, extra) : nullptr;
     if (node == nullptr) {
         node = &new_node(key);
         node->parent = parent;
