@@ -131,20 +131,9 @@ bool CacheManager::admit(SequenceCache& sequence, const PrefixMatch& match, int3
     return true;
 }
 
-bool CacheManager::allocate(SequenceCache& sequence, int32_t num_positions,
-                            std::vector<std::vector<BlockId>>& added) {
-    const auto holds = [&](const BlockTable& table) {
-        return int64_t{table.size()} * config_.block_size >= num_positions;
-    };
-    if (!std::ranges::all_of(sequence.tables_, holds)) {
-        if (!append_blocks(sequence, num_blocks_for(num_positions), added)) return false;
-    }
-    sequence.num_positions_ = std::max(sequence.num_positions_, num_positions);
-    return true;
-}
-
-bool CacheManager::append_blocks(SequenceCache& sequence, int32_t size,
+bool CacheManager::append_blocks(SequenceCache& sequence, int32_t num_positions,
                                  std::vector<std::vector<BlockId>>& added) {
+    const int32_t size = num_blocks_for(num_positions);
     for (int32_t group = 0; group < num_groups(); ++group) {
         const int32_t needed = size - sequence.tables_[group].size();
         if (needed > pools_[group].num_available()) return false;
@@ -168,11 +157,7 @@ BlockId CacheManager::take(int32_t group) {
     return taken->block;
 }
 
-void CacheManager::name_in_plan(SequenceCache& sequence, uint64_t plan_number) {
-    NVLLM_CHECK(plan_number >= sequence.last_plan_, "plans are numbered upwards");
-    sequence.last_plan_ = plan_number;
-    last_named_plan_ = std::max(last_named_plan_, plan_number);
-    if (sequence.returning_.empty()) return;
+void CacheManager::part_with_host_blocks(SequenceCache& sequence, uint64_t plan_number) {
     for (const SequenceCache::HostBlock& host : sequence.returning_) {
         host_parted_.push_back({plan_number, host.group, host.block});
     }

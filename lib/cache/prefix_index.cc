@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostBucketsAtFirst = size_t{1} << 20;
 // Few, so that no step waits for the memory of many.
-constexpr size_t kNodesInChunk = 64;
+constexpr size_t kNodesInChunk = 256;
 
 }  // namespace
 

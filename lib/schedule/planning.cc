@@ -77,7 +77,7 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
         const Sequence& sequence = candidate->sequence;
         // A beam's slot is its group's until the search is over.
         if (candidate->request->beams != nullptr) continue;
-        if (!can_be_planned(*candidate) || sequence.has_turn) continue;
+        if (!candidate->can_be_planned() || sequence.has_turn) continue;
         if (!policy_.pauses_for(sequence, waiting.sequence, now_s_)) continue;
         if (last == nullptr || ranks_before(policy_, last->sequence, sequence, now_s_)) {
             last = candidate;
@@ -107,18 +107,12 @@ void Scheduler::resume_paused(bool before_newcomers) {
     }
 }
 
-// Whether it runs on: victims of this step stand in the list still.
-bool Scheduler::can_be_planned(const ScheduledSequence& scheduled) const {
-    return scheduled.sequence.state == SequenceState::running &&
-           scheduled.departure == Departure::none && !scheduled.cancelled;
-}
-
 // Those with one token to compute first, then the others in the order of the policy.
 void Scheduler::plan_running(Draft& draft) {
     prefills_.clear();
     for (ScheduledSequence* scheduled : running_) {
         const int32_t num_unplanned = scheduled->sequence.num_unplanned();
-        if (num_unplanned == 0 || !can_be_planned(*scheduled)) continue;
+        if (num_unplanned == 0 || !scheduled->can_be_planned()) continue;
         if (num_unplanned == 1) {
             plan_sequence(draft, *scheduled);
         } else {
@@ -129,7 +123,7 @@ void Scheduler::plan_running(Draft& draft) {
         return ranks_before(policy_, one->sequence, other->sequence, now_s_);
     });
     for (ScheduledSequence* scheduled : prefills_) {
-        if (can_be_planned(*scheduled)) plan_sequence(draft, *scheduled);
+        if (scheduled->can_be_planned()) plan_sequence(draft, *scheduled);
     }
     leave_running();
 }

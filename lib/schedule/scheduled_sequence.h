@@ -51,6 +51,12 @@ struct ScheduledSequence {
     std::vector<TokenLogprob> candidates;
     std::vector<int32_t> untold_tokens;
     int32_t num_computed_before = 0;  // when it was last preempted, to be computed again
+
+    // Whether it runs on: victims of a step stand in the list of the running still.
+    bool can_be_planned() const {
+        return sequence.state == SequenceState::running && departure == Departure::none &&
+               !cancelled;
+    }
 };
 
 }  // namespace nvllm

@@ -172,7 +172,6 @@ class Scheduler {
     int32_t num_free_slots() const;
     bool is_turn_of_oldest() const;
     std::optional<size_t> next_newcomer(size_t from, bool oldest) const;
-    bool can_be_planned(const ScheduledSequence& sequence) const;
     bool admit(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     bool makes_way(Draft& draft, const ScheduledSequence& sequence);
     bool let_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
