@@ -38,7 +38,8 @@ std::vector<int32_t> host_sizes(const CacheConfig& config) {
 CacheManager::CacheManager(const CacheConfig& config)
     : config_(config),
       eviction_(find_eviction(config.eviction)),
-      index_(config.block_size, checked_group_sizes(config), config.hash_key.value_or(HashKey::random())),
+      index_(config.block_size, checked_group_sizes(config),
+             config.hash_key.value_or(HashKey::random())),
       swap_space_(host_sizes(config)) {
     int32_t most = 0;
     for (const CacheGroupConfig& group : config.groups) {

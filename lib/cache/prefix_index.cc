@@ -73,11 +73,8 @@ PrefixNode& PrefixIndex::new_node(const BlockKey& key) {
     if (unused_ == nullptr) add_chunk();
     PrefixNode& node = *unused_;
     unused_ = node.next;
-    node = {.key = key,
-            .next = bucket(key),
-            .tokens = node.tokens,
-            .groups = node.groups,
-            .extra = {}};
+    node = {
+        .key = key, .next = bucket(key), .tokens = node.tokens, .groups = node.groups, .extra = {}};
     std::ranges::fill(node.groups, ContentHolders{});
     bucket(key) = &node;
     ++num_nodes_;

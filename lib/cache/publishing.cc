@@ -7,9 +7,8 @@ namespace nvllm {
 void CacheManager::publish_next_block(SequenceCache& sequence, std::span<const int32_t> tokens) {
     const int32_t block = sequence.num_published_;
     const int64_t num_known = index_.num_nodes();
-    PrefixNode* node =
-        index_.find_or_add(sequence.published_, key_of_next_block(sequence, tokens),
-                           tokens_of(tokens, block), extra_of(sequence, block));
+    PrefixNode* node = index_.find_or_add(sequence.published_, key_of_next_block(sequence, tokens),
+                                          tokens_of(tokens, block), extra_of(sequence, block));
     if (index_.num_nodes() > num_known) {
         node->last_use = tick_;
         meet_expectations(*node);
@@ -86,7 +85,8 @@ EvictionRank CacheManager::rank(const PrefixNode& node, int32_t group) const {
                        .recent_uses = node.recent_uses,
                        .last_use = half_lives(node.last_use),
                        .expected = expected};
-    const bool waits = eviction_.children_first && window == 0 && node.groups[group].num_held_children > 0;
+    const bool waits =
+        eviction_.children_first && window == 0 && node.groups[group].num_held_children > 0;
     return {waits, expected, eviction_.value(use, config_.eviction_costs)};
 }
 

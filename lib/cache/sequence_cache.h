@@ -29,6 +29,8 @@ class SequenceCache {
 
     uint64_t owner() const { return owner_; }
     const BlockTable& table(int32_t group) const { return tables_[group]; }
+    // The entries of all tables, per cache group.
+    std::vector<std::vector<BlockId>> block_tables() const;
     // Whether it holds no device blocks in any group.
     bool empty() const;
     // Leading blocks whose content can be found by others, or could until it left the window.

@@ -33,6 +33,7 @@ Scheduler::Draft::Draft(const SchedulerConfig& config, int32_t most_tokens)
 std::optional<BatchPlan> Scheduler::next(double now_s) {
     forget_retired();
     now_s_ = now_s;
+    end_leases(now_s);
     if (num_in_flight() >= config_.pipeline_depth) return std::nullopt;
     if (!has_work() && !has_moves()) return std::nullopt;
     move_blocks_together();
@@ -89,7 +90,7 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
 // Paused sequences go on in free slots; with `before_newcomers` only those that stand before all
 // who want to come in.
 void Scheduler::resume_paused(bool before_newcomers) {
-    if (counters_.pauses == 0) return;  // the queue need not be searched, and it may be long
+    if (!queue_may_hold_blocks()) return;
     int32_t num_free = num_free_slots();
     size_t place = 0;
     while (place < waiting_.size() && num_free > 0) {
@@ -144,13 +145,11 @@ void Scheduler::plan_sequence(Draft& draft, ScheduledSequence& scheduled) {
     add_entry(draft, scheduled, count, std::move(new_blocks));
 }
 
-// A beam that was forked since the last plan, or a sequence that comes back from host memory: the
-// worker learns of it with all its blocks.
+// A beam that was forked since the last plan, or a sequence that comes back from host memory or was
+// begun elsewhere: the worker learns of it with all its blocks.
 void Scheduler::tell(Draft& draft, ScheduledSequence& scheduled) {
     AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
-    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
-        added.block_tables.push_back(scheduled.cache.table(group).blocks());
-    }
+    added.block_tables = scheduled.cache.block_tables();
     scheduled.told = true;
     scheduled.untold_tokens.clear();
 }
@@ -254,6 +253,7 @@ std::optional<size_t> Scheduler::next_newcomer(size_t from, bool oldest) const {
 
 bool Scheduler::ready(const ScheduledSequence& scheduled) const {
     const ScheduledRequest& request = *scheduled.request;
+    if (scheduled.lease_end_s) return false;
     if (request.beams != nullptr) return true;
     if (!cache_.prefix_caching() || request.prompt_computed) return true;
     // A prompt that fills no block leaves nothing to share.
@@ -355,8 +355,7 @@ int32_t Scheduler::num_growing() const {
         return !scheduled->cache.empty() && may_grow(*scheduled);
     };
     auto count = std::ranges::count_if(running_, grows);
-    // Of those in the queue only paused ones hold blocks.
-    if (counters_.pauses > 0) count += std::ranges::count_if(waiting_.all(), grows);
+    if (queue_may_hold_blocks()) count += std::ranges::count_if(waiting_.all(), grows);
     return static_cast<int32_t>(count);
 }
 
@@ -368,7 +367,8 @@ bool Scheduler::may_grow(const ScheduledSequence& scheduled) const {
 
 std::optional<BatchPlan> Scheduler::seal(Draft& draft) {
     if (draft.entries.empty() && !has_moves()) {
-        if (in_flight_.empty()) ++counters_.stalled_steps;
+        // Whoever needs blocks that are lent has them when the lease ends.
+        if (in_flight_.empty() && leased_.empty()) ++counters_.stalled_steps;
         return std::nullopt;
     }
     draft.plan.number = next_plan_++;

@@ -186,7 +186,8 @@ TEST_CASE("50,000 random operations with colliding keys find exactly what is the
             if (node != nullptr) index.unpin(*node);
             node = next;
         }
-        for (const BlockId holder : index.blocks(*node, 0)) exact = exact && paths.at(holder) == path;
+        for (const BlockId holder : index.blocks(*node, 0))
+            exact = exact && paths.at(holder) == path;
         for (const auto& [holder, held] : paths) {
             if (held == path)
                 exact = exact && index.is_published(0, holder) && node->num_blocks > 0;
