@@ -96,6 +96,7 @@ struct Item {
     int64_t first_query;  // row of `queries`
     int64_t num_queries;
     int64_t first_position;  // of the first query
+    int64_t end;             // the first position that none of its queries sees
 };
 
 Item find_item(const Batch& batch, int64_t index) {
@@ -103,9 +104,12 @@ Item find_item(const Batch& batch, int64_t index) {
     while (index >= batch.num_items(sequence)) index -= batch.num_items(sequence++);
     const int64_t run = index / batch.kv_heads * batch.queries_per_item();
     const int64_t num_queries = batch.num_queries(sequence);
-    return {sequence, index % batch.kv_heads, batch.query_starts[sequence] + run,
-            std::min(batch.queries_per_item(), num_queries - run),
-            batch.context_lengths[sequence] - num_queries + run};
+    const int64_t length = batch.context_lengths[sequence];
+    const int64_t count = std::min(batch.queries_per_item(), num_queries - run);
+    const int64_t first_position = length - num_queries + run;
+    return {
+        sequence, index % batch.kv_heads, batch.query_starts[sequence] + run,
+        count,    first_position,         batch.options.causal ? first_position + count : length};
 }
 
 // Widens positions [begin, end) of one kv head into rows `width` apart; row 0 is position `tile`.
@@ -178,9 +182,10 @@ int64_t first_visible(const Batch& batch, int64_t position) {
 void set_visible(const Batch& batch, const Item& item, int64_t tile, const Workspace& space) {
     for (int64_t query = 0; query < item.num_queries; ++query) {
         const int64_t position = item.first_position + query;
+        const int64_t visible_end = batch.options.causal ? position + 1 : item.end;
         for (int64_t row = query * batch.group; row < (query + 1) * batch.group; ++row) {
             space.begin[row] = std::clamp<int64_t>(first_visible(batch, position) - tile, 0, kTile);
-            space.end[row] = std::clamp<int64_t>(position + 1 - tile, 0, kTile);
+            space.end[row] = std::clamp<int64_t>(visible_end - tile, 0, kTile);
         }
     }
 }
@@ -189,8 +194,7 @@ void add_tile(const Batch& batch, const Item& item, int64_t tile, int64_t begin,
               const Workspace& space) {
     const Kernels& kernel = kernels();
     const int64_t rows = item.num_queries * batch.group;
-    const int64_t last = item.first_position + item.num_queries;
-    const int64_t next_end = std::min(end + kTile, last);
+    const int64_t next_end = std::min(end + kTile, item.end);
     load_tile(batch, item, batch.key_cache, tile, begin, end, space.rows_of_keys);
     prefetch_tile(batch, item, batch.key_cache, end, next_end);
     kernel.transpose_tile(space.rows_of_keys, batch.head_dim, batch.width, space.keys);
@@ -223,9 +227,8 @@ void store_outputs(const Batch& batch, const Item& item, const Workspace& space)
 void run_item(const Batch& batch, const Item& item, const Workspace& space) {
     load_queries(batch, item, space);
     const int64_t first = first_visible(batch, item.first_position);
-    const int64_t last = item.first_position + item.num_queries;
-    for (int64_t tile = first / kTile * kTile; tile < last; tile += kTile) {
-        add_tile(batch, item, tile, std::max(tile, first), std::min(tile + kTile, last), space);
+    for (int64_t tile = first / kTile * kTile; tile < item.end; tile += kTile) {
+        add_tile(batch, item, tile, std::max(tile, first), std::min(tile + kTile, item.end), space);
     }
     store_outputs(batch, item, space);
 }

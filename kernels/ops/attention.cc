@@ -49,6 +49,8 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& block_tables, const PagedAttentionOptions& options,
                      const TensorView& out) {
     require_cpu(context, "paged_attention");
+    NVLLM_CHECK(options.causal || options.window == 0,
+                "paged_attention: a window is of causal attention");
     check_rows(queries, 3, "paged_attention");
     NVLLM_CHECK(queries.rank == 3, "paged_attention: queries " + queries.describe());
     check_caches(queries, key_cache, value_cache);

@@ -10,10 +10,11 @@ struct PagedAttentionOptions {
     float scale = 1.0f;     // factor on q · k, usually 1 / sqrt(head_dim)
     int64_t window = 0;     // a query sees the last `window` positions, itself included; 0: all
     float soft_cap = 0.0f;  // scores become cap * tanh(score / cap); 0: off
+    bool causal = true;     // false: a query sees all positions of its sequence; no window then
 };
 
 // For every sequence s and every query row t of it at position p: softmax over the cached positions
-// [first visible, p].
+// [first visible, p], or [0, context_lengths[s]) when attention is not causal.
 //
 //   queries          float32 [tokens, heads, head_dim], rows may be strided; the rows of sequence s
 //   are

@@ -18,6 +18,7 @@ namespace {
 
 std::atomic<LogLevel> log_level{LogLevel::info};
 std::atomic<LogFormat> log_format{LogFormat::text};
+std::atomic<uint64_t> lines_dropped{0};
 
 struct LevelRow {
     const char* name;
@@ -75,6 +76,10 @@ std::string json_line(const LevelRow& level, std::string_view message) {
 
 }  // namespace
 
+std::string_view log_level_name(LogLevel level) {
+    return level == LogLevel::off ? "off" : kLevels[static_cast<size_t>(level)].name;
+}
+
 void configure_log(const LogOptions& options) {
     log_level = options.level;
     log_format = options.format;
@@ -87,8 +92,11 @@ void log_message(LogLevel level, std::string_view message) {
     const LevelRow& row = kLevels[static_cast<size_t>(level)];
     const std::string line =
         log_format == LogFormat::json ? json_line(row, message) : text_line(row, message);
-    // A failed write has nowhere to be reported.
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    // A failed write has nowhere else to be reported.
+    const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    if (written != static_cast<ssize_t>(line.size())) ++lines_dropped;
 }
+
+uint64_t log_lines_dropped() { return lines_dropped; }
 
 }  // namespace nvllm

@@ -67,6 +67,9 @@ OptionDetail choices(std::vector<std::string> words) {
         field.choices = words;
     };
 }
+OptionDetail unlisted(std::vector<std::string> words) {
+    return [words](OptionField& field) { field.unlisted = words; };
+}
 OptionDetail takes_suffixes() {
     return [](OptionField& field) { field.kind = OptionKind::size; };
 }

@@ -60,8 +60,9 @@ struct OptionField {
     std::optional<char> short_name;
     std::vector<std::string> aliases;
     std::vector<std::string> choices;
-    bool is_positional = false;  // also taken without a flag, in the order of the list
-    bool shows_bytes = false;    // printed with KiB, MiB, ...
+    std::vector<std::string> unlisted;  // words that are taken as well and shown nowhere
+    bool is_positional = false;         // also taken without a flag, in the order of the list
+    bool shows_bytes = false;           // printed with KiB, MiB, ...
 
     // "a whole number from 1 to 4096", "one of auto, float32": completes "... is not".
     std::string expectation() const;
@@ -94,9 +95,10 @@ using OptionDetail = std::function<void(OptionField&)>;
 
 OptionDetail alias(std::string name);
 OptionDetail short_name(char letter);
-OptionDetail choices(std::vector<std::string> words);  // for text members
-OptionDetail takes_suffixes();                         // counts: 32k
-OptionDetail counts_bytes();                           // sizes in bytes: 4GiB
+OptionDetail choices(std::vector<std::string> words);   // for text members
+OptionDetail unlisted(std::vector<std::string> words);  // besides choices: what only tests use
+OptionDetail takes_suffixes();                          // counts: 32k
+OptionDetail counts_bytes();                            // sizes in bytes: 4GiB
 OptionDetail value_name(std::string name);
 OptionDetail default_text(std::string text);
 OptionDetail positional();
@@ -157,8 +159,10 @@ template <>
 struct OptionType<std::string> {
     static constexpr OptionKind kind = OptionKind::text;
     static std::optional<std::string> parse(const OptionField& field, const std::string& text) {
-        for (const std::string& choice : field.choices) {
-            if (choice == text) return text;
+        for (const auto* words : {&field.choices, &field.unlisted}) {
+            for (const std::string& word : *words) {
+                if (word == text) return text;
+            }
         }
         if (!field.choices.empty()) return std::nullopt;
         return text;

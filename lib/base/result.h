@@ -12,6 +12,8 @@ namespace nvllm {
 struct Fault {
     ErrorKind kind = ErrorKind::bad_data;
     std::string message;
+    std::string field = {};  // of a request, that is wrong: "top_p", "messages[3].content"
+    std::string code = {};   // what programs look at: "context_length_exceeded"
 };
 
 template <typename T>

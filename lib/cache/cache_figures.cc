@@ -73,13 +73,24 @@ GroupFigures CacheManager::figures_of(int32_t group) const {
     }
     figures.waste_slots = waste_slots(group);
     figures.longest_unused_run = longest_unused_run(pool);
-    if (pool.num_available() > 0) {
-        figures.fragmentation = 1.0 - ratio(figures.longest_unused_run, pool.num_available());
-    }
+    figures.fragmentation = fragmentation_of(group, figures.longest_unused_run);
     figures.host_total = swap_space_.num_total(group);
     figures.host_used = swap_space_.num_used(group);
     finish(figures, config_.block_size);
     return figures;
+}
+
+double CacheManager::fragmentation_of(int32_t group, int32_t longest_unused_run) const {
+    const int32_t unused = pools_[group].num_available();
+    return unused > 0 ? 1.0 - ratio(longest_unused_run, unused) : 0.0;
+}
+
+double CacheManager::fragmentation() const {
+    double worst = 0.0;
+    for (int32_t group = 0; group < num_groups(); ++group) {
+        worst = std::max(worst, fragmentation_of(group, longest_unused_run(pools_[group])));
+    }
+    return worst;
 }
 
 // Forks may share a last block: it is counted once, for the one that fills most of it.

@@ -148,6 +148,8 @@ class CacheManager {
     // must have been compacted: a fault, with nothing changed, when a block to be cut off is not
     // free.
     std::optional<Fault> resize(std::span<const int32_t> num_blocks);
+    // Of the group where it is worst, as in figures(). O(blocks).
+    double fragmentation() const;
     // Whether a group's fragmentation is above the threshold (0 to 1).
     bool needs_defragmentation(double threshold) const;
 
@@ -264,6 +266,7 @@ class CacheManager {
 
     // Figures and checks.
     GroupFigures figures_of(int32_t group) const;
+    double fragmentation_of(int32_t group, int32_t longest_unused_run) const;
     int64_t waste_slots(int32_t group) const;
     void check_blocks(int32_t group, std::span<const SequenceCache* const> sequences) const;
     void check_contents(int32_t group) const;

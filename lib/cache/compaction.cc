@@ -109,10 +109,7 @@ std::optional<Fault> CacheManager::resize(std::span<const int32_t> num_blocks) {
 }
 
 bool CacheManager::needs_defragmentation(double threshold) const {
-    for (int32_t group = 0; group < num_groups(); ++group) {
-        if (figures_of(group).fragmentation > threshold) return true;
-    }
-    return false;
+    return fragmentation() > threshold;
 }
 
 }  // namespace nvllm

@@ -1,5 +1,4 @@
-// config.json of the families that are read: their key names and defaults, then the limits every
-// value must keep.
+// config.json of the families that are read: their key names, and the limits every value must keep.
 #include "lib/checkpoint/model_config.h"
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/checkpoint/config_fields.h"
+#include "lib/checkpoint/family_defaults.h"
 #include "lib/checkpoint/quoted.h"
 #include "lib/checkpoint/rope_config.h"
 
@@ -29,125 +29,6 @@ constexpr int64_t kMaxHeads = 8192;
 constexpr int64_t kMaxHeadDim = 8192;
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
 constexpr int64_t kMaxExperts = 4096;
-
-// Which layers see a window.
-enum class Windows : uint8_t { none, all, switched, alternating, five_of_six };
-
-// What a family's config.json leaves unsaid. 0 in a size: it must be said, or follows from others.
-struct FamilyDefaults {
-    std::string_view model_type;
-    const char* architecture;
-    int64_t vocab_size = 0;
-    int64_t num_heads = 0;
-    int64_t num_kv_heads = 0;  // 0: as many as heads
-    int64_t head_dim = 0;      // 0: hidden_size / heads
-    int64_t max_positions = 2048;
-    double epsilon = 1e-6;
-    double theta = 10000.0;
-    const char* activation = "silu";
-    bool tied = false;
-    Windows windows = Windows::none;
-    int64_t window = 0;  // where the key is absent
-};
-
-constexpr std::array<FamilyDefaults, 12> kFamilies = {{
-    {.model_type = "llama", .architecture = "LlamaForCausalLM"},
-    {.model_type = "mistral",
-     .architecture = "MistralForCausalLM",
-     .num_kv_heads = 8,
-     .max_positions = 131072,
-     .windows = Windows::all,
-     .window = 4096},
-    {.model_type = "qwen2",
-     .architecture = "Qwen2ForCausalLM",
-     .max_positions = 32768,
-     .windows = Windows::switched,
-     .window = 4096},
-    {.model_type = "qwen3",
-     .architecture = "Qwen3ForCausalLM",
-     .head_dim = 128,
-     .max_positions = 32768,
-     .windows = Windows::switched,
-     .window = 4096},
-    {.model_type = "gpt2",
-     .architecture = "GPT2LMHeadModel",
-     .max_positions = 1024,
-     .epsilon = 1e-5,
-     .activation = "gelu_new",
-     .tied = true},
-    {.model_type = "gemma",
-     .architecture = "GemmaForCausalLM",
-     .num_kv_heads = 16,
-     .head_dim = 256,
-     .max_positions = 8192,
-     .activation = "gelu_pytorch_tanh",
-     .tied = true},
-    {.model_type = "gemma2",
-     .architecture = "Gemma2ForCausalLM",
-     .num_kv_heads = 4,
-     .head_dim = 256,
-     .max_positions = 8192,
-     .activation = "gelu_pytorch_tanh",
-     .tied = true,
-     .windows = Windows::alternating,
-     .window = 4096},
-    {.model_type = "gemma3_text",
-     .architecture = "Gemma3ForCausalLM",
-     .vocab_size = 262208,
-     .num_heads = 8,
-     .num_kv_heads = 4,
-     .head_dim = 256,
-     .max_positions = 131072,
-     .theta = 1e6,
-     .activation = "gelu_pytorch_tanh",
-     .tied = true,
-     .windows = Windows::five_of_six,
-     .window = 4096},
-    {.model_type = "gemma3",
-     .architecture = "Gemma3ForConditionalGeneration",
-     .vocab_size = 262208,
-     .num_heads = 8,
-     .num_kv_heads = 4,
-     .head_dim = 256,
-     .max_positions = 131072,
-     .theta = 1e6,
-     .activation = "gelu_pytorch_tanh",
-     .tied = true,
-     .windows = Windows::five_of_six,
-     .window = 4096},
-    {.model_type = "phi3",
-     .architecture = "Phi3ForCausalLM",
-     .max_positions = 4096,
-     .epsilon = 1e-5,
-     .windows = Windows::all},
-    {.model_type = "mixtral",
-     .architecture = "MixtralForCausalLM",
-     .num_kv_heads = 8,
-     .max_positions = 131072,
-     .epsilon = 1e-5,
-     .theta = 1e6,
-     .windows = Windows::all},
-    {.model_type = "qwen3_moe",
-     .architecture = "Qwen3MoeForCausalLM",
-     .num_kv_heads = 4,
-     .max_positions = 32768,
-     .windows = Windows::switched,
-     .window = 4096},
-}};
-
-// For families that are not read: the file's own words, and no demands.
-constexpr FamilyDefaults kUnknownFamily = {.model_type = "", .architecture = ""};
-
-// By model_type; a file without one, or with an unknown one, is what its architecture says.
-const FamilyDefaults& family_defaults(std::string_view model_type, std::string_view architecture) {
-    for (const FamilyDefaults& family : kFamilies) {
-        if (family.model_type == model_type) return family;
-    }
-    for (const FamilyDefaults& family : kFamilies) {
-        if (family.architecture == architecture) return family;
-    }
-    return kUnknownFamily;
-}
 
 // The value under the first of several names that is there.
 std::optional<int64_t> any_integer(const ConfigFields& fields,
@@ -171,17 +52,19 @@ int64_t required(const ConfigFields& fields, const FamilyDefaults& family, int64
 
 void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.vocab_size = required(fields, family, family.vocab_size, {"vocab_size"}, kMaxVocab);
-    config.hidden_size = required(fields, family, 0, {"hidden_size", "n_embd"}, kMaxHidden);
-    config.num_layers = required(fields, family, 0, {"num_hidden_layers", "n_layer"}, kMaxLayers);
-    config.num_heads =
-        required(fields, family, family.num_heads, {"num_attention_heads", "n_head"}, kMaxHeads);
+    config.hidden_size = required(fields, family, 0, {"hidden_size", "n_embd", "dim"}, kMaxHidden);
+    config.num_layers =
+        required(fields, family, 0, {"num_hidden_layers", "n_layer", "n_layers"}, kMaxLayers);
+    config.num_heads = required(fields, family, family.num_heads,
+                                {"num_attention_heads", "n_head", "n_heads"}, kMaxHeads);
     config.max_positions =
         any_integer(fields, {"max_position_embeddings", "n_positions"}, 1, kMaxPositions)
             .value_or(family.max_positions);
     // GPT-2 says nothing and means four times its width.
     const bool gpt2 = config.model_type == "gpt2";
-    config.intermediate_size = required(fields, family, gpt2 ? 4 * config.hidden_size : 0,
-                                        {"intermediate_size", "n_inner"}, kMaxIntermediate);
+    config.intermediate_size =
+        required(fields, family, gpt2 ? 4 * config.hidden_size : 0,
+                 {"intermediate_size", "n_inner", "hidden_dim"}, kMaxIntermediate);
 }
 
 void read_heads(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
@@ -207,7 +90,7 @@ void read_heads(const ConfigFields& fields, const FamilyDefaults& family, ModelC
         fields.refuse("head_dim", fmt::format("{} heads of it are wider than {}", config.num_heads,
                                               kMaxIntermediate));
     }
-    if (config.model_type != "gpt2" && config.head_dim % 2 != 0) {
+    if (!config.learned_positions && config.head_dim % 2 != 0) {
         fields.refuse("head_dim", "rotary embeddings need an even one");
     }
 }
@@ -218,6 +101,9 @@ void read_switches(const ConfigFields& fields, const FamilyDefaults& family, Mod
     }
     for (const char* key : {"hidden_act", "activation_function", "hidden_activation"}) {
         if (const auto name = fields.text(key)) config.activation = *name;
+    }
+    if (config.model_type == "distilbert") {
+        config.activation = fields.text("activation").value_or(family.activation);
     }
     // The first Gemma was published as "gelu" and computed with the approximation by tanh.
     if (config.model_type == "gemma") config.activation = family.activation;
@@ -299,7 +185,7 @@ void read_windows(const ConfigFields& fields, const FamilyDefaults& family, Mode
 }
 
 void read_rope(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
-    if (config.head_dim == 0) return;
+    if (config.head_dim == 0 || config.learned_positions) return;
     config.rope = read_rope_config(fields, "full_attention", family.theta, config.max_positions,
                                    config.head_dim);
     if (family.windows != Windows::five_of_six) return;
@@ -371,6 +257,30 @@ void read_special_tokens(const ConfigFields& fields, ModelConfig& config) {
     }
 }
 
+// What only encoders say. The rows of positions before the first one's belong to no position.
+void read_encoder(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
+    const auto positions = fields.text("position_embedding_type");
+    if (positions && *positions != "absolute") {
+        fields.refuse("position_embedding_type", "only absolute positions are supported");
+    }
+    if (fields.boolean("is_decoder").value_or(false)) {
+        fields.refuse("is_decoder",
+                      fmt::format("a {} that generates is not supported", family.model_type));
+    }
+    config.num_token_types =
+        family.token_types == 0
+            ? 0
+            : fields.integer("type_vocab_size", 1, kMaxVocab).value_or(family.token_types);
+    if (!family.positions_after_pad) return;
+    config.position_offset = 1 + fields.integer("pad_token_id", 0, kMaxVocab).value_or(1);
+    if (config.position_offset >= config.max_positions) {
+        fields.refuse(
+            "max_position_embeddings",
+            fmt::format("{} of them stand before the first position", config.position_offset));
+    }
+    config.max_positions -= config.position_offset;
+}
+
 // The text model's settings of a model with several parts, over those they share.
 nlohmann::json text_settings(const nlohmann::json& document) {
     nlohmann::json merged = document;
@@ -384,9 +294,9 @@ nlohmann::json text_settings(const nlohmann::json& document) {
     return merged;
 }
 
-std::string read_architecture(const ConfigFields& fields, const FamilyDefaults& family) {
+std::string read_architecture(const ConfigFields& fields, const char* fallback) {
     const auto names = fields.texts("architectures");
-    return names && !names->empty() ? names->front() : std::string(family.architecture);
+    return names && !names->empty() ? names->front() : std::string(fallback);
 }
 
 }  // namespace
@@ -402,8 +312,11 @@ ModelConfig parse_model_config(const std::string& json, const std::string& file_
     config.raw_json = json;
     config.model_type = fields.text("model_type").value_or("");
     const FamilyDefaults& family =
-        family_defaults(config.model_type, read_architecture(fields, kUnknownFamily));
-    config.architecture = read_architecture(fields, family);
+        family_defaults(config.model_type, read_architecture(fields, ""));
+    config.architecture = read_architecture(fields, family.architecture);
+    config.encoder = family.encoder;
+    config.generates = !family.encoder && !is_body_of_decoder(config.architecture);
+    config.learned_positions = family.encoder || config.model_type == "gpt2";
     config.norm_epsilon = family.epsilon;
     config.activation = family.activation;
     read_sizes(fields, family, config);
@@ -413,6 +326,7 @@ ModelConfig parse_model_config(const std::string& json, const std::string& file_
     read_windows(fields, family, config);
     read_rope(fields, family, config);
     read_experts(fields, config);
+    if (config.encoder) read_encoder(fields, family, config);
     read_dtype(fields, config);
     read_special_tokens(fields, config);
     config.quantized = fields.has("quantization_config");

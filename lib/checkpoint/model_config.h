@@ -45,6 +45,11 @@ struct ModelConfig {
     int64_t max_positions = 0;
     double norm_epsilon = 1e-5;
     std::string activation = "silu";
+    bool encoder = false;            // every position sees all others; a prompt is computed whole
+    bool generates = true;           // false: it has no output matrix and makes vectors only
+    bool learned_positions = false;  // a table of them instead of a rotation
+    int64_t position_offset = 0;     // rows of that table before the first position's (RoBERTa)
+    int64_t num_token_types = 0;     // BERT; 0: none
     bool tie_word_embeddings = false;
     bool attention_bias = false;  // on q, k, v
     bool attention_output_bias = false;

@@ -205,10 +205,12 @@ std::optional<Fault> check_sampler_order(const SamplingParams& params) {
             return Fault{ErrorKind::bad_data,
                          "sampler_order: '" + *name +
                              "' is not one of temperature, top_n_sigma, top_k, "
-                             "top_p, min_p, typical_p"};
+                             "top_p, min_p, typical_p",
+                         "sampler_order"};
         }
         if (std::find(names.begin(), name, *name) != name) {
-            return Fault{ErrorKind::bad_data, "sampler_order: '" + *name + "' comes twice"};
+            return Fault{ErrorKind::bad_data, "sampler_order: '" + *name + "' comes twice",
+                         "sampler_order"};
         }
     }
     return std::nullopt;

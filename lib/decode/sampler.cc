@@ -24,7 +24,8 @@ Fault not_numbers() {
         ErrorKind::internal,
         "the model's logits for this sequence are not finite numbers (NaN or infinity), so no "
         "token "
-        "can be chosen; look for NaN or infinity in the weights, or an activation that overflows"};
+        "can be chosen; look for NaN or infinity in the weights, or an activation that overflows",
+        "", "nonfinite_logits"};
 }
 
 Fault none_left() {

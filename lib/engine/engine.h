@@ -1,7 +1,8 @@
 // Accepts requests, streams their outputs: the loop plan → run → judge → commit → emit.
 //
 // One engine thread owns scheduler, cache and worker; callers submit from any thread through an
-// inbox. A request's faults end that request only.
+// inbox. A request's faults end that request only. A worker that is lost, in a process of its own
+// or by a step that failed, costs no request anything but time.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "lib/engine/engine_config.h"
+#include "lib/engine/health.h"
 #include "lib/engine/input_processor.h"
 #include "lib/execute/memory_budget.h"
 #include "lib/request/request_output.h"
@@ -35,6 +37,7 @@ struct StartTimings {
 // One line for every step, for --step-log and tests.
 struct StepRecord {
     uint64_t plan_number = 0;
+    double began_s = 0.0;       // on the engine's clock
     int32_t num_sequences = 0;  // in the plan
     int32_t num_tokens = 0;     // computed
     int32_t num_waiting = 0;    // after planning
@@ -47,11 +50,19 @@ struct StepRecord {
     uint64_t swapped_bytes = 0;   // to and from host memory, by this step
     double swap_ms = 0.0;
     double step_ms = 0.0;
+    // Of which sequences came in, anew or again, and gave up their blocks, before it.
+    std::vector<RequestId> let_in;
+    std::vector<RequestId> preempted;
 };
 
 struct EngineStats {
     SchedulerStats scheduler;
     CacheStats cache;
+    FaultCounts faults;
+    double fragmentation = 0.0;  // as CacheFigures has it, looked at about once a second of work
+    // Since the engine thread last got on; 0 while it has nothing to do. One that grows far beyond
+    // the time of a step tells of a thread that hangs.
+    double seconds_since_heartbeat = 0.0;
 };
 
 class Engine {
@@ -103,8 +114,10 @@ class Engine {
     const ModelConfig& model_config() const;
     const MemoryPlan& memory_plan() const;
     const StartTimings& start_timings() const;
-    // As of the last step.
+    // As of the last step, but for seconds_since_heartbeat, which is of now.
     EngineStats stats() const;
+    // As of now, from any thread, whatever the engine thread is at.
+    EngineHealth health() const;
 
   private:
     class Loop;

@@ -10,16 +10,31 @@
 
 namespace nvllm {
 
+struct ModelConfig;
+
+// Where the worker computes.
+enum class Isolation : uint8_t {
+    thread,   // on the engine thread, in this process
+    process,  // in a process of its own, which is started again when it is lost
+};
+
+constexpr int32_t kDefaultBatchedTokens = 512;
+
 struct EngineConfig {
     // What to run.
     std::string model;           // directory, or org/name[@revision] in the Hugging Face cache
     std::string dtype = "auto";  // auto, float32, bfloat16, float16
-    std::string load_format =
-        "auto";                   // auto, safetensors, dummy (random weights for any config.json)
+    // auto, safetensors, dummy (random weights for any config.json); for tests of what is around a
+    // model also metronome (lib/execute/metronome.h), which help does not show.
+    std::string load_format = "auto";
     std::string device = "auto";  // auto, cpu, cuda
     std::string chat_template;    // a file, or the template itself; empty: the model's own
     int32_t threads = 0;          // compute threads; 0: one for each usable core
     uint64_t load_seed = 0;       // of dummy weights
+    Isolation isolation = Isolation::thread;
+    // Seconds that a step may take: a worker process is killed and started again then, an engine
+    // without one is called stalled. 0: no limit.
+    double watchdog_timeout_s = 0.0;
 
     // Memory.
     int32_t block_size = 16;                        // tokens in a key-value block
@@ -31,8 +46,9 @@ struct EngineConfig {
     double defrag_threshold = 0.0;        // move blocks together above this fragmentation; 0: never
 
     // Scheduling.
-    int32_t max_num_seqs = 128;            // sequences computed in one step
-    int32_t max_num_batched_tokens = 512;  // tokens computed in one step
+    int32_t max_num_seqs = 128;  // sequences computed in one step
+    // Tokens computed in one step; empty: kDefaultBatchedTokens, or what the model asks for.
+    std::optional<int32_t> max_num_batched_tokens;
     bool enable_chunked_prefill = true;
     int32_t prefill_chunk_size =
         0;  // largest part of one prompt in a step; 0: the token budget alone
@@ -44,5 +60,9 @@ struct EngineConfig {
     // Looking in.
     std::string inspect_socket;  // where snapshots are handed out; empty: nowhere
 };
+
+// The configuration with what was left open filled in for a model. An encoder computes a prompt in
+// one step, so a step has room for its longest; nothing of a prompt can be used for another.
+EngineConfig fitted_to(const ModelConfig& model, EngineConfig config);
 
 }  // namespace nvllm

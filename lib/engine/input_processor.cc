@@ -11,25 +11,50 @@
 namespace nvllm {
 namespace {
 
-Fault fault(std::string message) { return Fault{ErrorKind::bad_data, std::move(message)}; }
+Fault fault(std::string message, std::string field = {}, std::string code = {}) {
+    return Fault{ErrorKind::bad_data, std::move(message), std::move(field), std::move(code)};
+}
+
+PoolingKind kind_of(PooledRow row) {
+    switch (row) {
+        case PooledRow::first:
+            return PoolingKind::cls;
+        case PooledRow::mean:
+            return PoolingKind::mean;
+        case PooledRow::last:
+            return PoolingKind::last;
+    }
+    return PoolingKind::last;
+}
 
 }  // namespace
 
 InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
                                const ModelConfig& config, const GenerationConfig& generation,
-                               int32_t max_model_len, const std::string& chat_template)
+                               const PoolingConfig& pooling, int32_t max_model_len,
+                               const std::string& chat_template)
     : tokenizer_(std::move(tokenizer)),
       generation_(generation),
       eos_token_ids_(generation.eos_token_ids.empty() ? config.eos_token_ids
                                                       : generation.eos_token_ids),
+      pooling_(pooling),
+      architecture_(config.architecture),
+      encoder_(config.encoder),
+      generates_(config.generates),
       vocab_size_(static_cast<int32_t>(config.vocab_size)),
+      hidden_size_(config.hidden_size),
       max_model_len_(max_model_len),
       conversations_(tokenizer_, config.model_type, chat_template) {}
 
 Result<Request> InputProcessor::process(const RequestInput& input) const {
+    if (input.pooling) return process_pooling(input);
+    if (!generates_) {
+        return fault(fmt::format("{} makes embeddings and generates no text", architecture_));
+    }
     SamplingParams sampling = input.sampling;
     if (tokenizer_ == nullptr && !input.bad_words.empty()) {
-        return fault("bad_words: this model has no tokenizer, so texts cannot be forbidden");
+        return fault("bad_words: this model has no tokenizer, so texts cannot be forbidden",
+                     "bad_words");
     }
     add_bad_words(input.bad_words, sampling);
     if (auto wrong = sampling.check(vocab_size_)) return *wrong;
@@ -37,11 +62,12 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     if (tokenizer_ == nullptr && !input.sampling.stop.empty()) {
         return fault(
             "stop: this model has no tokenizer, so stop strings cannot be found; use "
-            "stop_token_ids");
+            "stop_token_ids",
+            "stop");
     }
     auto ids = prompt_ids(input);
     if (!ids) return ids.fault();
-    if (auto wrong = check_ids(*ids)) return *wrong;
+    if (auto wrong = check_ids(*ids, 1)) return *wrong;
 
     Request request;
     request.prompt_token_ids = std::move(*ids);
@@ -56,6 +82,28 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     const auto room = max_model_len_ - static_cast<int32_t>(request.prompt_token_ids.size());
     request.sampling.max_tokens = std::min(request.sampling.max_tokens.value_or(room), room);
     return request;
+}
+
+Result<Request> InputProcessor::process_pooling(const RequestInput& input) const {
+    if (auto wrong = input.pooling->check(hidden_size_)) return *wrong;
+    auto ids = prompt_ids(input);
+    if (!ids) return ids.fault();
+    if (auto wrong = check_ids(*ids, 0)) return *wrong;
+    Request request;
+    request.prompt_token_ids = std::move(*ids);
+    request.pooling = input.pooling;
+    request.cache_salt = input.cache_salt;
+    request.priority = input.priority;
+    return request;
+}
+
+Result<PoolingParams> InputProcessor::default_pooling() const {
+    if (pooling_.fault) return *pooling_.fault;
+    PoolingParams params;
+    const PoolingKind unsaid = encoder_ ? PoolingKind::cls : PoolingKind::last;
+    params.kind = pooling_.row ? kind_of(*pooling_.row) : unsaid;
+    params.normalize = pooling_.normalize.value_or(true);
+    return params;
 }
 
 // A word is forbidden at the start of a text and after a space, where vocabularies spell it
@@ -95,22 +143,25 @@ Result<std::vector<int32_t>> InputProcessor::chat_ids(const RequestInput& input)
     return encode_chat(*tokenizer_, *rendered, input.allow_special_in_messages);
 }
 
-std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids) const {
-    if (ids.empty()) return fault("the prompt is empty: it has no tokens");
+std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids,
+                                               int32_t num_answer) const {
+    if (ids.empty()) return fault("the prompt is empty: it has no tokens", "prompt");
     for (const int32_t id : ids) {
         if (id < 0 || id >= vocab_size_) {
             return fault(fmt::format("prompt token id {} is outside of the vocabulary [0, {})", id,
-                                     vocab_size_));
+                                     vocab_size_),
+                         "prompt");
         }
     }
-    if (static_cast<int64_t>(ids.size()) >= max_model_len_) {
-        return fault(
-            fmt::format("the prompt has {} tokens, but the context of {} leaves room for at most "
-                        "{} and one answer token: shorten it, "
-                        "or raise --max-model-len as far as the model allows",
-                        ids.size(), max_model_len_, max_model_len_ - 1));
-    }
-    return std::nullopt;
+    const int32_t room = max_model_len_ - num_answer;
+    if (static_cast<int64_t>(ids.size()) <= room) return std::nullopt;
+    return fault(
+        fmt::format(
+            "the prompt has {} tokens, but the context of {} leaves room for at most {}{}: shorten "
+            "it, or raise --max-model-len{} as far as the model allows",
+            ids.size(), max_model_len_, room, num_answer > 0 ? " and one answer token" : "",
+            encoder_ ? " and --max-num-batched-tokens" : ""),
+        "prompt", "context_length_exceeded");
 }
 
 SamplingParams InputProcessor::default_sampling() const {

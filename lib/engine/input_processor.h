@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/checkpoint/model_config.h"
+#include "lib/checkpoint/pooling_config.h"
 #include "lib/request/request.h"
 #include "lib/text/chat/conversation_renderer.h"
 #include "lib/text/tokenizer.h"
@@ -27,6 +28,9 @@ struct RequestInput {
     // taken as they are.
     std::variant<std::string, std::vector<int32_t>, ChatVariables> prompt;
     SamplingParams sampling;
+    // A vector of the prompt is wanted and no text: of what says how to go on nothing counts. See
+    // InputProcessor::default_pooling().
+    std::optional<PoolingParams> pooling;
     std::vector<std::string>
         bad_words;  // texts that are never written; added to sampling.bad_words as tokens
     std::string cache_salt;
@@ -41,8 +45,8 @@ class InputProcessor {
     // parsed and was given explicitly; a broken template of the checkpoint itself is a fault of the
     // first chat that needs it.
     InputProcessor(std::shared_ptr<const Tokenizer> tokenizer, const ModelConfig& config,
-                   const GenerationConfig& generation, int32_t max_model_len,
-                   const std::string& chat_template = "");
+                   const GenerationConfig& generation, const PoolingConfig& pooling,
+                   int32_t max_model_len, const std::string& chat_template = "");
 
     // A request without id, arrival time or drawn seed. Faults: bad_data, naming the field and the
     // limit.
@@ -52,18 +56,30 @@ class InputProcessor {
     // means greedy, as in transformers.
     SamplingParams default_sampling() const;
 
+    // How the model's authors make a vector of a text. Where they do not say: of decoders the last
+    // position's, of encoders the first one's, of length 1 (as vLLM does). A fault when they do it
+    // in a way that is not supported.
+    Result<PoolingParams> default_pooling() const;
+
     const ConversationRenderer& conversations() const { return conversations_; }
 
   private:
     Result<std::vector<int32_t>> prompt_ids(const RequestInput& input) const;
     Result<std::vector<int32_t>> chat_ids(const RequestInput& input) const;
     void add_bad_words(const std::vector<std::string>& words, SamplingParams& sampling) const;
-    std::optional<Fault> check_ids(const std::vector<int32_t>& ids) const;
+    // `num_answer`: tokens that must find room behind them.
+    std::optional<Fault> check_ids(const std::vector<int32_t>& ids, int32_t num_answer) const;
+    Result<Request> process_pooling(const RequestInput& input) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     GenerationConfig generation_;
     std::vector<int32_t> eos_token_ids_;
+    PoolingConfig pooling_;
+    std::string architecture_;
+    bool encoder_;
+    bool generates_;
     int32_t vocab_size_;
+    int64_t hidden_size_;
     int32_t max_model_len_;
     ConversationRenderer conversations_;
 };

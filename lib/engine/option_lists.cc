@@ -43,18 +43,20 @@ std::vector<std::string> names_of(std::span<const Row> rows) {
 
 }  // namespace
 
-OptionList<EngineConfig> engine_options() {
+OptionList<EngineConfig> engine_options(WithModel with_model) {
     OptionList<EngineConfig> list("engine");
     list.group("Model");
-    list.add("model", &EngineConfig::model,
-             "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local Hugging "
-             "Face cache.",
-             short_name('m'), value_name("MODEL"), default_text("the bundled demo"));
+    if (with_model == WithModel::yes) {
+        list.add("model", &EngineConfig::model,
+                 "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local "
+                 "Hugging Face cache.",
+                 short_name('m'), value_name("MODEL"), default_text("the bundled demo"));
+    }
     list.add("dtype", &EngineConfig::dtype, "Type of products and of the key-value cache.",
              choices({"auto", "float32", "bfloat16", "float16"}));
     list.add("load-format", &EngineConfig::load_format,
              "dummy: seeded random weights for any config.json, to measure speed.",
-             choices({"auto", "safetensors", "dummy"}));
+             choices({"auto", "safetensors", "dummy"}), unlisted({"metronome"}));
     list.add("load-seed", &EngineConfig::load_seed, "Seed of dummy weights.");
     list.add("chat-template", &EngineConfig::chat_template,
              "Jinja template of conversations: a file, or the text itself.",
@@ -64,6 +66,16 @@ OptionList<EngineConfig> engine_options() {
              choices({"auto", "cpu", "cuda"}));
     list.add("threads", &EngineConfig::threads, "Compute threads.", short_name('t'), range(0, 1024),
              default_text("one for each usable core"));
+    list.add_choice(
+        "isolation", &EngineConfig::isolation,
+        "process: compute in a process of its own; when it is lost it starts again, and "
+        "every answer goes on as if nothing had been.",
+        std::vector<std::pair<std::string, Isolation>>{{"thread", Isolation::thread},
+                                                       {"process", Isolation::process}});
+    list.add("watchdog-timeout", &EngineConfig::watchdog_timeout_s,
+             "Seconds that a step may take before its process is killed and started again; 0: no "
+             "limit.",
+             value_name("SECONDS"), range(0.0, 86400.0));
     list.group("Memory");
     list.add("kv-cache-memory-bytes", &EngineConfig::kv_cache_memory_bytes,
              "Size of the key-value cache, such as 2GiB.", counts_bytes(), at_least(1),
@@ -90,7 +102,8 @@ OptionList<EngineConfig> engine_options() {
     list.add("max-num-batched-tokens", &EngineConfig::max_num_batched_tokens,
              "Tokens computed in one step; smaller ones let running answers go on more evenly "
              "beside long prompts.",
-             takes_suffixes(), range(1, kMany));
+             takes_suffixes(), range(1, kMany),
+             default_text(fmt::format("{}; of encoders their context", kDefaultBatchedTokens)));
     list.add("enable-chunked-prefill", &EngineConfig::enable_chunked_prefill,
              "Spread long prompts over several steps.");
     list.add("prefill-chunk-size", &EngineConfig::prefill_chunk_size,

@@ -7,7 +7,9 @@
 
 namespace nvllm {
 
-OptionList<EngineConfig> engine_options();
+// Programs with several models name them in options of their own.
+enum class WithModel : bool { no, yes };
+OptionList<EngineConfig> engine_options(WithModel with_model = WithModel::yes);
 
 // Flags for how tokens are chosen; their JSON names are in request_json.cc. Absent ones leave a
 // model's own defaults (generation_config.json) in force.

@@ -16,13 +16,15 @@ void OutputProcessor::add(const Request& request, std::span<const SequenceId> se
                 .num_living = static_cast<int32_t>(sequences.size()),
                 .num_cached_tokens = 0,
                 .hides_logprobs = request.hides_logprobs,
+                .wants_progress = request.wants_progress,
                 .times = {},
-                .prompt_logprobs = {}};
+                .prompt_logprobs = {},
+                .embedding = {}};
     entry.times.arrival_s = request.arrival_s;
     for (size_t index = 0; index < sequences.size(); ++index) {
         Continuation continuation;
         continuation.sequence = sequences[index];
-        if (tokenizer_ != nullptr) {
+        if (tokenizer_ != nullptr && !request.pooling) {
             continuation.detokenizer.emplace(tokenizer_, request.sampling.skip_special_tokens,
                                              request.prompt_token_ids);
         }
@@ -44,6 +46,20 @@ void OutputProcessor::admitted(SequenceId sequence, int32_t num_cached_tokens, d
     if (find(sequence, entry) == nullptr || entry->times.first_scheduled_s) return;
     entry->times.first_scheduled_s = now_s;
     entry->num_cached_tokens = num_cached_tokens;
+    note_progress(*entry, num_cached_tokens);
+}
+
+void OutputProcessor::planned(SequenceId sequence, int32_t end) {
+    Entry* entry = nullptr;
+    if (find(sequence, entry) != nullptr) note_progress(*entry, end);
+}
+
+// Of several continuations the one that is furthest counts; what was generated is no prompt.
+void OutputProcessor::note_progress(Entry& entry, int32_t num_computed_prompt_tokens) {
+    if (!entry.wants_progress || num_computed_prompt_tokens > entry.num_prompt_tokens) return;
+    entry.num_computed_prompt_tokens =
+        std::max(entry.num_computed_prompt_tokens, num_computed_prompt_tokens);
+    entry.has_progress = true;
 }
 
 void OutputProcessor::judge(const SequenceStep& step, Verdict& verdict, double now_s) {
@@ -54,6 +70,7 @@ void OutputProcessor::judge(const SequenceStep& step, Verdict& verdict, double n
         entry->times.first_token_s = now_s;
     }
     if (!step.fault) take_prompt_logprobs(step, *entry);
+    if (!step.embedding.empty()) entry->embedding = step.embedding;
     const size_t searched = continuation->text.size();
     append_tokens(step, verdict, *entry, *continuation);
     if (verdict.finish && continuation->detokenizer) {
@@ -181,25 +198,29 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     const auto found = entries_.find(request);
     if (found == entries_.end()) return std::nullopt;
     Entry& entry = found->second;
-    if (!streams(entry)) {
-        if (entry.num_living > 0) return std::nullopt;
-        keep_best(entry);
-    }
+    const bool shows_continuations = streams(entry) || entry.num_living == 0;
+    if (!streams(entry) && shows_continuations) keep_best(entry);
     RequestOutput output;
     output.request_id = request;
     output.num_prompt_tokens = entry.num_prompt_tokens;
     output.num_cached_tokens = entry.num_cached_tokens;
+    output.num_computed_prompt_tokens = entry.num_computed_prompt_tokens;
     output.times = entry.times;
+    output.times.output_s = now_s;
     for (size_t index = 0; index < entry.continuations.size(); ++index) {
         Continuation& continuation = entry.continuations[index];
-        if (!continuation.has_pending) continue;
+        if (!continuation.has_pending || !shows_continuations) continue;
         continuation.pending.index = static_cast<int32_t>(index);
         continuation.pending.num_generated_tokens = continuation.num_tokens;
         output.continuations.push_back(std::exchange(continuation.pending, {}));
         continuation.has_pending = false;
     }
-    output.prompt_logprobs = std::exchange(entry.prompt_logprobs, {});
-    if (output.continuations.empty() && output.prompt_logprobs.empty()) return std::nullopt;
+    if (shows_continuations) output.prompt_logprobs = std::exchange(entry.prompt_logprobs, {});
+    output.embedding = std::exchange(entry.embedding, {});
+    const bool has_progress = std::exchange(entry.has_progress, false);
+    if (output.continuations.empty() && output.prompt_logprobs.empty() && !has_progress) {
+        return std::nullopt;
+    }
     output.finished = entry.num_living == 0;
     if (output.finished) {
         output.times.finished_s = now_s;

@@ -29,6 +29,9 @@ class OutputProcessor {
     // first time counts.
     void admitted(SequenceId sequence, int32_t num_cached_tokens, double now_s);
 
+    // A step computes the sequence up to this position.
+    void planned(SequenceId sequence, int32_t end);
+
     // Takes the step's accepted tokens of a sequence, looks for stop strings and sharpens the
     // verdict when it finds one. What is new goes to the request's pending output.
     void judge(const SequenceStep& step, Verdict& verdict, double now_s);
@@ -66,10 +69,14 @@ class OutputProcessor {
         int32_t num_prompt_tokens = 0;
         int32_t num_living = 0;
         int32_t num_cached_tokens = 0;
+        int32_t num_computed_prompt_tokens = 0;
         bool hides_logprobs = false;
+        bool wants_progress = false;
+        bool has_progress = false;  // since the last output
         RequestTimes times;
         std::vector<SampledLogprobs> prompt_logprobs;  // not given out yet
         int32_t num_prompt_logprobs = 0;               // in all
+        std::vector<float> embedding;                  // not given out yet
     };
 
     Continuation* find(SequenceId sequence, Entry*& entry);
@@ -77,6 +84,7 @@ class OutputProcessor {
     // Continuations given out one by one as they grow, and not only the best of all at the end.
     static bool streams(const Entry& entry);
     static void keep_best(Entry& entry);
+    static void note_progress(Entry& entry, int32_t num_computed_prompt_tokens);
     void append_tokens(const SequenceStep& step, const Verdict& verdict, const Entry& entry,
                        Continuation& continuation);
     void match_stops(Entry& entry, Continuation& continuation, size_t searched, Verdict& verdict);

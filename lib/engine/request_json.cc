@@ -59,6 +59,12 @@ int32_t read_int32(const Json& value) {
                                              std::numeric_limits<int32_t>::max()));
 }
 
+// -1 says all, as 0 does.
+int32_t read_top_k(const Json& value) {
+    const int32_t count = read_int32(value);
+    return count == -1 ? 0 : count;
+}
+
 bool read_bool(const Json& value) {
     if (!value.is_boolean()) throw WrongField{"true or false"};
     return value.get<bool>();
@@ -146,6 +152,7 @@ constexpr char kMessages[] = "messages";
 constexpr char kTools[] = "tools";
 constexpr char kDocuments[] = "documents";
 constexpr char kAddGenerationPrompt[] = "add_generation_prompt";
+constexpr char kContinueFinalMessage[] = "continue_final_message";
 
 void read_prompt(const Json& value, Builder& builder) {
     if (value.is_string()) {
@@ -172,12 +179,12 @@ constexpr auto kFields = std::to_array<Field>({
     {"tools", into_chat<kTools>},
     {"documents", into_chat<kDocuments>},
     {"add_generation_prompt", into_chat<kAddGenerationPrompt>},
+    {"continue_final_message", into_chat<kContinueFinalMessage>},
     {"chat_template_kwargs", read_template_kwargs},
     {"max_tokens", into<&SamplingParams::max_tokens, read_int32>},
     {"max_completion_tokens", into<&SamplingParams::max_tokens, read_int32>},
     {"temperature", into<&SamplingParams::temperature, read_float>},
-    {"top_k", [](const Json& v,
-                 Builder& b) { b.request.input.sampling.top_k = std::max(read_int32(v), 0); }},
+    {"top_k", into<&SamplingParams::top_k, read_top_k>},
     {"top_p", into<&SamplingParams::top_p, read_float>},
     {"min_p", into<&SamplingParams::min_p, read_float>},
     {"typical_p", into<&SamplingParams::typical_p, read_float>},
@@ -218,14 +225,17 @@ constexpr auto kFields = std::to_array<Field>({
     {"stream_options", ignored},
 });
 
-Fault fault(std::string message) { return Fault{ErrorKind::bad_data, std::move(message)}; }
+Fault fault(std::string message, std::string field = {}) {
+    return Fault{ErrorKind::bad_data, std::move(message), std::move(field)};
+}
 
 Fault unknown_field(const std::string& name) {
     std::vector<std::string_view> known;
     for (const Field& field : kFields) known.emplace_back(field.name);
     const auto nearest = nearest_name(name, known);
     return fault(fmt::format("unknown field '{}'{}", name,
-                             nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
+                             nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""),
+                 name);
 }
 
 const Field* find_field(std::string_view name) {
@@ -243,16 +253,20 @@ std::optional<Fault> read_fields(const Json& object, Builder& builder) {
         try {
             field->read(value, builder);
         } catch (const WrongField& wrong) {
-            return fault(fmt::format("'{}' must be {}", name, wrong.expected));
+            return fault(fmt::format("'{}' must be {}", name, wrong.expected), name);
         }
     }
     return std::nullopt;
 }
 
+// Null counts as absent.
+bool has(const Json& object, const char* name) {
+    return object.contains(name) && !object[name].is_null();
+}
+
 std::optional<Fault> check_prompt_fields(const Json& object) {
     int given = 0;
-    for (const char* name : {"prompt", "prompt_token_ids", "messages"})
-        given += object.contains(name);
+    for (const char* name : {"prompt", "prompt_token_ids", "messages"}) given += has(object, name);
     if (given == 1) return std::nullopt;
     return fault(given == 0
                      ? "one of 'prompt', 'prompt_token_ids' and 'messages' is needed"
@@ -260,6 +274,8 @@ std::optional<Fault> check_prompt_fields(const Json& object) {
 }
 
 }  // namespace
+
+bool is_request_field(std::string_view name) { return find_field(name) != nullptr; }
 
 Result<JsonRequest> request_from_json(const Json& object, const SamplingParams& defaults) {
     if (!object.is_object()) return fault("a request is a JSON object");
@@ -273,7 +289,7 @@ Result<JsonRequest> request_from_json(const Json& object, const SamplingParams& 
     builder.request.input.sampling = defaults;
     if (auto wrong = check_prompt_fields(object)) return *wrong;
     if (auto wrong = read_fields(object, builder)) return *wrong;
-    if (object.contains("messages")) {
+    if (has(object, "messages")) {
         builder.request.input.prompt = std::make_shared<const Json>(std::move(builder.chat));
     }
     return std::move(builder.request);

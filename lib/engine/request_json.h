@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/engine/input_processor.h"
@@ -22,6 +23,9 @@ struct JsonRequest {
 // field the nearest known one; nothing is ignored silently.
 Result<JsonRequest> request_from_json(const nlohmann::ordered_json& object,
                                       const SamplingParams& defaults);
+
+// Whether request_from_json() knows a field of this name.
+bool is_request_field(std::string_view name);
 
 // As above from text, with a bound on nesting.
 Result<JsonRequest> request_from_json_text(const std::string& text, const SamplingParams& defaults);

@@ -143,6 +143,15 @@ void choose_context(const MemoryRequest& request, int64_t wanted, MemoryPlan& pl
                     wanted, fits, describe_bytes(budget)));
 }
 
+// Blocks of one group that can be used at all: of whole prompts those of one step, the last of each
+// in part.
+int64_t most_blocks(const MemoryRequest& request) {
+    const int64_t addressable = INT32_MAX / request.block_size;
+    if (!request.whole_prompts) return addressable;
+    const int64_t step = ceil_divide(request.max_num_batched_tokens, request.block_size);
+    return std::min(addressable, step + request.max_num_seqs);
+}
+
 // Every group gets the same number of full-length sequences, whole or in part, up to what can run
 // at once.
 void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
@@ -152,7 +161,7 @@ void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
         const auto own =
             static_cast<int64_t>(plan.max_concurrency * static_cast<double>(need.each));
         const auto blocks =
-            std::clamp<int64_t>(own + need.shared, need.blocks(1), INT32_MAX / request.block_size);
+            std::clamp<int64_t>(own + need.shared, need.blocks(1), most_blocks(request));
         plan.num_blocks.push_back(static_cast<int32_t>(blocks));
         plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
         plan.kv_bytes_per_token += group.bytes_per_token(request.kv_dtype);
@@ -191,6 +200,18 @@ void add_outlook(const MemoryRequest& request, MemoryPlan& plan) {
     }
 }
 
+// What was asked for, or all that the model has and a step can take.
+int64_t wanted_context(const MemoryRequest& request, MemoryPlan& plan) {
+    if (request.max_model_len) return *request.max_model_len;
+    const int64_t all = request.model_max_positions;
+    if (!request.whole_prompts || request.max_num_batched_tokens >= all) return all;
+    plan.notices.push_back(
+        fmt::format("context cut from {} to {} tokens: this model computes a prompt in one step "
+                    "(--max-num-batched-tokens)",
+                    all, request.max_num_batched_tokens));
+    return request.max_num_batched_tokens;
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const MemoryRequest& request) {
@@ -199,10 +220,8 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
                     fmt::format("--max-model-len {}: the model has {} positions at most",
                                 *request.max_model_len, request.model_max_positions));
     }
-    const int64_t wanted =
-        request.max_model_len ? *request.max_model_len : request.model_max_positions;
-
     MemoryPlan plan;
+    const int64_t wanted = wanted_context(request, plan);
     plan.weight_bytes = request.weight_bytes;
     plan.scratch_bytes = request.scratch_bytes;
     plan.available_bytes = request.available_bytes;
@@ -211,8 +230,14 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     plan.groups = request.groups;
     plan.block_size = request.block_size;
     choose_context(request, wanted, plan);
+    plan.whole_prompts = request.whole_prompts;
     plan.max_concurrency = concurrency(request, plan.kv_budget_bytes, plan.max_model_len);
     divide_blocks(request, plan);
+    if (request.whole_prompts) {
+        plan.max_concurrency =
+            std::min(plan.max_concurrency,
+                     static_cast<double>(request.max_num_batched_tokens) / plan.max_model_len);
+    }
     divide_host_blocks(request, plan);
     add_outlook(request, plan);
     return plan;

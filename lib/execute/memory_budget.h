@@ -22,6 +22,8 @@ struct MemoryRequest {
     int64_t model_max_positions = 0;
     int32_t max_num_seqs = 0;
     int32_t max_num_batched_tokens = 0;
+    // Prompts are computed in one step each, and their blocks are free when it is done (encoders).
+    bool whole_prompts = false;
     int32_t block_size = 0;
     DType kv_dtype = DType::f32;
     std::vector<KvGroup> groups;
@@ -44,6 +46,7 @@ struct MemoryPlan {
     int64_t kv_tokens = 0;         // tokens the smallest group holds
     double max_concurrency = 0.0;  // sequences of max_model_len that fit at once
     int32_t max_num_seqs = 0;
+    bool whole_prompts = false;          // as in the request: what runs at once is what a step has
     int32_t longest_context = 0;         // of one sequence alone in the budget
     int32_t longest_shared_context = 0;  // of max_num_seqs sequences at once
     uint64_t kv_bytes_for_all = 0;       // for max_num_seqs sequences of max_model_len

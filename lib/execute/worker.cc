@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "kernels/ops/elementwise.h"
 #include "kernels/thread_pool.h"
+#include "lib/base/fault_points.h"
 
 namespace nvllm {
 namespace {
@@ -36,6 +38,7 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
 void Worker::reset() { sequences_.clear(); }
 
 StepResult Worker::execute(const BatchPlan& plan) {
+    fault_point("worker.step");
     scratch_.reset();
     const Context context{.device = {}, .scratch = &scratch_, .threads = &threads_};
     StepResult result;
@@ -46,8 +49,11 @@ StepResult Worker::execute(const BatchPlan& plan) {
     rows_.clear();
     for (const PlanEntry& entry : plan.entries) {
         const SequenceState& state = sequences_.at(entry.sequence);
+        fault_point("worker.sequence", state.token_ids.front());
+        const bool wants_logits =
+            entry.output == OutputKind::sample || entry.output == OutputKind::candidates;
         rows_.push_back({state.token_ids, state.block_tables, entry.first, entry.count,
-                         num_prompt_logprobs(entry), entry.output != OutputKind::none});
+                         num_prompt_logprobs(entry), wants_logits});
     }
     ForwardContext batch = builder_.build(rows_);
     batch.kernels = &context;
@@ -59,6 +65,7 @@ StepResult Worker::execute(const BatchPlan& plan) {
     }
     if (plan.entries.empty()) return result;
     const TensorView hidden = run_blocks(batch);
+    pool(batch, hidden, plan, result);
     list_rows(plan, result);
     use_logits(batch, hidden, result);
     return result;
@@ -125,7 +132,8 @@ void Worker::add(const AddedSequence& added) {
         added.token_ids, added.block_tables,
         SequenceSamplingState(added.sampling, added.token_ids, added.num_prompt_tokens,
                               added.eos_token_ids, added.index),
-        added.num_prompt_tokens};
+        added.num_prompt_tokens, std::nullopt};
+    if (added.pooling) state.pooling.emplace(*added.pooling);
     state.block_tables.resize(model_->kv_groups().size());
     const bool fresh = sequences_.insert_or_assign(added.sequence, std::move(state)).second;
     NVLLM_CHECK(fresh, "a sequence is added once until it is removed");
@@ -140,6 +148,37 @@ TensorView Worker::run_blocks(const ForwardContext& batch) {
     return hidden;
 }
 
+void Worker::pool(const ForwardContext& batch, const TensorView& hidden, const BatchPlan& plan,
+                  StepResult& result) {
+    int64_t row = 0;
+    for (size_t i = 0; i < plan.entries.size(); ++i) {
+        const PlanEntry& entry = plan.entries[i];
+        if (sequences_.at(entry.sequence).pooling) {
+            pool_rows(batch, hidden.rows(row, entry.count), entry, result.sequences[i]);
+        }
+        row += entry.count;
+    }
+}
+
+void Worker::pool_rows(const ForwardContext& batch, const TensorView& hidden,
+                       const PlanEntry& entry, SequenceStep& step) {
+    PoolingState& pooling = *sequences_.at(entry.sequence).pooling;
+    const bool ends = entry.output == OutputKind::pooled;
+    const PoolingState::Run wanted = pooling.wanted(entry.first, entry.count, ends);
+    for (int64_t done = 0; done < wanted.count; done += rows_at_once_) {
+        const ScratchArena::Scope scope(scratch_);
+        const int64_t count = std::min(rows_at_once_, wanted.count - done);
+        pooling.add(model_->last_hidden(batch, hidden.rows(wanted.first + done, count)));
+    }
+    if (!ends) return;
+    Result<std::vector<float>> vector = pooling.finish();
+    if (vector) {
+        step.embedding = std::move(*vector);
+    } else {
+        step.fault = vector.fault();
+    }
+}
+
 void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, StepResult& result) {
     const ConstTensorView all_rows = builder_.logit_rows();
     row_faults_.assign(logit_rows_.size(), std::nullopt);
@@ -152,6 +191,7 @@ void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, S
             DType::f32, {rows.dim(0), hidden.dim(1)});
         ops::gather_rows(*batch.kernels, hidden, rows, wanted);
         const TensorView logits = model_->head(batch, wanted);
+        if constexpr (kHasFaultPoints) pretend_faults(logits, begin, result);
         threads_.parallel_for(rows.dim(0), 1, [&](int64_t first, int64_t end, int thread) {
             for (int64_t i = first; i < end; ++i) {
                 const auto row = static_cast<size_t>(begin + i);
@@ -168,6 +208,17 @@ void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, S
         if (row_faults_[row]) {
             result.sequences[logit_rows_[row].entry].fault = std::move(row_faults_[row]);
         }
+    }
+}
+
+// Of the rows from logit_rows_[first] on.
+void Worker::pretend_faults(const TensorView& logits, int64_t first, const StepResult& result) {
+    for (int64_t i = 0; i < logits.dim(0); ++i) {
+        const size_t entry = logit_rows_[static_cast<size_t>(first + i)].entry;
+        const SequenceState& state = sequences_.at(result.sequences[entry].sequence);
+        if (!fault_point("worker.logits", state.token_ids.front()).not_a_number) continue;
+        float* row = logits.as<float>() + i * logits.stride(0);
+        std::fill_n(row, logits.dim(1), std::numeric_limits<float>::quiet_NaN());
     }
 }
 

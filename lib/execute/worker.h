@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/context.h"
+#include "lib/decode/pooling_state.h"
 #include "lib/decode/sampler.h"
 #include "lib/execute/batch_builder.h"
 #include "lib/execute/kv_storage.h"
@@ -56,6 +57,7 @@ class Worker {
         std::vector<std::vector<int32_t>> block_tables;
         SequenceSamplingState sampling;
         int32_t num_prompt_tokens = 0;
+        std::optional<PoolingState> pooling;
     };
 
     // What a row of logits is for.
@@ -74,8 +76,17 @@ class Worker {
     TensorView run_blocks(const ForwardContext& batch);
     int32_t num_prompt_logprobs(const PlanEntry& entry) const;
     void list_rows(const BatchPlan& plan, StepResult& result);
+    // Gathers the hidden states of sequences that are pooled; their vectors where their prompts
+    // end.
+    void pool(const ForwardContext& batch, const TensorView& hidden, const BatchPlan& plan,
+              StepResult& result);
+    // `hidden`: the entry's rows.
+    void pool_rows(const ForwardContext& batch, const TensorView& hidden, const PlanEntry& entry,
+                   SequenceStep& step);
     // Samples from, or scores with, all rows that want logits, a bounded number at a time.
     void use_logits(const ForwardContext& batch, const TensorView& hidden, StepResult& result);
+    // What tests asked for at the fault point of rows.
+    void pretend_faults(const TensorView& logits, int64_t first, const StepResult& result);
     std::optional<Fault> use_row(const LogitRow& row, std::span<float> logits,
                                  SamplerScratch& scratch, SequenceStep& step);
     std::optional<Fault> sample_row(std::span<float> logits, SamplerScratch& scratch,

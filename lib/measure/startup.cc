@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,8 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
+#include "lib/base/child_process.h"
 #include "lib/base/clock.h"
 #include "lib/base/json.h"
+#include "lib/base/unix_socket.h"
 #include "lib/measure/statistics.h"
 
 namespace nvllm {
@@ -43,66 +44,30 @@ std::vector<double> values_of(std::span<const StartupSample> samples, const Fiel
     throw Error(ErrorKind::unavailable, program + ": " + why);
 }
 
-// A child whose standard output is read here.
-class Child {
-  public:
-    explicit Child(const std::vector<std::string>& arguments) : program_(arguments.at(0)) {
-        std::array<int, 2> ends{};
-        if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_failed(program_, std::strerror(errno));
-        read_end_ = ends[0];
-        posix_spawn_file_actions_t actions;
-        ::posix_spawn_file_actions_init(&actions);
-        ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-        std::vector<char*> pointers;
-        for (const std::string& argument : arguments) {
-            pointers.push_back(const_cast<char*>(argument.c_str()));
-        }
-        pointers.push_back(nullptr);
-        const int error =
-            ::posix_spawn(&process_, program_.c_str(), &actions, nullptr, pointers.data(), environ);
-        ::posix_spawn_file_actions_destroy(&actions);
-        ::close(ends[1]);
-        if (error == 0) return;
-        ::close(read_end_);
-        throw_failed(program_, std::strerror(error));
+// What is written into the other end of a pipe, until all who could write have closed it.
+std::string read_all(int read_end) {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    for (;;) {
+        const ssize_t count = ::read(read_end, buffer.data(), buffer.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return text;
+        text.append(buffer.data(), static_cast<size_t>(count));
     }
-    ~Child() {
-        ::close(read_end_);
-        if (process_ > 0) wait();
-    }
-    Child(const Child&) = delete;
-    Child& operator=(const Child&) = delete;
-
-    std::string output() const {
-        std::string text;
-        std::array<char, 4096> buffer{};
-        for (;;) {
-            const ssize_t count = ::read(read_end_, buffer.data(), buffer.size());
-            if (count < 0 && errno == EINTR) continue;
-            if (count <= 0) return text;
-            text.append(buffer.data(), static_cast<size_t>(count));
-        }
-    }
-    int wait() {
-        int status = 0;
-        while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
-        }
-        process_ = 0;
-        return status;
-    }
-
-  private:
-    std::string program_;
-    int read_end_ = -1;
-    pid_t process_ = 0;
-};
+}
 
 }  // namespace
 
 StartupSample measure_startup(const std::vector<std::string>& arguments) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_failed(arguments[0], std::strerror(errno));
+    const OwnedDescriptor read_end(ends[0]);
+    OwnedDescriptor write_end(ends[1]);
+    const InheritedDescriptor inherited{write_end.get(), STDOUT_FILENO};
     const double begin_s = MonotonicClock().now_s();
-    Child child(arguments);
-    const std::string output = child.output();
+    ChildProcess child(arguments, {&inherited, 1});
+    write_end.reset();
+    const std::string output = read_all(read_end.get());
     const int status = child.wait();
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         throw_failed(arguments[0], "the measured process failed");

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/error.h"
+#include "lib/model/families/bert.h"
 #include "lib/model/registry.h"
 #include "lib/model/weights/checkpoint_source.h"
 #include "lib/model/weights/dummy_source.h"
@@ -26,7 +27,9 @@ bool may_be_left_over(const std::string& name, const ModelConfig& config) {
     return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
            name.ends_with(".attn.masked_bias") ||
            (config.tie_word_embeddings && name.ends_with("lm_head.weight")) ||
-           (config.architecture == "Gemma3ForConditionalGeneration" && is_vision(name));
+           (config.architecture == "Gemma3ForConditionalGeneration" && is_vision(name)) ||
+           (config.encoder && is_bert_task_tensor(name)) ||
+           (!config.generates && name == "lm_head.weight");
 }
 
 void check_all_read(const CheckpointSource& source, const ModelConfig& config) {

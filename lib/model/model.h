@@ -70,10 +70,16 @@ class Model {
     virtual TensorView embed(const ForwardContext& batch) = 0;
     // Block `index` over hidden [tokens, hidden], in place; writes this layer's keys and values.
     virtual void block(int32_t index, const ForwardContext& batch, const TensorView& hidden) = 0;
+    // What transformers calls last_hidden_state: hidden [rows, hidden] behind the final norm, where
+    // there is one; float32, in scratch or `hidden` itself.
+    virtual ConstTensorView last_hidden(const ForwardContext& batch,
+                                        const ConstTensorView& hidden) = 0;
     // Final norm and output projection: hidden [rows, hidden] → logits float32 [rows, vocab].
+    // REQUIRES: config().generates.
     virtual TensorView head(const ForwardContext& batch, const ConstTensorView& hidden) = 0;
 
-    // Scratch a step takes at most, for this many tokens of which `rows` get logits.
+    // Scratch a step takes at most, for this many tokens of which `rows` at a time get logits or go
+    // through last_hidden().
     virtual size_t scratch_bytes(int64_t tokens, int64_t rows) const = 0;
     // Bytes of weights resident (mapped or owned).
     virtual size_t weight_bytes() const = 0;

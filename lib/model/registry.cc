@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/error.h"
+#include "lib/model/families/bert.h"
 #include "lib/model/families/gemma.h"
 #include "lib/model/families/gpt2.h"
 #include "lib/model/families/llama.h"
@@ -19,7 +20,7 @@
 namespace nvllm {
 namespace {
 
-constexpr std::array<FamilyRow, 12> kFamilies = {{
+constexpr std::array<FamilyRow, 24> kFamilies = {{
     {"LlamaForCausalLM", make_llama},
     {"MistralForCausalLM", make_llama},
     {"Qwen2ForCausalLM", make_qwen2},
@@ -32,6 +33,20 @@ constexpr std::array<FamilyRow, 12> kFamilies = {{
     {"Gemma3ForCausalLM", make_gemma3},
     {"Gemma3ForConditionalGeneration", make_gemma3},
     {"GPT2LMHeadModel", make_gpt2},
+    // Saved without the output matrix, to embed with.
+    {"LlamaModel", make_llama},
+    {"MistralModel", make_llama},
+    {"Qwen2Model", make_qwen2},
+    {"Qwen3Model", make_qwen3},
+    // Encoders.
+    {"BertModel", make_bert},
+    {"BertForMaskedLM", make_bert},
+    {"RobertaModel", make_bert},
+    {"RobertaForMaskedLM", make_bert},
+    {"XLMRobertaModel", make_bert},
+    {"XLMRobertaForMaskedLM", make_bert},
+    {"DistilBertModel", make_distilbert},
+    {"DistilBertForMaskedLM", make_distilbert},
 }};
 
 }  // namespace

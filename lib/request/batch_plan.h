@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct AddedSequence {
     std::vector<int32_t> token_ids;  // prompt, then what was generated before a preemption
     int32_t num_prompt_tokens = 0;
     SamplingParams sampling;  // seed set
+    // Hidden states are gathered from the first position on that is computed from here on.
+    std::optional<PoolingParams> pooling;
     std::vector<int32_t> eos_token_ids;
     int32_t index = 0;  // which of the request's n continuations: part of the random key
     // Blocks that already hold this sequence's first tokens (found in the cache, back from host
@@ -34,6 +37,7 @@ enum class OutputKind : uint8_t {
     none,        // a chunk that does not reach the last known token
     sample,      // choose the next token from the logits after the last position
     candidates,  // choose none: report the likeliest, as many as a beam search looks at
+    pooled,      // no logits: the vector of a sequence with pooling, whose prompt ends here
 };
 
 // "Compute `count` tokens of this sequence from position `first`." Prefill, a chunk of it and

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/request/pooling_params.h"
 #include "lib/request/sampling_params.h"
 
 namespace nvllm {
@@ -17,15 +19,18 @@ struct Request {
     RequestId id = 0;
     std::vector<int32_t> prompt_token_ids;  // at least one
     SamplingParams sampling;                // seed is set, max_tokens is set and fits the context
-    std::vector<int32_t> eos_token_ids;     // the model's end tokens
-    std::string cache_salt;                 // requests with different salts share no cached blocks
-    bool hides_logprobs = false;            // they are wanted to rank continuations only
-    int32_t priority = 0;                   // smaller first, for policies that look at it
-    double arrival_s = 0.0;                 // on the engine's clock
+    // Wanted is a vector and no text: nothing is generated, and of `sampling` nothing holds.
+    std::optional<PoolingParams> pooling;
+    std::vector<int32_t> eos_token_ids;  // the model's end tokens
+    std::string cache_salt;              // requests with different salts share no cached blocks
+    bool hides_logprobs = false;         // they are wanted to rank continuations only
+    bool wants_progress = false;         // outputs tell of the prompt's being computed, too
+    int32_t priority = 0;                // smaller first, for policies that look at it
+    double arrival_s = 0.0;              // on the engine's clock
 };
 
 enum class FinishReason : uint8_t {
-    stop,       // an end token, a stop id or a stop string
+    stop,       // an end token, a stop id or a stop string; or the vector that was wanted is there
     length,     // max_tokens or the context's end
     cancelled,  // the caller took it back
     error,      // a fault of this request alone

@@ -27,6 +27,7 @@ struct ContinuationOutput {
 // Seconds on the engine's clock; empty: it has not happened.
 struct RequestTimes {
     double arrival_s = 0.0;
+    double output_s = 0.0;  // of this output
     std::optional<double> first_scheduled_s;
     std::optional<double> first_token_s;
     std::optional<double> finished_s;
@@ -38,10 +39,13 @@ struct RequestOutput {
     // Of prompt tokens since the last output, when asked for: the first of all is of the second
     // prompt token.
     std::vector<SampledLogprobs> prompt_logprobs;
+    std::vector<float> embedding;  // with the finish of a request with pooling
     int32_t num_prompt_tokens = 0;
     int32_t num_cached_tokens = 0;  // of the prompt, found in the cache by the first continuation
-    RequestTimes times;             // the earliest of its continuations; finished_s: of the last
-    bool finished = false;          // all continuations have; nothing follows
+    // Of the prompt, cached ones among them; kept up for requests that want progress.
+    int32_t num_computed_prompt_tokens = 0;
+    RequestTimes times;     // the earliest of its continuations; finished_s: of the last
+    bool finished = false;  // all continuations have; nothing follows
 };
 
 }  // namespace nvllm

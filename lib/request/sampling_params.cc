@@ -24,38 +24,41 @@ constexpr size_t kLongestBadWord = 64;
 constexpr float kMostSigma = 100.0f;
 constexpr int32_t kMostTokens = std::numeric_limits<int32_t>::max();
 
-Fault refuse(std::string message) { return {ErrorKind::bad_data, std::move(message)}; }
+// "<field> <complaint>".
+Fault refuse(std::string_view field, std::string_view complaint) {
+    return {ErrorKind::bad_data, fmt::format("{} {}", field, complaint), std::string(field)};
+}
 
 using Answer = std::optional<Fault>;
 
 Answer check_count(std::string_view field, int64_t value, int64_t least, int64_t most) {
     if (value >= least && value <= most) return std::nullopt;
     if (most == kMostTokens)
-        return refuse(fmt::format("{} is {}; it must be at least {}", field, value, least));
-    return refuse(fmt::format("{} is {}; it must be from {} to {}", field, value, least, most));
+        return refuse(field, fmt::format("is {}; it must be at least {}", value, least));
+    return refuse(field, fmt::format("is {}; it must be from {} to {}", value, least, most));
 }
 
 // Both ends belong to the range. NaN is in no range.
 Answer check_number(std::string_view field, float value, float least, float most) {
     if (value >= least && value <= most) return std::nullopt;
-    return refuse(fmt::format("{} is {}; it must be from {} to {}", field, value, least, most));
+    return refuse(field, fmt::format("is {}; it must be from {} to {}", value, least, most));
 }
 
 // Above zero, up to `most`.
 Answer check_positive(std::string_view field, float value, float most) {
     if (value > 0.0f && value <= most) return std::nullopt;
-    return refuse(fmt::format("{} is {}; it must be above 0 and at most {}", field, value, most));
+    return refuse(field, fmt::format("is {}; it must be above 0 and at most {}", value, most));
 }
 
 Answer check_length(std::string_view field, size_t length, size_t most) {
     if (length <= most) return std::nullopt;
-    return refuse(fmt::format("{} has {} entries; it must have at most {}", field, length, most));
+    return refuse(field, fmt::format("has {} entries; it must have at most {}", length, most));
 }
 
 Answer check_token(std::string_view field, size_t index, int32_t token, int32_t vocab_size) {
     if (token >= 0 && token < vocab_size) return std::nullopt;
-    return refuse(fmt::format("{}[{}] is token {}; it must be from 0 to {}", field, index, token,
-                              vocab_size - 1));
+    return refuse(fmt::format("{}[{}]", field, index),
+                  fmt::format("is token {}; it must be from 0 to {}", token, vocab_size - 1));
 }
 
 Answer check_numbers(const SamplingParams& params) {
@@ -123,7 +126,7 @@ Answer check_vocabulary(const SamplingParams& params, int32_t vocab_size) {
         return fault;
     for (size_t i = 0; i < params.bad_words.size(); ++i) {
         const std::string field = fmt::format("bad_words[{}]", i);
-        if (params.bad_words[i].empty()) return refuse(field + " has no tokens");
+        if (params.bad_words[i].empty()) return refuse(field, "has no tokens");
         if (auto fault = check_length(field, params.bad_words[i].size(), kLongestBadWord))
             return fault;
         if (auto fault = check_tokens(field, params.bad_words[i], vocab_size)) return fault;
@@ -136,8 +139,9 @@ Answer check_stops(const SamplingParams& params, int32_t vocab_size) {
     for (size_t i = 0; i < params.stop.size(); ++i) {
         const size_t length = params.stop[i].size();
         if (length >= 1 && length <= kLongestStopString) continue;
-        return refuse(fmt::format("stop[{}] is {} bytes long; it must be from 1 to {}", i, length,
-                                  kLongestStopString));
+        return refuse(
+            fmt::format("stop[{}]", i),
+            fmt::format("is {} bytes long; it must be from 1 to {}", length, kLongestStopString));
     }
     const size_t num_ids = params.stop_token_ids.size();
     if (auto fault = check_length("stop_token_ids", num_ids, kMostStopTokens)) return fault;
@@ -161,7 +165,7 @@ Answer check_beams(const SamplingParams& params) {
         {"logprobs", params.logprobs.has_value()},
         {"prompt_logprobs", params.prompt_logprobs.has_value()}};
     for (const auto& [field, given] : set) {
-        if (given) return refuse(fmt::format("{} cannot be combined with use_beam_search", field));
+        if (given) return refuse(field, "cannot be combined with use_beam_search");
     }
     return std::nullopt;
 }

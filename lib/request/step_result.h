@@ -25,15 +25,16 @@ struct SampledLogprobs {
 
 struct SequenceStep {
     SequenceId sequence = 0;
-    std::vector<int32_t> token_ids;  // none for OutputKind::none, else one (more with drafts)
+    std::vector<int32_t> token_ids;         // for OutputKind::sample one (more with drafts)
     std::vector<SampledLogprobs> logprobs;  // one a token, when asked for
     // Of the prompt tokens from position `first_prompt_logprob` on that the step's rows predict,
     // when asked for.
     std::vector<SampledLogprobs> prompt_logprobs;
     int32_t first_prompt_logprob = 0;
     std::vector<TokenLogprob> candidates;  // for OutputKind::candidates: the likeliest, best first
+    std::vector<float> embedding;          // for OutputKind::pooled
     std::optional<Fault>
-        fault;  // this sequence failed (logits that are not numbers); it produced nothing
+        fault;  // this sequence failed (values that are not numbers); it produced nothing
 };
 
 struct StepResult {

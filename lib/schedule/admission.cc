@@ -9,29 +9,42 @@
 namespace nvllm {
 
 int32_t longest_length(const SchedulerConfig& config, int32_t num_prompt_tokens,
-                       const SamplingParams& sampling) {
+                       const Request& request) {
+    if (request.pooling) return num_prompt_tokens;
     const int32_t room = config.max_model_len - num_prompt_tokens;
-    return num_prompt_tokens + std::min(room, sampling.max_tokens.value_or(room));
+    return num_prompt_tokens + std::min(room, request.sampling.max_tokens.value_or(room));
 }
 
 int32_t most_blocks(const SchedulerConfig& config, const CacheManager& cache, int32_t group,
-                    int32_t length, const SamplingParams& sampling) {
-    // The last token is never computed.
-    const int32_t each = cache.most_blocks(group, length - 1, config.largest_step());
+                    int32_t length, const Request& request) {
+    // The last token of an answer is never computed.
+    const int32_t num_positions = request.pooling ? length : length - 1;
+    const int32_t each = cache.most_blocks(group, num_positions, config.largest_step());
+    const SamplingParams& sampling = request.sampling;
     return sampling.use_beam_search ? each * sampling.num_sequences() : each;
 }
+
+namespace {
+
+std::optional<Fault> why_too_long(const SchedulerConfig& config, const Request& request) {
+    const size_t num_prompt = request.prompt_token_ids.size();
+    const size_t needed = num_prompt + (request.pooling ? 0 : 1);
+    if (needed <= static_cast<size_t>(config.max_model_len)) return std::nullopt;
+    return Fault{ErrorKind::bad_data,
+                 fmt::format("the prompt has {} tokens and {} a context of {} tokens "
+                             "(--max-model-len)",
+                             num_prompt,
+                             request.pooling ? "does not fit" : "leaves no room for an answer in",
+                             config.max_model_len)};
+}
+
+}  // namespace
 
 std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager& cache,
                                const Request& request) {
     if (request.prompt_token_ids.empty()) return Fault{ErrorKind::bad_data, "the prompt is empty"};
+    if (std::optional<Fault> fault = why_too_long(config, request)) return fault;
     const size_t num_prompt = request.prompt_token_ids.size();
-    if (num_prompt + 1 > static_cast<size_t>(config.max_model_len)) {
-        return Fault{
-            ErrorKind::bad_data,
-            fmt::format("the prompt has {} tokens and leaves no room for an answer in a context "
-                        "of {} tokens (--max-model-len)",
-                        num_prompt, config.max_model_len)};
-    }
     if (request.sampling.use_beam_search &&
         request.sampling.num_sequences() > config.max_num_seqs) {
         return Fault{ErrorKind::bad_data,
@@ -39,10 +52,9 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
                                  "(--max-num-seqs)",
                                  request.sampling.num_sequences(), config.max_num_seqs)};
     }
-    const int32_t length =
-        longest_length(config, static_cast<int32_t>(num_prompt), request.sampling);
+    const int32_t length = longest_length(config, static_cast<int32_t>(num_prompt), request);
     for (int32_t group = 0; group < cache.num_groups(); ++group) {
-        const int32_t needed = most_blocks(config, cache, group, length, request.sampling);
+        const int32_t needed = most_blocks(config, cache, group, length, request);
         const int32_t total = cache.counts(group).total;
         if (needed <= total) continue;
         return Fault{
@@ -51,7 +63,8 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
                         "tokens, but there are {}: lower max_tokens, or give the cache more memory "
                         "(--kv-cache-memory-bytes)",
                         num_prompt, length - static_cast<int32_t>(num_prompt), needed,
-                        cache.block_size(), total)};
+                        cache.block_size(), total),
+            "max_tokens", "context_length_exceeded"};
     }
     return std::nullopt;
 }

@@ -16,12 +16,12 @@ namespace nvllm {
 
 // Prompt and answer together, at most.
 int32_t longest_length(const SchedulerConfig& config, int32_t num_prompt_tokens,
-                       const SamplingParams& sampling);
+                       const Request& request);
 
 // Blocks of a group that a request of such a length holds at most at any time. Beams advance
 // together, so all of them must fit at once.
 int32_t most_blocks(const SchedulerConfig& config, const CacheManager& cache, int32_t group,
-                    int32_t length, const SamplingParams& sampling);
+                    int32_t length, const Request& request);
 
 // Why the request can never run, with the numbers and the flag to change; empty when it can.
 std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager& cache,

@@ -17,6 +17,7 @@ AddedSequence describe(const ScheduledSequence& scheduled) {
             .token_ids = sequence.token_ids,
             .num_prompt_tokens = sequence.num_prompt_tokens,
             .sampling = request.sampling,
+            .pooling = request.pooling,
             .eos_token_ids = request.eos_token_ids,
             .index = sequence.index,
             .block_tables = {}};
@@ -38,9 +39,18 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
     if (!has_work() && !has_moves()) return std::nullopt;
     move_blocks_together();
     waiting_.sort(now_s_);
-    pause_for_waiting();
+    if (!limits_.alone) pause_for_waiting();
     resume_paused(true);
-    Draft draft(config_, step_time_.budget());
+    Draft draft = draft_plan();
+    if (draft.entries.empty() && limits_ != PlanLimits{}) {
+        limits_ = {};
+        draft = draft_plan();
+    }
+    return seal(draft);
+}
+
+Scheduler::Draft Scheduler::draft_plan() {
+    Draft draft(config_, std::min(step_time_.budget(), limits_.most_tokens.value_or(INT32_MAX)));
     plan_running(draft);
     if (!draft.short_of_blocks) {
         admit_waiting(draft);
@@ -48,7 +58,7 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
     }
     // Nobody ran, and no newcomer found enough blocks: the paused ones have them.
     if (draft.entries.empty()) plan_running(draft);
-    return seal(draft);
+    return draft;
 }
 
 // Slots for those that wait, from those that the policy has give them up.
@@ -78,7 +88,7 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
         const Sequence& sequence = candidate->sequence;
         // A beam's slot is its group's until the search is over.
         if (candidate->request->beams != nullptr) continue;
-        if (!candidate->can_be_planned() || sequence.has_turn) continue;
+        if (!can_be_planned(*candidate) || sequence.has_turn) continue;
         if (!policy_.pauses_for(sequence, waiting.sequence, now_s_)) continue;
         if (last == nullptr || ranks_before(policy_, last->sequence, sequence, now_s_)) {
             last = candidate;
@@ -113,7 +123,7 @@ void Scheduler::plan_running(Draft& draft) {
     prefills_.clear();
     for (ScheduledSequence* scheduled : running_) {
         const int32_t num_unplanned = scheduled->sequence.num_unplanned();
-        if (num_unplanned == 0 || !scheduled->can_be_planned()) continue;
+        if (num_unplanned == 0 || !can_be_planned(*scheduled)) continue;
         if (num_unplanned == 1) {
             plan_sequence(draft, *scheduled);
         } else {
@@ -124,7 +134,7 @@ void Scheduler::plan_running(Draft& draft) {
         return ranks_before(policy_, one->sequence, other->sequence, now_s_);
     });
     for (ScheduledSequence* scheduled : prefills_) {
-        if (scheduled->can_be_planned()) plan_sequence(draft, *scheduled);
+        if (can_be_planned(*scheduled)) plan_sequence(draft, *scheduled);
     }
     leave_running();
 }
@@ -245,6 +255,7 @@ std::optional<size_t> Scheduler::next_newcomer(size_t from, bool oldest) const {
     for (size_t place = oldest ? 0 : from; place < waiting_.size(); ++place) {
         const ScheduledSequence& scheduled = waiting_[place];
         if (scheduled.sequence.state == SequenceState::paused || !ready(scheduled)) continue;
+        if (is_left_out(scheduled)) continue;
         if (!oldest) return place;
         if (!found || scheduled.sequence.id < waiting_[*found].sequence.id) found = place;
     }
@@ -262,11 +273,17 @@ bool Scheduler::ready(const ScheduledSequence& scheduled) const {
 }
 
 // Whether tokens of its prompt need not be computed when their keys and values are at hand: not
-// when the prompt's logprobs are wanted and have not come out yet.
+// when the prompt's logprobs are wanted and have not come out yet, or its early hidden states.
 bool Scheduler::may_skip_prompt(const ScheduledSequence& scheduled) const {
     const ScheduledRequest& request = *scheduled.request;
+    if (reads_early_positions(scheduled)) return false;
     return !request.request.sampling.prompt_logprobs || scheduled.sequence.index != 0 ||
            request.prompt_computed;
+}
+
+bool Scheduler::reads_early_positions(const ScheduledSequence& scheduled) {
+    const std::optional<PoolingParams>& pooling = scheduled.request->request.pooling;
+    return pooling && pooling->reads_early_positions();
 }
 
 // A beam whose siblings hold blocks and wait for it comes in at the cost of others: two groups that
@@ -343,6 +360,7 @@ void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t co
     const BeamGroup* beams = scheduled.request->beams.get();
     if (sequence.num_unplanned() == 0) {
         entry.output = beams == nullptr ? OutputKind::sample : OutputKind::candidates;
+        if (scheduled.request->request.pooling) entry.output = OutputKind::pooled;
         entry.num_candidates = beams == nullptr ? 0 : beams->num_candidates;
     }
     if (!scheduled.untold_tokens.empty()) entry.new_token_ids.swap(scheduled.untold_tokens);

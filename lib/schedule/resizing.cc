@@ -66,7 +66,7 @@ void Scheduler::check_all_can_finish(std::span<const int32_t> num_blocks) const 
         for (int32_t group = 0; group < cache_.num_groups(); ++group) {
             const int32_t needed =
                 most_blocks(config_, cache_, group, scheduled->sequence.longest_length,
-                            scheduled->request->request.sampling);
+                            scheduled->request->request);
             if (needed <= num_blocks[static_cast<size_t>(group)]) continue;
             throw Error(ErrorKind::does_not_fit,
                         "a request under way needs " + std::to_string(needed) +

@@ -54,12 +54,6 @@ struct ScheduledSequence {
     int32_t num_computed_before = 0;  // when it was last preempted, to be computed again
     // While it waits for remote blocks: until then its blocks are filled by somebody else.
     std::optional<double> lease_end_s;
-
-    // Whether it runs on: victims of a step stand in the list of the running still.
-    bool can_be_planned() const {
-        return sequence.state == SequenceState::running && departure == Departure::none &&
-               !cancelled;
-    }
 };
 
 }  // namespace nvllm

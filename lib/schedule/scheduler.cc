@@ -19,7 +19,9 @@ Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache)
       waiting_(policy_),
       step_time_({.target_ms = config.step_time_target_ms,
                   .most_tokens = config.max_num_batched_tokens,
-                  .fewest_tokens = config.max_num_seqs}) {
+                  // A prompt that is not cut must find a step that has room for it.
+                  .fewest_tokens =
+                      config.enable_chunked_prefill ? config.max_num_seqs : config.max_model_len}) {
     config_.check();
 }
 
@@ -51,7 +53,7 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
                               .untold_tokens = {},
                               .lease_end_s = {}});
         sequence->sequence.longest_length =
-            longest_length(config_, sequence->sequence.num_prompt_tokens, shared->request.sampling);
+            longest_length(config_, sequence->sequence.num_prompt_tokens, shared->request);
         sequence->sequence.turn = next_turn_++;
         // Beams but the first come out of forks.
         if (index == 0 || !request.sampling.use_beam_search) {
@@ -89,6 +91,8 @@ std::vector<Verdict> Scheduler::judge(const StepResult& result) const {
             verdict.finish = FinishReason::cancelled;
         } else if (step.fault) {
             verdict.finish = FinishReason::error;
+        } else if (plan.entries[i].output == OutputKind::pooled) {
+            verdict.finish = FinishReason::stop;
         } else {
             verdict = judge_tokens(scheduled.sequence, scheduled.request->request,
                                    config_.max_model_len, step.token_ids);
@@ -186,7 +190,8 @@ void Scheduler::preempt(ScheduledSequence& scheduled) {
 
 bool Scheduler::should_swap(const ScheduledSequence& scheduled) const {
     if (scheduled.request->beams != nullptr)
-        return false;  // shared blocks would come back as copies
+        return false;                                    // shared blocks would come back as copies
+    if (reads_early_positions(scheduled)) return false;  // the worker forgets what it gathered
     if (config_.preemption_mode != PreemptionMode::automatic) {
         return config_.preemption_mode == PreemptionMode::swap;
     }

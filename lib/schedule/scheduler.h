@@ -82,6 +82,14 @@ struct RemoteLease {
     std::vector<std::vector<BlockId>> block_tables;  // per cache group
 };
 
+// What plans have to keep to for a while, beyond the configuration.
+struct PlanLimits {
+    std::optional<SequenceId> alone;     // nothing is planned beside it
+    std::optional<int32_t> most_tokens;  // in a step
+
+    bool operator==(const PlanLimits&) const = default;
+};
+
 // What a beam search found, best first.
 struct BeamResult {
     RequestId request = 0;
@@ -102,6 +110,9 @@ class Scheduler {
     // The next plan, or nothing: no work, or pipeline_depth plans are uncommitted. It has no
     // entries when blocks are to be moved and nothing to be computed.
     std::optional<BatchPlan> next(double now_s);
+
+    // From the next plan on. A limit that would leave nothing to be planned does not hold then.
+    void limit_plans(const PlanLimits& limits) { limits_ = limits; }
 
     // What ids and lengths say about the oldest uncommitted plan's outcome, one verdict for each of
     // its entries. REQUIRES: the result is of that plan.
@@ -185,6 +196,16 @@ class Scheduler {
     };
 
     // Planning.
+    Draft draft_plan();
+    bool is_left_out(const ScheduledSequence& scheduled) const {
+        return limits_.alone && *limits_.alone != scheduled.sequence.id;
+    }
+    // Whether it runs on: victims of this step stand in the list still.
+    bool can_be_planned(const ScheduledSequence& scheduled) const {
+        return scheduled.sequence.state == SequenceState::running &&
+               scheduled.departure == Departure::none && !scheduled.cancelled &&
+               !is_left_out(scheduled);
+    }
     void pause_for_waiting();
     ScheduledSequence* last_to_pause_for(const ScheduledSequence& waiting) const;
     void resume_paused(bool before_newcomers);
@@ -208,6 +229,7 @@ class Scheduler {
     bool may_grow(const ScheduledSequence& sequence) const;
     bool ready(const ScheduledSequence& sequence) const;
     bool may_skip_prompt(const ScheduledSequence& sequence) const;
+    static bool reads_early_positions(const ScheduledSequence& sequence);
     std::optional<BatchPlan> seal(Draft& draft);
 
     // Beams.
@@ -270,6 +292,7 @@ class Scheduler {
     int32_t admitted_since_turn_ = 0;  // of the oldest
     double now_s_ = 0.0;               // handed in last
     bool budget_was_spent_ = false;    // by the latest plan
+    PlanLimits limits_;
 
     std::unordered_map<SequenceId, std::unique_ptr<ScheduledSequence>> sequences_;
     // Those with a living continuation.

@@ -37,6 +37,8 @@ Json shape_json(const ModelConfig& config) {
                  {"sliding_window", config.sliding_window},
                  {"layer_windows", config.layer_windows},
                  {"activation", config.activation},
+                 {"encoder", config.encoder},
+                 {"generates", config.generates},
                  {"tied_embeddings", config.tie_word_embeddings},
                  {"dtype", dtype_name(config.dtype)},
                  {"rope", rope_json(config.rope)}};

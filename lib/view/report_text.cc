@@ -33,7 +33,7 @@ std::string describe_windows(const ModelConfig& config) {
 }
 
 std::string describe_rope(const ModelConfig& config) {
-    if (config.model_type == "gpt2") return "none (learned positions)";
+    if (config.learned_positions) return "none (learned positions)";
     std::string text = fmt::format("{}, theta {}", config.rope.kind, config.rope.theta);
     if (config.rope.kind != "default") text += fmt::format(", factor {}", config.rope.factor);
     if (config.rope.partial_rotary_factor != 1.0) {
@@ -52,6 +52,20 @@ void add_quantization(const QuantizationReport& quantization, TextSheet& sheet) 
     sheet.row("quantization", text);
 }
 
+std::string describe_vocabulary(const ModelConfig& config) {
+    const char* embeddings = !config.generates            ? "input embeddings only"
+                             : config.tie_word_embeddings ? "tied embeddings"
+                                                          : "separate input and output embeddings";
+    return fmt::format("{}, {}", with_separators(config.vocab_size), embeddings);
+}
+
+// What comes out, where it is not text.
+void add_purpose(const ModelConfig& config, TextSheet& sheet) {
+    if (config.generates) return;
+    sheet.row("makes", fmt::format("embeddings of {} values and no text; attention {}",
+                                   config.hidden_size, config.encoder ? "both ways" : "causal"));
+}
+
 void add_shape(const ModelConfig& config, TextSheet& sheet) {
     sheet.row("layers", std::to_string(config.num_layers));
     sheet.row("hidden", fmt::format("{}, feed-forward {} ({})", config.hidden_size,
@@ -67,9 +81,7 @@ void add_shape(const ModelConfig& config, TextSheet& sheet) {
     sheet.row("window", describe_windows(config));
     sheet.row("rope", describe_rope(config));
     sheet.row("context", with_separators(config.max_positions));
-    sheet.row("vocabulary",
-              fmt::format("{}, {} embeddings", with_separators(config.vocab_size),
-                          config.tie_word_embeddings ? "tied" : "separate input and output"));
+    sheet.row("vocabulary", describe_vocabulary(config));
     sheet.row("dtype", dtype_name(config.dtype));
 }
 
@@ -79,6 +91,7 @@ void add_config(const ModelReport& report, TextSheet& sheet) {
                                   ? config.architecture
                                   : fmt::format("{} ({})", config.architecture, config.model_type));
     sheet.row("supported", report.obstacle.empty() ? "yes" : "no: " + report.obstacle);
+    add_purpose(config, sheet);
     if (report.quantization) add_quantization(*report.quantization, sheet);
     add_shape(config, sheet);
 }

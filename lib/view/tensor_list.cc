@@ -27,15 +27,20 @@ struct NamePart {
 };
 
 // The first that a name contains decides: a norm inside of an attention layer is a norm.
-constexpr std::array<NamePart, 27> kNameParts = {{
+constexpr std::array<NamePart, 34> kNameParts = {{
     {"vision", Component::other},
     {"visual", Component::other},
     {"multi_modal", Component::other},
     {"norm", Component::norms},
+    {"LayerNorm", Component::norms},
     {".ln_", Component::norms},
     {"ln_f.", Component::norms},
     {"lm_head", Component::head},
     {"embed_out", Component::head},
+    {"pooler.", Component::head},
+    {"cls.predictions", Component::head},
+    {"classifier.", Component::head},
+    {"vocab_", Component::head},
     {"embed", Component::embeddings},
     {"wte.", Component::embeddings},
     {"wpe.", Component::embeddings},
@@ -55,6 +60,8 @@ constexpr std::array<NamePart, 27> kNameParts = {{
     {"gate_proj", Component::mlp},
     {"up_proj", Component::mlp},
     {"down_proj", Component::mlp},
+    {"intermediate.dense", Component::mlp},
+    {"output.dense", Component::mlp},
 }};
 
 ListedTensor listed(const SafetensorsEntry& entry, const std::filesystem::path& file) {

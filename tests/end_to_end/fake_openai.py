@@ -95,8 +95,8 @@ class FakeServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, handler=Handler):
+        super().__init__(("127.0.0.1", 0), handler)
         self.requests, self.open, self.most_open, self.lock = [], 0, 0, threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -104,7 +104,7 @@ class FakeServer(http.server.ThreadingHTTPServer):
         pass
 
     def __enter__(self):
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
     def __exit__(self, *_):

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from programs import DEMO, RUN, SHARED, TIMEOUT_S, environment, needs_shared, run, run_jsonl
+from programs import DEMO, RUN, SHARED, SOURCE, TIMEOUT_S, environment, needs_shared, run, run_jsonl
 
 USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE, DOES_NOT_FIT, BAD_CONFIG = 64, 65, 66, 69, 77, 78
 
@@ -68,6 +68,11 @@ class BadInput(unittest.TestCase):
         config["architectures"] = ["NoSuchModel"]
         (self.model / "config.json").write_text(json.dumps(config))
         self.fails(BAD_DATA, "-m", self.model, "-p", "x", says=["NoSuchModel", "LlamaForCausalLM"])
+
+    def test_an_encoder_generates_no_text(self):
+        for name in ("bert", "roberta", "distilbert"):
+            encoder = SOURCE / "tests" / "fixtures" / "embeddings" / name
+            self.fails(USAGE, "-m", encoder, "-p", "x", says=[str(encoder), "makes embeddings and generates no text"])
 
     def test_prompt_longer_than_context(self):
         self.fails(BAD_DATA, "-m", DEMO, "--max-model-len", "64", "-p", "word " * 500, says=["64"])

@@ -114,6 +114,11 @@ class Equality(unittest.TestCase):
         config = json.loads((pathlib.Path(DEMO) / "config.json").read_text())
         return tokens * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"] * 2 * 2
 
+    def test_worker_in_a_process_of_its_own(self):
+        self.same_with("--isolation", "process")
+        steps = self.tight("--isolation", "process", "--preemption-mode", "swap", "--swap-space", "4MiB")
+        self.assertGreater(sum(step["swapped_bytes"] for step in steps), 0)
+
     def test_threads(self):
         for threads in ("1", "2", "4"):
             self.same_with("--threads", threads)

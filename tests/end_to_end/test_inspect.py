@@ -15,6 +15,7 @@ from programs import BIN, DEMO, RUN, SHARED, SOURCE, TIMEOUT_S, environment, nee
 
 INSPECT = str(BIN / "nvllm-inspect")
 FAMILIES = SOURCE / "tests" / "fixtures" / "families"
+ENCODERS = SOURCE / "tests" / "fixtures" / "embeddings"
 USAGE, BAD_DATA, NO_INPUT, DOES_NOT_FIT = 64, 65, 66, 77
 SANITIZED = any(word in str(BIN) for word in ("asan", "tsan", "dev"))
 
@@ -23,6 +24,10 @@ LLAMA_7B = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidde
             "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "torch_dtype": "float16", "vocab_size": 32000}
 LLAMA_70B = dict(LLAMA_7B, hidden_size=8192, intermediate_size=28672, num_attention_heads=64, num_hidden_layers=80,
                  num_key_value_heads=8)
+
+BERT_BASE = {"architectures": ["BertModel"], "model_type": "bert", "hidden_size": 768, "intermediate_size": 3072,
+             "max_position_embeddings": 512, "num_attention_heads": 12, "num_hidden_layers": 12, "type_vocab_size": 2,
+             "layer_norm_eps": 1e-12, "hidden_act": "gelu", "vocab_size": 30522}
 
 
 def inspect(*arguments, stdin="", check=True, env=None):
@@ -87,6 +92,22 @@ class Models(InspectTest):
         self.assertEqual(report["parameters"], 6738415616)
         self.assertEqual(report["weights"]["source"], "config")
         self.assertEqual(inspect_json("model", self.model_with(LLAMA_70B))["parameters"], 68976648192)
+
+    def test_encoders(self):
+        for name in ("bert", "roberta", "distilbert"):
+            with self.subTest(name):
+                report = inspect_json("model", ENCODERS / name)
+                self.assertTrue(report["supported"])
+                self.assertEqual((report["config"]["encoder"], report["config"]["generates"]), (True, False))
+                self.assertNotIn("other", report["weights"]["components"])
+        # Published counts, less the pooler's 590,592 that no embedding goes through.
+        self.assertEqual(inspect_json("model", self.model_with(BERT_BASE))["parameters"], 109482240 - 590592)
+        roberta = dict(BERT_BASE, architectures=["RobertaModel"], model_type="roberta", vocab_size=50265,
+                       max_position_embeddings=514, type_vocab_size=1, pad_token_id=1)
+        report = inspect_json("model", self.model_with(roberta))
+        self.assertEqual(report["parameters"], 124645632 - 590592)
+        self.assertEqual(report["config"]["max_positions"], 512)
+        self.assertIn("no text", inspect("model", self.model_with(BERT_BASE)).stdout)
 
     def test_text_fits_a_terminal(self):
         done = inspect("model", DEMO)
@@ -259,6 +280,18 @@ class Plans(InspectTest):
         plan = inspect_json("plan", "-m", DEMO, "--block-size", "32", "--max-num-seqs", "4", "--dtype", "float32")
         self.assertEqual((plan["block_size"], plan["max_num_seqs"], plan["kv_dtype"]), (32, 4, "float32"))
         self.assertEqual(plan["kv_bytes_per_token"], 2 * inspect_json("plan", "-m", DEMO)["kv_bytes_per_token"])
+
+    def test_an_encoder_needs_the_blocks_of_one_step(self):
+        model = self.model_with(BERT_BASE)
+        plan = inspect_json("plan", "-m", model, "--available-memory", "8GiB")
+        self.assertEqual(plan["max_model_len"], 512)
+        self.assertEqual(plan["kv_bytes_per_token"], 2 * 12 * 768 * 4)
+        # One prompt of 512 tokens, or many short ones, each with a last block of its own.
+        self.assertEqual((plan["kv_tokens"], plan["max_concurrency"]), (512 + 128 * 16, 1.0))
+        self.assertEqual(plan["advice"], ["--max-num-batched-tokens 65536 lets 128 prompts of 512 tokens share a step"])
+        larger = inspect_json("plan", "-m", model, "--available-memory", "8GiB", "--max-num-batched-tokens", "4096")
+        self.assertEqual((larger["kv_tokens"], larger["max_concurrency"]), (4096 + 128 * 16, 8.0))
+        self.fails(USAGE, "plan", "-m", model, "--max-model-len", "513", says=["512 positions at most"])
 
     def test_same_as_run(self):
         plan = inspect_json("plan", "-m", DEMO, "--max-num-seqs", "16")

@@ -118,9 +118,10 @@ bool matches_reference(const Shape& shape, const Text& text, int64_t first,
             const auto row = text.queries.begin() + (t * shape.heads + h) * shape.head_dim;
             const int64_t visible =
                 options.window > 0 ? std::max<int64_t>(0, t + 1 - options.window) : 0;
+            const int64_t end = options.causal ? t + 1 : text.length;
             const reference::Values expected = reference::attention(
                 {row, row + shape.head_dim}, [&](int64_t p, int64_t d) { return keys[at(p, d)]; },
-                [&](int64_t p, int64_t d) { return values[at(p, d)]; }, visible, t + 1, options);
+                [&](int64_t p, int64_t d) { return values[at(p, d)]; }, visible, end, options);
             for (int64_t d = 0; d < shape.head_dim; ++d) {
                 const float actual =
                     out[static_cast<size_t>(((t - first) * shape.heads + h) * shape.head_dim + d)];
@@ -148,7 +149,8 @@ TEST_CASE("attention matches the reference for all types, head sizes and options
                 const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
                 for (const PagedAttentionOptions& options :
                      {PagedAttentionOptions{scale, 0, 0}, PagedAttentionOptions{scale, 37, 0},
-                      PagedAttentionOptions{scale, 0, 5.0f}}) {
+                      PagedAttentionOptions{scale, 0, 5.0f},
+                      PagedAttentionOptions{scale, 0, 0, false}}) {
                     const Text text(shape, 150, 11);
                     CAPTURE(head_dim);
                     CAPTURE(options.window);
@@ -228,6 +230,39 @@ TEST_CASE("the same bits whatever other sequences are in the batch") {
         CHECK(testing::same_bits(last_rows(batch, shape, 30), alone));
         CHECK(matches_reference(shape, second, 100, options, alone));
     });
+}
+
+TEST_CASE("attention both ways: any length, block size, company and number of threads") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        const Shape shape{6, 3, 24, DType::bf16};
+        const PagedAttentionOptions options{0.2f, 0, 0, false};
+        for (const int64_t length : {1, 2, 31, 63, 64, 65, 128, 150, 333}) {
+            CAPTURE(length);
+            const Text text(shape, length, 71), other(shape, 77, 81);
+            testing::Machine machine(1);
+            const std::vector<float> alone =
+                Step{shape, 16, options}.run(machine, {&text}, {length}, {length});
+            CHECK(matches_reference(shape, text, 0, options, alone));
+            for (const int threads : {1, 3}) {
+                testing::Machine others(threads);
+                for (const int64_t block_size : {1, 7, 16}) {
+                    const std::vector<float> beside = Step{shape, block_size, options}.run(
+                        others, {&other, &text}, {77, length}, {77, length});
+                    CHECK(testing::same_bits(last_rows(beside, shape, length), alone));
+                }
+            }
+        }
+    });
+}
+
+TEST_CASE("a window of attention both ways is our own mistake") {
+    testing::Machine machine;
+    const Shape shape{2, 1, 16, DType::f32};
+    const Text text(shape, 9, 1);
+    const PagedAttentionOptions options{0.25f, 4, 0, false};
+    Step step{shape, 4, options};
+    CHECK_THROWS_AS(step.run(machine, {&text}, {9}, {9}), Error);
 }
 
 TEST_CASE("a sequence without queries in this step is passed over") {

@@ -41,6 +41,12 @@ Json groups_json(const MemoryPlan& plan) {
 std::vector<std::string> advice(const MemoryPlan& plan) {
     if (!plan.shortage.empty()) return {};
     std::vector<std::string> lines;
+    if (plan.whole_prompts) {
+        if (plan.max_concurrency >= plan.max_num_seqs) return lines;
+        return {fmt::format("--max-num-batched-tokens {} lets {} prompts of {} tokens share a step",
+                            int64_t{plan.max_num_seqs} * plan.max_model_len, plan.max_num_seqs,
+                            plan.max_model_len)};
+    }
     if (plan.longest_context > plan.max_model_len) {
         lines.push_back(
             fmt::format("--max-model-len {} is the longest context of which one "

@@ -7,6 +7,7 @@
 #include "lib/base/commands.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/main_guard.h"
+#include "lib/checkpoint/model_directory.h"
 #include "lib/engine/default_model.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/option_lists.h"
@@ -71,6 +72,14 @@ void check_inspection(const RunOptions& options) {
     }
 }
 
+// Before anything is loaded.
+void require_generation(const EngineConfig& config) {
+    const ModelConfig model = read_model_config(resolve_model_directory(config.model));
+    if (model.generates) return;
+    throw Error(ErrorKind::usage, fmt::format("{}: {} makes embeddings and generates no text",
+                                              config.model, model.architecture));
+}
+
 int run_program(int argc, char** argv) {
     RunOptions run;
     SamplingFlags sampling;
@@ -85,6 +94,7 @@ int run_program(int argc, char** argv) {
     if (answered({kProgram, argc, argv}, options)) return 0;
     check_inspection(run);
     choose_model(config);
+    require_generation(config);
     if (run.plan) {
         const MemoryPlan plan = Engine::plan(config);
         say(plan.notices);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/embedding.h"
 #include "lib/model/weights/dense.h"
@@ -71,13 +72,21 @@ class Decoder final : public Model {
         block.apply(batch, index, block.rotary ? &angles_[*block.rotary] : nullptr, hidden);
     }
 
+    ConstTensorView last_hidden(const ForwardContext& batch,
+                                const ConstTensorView& hidden) override {
+        const Context& context = *batch.kernels;
+        const TensorView normed = take_activations(context, {hidden.dim(0), config_.hidden_size});
+        parts_.final_norm.apply(context, hidden, normed);
+        return normed;
+    }
+
     TensorView head(const ForwardContext& batch, const ConstTensorView& hidden) override {
+        NVLLM_CHECK(config_.generates, "a body without an output matrix has no logits");
         const Context& context = *batch.kernels;
         const TensorView logits = take_activations(context, {hidden.dim(0), config_.vocab_size});
         const ScratchArena::Scope scope(*context.scratch);
-        const TensorView normed = take_activations(context, {hidden.dim(0), config_.hidden_size});
-        parts_.final_norm.apply(context, hidden, normed);
-        parts_.head.apply(context, normed, ops::MatmulOutput::overwrite, logits);
+        parts_.head.apply(context, last_hidden(batch, hidden), ops::MatmulOutput::overwrite,
+                          logits);
         if (parts_.logit_soft_cap > 0.0f) ops::soft_cap(context, parts_.logit_soft_cap, logits);
         return logits;
     }
@@ -124,6 +133,7 @@ Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, i
 
 void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,
                DecoderParts& parts) {
+    if (!config.generates) return;
     parts.tied = config.tie_word_embeddings;
     if (!parts.tied) {
         parts.head = load_linear(source, {name, config.hidden_size, config.vocab_size});

@@ -5,17 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include "lib/model/families/model_settings.h"
 #include "lib/model/layers/decoder_block.h"
 #include "lib/model/layers/rotary.h"
 #include "lib/model/model.h"
 
 namespace nvllm {
-
-// What a family needs to know beside its config and weights.
-struct ModelSettings {
-    int64_t max_model_len = 0;  // longest sequence the engine will run
-    int num_threads = 1;
-};
 
 struct DecoderParts {
     Tensor token_embedding;  // [vocab, hidden]
@@ -24,7 +19,7 @@ struct DecoderParts {
     std::vector<Rotary> rotaries;  // blocks name theirs
     std::vector<DecoderBlock> blocks;
     Norm final_norm;
-    LinearWeight head;            // [hidden] → [vocab]
+    LinearWeight head;            // [hidden] → [vocab]; empty: the body alone was saved
     bool tied = false;            // the head's weight is the embedding
     float logit_soft_cap = 0.0f;  // 0: none
 };
@@ -33,7 +28,8 @@ struct DecoderParts {
 std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettings& settings,
                                     DecoderParts parts);
 
-// `parts.head` over the embedding or over a weight of its own, as config.tie_word_embeddings says.
+// `parts.head` over the embedding or over a weight of its own, as config.tie_word_embeddings says;
+// none for a model that does not generate.
 void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,
                DecoderParts& parts);
 

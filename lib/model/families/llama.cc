@@ -132,7 +132,11 @@ float embedding_scale(int64_t hidden, DType type) {
 }  // namespace
 
 std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& source,
-                                       const ModelSettings& settings, const LlamaTraits& traits) {
+                                       const ModelSettings& settings,
+                                       const LlamaTraits& given_traits) {
+    LlamaTraits traits = given_traits;
+    // A body that was saved by itself.
+    if (source.has("embed_tokens.weight")) traits.prefix = "";
     const LlamaLoader loader{config, source, traits};
     DecoderParts parts;
     parts.token_embedding = load_table(source, traits.prefix + "embed_tokens.weight",

@@ -1,13 +1,15 @@
 // The choice of a template.
 #include "lib/text/chat/conversation_renderer.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "kernels/error.h"
 
 namespace nvllm {
 
-ConversationRenderer::Source ConversationRenderer::load(const std::string& text) const {
+ConversationRenderer::Source ConversationRenderer::load(const std::string& text) {
     Source loaded;
     if (text.empty()) return loaded;
     try {
@@ -35,8 +37,70 @@ ConversationRenderer::ConversationRenderer(std::shared_ptr<const Tokenizer> toke
     }
 }
 
+namespace {
+
+constexpr const char* kContinue = "continue_final_message";
+
+bool is_continued(const nlohmann::ordered_json& variables) {
+    const auto found = variables.find(kContinue);
+    return found != variables.end() && found->is_boolean() && found->get<bool>();
+}
+
+Fault cannot_continue(const std::string& why) {
+    return {ErrorKind::bad_data, "continue_final_message: " + why, kContinue};
+}
+
+std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view kSpace = " \t\n\r\f\v";
+    const size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
+    return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+// Nothing may follow what the last message says, neither an end token nor a new line: as
+// transformers does it, the text is cut behind the last place where that stands.
+std::optional<Fault> cut_behind(std::string_view content, RenderedChat& chat) {
+    size_t place = chat.text.rfind(content);
+    if (place == std::string::npos) {
+        content = trimmed(content);
+        place = chat.text.rfind(content);
+    }
+    if (place == std::string::npos) {
+        return cannot_continue("the chat template does not show the last message as it is");
+    }
+    chat.text.resize(place + content.size());
+    std::erase_if(chat.from_messages,
+                  [&](const ByteRange& range) { return range.begin >= chat.text.size(); });
+    for (ByteRange& range : chat.from_messages) range.end = std::min(range.end, chat.text.size());
+    return std::nullopt;
+}
+
+}  // namespace
+
 Result<RenderedChat> ConversationRenderer::render(const nlohmann::ordered_json& variables,
                                                   const RenderOptions& options) const {
+    if (!is_continued(variables)) return render_whole(variables, options);
+    const auto messages = variables.find("messages");
+    const bool has_text = messages != variables.end() && messages->is_array() &&
+                          !messages->empty() && messages->back().is_object() &&
+                          messages->back().contains("content") &&
+                          messages->back()["content"].is_string();
+    if (!has_text) return cannot_continue("the last message has no text to go on from");
+    if (variables.contains("add_generation_prompt") &&
+        variables["add_generation_prompt"] == nlohmann::ordered_json(true)) {
+        return cannot_continue("cannot be combined with add_generation_prompt");
+    }
+    nlohmann::ordered_json open = variables;
+    open["add_generation_prompt"] = false;
+    auto chat = render_whole(open, options);
+    if (!chat) return chat;
+    if (auto wrong = cut_behind(messages->back()["content"].get_ref<const std::string&>(), *chat)) {
+        return *wrong;
+    }
+    return chat;
+}
+
+Result<RenderedChat> ConversationRenderer::render_whole(const nlohmann::ordered_json& variables,
+                                                        const RenderOptions& options) const {
     if (mistral_) return render_mistral(variables, *mistral_);
     const auto tools = variables.find("tools");
     const bool has_tools = tools != variables.end() && !tools->is_null();

@@ -24,7 +24,8 @@ class ConversationRenderer {
                          const std::string& given);
 
     // With the tokenizer's special tokens and a generation prompt where the variables do not say
-    // otherwise. Of several templates "tool_use" renders what has tools, as in transformers.
+    // otherwise. Of several templates "tool_use" renders what has tools, as in transformers. With
+    // the variable continue_final_message the text ends with the last message's content.
     Result<RenderedChat> render(const nlohmann::ordered_json& variables,
                                 const RenderOptions& options = {}) const;
 
@@ -35,7 +36,9 @@ class ConversationRenderer {
         std::unique_ptr<const ChatTemplate> source;
         std::string fault;  // why it cannot be used
     };
-    Source load(const std::string& text) const;
+    static Source load(const std::string& text);
+    Result<RenderedChat> render_whole(const nlohmann::ordered_json& variables,
+                                      const RenderOptions& options) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     Source default_;

@@ -220,6 +220,8 @@ TEST_CASE("help fits 80 columns and names every option") {
     }
     CHECK(one_line.find("(1 to 4096; default: 256)") != std::string::npos);
     CHECK(one_line.find("default: from the model") != std::string::npos);
+    CHECK(one_line.find("one of fcfs, priority;") != std::string::npos);
+    CHECK(help.find("random") == std::string::npos);
     const char* asking[] = {"nvllm-sample", "--help", "--seed", "bad"};
     CHECK(read_command_line(program, sample.options, 4, asking) == help);
     const char* version[] = {"nvllm-sample", "--version"};

@@ -119,6 +119,8 @@ TEST_CASE("every kind of member is set, shown and refused") {
     CHECK(sample.options.find("cache-bytes")->texts() == std::vector<std::string>{"4GiB"});
     set("dtype", {"bfloat16"});
     CHECK(sample.engine.dtype == SampleDtype::bfloat16);
+    set("policy", {"random"});
+    CHECK(sample.engine.policy == "random");
     set("temperature", {"0.25"});
     CHECK(sample.sampling.temperature == 0.25f);
     set("stop", {"a", ""});

@@ -60,7 +60,7 @@ struct SampleOptions {
              {"float32", SampleDtype::float32},
              {"bfloat16", SampleDtype::bfloat16}});
         engine_list.add("policy", &SampleEngine::policy, "Who goes first.",
-                        choices({"fcfs", "priority"}));
+                        choices({"fcfs", "priority"}), unlisted({"random"}));
         engine_list.add("prefix-caching", &SampleEngine::prefix_caching,
                         "Share the cached blocks of equal prompt beginnings between requests, so "
                         "that a long system "

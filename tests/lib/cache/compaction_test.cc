@@ -131,6 +131,7 @@ TEST_CASE("scattered free blocks ask for defragmentation") {
     CHECK_FALSE(cache.needs_defragmentation(0.0));
     for (size_t i = 0; i < 8; i += 2) sequences[i].reset();
     CHECK(cache.figures().total.fragmentation == doctest::Approx(0.75));
+    CHECK(cache.fragmentation() == cache.figures().total.fragmentation);
     CHECK(cache.needs_defragmentation(0.7));
     CHECK_FALSE(cache.needs_defragmentation(0.8));
     REQUIRE(cache.compact(just(4)).ok());

@@ -254,6 +254,84 @@ TEST_CASE("config: experts") {
     CHECK(qwen.sparse_layers == std::vector<bool>{false, true, false, false});
 }
 
+json bert() {
+    return {{"model_type", "bert"},
+            {"architectures", {"BertModel"}},
+            {"vocab_size", 1000},
+            {"hidden_size", 64},
+            {"intermediate_size", 128},
+            {"num_hidden_layers", 4},
+            {"num_attention_heads", 8},
+            {"max_position_embeddings", 514},
+            {"position_embedding_type", "absolute"}};
+}
+
+TEST_CASE("config: encoders") {
+    const ModelConfig config = parse(bert());
+    CHECK(config.encoder);
+    CHECK_FALSE(config.generates);
+    CHECK(config.learned_positions);
+    CHECK(config.max_positions == 514);
+    CHECK(config.position_offset == 0);
+    CHECK(config.num_token_types == 2);
+    CHECK(config.norm_epsilon == 1e-12);
+    CHECK(config.activation == "gelu");
+    const json roberta = changed(bert(), {{"model_type", "roberta"},
+                                          {"architectures", {"RobertaForMaskedLM"}},
+                                          {"type_vocab_size", 1},
+                                          {"layer_norm_eps", 1e-5},
+                                          {"pad_token_id", 1}});
+    for (const char* type : {"roberta", "xlm-roberta"}) {
+        const ModelConfig other = parse(changed(roberta, {{"model_type", type}}));
+        CHECK(other.max_positions == 512);
+        CHECK(other.position_offset == 2);
+        CHECK(other.num_token_types == 1);
+        CHECK(other.norm_epsilon == 1e-5);
+    }
+    CHECK(parse(changed(roberta, {{"pad_token_id", nullptr}})).position_offset == 2);
+    const ModelConfig distilbert = parse({{"model_type", "distilbert"},
+                                          {"vocab_size", 1000},
+                                          {"dim", 64},
+                                          {"hidden_dim", 128},
+                                          {"n_layers", 3},
+                                          {"n_heads", 4},
+                                          {"activation", "relu"}});
+    CHECK(distilbert.architecture == "DistilBertModel");
+    CHECK(distilbert.hidden_size == 64);
+    CHECK(distilbert.intermediate_size == 128);
+    CHECK(distilbert.num_layers == 3);
+    CHECK(distilbert.head_dim == 16);
+    CHECK(distilbert.activation == "relu");
+    CHECK(distilbert.num_token_types == 0);
+    CHECK(distilbert.max_positions == 512);
+}
+
+TEST_CASE("config: encoders of another kind are refused") {
+    const auto refusal = [](const json& changes) {
+        try {
+            parse(changed(bert(), changes));
+            return std::string("nothing");
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+    };
+    CHECK(refusal({{"position_embedding_type", "relative_key"}}).find("only absolute positions") !=
+          std::string::npos);
+    CHECK(refusal({{"is_decoder", true}}).find("is_decoder") != std::string::npos);
+    CHECK(refusal({{"model_type", "roberta"}, {"max_position_embeddings", 2}})
+              .find("stand before the first position") != std::string::npos);
+    CHECK(refusal({{"type_vocab_size", 0}}).find("type_vocab_size") != std::string::npos);
+}
+
+TEST_CASE("config: a decoder's body that was saved by itself does not generate") {
+    CHECK(parse(llama()).generates);
+    const ModelConfig body = parse(changed(llama(), {{"architectures", {"LlamaModel"}}}));
+    CHECK_FALSE(body.generates);
+    CHECK_FALSE(body.encoder);
+    CHECK(body.num_kv_heads == 2);
+    CHECK(parse(changed(llama(), {{"architectures", {"GPT2LMHeadModel"}}})).generates);
+}
+
 TEST_CASE("config: absurd values are refused with key, value and limit") {
     struct Bad {
         json changes;

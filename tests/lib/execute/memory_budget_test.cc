@@ -154,3 +154,26 @@ TEST_CASE("the outlook: longer contexts and more sequences, as other flags would
     request.kv_cache_bytes = plan.kv_bytes_for_all;
     CHECK(plan_memory(request).max_concurrency == doctest::Approx(8.0));
 }
+
+TEST_CASE("whole prompts: no more blocks than a step uses, and no longer ones than a step holds") {
+    MemoryRequest request = small_request();
+    request.whole_prompts = true;
+    request.max_num_batched_tokens = 4096;
+    MemoryPlan plan = make_memory_plan(request);
+    CHECK(plan.max_model_len == 2048);
+    CHECK(plan.max_concurrency == doctest::Approx(2.0));
+    // Each of many prompts leaves a part of its last block empty.
+    CHECK(plan.num_blocks == std::vector<int32_t>{4096 / 16 + 8});
+    CHECK(plan.notices.empty());
+    request.max_model_len = 24;
+    plan = make_memory_plan(request);
+    CHECK(plan.max_concurrency == doctest::Approx(8.0));
+    CHECK(plan.num_blocks == std::vector<int32_t>{8 * 2});
+    request.max_model_len.reset();
+    request.max_num_batched_tokens = 500;
+    plan = make_memory_plan(request);
+    CHECK(plan.max_model_len == 500);
+    REQUIRE(plan.notices.size() == 1);
+    CHECK(plan.notices[0].find("from 2048 to 500") != std::string::npos);
+    CHECK(plan.num_blocks == std::vector<int32_t>{32 + 8});
+}

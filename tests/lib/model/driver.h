@@ -1,4 +1,5 @@
-// Runs a model by hand: paged sequences, steps of any cut, logits of every row.
+// Runs a model by hand: paged sequences, steps of any cut, logits or last hidden states of every
+// row.
 #pragma once
 
 #include <algorithm>
@@ -46,16 +47,17 @@ class Driver {
     // Logits of all tokens of the step, row by row.
     std::vector<float> step(const std::vector<Work>& batch) {
         lay_out(batch);
-        arena_.reset();
         const ForwardContext forward = forward_context();
-        model_.begin(forward);
-        const TensorView hidden = model_.embed(forward);
-        for (int32_t block = 0; block < model_.num_blocks(); ++block) {
-            model_.block(block, forward, hidden);
-        }
-        const TensorView logits = model_.head(forward, hidden);
-        const float* first = logits.as<float>();
-        return {first, first + logits.numel()};
+        const TensorView logits = model_.head(forward, run_blocks(forward));
+        return {logits.as<float>(), logits.as<float>() + logits.numel()};
+    }
+
+    // The same of what the model says at its end.
+    std::vector<float> hidden_step(const std::vector<Work>& batch) {
+        lay_out(batch);
+        const ForwardContext forward = forward_context();
+        const ConstTensorView hidden = model_.last_hidden(forward, run_blocks(forward));
+        return {hidden.as<float>(), hidden.as<float>() + hidden.numel()};
     }
 
     // Logits of `tokens` of one new sequence, cut into chunks (0: one chunk).
@@ -69,6 +71,11 @@ class Driver {
             all.insert(all.end(), rows.begin(), rows.end());
         }
         return all;
+    }
+
+    // Last hidden states of `tokens` of one new sequence, in one step.
+    std::vector<float> hidden_of(std::span<const int32_t> tokens) {
+        return hidden_step({{add_sequence(), {tokens.begin(), tokens.end()}}});
     }
 
     // The `count` tokens that greedy decoding appends to the prompt.
@@ -90,6 +97,16 @@ class Driver {
         int32_t length = 0;
         std::vector<int32_t> blocks;
     };
+
+    TensorView run_blocks(const ForwardContext& forward) {
+        arena_.reset();
+        model_.begin(forward);
+        const TensorView hidden = model_.embed(forward);
+        for (int32_t block = 0; block < model_.num_blocks(); ++block) {
+            model_.block(block, forward, hidden);
+        }
+        return hidden;
+    }
 
     TensorView storage(const KvGroup& group, DType dtype) {
         tensors_.push_back(

@@ -25,6 +25,7 @@ namespace {
 using test::TemporaryFolder;
 
 const std::filesystem::path kFamilies = test::source_path("tests/fixtures/families");
+const std::filesystem::path kEncoders = test::source_path("tests/fixtures/embeddings");
 
 // A copy of a family's checkpoint whose tensors can be changed before it is written.
 struct Editable {
@@ -33,9 +34,9 @@ struct Editable {
     std::map<std::string, ConstTensorView> tensors;
     nlohmann::json config;
 
-    explicit Editable(const std::string& family)
-        : original(kFamilies / family / "model.safetensors"),
-          config(nlohmann::json::parse(read_file(kFamilies / family / "config.json"))) {
+    explicit Editable(const std::string& family, const std::filesystem::path& root = kFamilies)
+        : original(root / family / "model.safetensors"),
+          config(nlohmann::json::parse(read_file(root / family / "config.json"))) {
         for (const SafetensorsEntry& entry : original.entries()) {
             tensors[entry.name] = original.view(entry);
         }
@@ -68,6 +69,22 @@ std::vector<float> logits_of(Model& model, std::span<const int32_t> ids) {
     ThreadPool threads(2);
     test::Driver driver(model, threads, DType::f32, 16);
     return driver.logits_of(ids, 0);
+}
+
+std::vector<float> hidden_of(Model& model, std::span<const int32_t> ids) {
+    ThreadPool threads(2);
+    test::Driver driver(model, threads, DType::f32, 16);
+    return driver.hidden_of(ids);
+}
+
+// Without the first part of a name, where it is `prefix`.
+std::map<std::string, ConstTensorView> without(
+    const std::string& prefix, const std::map<std::string, ConstTensorView>& tensors) {
+    std::map<std::string, ConstTensorView> bare;
+    for (const auto& [name, view] : tensors) {
+        bare[name.starts_with(prefix) ? name.substr(prefix.size()) : name] = view;
+    }
+    return bare;
 }
 
 const std::vector<int32_t> kIds = {3, 1, 4, 1, 5, 9, 2, 6};
@@ -127,12 +144,67 @@ TEST_CASE("loader: unknown and quantized models are refused before their weights
 TEST_CASE("loader: GPT-2 names with and without their prefix are the same model") {
     Editable gpt2("gpt2");
     const std::vector<float> expected = logits_of(*gpt2.load(), kIds);
-    std::map<std::string, ConstTensorView> bare;
-    for (const auto& [name, view] : gpt2.tensors) {
-        bare[name.starts_with("transformer.") ? name.substr(12) : name] = view;
-    }
-    gpt2.tensors = bare;
+    gpt2.tensors = without("transformer.", gpt2.tensors);
     CHECK(logits_of(*gpt2.load(), kIds) == expected);
+}
+
+TEST_CASE("loader: a decoder's body that was saved by itself has hidden states and no logits") {
+    Editable llama("llama");
+    const std::vector<float> expected = hidden_of(*llama.load(), kIds);
+    llama.tensors = without("model.", llama.tensors);
+    CHECK(hidden_of(*llama.load(), kIds) == expected);
+    llama.tensors.erase("lm_head.weight");
+    llama.check_refused(ErrorKind::bad_data, {"no tensor lm_head.weight"});
+    llama.config["architectures"] = nlohmann::json::array({"LlamaModel"});
+    const auto body = llama.load();
+    CHECK_FALSE(body->config().generates);
+    CHECK(hidden_of(*body, kIds) == expected);
+    CHECK_THROWS_AS(logits_of(*body, kIds), Error);
+}
+
+TEST_CASE(
+    "loader: names of encoders with and without their prefix, old norms, other tasks' heads") {
+    for (const auto& [family, prefix] :
+         {std::pair{"bert", "bert."}, {"roberta", "roberta."}, {"distilbert", "distilbert."}}) {
+        CAPTURE(family);
+        Editable encoder(family, kEncoders);
+        const std::vector<float> expected = hidden_of(*encoder.load(), kIds);
+        const auto bare = without(prefix, encoder.tensors);
+        encoder.tensors = bare;
+        CHECK(hidden_of(*encoder.load(), kIds) == expected);
+        encoder.tensors.clear();
+        for (const auto& [name, view] : bare) encoder.tensors[prefix + name] = view;
+        const ConstTensorView some = bare.begin()->second;
+        for (const char* name : {"cls.predictions.bias", "lm_head.bias", "classifier.weight",
+                                 "vocab_projector.bias"}) {
+            encoder.tensors[name] = some;
+        }
+        encoder.tensors[std::string(prefix) + "embeddings.position_ids"] = some;
+        std::erase_if(encoder.tensors, [&](const auto& item) {
+            return item.first.starts_with(std::string(prefix) + "lm_head.") ||
+                   item.first.starts_with(std::string(prefix) + "vocab_");
+        });
+        CHECK(hidden_of(*encoder.load(), kIds) == expected);
+        encoder.tensors["something.else"] = some;
+        encoder.check_refused(ErrorKind::bad_data, {"something.else", "has no place"});
+    }
+    Editable bert("bert", kEncoders);
+    const std::vector<float> expected = hidden_of(*bert.load(), kIds);
+    for (const auto& [name, view] : std::map(bert.tensors)) {
+        const size_t norm = name.find("LayerNorm.");
+        if (norm == std::string::npos) continue;
+        bert.tensors.erase(name);
+        bert.tensors[name.substr(0, norm + 10) + (name.ends_with("bias") ? "beta" : "gamma")] =
+            view;
+    }
+    CHECK(hidden_of(*bert.load(), kIds) == expected);
+}
+
+TEST_CASE("loader: an encoder cannot run longer than its learned positions") {
+    ThreadPool threads(1);
+    CHECK_THROWS_WITH_AS(
+        load_model({.directory = kEncoders / "roberta", .max_model_len = 65, .threads = &threads}),
+        doctest::Contains("learned only 64 positions"), Error);
 }
 
 TEST_CASE(
@@ -278,6 +350,25 @@ TEST_CASE(
     folder.write("config.json", read_file(kFamilies / "llama" / "config.json"));
     folder.write("model.safetensors", read_file(kFamilies / "qwen2" / "model.safetensors"));
     CHECK_THROWS_AS(outline_model({.directory = folder.path(), .threads = &threads}), Error);
+}
+
+TEST_CASE("loader: outlines of encoders") {
+    ThreadPool threads(2);
+    for (const char* family : {"bert", "roberta", "distilbert"}) {
+        CAPTURE(family);
+        const auto model = load_model({.directory = kEncoders / family, .threads = &threads});
+        const ModelOutline by_headers =
+            outline_model({.directory = kEncoders / family, .threads = &threads});
+        CHECK(by_headers.weight_bytes == model->weight_bytes());
+        const TemporaryFolder folder;
+        folder.write("config.json", read_file(kEncoders / family / "config.json"));
+        const ModelOutline by_config =
+            outline_model({.directory = folder.path(), .threads = &threads});
+        CHECK(by_config.weight_bytes == model->weight_bytes());
+        CHECK(by_config.scratch(100, 3) == model->scratch_bytes(100, 3));
+        REQUIRE(by_config.kv_groups.size() == 1);
+        CHECK(by_config.kv_groups[0].bytes_per_token(DType::f32) == 2 * 2 * 32 * 4);
+    }
 }
 
 TEST_CASE("loader: the tensors of a config are those of its checkpoint") {

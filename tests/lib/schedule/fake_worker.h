@@ -35,6 +35,7 @@ struct TokenRule {
 inline std::vector<int32_t> expected_tokens(const Request& request, int32_t index,
                                             const TokenRule& rule, int32_t max_model_len) {
     std::vector<int32_t> tokens = request.prompt_token_ids;
+    if (request.pooling) return tokens;
     const SamplingParams& sampling = request.sampling;
     const size_t num_prompt = tokens.size();
     while (true) {
@@ -140,6 +141,7 @@ class FakeWorker {
         std::vector<std::vector<BlockId>> tables;
         int32_t next = 0;  // the position to compute next
         int32_t index = 0;
+        bool pooled = false;
     };
     struct Named {
         uint64_t plan_number = 0;
@@ -167,7 +169,7 @@ class FakeWorker {
 
     void add(const AddedSequence& added, const BatchPlan& plan) {
         Known known{added.token_ids, prefix_digests(added.token_ids), added.block_tables, 0,
-                    added.index};
+                    added.index,     added.pooling.has_value()};
         wrong += known.tables.size() != slots_.size();
         const auto entry = std::ranges::find(plan.entries, added.sequence, &PlanEntry::sequence);
         known.next = entry == plan.entries.end() ? 0 : entry->first;
@@ -176,6 +178,8 @@ class FakeWorker {
             wrong += known.next > static_cast<int32_t>(table.size()) * block_size_;
         }
         wrong += known.next >= static_cast<int32_t>(known.tokens.size());
+        // Hidden states are nowhere but in the worker.
+        wrong += added.pooling && added.pooling->reads_early_positions() && known.next != 0;
         wrong += !known_.emplace(added.sequence, std::move(known)).second;
     }
 
@@ -205,6 +209,8 @@ class FakeWorker {
         computed_positions += entry.count;
         const bool last = end == static_cast<int32_t>(known.tokens.size());
         wrong += last != (entry.output != OutputKind::none);
+        wrong += (last && known.pooled) != (entry.output == OutputKind::pooled);
+        if (entry.output == OutputKind::pooled) step.embedding = {1.0f};
         if (entry.output == OutputKind::candidates) {
             step.candidates =
                 expected_candidates(known.digests.back(), entry.num_candidates, rule_);

@@ -108,6 +108,11 @@ struct RandomLoad {
         request.sampling.min_tokens = draw(3) == 0 ? 1 + draw(*request.sampling.max_tokens) : 0;
         request.cache_salt = draw(8) == 0 ? "salt" : "";
         request.priority = draw(3);
+        if (draw(5) == 0) {
+            request.sampling.n = 1;
+            request.pooling.emplace();
+            request.pooling->kind = draw(2) == 0 ? PoolingKind::last : PoolingKind::mean;
+        }
         const std::vector<SequenceId> ids = simulation.add(request);
         wrong += ids.empty();
         num_added += static_cast<int64_t>(ids.size());
@@ -150,7 +155,7 @@ struct RandomLoad {
             const Sequence& sequence = *simulation.scheduler.find(added.sequence);
             // One that was begun elsewhere had its blocks already.
             wrong += preempted && !lent.contains(added.sequence);
-            if (policy->name != std::string("fcfs")) continue;
+            if (policy->name != std::string("fcfs") || has_limited) continue;
             if (sequence.index != 0 || sequence.num_preemptions > 0) continue;
             // Others pass it while it waits for blocks from elsewhere.
             if (lent.contains(added.sequence)) continue;
@@ -183,6 +188,15 @@ struct RandomLoad {
             simulation.check_finished(id);
         simulation.results.clear();
         simulation.worker.restart();
+    }
+
+    // Somebody alone, who may have ended long ago; or so many tokens; or as usual.
+    void limit_plans() {
+        PlanLimits limits;
+        if (draw(2) == 0) limits.alone = 1 + draw(static_cast<int>(num_added) + 1);
+        if (draw(2) == 0) limits.most_tokens = 1 + draw(40);
+        simulation.scheduler.limit_plans(limits);
+        has_limited = true;
     }
 
     // To somewhere between what the longest sequence needs and what there was at first.
@@ -240,11 +254,13 @@ struct RandomLoad {
             if (draw(4) == 0) lose_worker();
         } else if (what == 21) {
             resize_cache();
-        } else if (what < 26) {
+        } else if (what < 24) {
+            if (limits) limit_plans();
+        } else if (what < 28) {
             await_blocks();
-        } else if (what < 30) {
+        } else if (what < 32) {
             receive_blocks();
-        } else if (what < 112) {
+        } else if (what < 114) {
             plan();
         } else {
             commit();
@@ -270,6 +286,8 @@ struct RandomLoad {
     const SchedulingPolicy* policy = nullptr;
     RequestId next_request = 1;
     SequenceId last_admitted = 0;
+    bool limits = draw(3) == 0;
+    bool has_limited = false;
     std::vector<int32_t> full_sizes;           // blocks of each group at first
     std::map<SequenceId, RemoteLease> leases;  // what somebody else is to fill
     std::set<SequenceId> lent;                 // those that ever waited for it

@@ -75,6 +75,29 @@ TEST_CASE("chunk_size bounds a prompt's part of a step") {
     CHECK(simulation.all_well());
 }
 
+TEST_CASE("a limit holds for the plans to come, unless it leaves nothing to be planned") {
+    Simulation simulation(small_config(), small_cache(), kEndless);
+    for (RequestId id = 1; id <= 3; ++id) simulation.add(endless(id, 6, 9));
+    simulation.scheduler.limit_plans({.alone = 2, .most_tokens = {}});
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{2, 0, 6}});
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{2, 6, 1}});
+    simulation.scheduler.limit_plans({.alone = 3, .most_tokens = 4});
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{3, 0, 4}});
+    simulation.scheduler.limit_plans({.alone = 77, .most_tokens = {}});
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{2, 7, 1}, {3, 4, 2}, {1, 0, 6}});
+    simulation.scheduler.limit_plans({.alone = {}, .most_tokens = 2});
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{2, 8, 1}, {3, 6, 1}});
+    simulation.scheduler.limit_plans({});
+    simulation.run();
+    CHECK(simulation.scheduler.stats().stalled_steps == 0);
+    CHECK(simulation.all_well());
+}
+
 TEST_CASE("without chunks a prompt is computed whole or waits") {
     SchedulerConfig config = small_config();
     config.max_model_len = 32;

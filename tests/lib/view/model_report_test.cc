@@ -45,6 +45,13 @@ TEST_CASE("names of tensors tell what they belong to") {
     CHECK(component_of("model.layers.0.block_sparse_moe.gate.weight") == Component::experts);
     CHECK(component_of("model.layers.0.mlp.experts.7.up_proj.weight") == Component::experts);
     CHECK(component_of("lm_head.weight") == Component::head);
+    CHECK(component_of("bert.embeddings.LayerNorm.weight") == Component::norms);
+    CHECK(component_of("encoder.layer.0.attention.output.dense.weight") == Component::attention);
+    CHECK(component_of("encoder.layer.0.output.dense.weight") == Component::mlp);
+    CHECK(component_of("encoder.layer.0.intermediate.dense.bias") == Component::mlp);
+    CHECK(component_of("distilbert.transformer.layer.0.attention.q_lin.bias") ==
+          Component::attention);
+    CHECK(component_of("pooler.dense.weight") == Component::head);
     CHECK(component_of("vision_tower.layers.0.mlp.weight") == Component::other);
     CHECK(component_of("t") == Component::other);
 }
@@ -78,6 +85,20 @@ TEST_CASE("one file at a time") {
     CHECK(config["kind"] == "config file");
     CHECK(config["parameters"] == 15);
     CHECK(config["weights"]["source"] == "config");
+}
+
+TEST_CASE("an encoder makes vectors and no text") {
+    const std::filesystem::path bert = NVLLM_SOURCE_DIR "/tests/fixtures/embeddings/bert";
+    const Json report = report_on(bert);
+    CHECK(report["config"]["encoder"] == true);
+    CHECK(report["config"]["generates"] == false);
+    CHECK_FALSE(report["weights"]["components"].contains("other"));
+    const std::string text = report_text(read_model_report(bert, knowledge()), false);
+    CHECK(text.find("embeddings of 32 values and no text; attention both ways") !=
+          std::string::npos);
+    CHECK(text.find("none (learned positions)") != std::string::npos);
+    CHECK(text.find("input embeddings only") != std::string::npos);
+    CHECK(report_on(kDemo)["config"]["generates"] == true);
 }
 
 TEST_CASE("a config alone, known or not, quantized or not") {

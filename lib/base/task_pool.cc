@@ -1,0 +1,25 @@
+// The threads of a task pool.
+#include "lib/base/task_pool.h"
+
+namespace nvllm {
+
+TaskPool::TaskPool(int32_t num_threads, size_t most_waiting) : tasks_(most_waiting) {
+    NVLLM_CHECK(num_threads > 0, "a task pool needs a thread");
+    for (int32_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+TaskPool::~TaskPool() {
+    is_ending_ = true;
+    tasks_.close();
+    for (std::thread& thread : threads_) thread.join();
+}
+
+bool TaskPool::try_run(std::function<void()> task) { return tasks_.try_push(std::move(task)); }
+
+void TaskPool::work() {
+    while (auto task = tasks_.pop()) {
+        if (!is_ending_) (*task)();
+    }
+}
+
+}  // namespace nvllm

@@ -1,0 +1,36 @@
+// A few threads that take tasks from a bounded queue: work that must not hold up an event loop.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "lib/base/queue.h"
+
+namespace nvllm {
+
+class TaskPool {
+  public:
+    // REQUIRES: at least one thread and room for one task.
+    TaskPool(int32_t num_threads, size_t most_waiting);
+    // Tasks that have not begun are dropped; those under way are waited for.
+    ~TaskPool();
+    TaskPool(const TaskPool&) = delete;
+    TaskPool& operator=(const TaskPool&) = delete;
+
+    // From any thread, at once: false when too many tasks wait. Tasks begin in the order they came;
+    // what one throws ends the process, as with any thread.
+    bool try_run(std::function<void()> task);
+    size_t num_waiting() const { return tasks_.size(); }
+
+  private:
+    void work();
+
+    BoundedQueue<std::function<void()>> tasks_;
+    std::vector<std::thread> threads_;
+    std::atomic<bool> is_ending_ = false;
+};
+
+}  // namespace nvllm

@@ -1,0 +1,33 @@
+// What a model changes in an engine's configuration.
+#include "lib/engine/engine_config.h"
+
+#include <algorithm>
+
+#include "lib/checkpoint/model_config.h"
+
+namespace nvllm {
+namespace {
+
+constexpr int64_t kMostDefaultTokens = 1'000'000;
+
+int32_t default_tokens(const ModelConfig& model, const EngineConfig& config) {
+    if (!model.encoder) return kDefaultBatchedTokens;
+    const int64_t longest = config.max_model_len.value_or(
+        static_cast<int32_t>(std::min(model.max_positions, kMostDefaultTokens)));
+    return std::max(kDefaultBatchedTokens, static_cast<int32_t>(longest));
+}
+
+}  // namespace
+
+EngineConfig fitted_to(const ModelConfig& model, EngineConfig config) {
+    if (!config.max_num_batched_tokens) {
+        config.max_num_batched_tokens = default_tokens(model, config);
+    }
+    if (model.encoder) {
+        config.enable_chunked_prefill = false;
+        config.enable_prefix_caching = false;
+    }
+    return config;
+}
+
+}  // namespace nvllm

@@ -1,0 +1,37 @@
+// From an engine's options to what its parts are made from.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/cache/cache_manager.h"
+#include "lib/engine/engine_config.h"
+#include "lib/execute/memory_budget.h"
+#include "lib/execute/step_executor.h"
+#include "lib/model/loader.h"
+#include "lib/schedule/scheduler_config.h"
+
+namespace nvllm {
+
+// What is known before any weight is read.
+struct EngineOutline {
+    EngineConfig config;  // fitted to the model
+    ModelLoadOptions options;
+    ModelOutline model;
+    MemoryRequest memory;
+};
+
+// Reads config.json and the headers of the weights. Throws unavailable for a device that there is
+// not, and what outline_model() throws.
+EngineOutline outline_engine(const EngineConfig& config);
+
+CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan);
+SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& plan);
+// In this process or in another, as the configuration says; not started.
+std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
+                                            const EngineOutline& outline, const MemoryPlan& plan);
+
+// The template that --chat-template gives, itself or as a file; empty when it gives none.
+std::string read_chat_template(const std::string& given);
+
+}  // namespace nvllm

@@ -1,0 +1,39 @@
+// How an engine is, and what it survived: plain data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace nvllm {
+
+enum class EngineState : uint8_t {
+    running,
+    recovering,  // the worker is gone and starts again; requests wait and lose nothing
+    stalled,     // work waits and nothing has moved for longer than the watchdog allows
+    failed,      // the worker could not be started again: every request ends with unavailable
+};
+
+// "running", "recovering", "stalled", "failed".
+const char* engine_state_name(EngineState state);
+
+struct EngineHealth {
+    EngineState state = EngineState::running;
+    // Since the loop last got on, while work waits; 0 when none does.
+    double seconds_since_heartbeat = 0.0;
+    int64_t worker_restarts = 0;
+    int64_t weight_reloads = 0;
+    std::optional<int> worker_pid;  // with isolation by process, while there is one
+    std::string last_fault;         // the latest one's cause; empty: none yet
+};
+
+// Counts since the start.
+struct FaultCounts {
+    int64_t worker_restarts = 0;  // workers started in place of lost ones
+    int64_t step_faults = 0;      // steps that came to nothing: worker lost, no memory, or a fault
+    int64_t nonfinite_rows = 0;   // sequences that ended because their logits were not numbers
+    int64_t weight_reloads = 0;   // because of too many of those
+    int64_t out_of_memory = 0;    // of the step faults
+};
+
+}  // namespace nvllm

@@ -1,0 +1,33 @@
+// The worker in this very process, on the thread that asks it.
+#pragma once
+
+#include <memory>
+
+#include "kernels/thread_pool.h"
+#include "lib/execute/step_executor.h"
+
+namespace nvllm {
+
+class LocalExecutor : public StepExecutor {
+  public:
+    // The pool has setup.model.num_threads threads.
+    explicit LocalExecutor(const WorkerSetup& setup);
+
+    // Blocks until the worker is made, which is the whole of it: ready() knows at once.
+    void start() override;
+    std::optional<WorkerReady> ready(bool wait) override;
+    std::optional<int> news_descriptor() const override { return std::nullopt; }
+    std::optional<std::string> find_lost() override { return std::nullopt; }
+    StepResult execute(const BatchPlan& plan) override;
+    void forget() override;
+    std::optional<int> process_id() const override { return std::nullopt; }
+    bool kill(const std::string& cause) override;
+
+  private:
+    WorkerSetup setup_;
+    ThreadPool threads_;
+    std::unique_ptr<Worker> worker_;
+    WorkerReady ready_;
+};
+
+}  // namespace nvllm

@@ -1,0 +1,54 @@
+// The worker in a process of its own: the program nvllm-worker, spawned, spoken to over a pair of
+// sockets, killed and spawned again.
+//
+// The child ends with this process and with the thread that called start(), however these end.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+
+#include "lib/base/child_process.h"
+#include "lib/execute/frame_channel.h"
+#include "lib/execute/step_executor.h"
+
+namespace nvllm {
+
+class RemoteExecutor : public StepExecutor {
+  public:
+    // `program`: nvllm-worker of this build; find_worker_program().
+    RemoteExecutor(const WorkerSetup& setup, const std::filesystem::path& program);
+
+    void start() override;
+    std::optional<WorkerReady> ready(bool wait) override;
+    std::optional<int> news_descriptor() const override;
+    std::optional<std::string> find_lost() override;
+    StepResult execute(const BatchPlan& plan) override;
+    void forget() override;
+    std::optional<int> process_id() const override;
+    bool kill(const std::string& cause) override;
+
+  private:
+    // Sends, and takes a failure to do so for the worker's end.
+    template <typename Message>
+    void send(const Message& message);
+    // The next frame's kind.
+    MessageKind receive();
+    // Ends what is left of the worker; how it came to its end.
+    std::string bury(const std::string& what_was_seen);
+    [[noreturn]] void throw_lost(const std::string& what_was_seen);
+
+    WorkerSetup setup_;
+    std::filesystem::path program_;
+    std::unique_ptr<FrameChannel> channel_;  // null: no worker
+
+    mutable std::mutex mutex_;  // of what other threads see
+    std::unique_ptr<ChildProcess> process_;
+    std::string kill_cause_;  // empty: nobody killed it from here
+};
+
+// Where nvllm-worker lies: below the installation or the build tree that this library, or else the
+// running program, belongs to. Throws not_found, naming the places.
+std::filesystem::path find_worker_program();
+
+}  // namespace nvllm

@@ -1,0 +1,153 @@
+// The fields of all messages, once for writing and once for reading: `archive(member, ...)`.
+//
+// Each list begins by taking its struct apart, so that a member that was added to the struct and
+// not here does not compile. A new enum value has to be let in at last_value().
+#pragma once
+
+#include "lib/execute/wire.h"
+
+namespace nvllm {
+
+constexpr DType last_value(DType) { return DType::f8_e5m2; }
+constexpr LoadFormat last_value(LoadFormat) { return LoadFormat::dummy; }
+constexpr EarlyStopping last_value(EarlyStopping) { return EarlyStopping::never; }
+constexpr OutputKind last_value(OutputKind) { return OutputKind::pooled; }
+constexpr PoolingKind last_value(PoolingKind) { return PoolingKind::cls; }
+constexpr ErrorKind last_value(ErrorKind) { return ErrorKind::bad_config; }
+
+template <typename Archive>
+void fields(Archive& archive, ModelLoadOptions& options) {
+    auto& [directory, dtype, load_format, seed, max_model_len, threads, num_threads, prefetch,
+           checkpoint] = options;
+    // Threads and open files are each process's own.
+    archive(directory, dtype, load_format, seed, max_model_len, num_threads, prefetch);
+}
+
+template <typename Archive>
+void fields(Archive& archive, WorkerConfig& config) {
+    auto& [block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs,
+           kv_dtype] = config;
+    archive(block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs,
+            kv_dtype);
+}
+
+template <typename Archive>
+void fields(Archive& archive, KvGroup& group) {
+    auto& [layers, kv_heads, head_dim, window] = group;
+    archive(layers, kv_heads, head_dim, window);
+}
+
+template <typename Archive>
+void fields(Archive& archive, WorkerSetup& setup) {
+    auto& [model, worker, kv_groups, vocab_size] = setup;
+    archive(model, worker, kv_groups, vocab_size);
+}
+
+template <typename Archive>
+void fields(Archive& archive, WorkerReady& ready) {
+    auto& [weights_ms, worker_ms] = ready;
+    archive(weights_ms, worker_ms);
+}
+
+template <typename Archive>
+void fields(Archive& archive, SamplingParams& sampling) {
+    auto& [n, best_of, use_beam_search, length_penalty, early_stopping, temperature, top_k, top_p,
+           min_p, typical_p, top_n_sigma, sampler_order, allowed_token_ids, bad_words,
+           repetition_penalty, presence_penalty, frequency_penalty, logit_bias, max_tokens,
+           min_tokens, ignore_eos, stop, stop_token_ids, include_stop_in_output,
+           skip_special_tokens, logprobs, prompt_logprobs, seed] = sampling;
+    archive(n, best_of, use_beam_search, length_penalty, early_stopping, temperature, top_k, top_p,
+            min_p, typical_p, top_n_sigma, sampler_order, allowed_token_ids, bad_words,
+            repetition_penalty, presence_penalty, frequency_penalty, logit_bias, max_tokens,
+            min_tokens, ignore_eos, stop, stop_token_ids, include_stop_in_output,
+            skip_special_tokens, logprobs, prompt_logprobs, seed);
+}
+
+template <typename Archive>
+void fields(Archive& archive, PoolingParams& pooling) {
+    auto& [kind, normalize, dimensions] = pooling;
+    archive(kind, normalize, dimensions);
+}
+
+template <typename Archive>
+void fields(Archive& archive, AddedSequence& added) {
+    auto& [sequence, token_ids, num_prompt_tokens, sampling, pooling, eos_token_ids, index,
+           block_tables] = added;
+    archive(sequence, token_ids, num_prompt_tokens, sampling, pooling, eos_token_ids, index,
+            block_tables);
+}
+
+template <typename Archive>
+void fields(Archive& archive, PlanEntry& entry) {
+    auto& [sequence, first, count, output, num_candidates, new_token_ids, new_blocks] = entry;
+    archive(sequence, first, count, output, num_candidates, new_token_ids, new_blocks);
+}
+
+template <typename Archive>
+void fields(Archive& archive, BlockMove& move) {
+    auto& [group, from, to] = move;
+    archive(group, from, to);
+}
+
+template <typename Archive>
+void fields(Archive& archive, TableChange& change) {
+    auto& [owner, group, index, block] = change;
+    archive(owner, group, index, block);
+}
+
+template <typename Archive>
+void fields(Archive& archive, SwapMove& move) {
+    auto& [group, device_block, host_block, table_index] = move;
+    archive(group, device_block, host_block, table_index);
+}
+
+template <typename Archive>
+void fields(Archive& archive, BatchPlan& plan) {
+    auto& [number, removed, added, moves, table_changes, num_blocks, swaps_out, copies, swaps_in,
+           entries] = plan;
+    archive(number, removed, added, moves, table_changes, num_blocks, swaps_out, copies, swaps_in,
+            entries);
+}
+
+template <typename Archive>
+void fields(Archive& archive, TokenLogprob& token) {
+    auto& [token_id, logprob] = token;
+    archive(token_id, logprob);
+}
+
+template <typename Archive>
+void fields(Archive& archive, SampledLogprobs& sampled) {
+    auto& [chosen, rank, top] = sampled;
+    archive(chosen, rank, top);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Fault& fault) {
+    auto& [kind, message, field, code] = fault;
+    archive(kind, message, field, code);
+}
+
+template <typename Archive>
+void fields(Archive& archive, SequenceStep& step) {
+    auto& [sequence, token_ids, logprobs, prompt_logprobs, first_prompt_logprob, candidates,
+           embedding, fault] = step;
+    archive(sequence, token_ids, logprobs, prompt_logprobs, first_prompt_logprob, candidates,
+            embedding, fault);
+}
+
+template <typename Archive>
+void fields(Archive& archive, StepResult& result) {
+    auto& [plan_number, sequences, swapped_bytes, swap_ms] = result;
+    archive(plan_number, sequences, swapped_bytes, swap_ms);
+}
+
+template <typename Archive>
+void fields(Archive&, ForgetSequences&) {}
+
+template <typename Archive>
+void fields(Archive& archive, WorkerFault& fault) {
+    auto& [kind, message, out_of_memory] = fault;
+    archive(kind, message, out_of_memory);
+}
+
+}  // namespace nvllm

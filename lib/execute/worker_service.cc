@@ -1,0 +1,99 @@
+// Messages in, messages out.
+#include "lib/execute/worker_service.h"
+
+#include <memory>
+#include <new>
+
+#include "lib/base/error_kinds.h"
+#include "lib/execute/frame_channel.h"
+#include "lib/execute/worker_setup.h"
+
+namespace nvllm {
+namespace {
+
+[[noreturn]] void refuse() {
+    throw Error(ErrorKind::bad_data, "a message to the worker came at the wrong time");
+}
+
+// What is caught here, as a message. Asks for as little memory as can be: there may be none.
+WorkerFault current_fault() {
+    try {
+        throw;
+    } catch (const std::bad_alloc&) {
+        return {ErrorKind::does_not_fit, "out of memory", true};
+    } catch (const Error& error) {
+        return {error.kind(), error.what(), false};
+    } catch (const std::exception& error) {
+        return {ErrorKind::internal, error.what(), false};
+    }
+}
+
+class Service {
+  public:
+    explicit Service(OwnedDescriptor socket) : channel_(std::move(socket)) {}
+
+    int run() {
+        const std::optional<FrameHead> head = channel_.receive();
+        if (!head) return 0;
+        if (head->kind != MessageKind::setup) refuse();
+        if (const auto fault = make(read_payload<WorkerSetup>(channel_.payload()))) {
+            channel_.send(*fault);
+            return exit_code_for(fault->kind);
+        }
+        while (const std::optional<FrameHead> next = channel_.receive()) answer(next->kind);
+        return 0;
+    }
+
+  private:
+    std::optional<WorkerFault> make(const WorkerSetup& setup) {
+        try {
+            WorkerReady ready;
+            threads_ = std::make_unique<ThreadPool>(setup.model.num_threads);
+            worker_ = make_worker(setup, *threads_, ready);
+            channel_.send(ready);
+            return std::nullopt;
+        } catch (const std::exception&) {
+            return current_fault();
+        }
+    }
+
+    void answer(MessageKind kind) {
+        if (kind == MessageKind::forget) {
+            worker_->reset();
+        } else if (kind == MessageKind::plan) {
+            compute(read_payload<BatchPlan>(channel_.payload()));
+        } else {
+            refuse();
+        }
+    }
+
+    void compute(const BatchPlan& plan) {
+        StepResult result;
+        try {
+            result = worker_->execute(plan);
+        } catch (const std::exception&) {
+            channel_.send(current_fault());
+            return;
+        }
+        channel_.send(result);
+    }
+
+    FrameChannel channel_;
+    std::unique_ptr<ThreadPool> threads_;
+    std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace
+
+int serve_plans(OwnedDescriptor socket) {
+    Service service(std::move(socket));
+    try {
+        return service.run();
+    } catch (const Error& error) {
+        // Nobody is there any more to be told.
+        if (error.kind() == ErrorKind::io) return 0;
+        throw;
+    }
+}
+
+}  // namespace nvllm

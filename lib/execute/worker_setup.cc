@@ -1,0 +1,46 @@
+// From a setup to a worker.
+#include "lib/execute/worker_setup.h"
+
+#include <fmt/format.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/fault_points.h"
+
+namespace nvllm {
+namespace {
+
+bool same_geometry(const KvGroup& one, const KvGroup& other) {
+    return one.layers == other.layers && one.kv_heads == other.kv_heads &&
+           one.head_dim == other.head_dim && one.window == other.window;
+}
+
+void check_as_planned(const WorkerSetup& setup, const Model& model) {
+    if (model.config().vocab_size == setup.vocab_size &&
+        std::ranges::equal(model.kv_groups(), setup.kv_groups, same_geometry)) {
+        return;
+    }
+    throw Error(ErrorKind::bad_data,
+                fmt::format("{}: another model than the one this engine was started with; start it "
+                            "anew",
+                            setup.model.directory.string()));
+}
+
+}  // namespace
+
+std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& threads,
+                                    WorkerReady& ready) {
+    fault_point("worker.start");
+    const MonotonicClock clock;
+    const double begin_s = clock.now_s();
+    ModelLoadOptions options = setup.model;
+    options.threads = &threads;
+    std::unique_ptr<Model> model = load_model(options);
+    check_as_planned(setup, *model);
+    const double loaded_s = clock.now_s();
+    auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads);
+    ready.weights_ms = (loaded_s - begin_s) * 1000.0;
+    ready.worker_ms = (clock.now_s() - loaded_s) * 1000.0;
+    return worker;
+}
+
+}  // namespace nvllm

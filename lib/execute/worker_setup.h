@@ -1,0 +1,34 @@
+// All that a worker is made from: plain data, the same for one in this process and one in another.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/execute/worker.h"
+#include "lib/model/loader.h"
+
+namespace nvllm {
+
+struct WorkerSetup {
+    // `threads` is whoever makes the worker's own, of `num_threads`; `checkpoint` may save opening
+    // the files once more.
+    ModelLoadOptions model;
+    WorkerConfig worker;
+    // What memory and cache were planned for.
+    std::vector<KvGroup> kv_groups;
+    int32_t vocab_size = 0;
+};
+
+// What a worker says when it is ready for its first plan.
+struct WorkerReady {
+    double weights_ms = 0.0;  // mapping, conversion
+    double worker_ms = 0.0;   // blocks, scratch
+};
+
+// Loads the model and reserves memory. Throws what load_model() and Worker throw, and bad_data when
+// the model on disk is no longer the one that was planned for.
+std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& threads,
+                                    WorkerReady& ready);
+
+}  // namespace nvllm

@@ -1,0 +1,163 @@
+// BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), XLM-RoBERTa (Conneau et al. 2020) and
+// DistilBERT (Sanh et al. 2019). Names come with or without the model's own in front, as the whole
+// model or its body was saved.
+#include "lib/model/families/bert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "kernels/error.h"
+#include "lib/model/families/decoder.h"
+
+namespace nvllm {
+namespace {
+
+// What the parts of a block are called below the block's own name.
+struct BlockNames {
+    const char* blocks;
+    const char* query;
+    const char* key;
+    const char* value;
+    const char* attention_output;
+    const char* attention_norm;
+    const char* mlp_in;
+    const char* mlp_down;
+    const char* mlp_norm;
+};
+
+constexpr BlockNames kBertNames = {
+    "encoder.layer",        "attention.self.query",   "attention.self.key",
+    "attention.self.value", "attention.output.dense", "attention.output.LayerNorm",
+    "intermediate.dense",   "output.dense",           "output.LayerNorm"};
+
+constexpr BlockNames kDistilBertNames = {
+    "transformer.layer", "attention.q_lin",   "attention.k_lin",
+    "attention.v_lin",   "attention.out_lin", "sa_layer_norm",
+    "ffn.lin1",          "ffn.lin2",          "output_layer_norm"};
+
+struct BertLoader {
+    const ModelConfig& config;
+    WeightSource& source;
+    const BlockNames& names;
+
+    LinearWeight linear(const std::string& name, int64_t in, int64_t out) const {
+        return load_linear(source, {name, in, out, true});
+    }
+
+    // The first checkpoints call weight and bias gamma and beta.
+    Norm norm(const std::string& name) const {
+        const bool old = source.has(name + ".gamma");
+        Norm norm;
+        norm.kind = Norm::Kind::layer;
+        norm.epsilon = static_cast<float>(config.norm_epsilon);
+        norm.weight = source.read(name + (old ? ".gamma" : ".weight"), {config.hidden_size},
+                                  WeightRole::norm);
+        norm.bias =
+            source.read(name + (old ? ".beta" : ".bias"), {config.hidden_size}, WeightRole::bias);
+        return norm;
+    }
+
+    Attention attention(const std::string& block) const {
+        const int64_t hidden = config.hidden_size;
+        const std::vector<LinearName> projections = {{block + names.query, hidden, hidden, true},
+                                                     {block + names.key, hidden, hidden, true},
+                                                     {block + names.value, hidden, hidden, true}};
+        Attention layer;
+        layer.heads = config.num_heads;
+        layer.kv_heads = config.num_heads;
+        layer.head_dim = config.head_dim;
+        layer.options.scale =
+            static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
+        layer.options.causal = false;
+        layer.query_key_value = load_linear(source, projections);
+        layer.output = linear(block + names.attention_output, hidden, hidden);
+        return layer;
+    }
+
+    Mlp mlp(const std::string& block) const {
+        Mlp layer;
+        layer.gated = false;
+        layer.activation = activation_named(config.activation);
+        layer.in = linear(block + names.mlp_in, config.hidden_size, config.intermediate_size);
+        layer.down = linear(block + names.mlp_down, config.intermediate_size, config.hidden_size);
+        return layer;
+    }
+
+    EncoderBlock block(const std::string& prefix, int64_t index) const {
+        const std::string name = fmt::format("{}{}.{}.", prefix, names.blocks, index);
+        return {.attention = attention(name),
+                .attention_norm = norm(name + names.attention_norm),
+                .mlp = mlp(name),
+                .mlp_norm = norm(name + names.mlp_norm)};
+    }
+
+    EncoderParts parts() const {
+        const int64_t hidden = config.hidden_size;
+        const std::string prefix = name_prefix();
+        const std::string embeddings = prefix + "embeddings.";
+        EncoderParts parts;
+        parts.token_embedding =
+            load_table(source, embeddings + "word_embeddings.weight", config.vocab_size, hidden);
+        parts.position_offset = config.position_offset;
+        parts.position_embedding =
+            load_table(source, embeddings + "position_embeddings.weight",
+                       config.position_offset + config.max_positions, hidden);
+        if (config.num_token_types > 0) {
+            parts.type_embedding = load_table(source, embeddings + "token_type_embeddings.weight",
+                                              config.num_token_types, hidden);
+        }
+        parts.embedding_norm = norm(embeddings + "LayerNorm");
+        for (int64_t index = 0; index < config.num_layers; ++index) {
+            parts.blocks.push_back(block(prefix, index));
+        }
+        return parts;
+    }
+
+    std::string name_prefix() const {
+        for (const char* prefix : {"bert.", "roberta.", "distilbert."}) {
+            if (source.has(std::string(prefix) + "embeddings.word_embeddings.weight"))
+                return prefix;
+        }
+        return "";
+    }
+};
+
+void check_length(const ModelConfig& config, const ModelSettings& settings) {
+    if (settings.max_model_len <= config.max_positions) return;
+    throw Error(ErrorKind::bad_config,
+                fmt::format("a maximum length of {} was asked for, but this {} learned only {} "
+                            "positions; ask for at most that",
+                            settings.max_model_len, config.architecture, config.max_positions));
+}
+
+std::unique_ptr<Model> make(const ModelConfig& config, WeightSource& source,
+                            const ModelSettings& settings, const BlockNames& names) {
+    check_length(config, settings);
+    return make_encoder(config, settings, BertLoader{config, source, names}.parts());
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_bert(const ModelConfig& config, WeightSource& source,
+                                 const ModelSettings& settings) {
+    return make(config, source, settings, kBertNames);
+}
+
+std::unique_ptr<Model> make_distilbert(const ModelConfig& config, WeightSource& source,
+                                       const ModelSettings& settings) {
+    return make(config, source, settings, kDistilBertNames);
+}
+
+bool is_bert_task_tensor(const std::string& name) {
+    constexpr std::array<std::string_view, 7> kPrefixes = {
+        "pooler.", "bert.pooler.", "roberta.pooler.", "cls.", "lm_head.", "vocab_", "classifier."};
+    return name.ends_with("embeddings.position_ids") ||
+           std::ranges::any_of(kPrefixes,
+                               [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+}  // namespace nvllm

@@ -1,0 +1,108 @@
+// The forward pass of encoders, top to bottom.
+#include "lib/model/families/encoder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/error.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/ops/embedding.h"
+
+namespace nvllm {
+namespace {
+
+KvGroup group_of(const std::vector<EncoderBlock>& blocks) {
+    KvGroup group;
+    for (size_t layer = 0; layer < blocks.size(); ++layer) {
+        group.layers.push_back(static_cast<int32_t>(layer));
+        group.kv_heads = static_cast<int32_t>(blocks[layer].attention.kv_heads);
+        group.head_dim = static_cast<int32_t>(blocks[layer].attention.head_dim);
+    }
+    return group;
+}
+
+class Encoder final : public Model {
+  public:
+    Encoder(const ModelConfig& config, const ModelSettings& settings, EncoderParts parts)
+        : config_(config),
+          settings_(settings),
+          parts_(std::move(parts)),
+          groups_({group_of(parts_.blocks)}) {}
+
+    const ModelConfig& config() const override { return config_; }
+    const std::vector<KvGroup>& kv_groups() const override { return groups_; }
+    int32_t num_blocks() const override { return static_cast<int32_t>(parts_.blocks.size()); }
+
+    void begin(const ForwardContext&) override {}
+
+    TensorView embed(const ForwardContext& batch) override {
+        const Context& context = *batch.kernels;
+        const int64_t tokens = batch.tokens();
+        const TensorView hidden = take_activations(context, {tokens, config_.hidden_size});
+        ops::embedding(context, parts_.token_embedding.view(), batch.token_ids, 1.0f, hidden);
+        const ScratchArena::Scope scope(*context.scratch);
+        const TensorView more = take_activations(context, {tokens, config_.hidden_size});
+        if (!parts_.type_embedding.empty()) {
+            ops::embedding(context, parts_.type_embedding.view(), first_type(context, tokens), 1.0f,
+                           more);
+            ops::add(context, more, hidden);
+        }
+        const ConstTensorView places =
+            parts_.position_embedding.view().rows(parts_.position_offset, config_.max_positions);
+        ops::embedding(context, places, batch.positions, 1.0f, more);
+        ops::add(context, more, hidden);
+        parts_.embedding_norm.apply(context, hidden, hidden);
+        return hidden;
+    }
+
+    void block(int32_t index, const ForwardContext& batch, const TensorView& hidden) override {
+        parts_.blocks[static_cast<size_t>(index)].apply(batch, index, hidden);
+    }
+
+    ConstTensorView last_hidden(const ForwardContext&, const ConstTensorView& hidden) override {
+        return hidden;
+    }
+
+    TensorView head(const ForwardContext&, const ConstTensorView&) override {
+        NVLLM_CHECK(false, "an encoder has no logits");
+        return {};
+    }
+
+    size_t scratch_bytes(int64_t tokens, int64_t) const override {
+        const size_t hidden = scratch_for_activations(tokens * config_.hidden_size);
+        const size_t types = scratch_for_bytes(static_cast<size_t>(tokens) * sizeof(int32_t));
+        size_t passing = hidden + (parts_.type_embedding.empty() ? 0 : types);
+        for (const EncoderBlock& block : parts_.blocks) {
+            passing = std::max(passing, block.scratch_bytes(tokens, settings_.num_threads));
+        }
+        return hidden + passing;
+    }
+
+    size_t weight_bytes() const override {
+        size_t bytes = parts_.token_embedding.bytes() + parts_.position_embedding.bytes() +
+                       parts_.type_embedding.bytes() + parts_.embedding_norm.bytes();
+        for (const EncoderBlock& block : parts_.blocks) bytes += block.bytes();
+        return bytes;
+    }
+
+  private:
+    static ConstTensorView first_type(const Context& context, int64_t tokens) {
+        int32_t* types = context.scratch->take_array<int32_t>(static_cast<size_t>(tokens));
+        std::fill_n(types, tokens, 0);
+        return {types, DType::i32, {tokens}};
+    }
+
+    ModelConfig config_;
+    ModelSettings settings_;
+    EncoderParts parts_;
+    std::vector<KvGroup> groups_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_encoder(const ModelConfig& config, const ModelSettings& settings,
+                                    EncoderParts parts) {
+    return std::make_unique<Encoder>(config, settings, std::move(parts));
+}
+
+}  // namespace nvllm

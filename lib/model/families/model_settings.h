@@ -1,0 +1,13 @@
+// What a family needs to know beside its config and weights.
+#pragma once
+
+#include <cstdint>
+
+namespace nvllm {
+
+struct ModelSettings {
+    int64_t max_model_len = 0;  // longest sequence the engine will run
+    int num_threads = 1;
+};
+
+}  // namespace nvllm

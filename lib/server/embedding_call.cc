@@ -1,0 +1,243 @@
+// Reading the question, gathering vectors, writing the answer.
+#include "lib/server/embedding_call.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/json.h"
+#include "lib/server/handlers.h"
+
+namespace nvllm::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Fault wrong(std::string field, const std::string& complaint) {
+    return {ErrorKind::bad_data, fmt::format("'{}' {}", field, complaint), std::move(field)};
+}
+
+std::optional<Fault> read_pooling(const Json& body, PoolingParams& pooling) {
+    const Json kind = body.value("pooling", Json());
+    const Json normalize = body.value("normalize", Json());
+    const Json dimensions = body.value("dimensions", Json());
+    if (!kind.is_null()) {
+        const std::string word = kind.is_string() ? kind.get<std::string>() : "";
+        bool is_known = false;
+        for (const PoolingKind each : {PoolingKind::last, PoolingKind::mean, PoolingKind::cls}) {
+            if (word != pooling_kind_name(each)) continue;
+            pooling.kind = each;
+            is_known = true;
+        }
+        if (!is_known) return wrong("pooling", "must be last, mean or cls");
+    }
+    if (!normalize.is_null()) {
+        if (!normalize.is_boolean()) return wrong("normalize", "must be true or false");
+        pooling.normalize = normalize.get<bool>();
+    }
+    if (!dimensions.is_null()) {
+        if (!dimensions.is_number_integer() || dimensions < 1 || dimensions > INT32_MAX) {
+            return wrong("dimensions", "must be an integer of at least 1");
+        }
+        pooling.dimensions = dimensions.get<int32_t>();
+    }
+    return std::nullopt;
+}
+
+Result<bool> wants_base64(const Json& body) {
+    const Json format = body.value("encoding_format", Json());
+    if (format.is_null() || format == "float") return false;
+    if (format == "base64") return true;
+    return wrong("encoding_format", "must be float or base64");
+}
+
+std::string base64_of(const std::vector<float>& vector) {
+    static_assert(std::endian::native == std::endian::little);
+    const auto num_bytes = static_cast<int>(vector.size() * sizeof(float));
+    std::string text((static_cast<size_t>(num_bytes) + 2) / 3 * 4, '\0');
+    // Writes a terminating zero as well, which std::string has room for.
+    ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                      reinterpret_cast<const unsigned char*>(vector.data()), num_bytes);
+    return text;
+}
+
+std::string vector_json(const std::vector<float>& vector, bool as_base64) {
+    if (as_base64) return json_quoted(base64_of(vector));
+    std::string json = "[";
+    for (const float value : vector) {
+        if (json.size() > 1) json += ',';
+        json += json_number(value);
+    }
+    return json + "]";
+}
+
+}  // namespace
+
+Result<EmbeddingQuestion> read_embedding_question(const Json& body, const PoolingParams& defaults,
+                                                  const CallLimits& limits) {
+    EmbeddingQuestion question;
+    question.model =
+        body.value("model", Json()).is_string() ? body["model"].get<std::string>() : "";
+    const auto base64 = wants_base64(body);
+    if (!base64) return base64.fault();
+    question.as_base64 = *base64;
+    PoolingParams pooling = defaults;
+    if (auto fault = read_pooling(body, pooling)) return *fault;
+    auto texts = split_prompts(body.value("input", Json()), "input", limits);
+    if (!texts) return texts.fault();
+    for (const Json& text : *texts) {
+        RequestInput& input = question.inputs.emplace_back();
+        input.pooling = pooling;
+        std::string as_given;
+        if (auto fault = set_prompt(text, input, as_given)) {
+            fault->field = "input";
+            return *fault;
+        }
+    }
+    return question;
+}
+
+EmbeddingCall::EmbeddingCall(EmbeddingQuestion question, std::shared_ptr<HostedModel> model,
+                             std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket,
+                             CallEndListener on_end)
+    : question_(std::move(question)),
+      model_(std::move(model)),
+      exchange_(std::move(exchange)),
+      on_end_(std::move(on_end)),
+      ticket_(std::move(ticket)) {}
+
+void EmbeddingCall::start(std::vector<Request> prepared) {
+    const auto self = shared_from_this();
+    {
+        const std::lock_guard lock(mutex_);
+        num_open_ = prepared.size();
+        texts_.resize(prepared.size());
+        for (size_t i = 0; i < prepared.size(); ++i) {
+            Text& text = texts_[i];
+            text.num_tokens = static_cast<int64_t>(prepared[i].prompt_token_ids.size());
+            text.meter =
+                std::make_shared<RequestMeter>(model_->metrics(), prepared[i], &model_->timeline());
+            text.request = model_->engine()->submit(
+                std::move(prepared[i]),
+                [self, i](RequestOutput&& output) { self->gather(i, std::move(output)); });
+        }
+    }
+    exchange_->when_gone([self](Departure) {
+        const std::lock_guard lock(self->mutex_);
+        if (self->num_open_ == 0) return;
+        if (!self->is_answered_) self->end_ = CallEnd::aborted;
+        self->take_back(AbortCause::disconnect);
+    });
+}
+
+// On the engine thread.
+void EmbeddingCall::gather(size_t number, RequestOutput&& output) {
+    std::optional<ApiError> error;
+    bool is_over = false;
+    bool answers = false;
+    {
+        const std::lock_guard lock(mutex_);
+        Text& text = texts_[number];
+        text.meter->observe(output);
+        if (!output.finished) return;
+        text.is_finished = true;
+        text.vector = std::move(output.embedding);
+        for (const ContinuationOutput& part : output.continuations) {
+            if (part.fault && !is_answered_) error = api_error(*part.fault);
+        }
+        is_over = --num_open_ == 0;
+        if (is_over) ticket_.release();
+        answers = is_over && !is_answered_ && !error && end_ == CallEnd::finished;
+        if (answers) is_answered_ = true;
+    }
+    if (error) fail(*error, AbortCause::unknown);
+    if (answers) {
+        HttpResponse response;
+        response.body = answer();
+        exchange_->respond(std::move(response));
+    }
+    if (is_over) on_end_(*this, end_);
+}
+
+void EmbeddingCall::take_back(AbortCause cause) {
+    for (const Text& text : texts_) {
+        if (text.is_finished) continue;
+        text.meter->aborting(cause);
+        model_->engine()->cancel(text.request);
+    }
+}
+
+void EmbeddingCall::fail(const ApiError& error, AbortCause cause) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (is_answered_) return;
+        is_answered_ = true;
+        end_ = CallEnd::failed;
+        take_back(cause);
+    }
+    exchange_->respond(error_response(error));
+}
+
+void EmbeddingCall::check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) {
+    if (timeouts.request.count() == 0 || now - begun_ <= timeouts.request) return;
+    fail({.status = 504,
+          .message = "the request took longer than it may: ask for fewer texts at once",
+          .code = "deadline_exceeded"},
+         AbortCause::deadline);
+}
+
+Usage EmbeddingCall::usage() const {
+    const std::lock_guard lock(mutex_);
+    Usage usage;
+    for (const Text& text : texts_) usage.prompt_tokens += text.num_tokens;
+    return usage;
+}
+
+CallFigures EmbeddingCall::figures() const {
+    const double age_s = std::chrono::duration<double>(Clock::now() - begun_).count();
+    return {"embd-" + exchange_->request_id, true, age_s, usage().prompt_tokens, 0};
+}
+
+std::string EmbeddingCall::answer() const {
+    const std::lock_guard lock(mutex_);
+    std::string data;
+    int64_t num_tokens = 0;
+    for (size_t i = 0; i < texts_.size(); ++i) {
+        data +=
+            fmt::format(R"({}{{"object":"embedding","index":{},"embedding":{}}})", i > 0 ? "," : "",
+                        i, vector_json(texts_[i].vector, question_.as_base64));
+        num_tokens += texts_[i].num_tokens;
+    }
+    const std::string& name = question_.model.empty() ? model_->name() : question_.model;
+    return fmt::format(
+        R"({{"object":"list","data":[{}],"model":{},"usage":{{"prompt_tokens":{},"total_tokens":{}}}}})",
+        data, json_quoted(name), num_tokens, num_tokens);
+}
+
+void Handlers::embed(const ExchangePointer& exchange) {
+    const auto body = body_of(exchange);
+    if (!body) return;
+    const auto model = model_of(exchange, *body);
+    if (model == nullptr) return;
+    const auto refuse = [&](const Fault& fault) {
+        exchange->respond(error_response(api_error(fault)));
+    };
+    const auto defaults = model->engine()->input_processor().default_pooling();
+    if (!defaults) return refuse(defaults.fault());
+    CallLimits limits = model->call_limits();
+    limits.max_prompts = service_.config.max_prompts;
+    auto question = read_embedding_question(*body, *defaults, limits);
+    if (!question) return refuse(question.fault());
+    const auto num_texts = static_cast<int64_t>(question->inputs.size());
+    auto admitted = admit(exchange, *model, question->inputs, num_texts);
+    if (!admitted) return;
+    auto call =
+        std::make_shared<EmbeddingCall>(std::move(*question), model, exchange,
+                                        std::move(admitted->ticket), end_listener(admitted->turn));
+    service_.calls.add(call);
+    call->start(std::move(admitted->prepared));
+}
+
+}  // namespace nvllm::server

@@ -1,0 +1,108 @@
+// One call of completions or chat under way: from prepared requests to the client's answer.
+//
+// Outputs arrive on the engine thread and are gathered; the I/O thread takes what has gathered
+// whenever the client can take it, so a slow client gets fewer and larger chunks, and nothing piles
+// up but the text itself.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/task_pool.h"
+#include "lib/engine/engine.h"
+#include "lib/server/admission_control.h"
+#include "lib/server/answer_shapes.h"
+#include "lib/server/api_error.h"
+#include "lib/server/exchange.h"
+#include "lib/server/generation_call.h"
+#include "lib/server/hosted_model.h"
+#include "lib/server/living_call.h"
+#include "lib/server/request_meter.h"
+
+namespace nvllm::server {
+
+class Generation final : public EventSource,
+                         public LivingCall,
+                         public std::enable_shared_from_this<Generation> {
+  public:
+    // `on_end` runs once, when every request of the call has ended in the engine.
+    Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
+               std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket, TaskPool& pool,
+               CallEndListener on_end);
+
+    // Submits one request for each prompt and begins to answer.
+    void start(std::vector<Request> prepared);
+
+    StreamState take(std::vector<std::string>& events) override;
+
+    void check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) override;
+
+    const GenerationCall& call() const { return call_; }
+    Usage usage() const override;
+    CallFigures figures() const override;
+
+  private:
+    // Of one choice, since the last chunk (or the start).
+    struct ChoiceNews {
+        std::string text;
+        std::vector<int32_t> token_ids;
+        std::vector<SampledLogprobs> logprobs;
+        std::optional<FinishReason> finish_reason;
+        std::optional<int32_t> stop_token_id;
+        bool has_any = false;
+        bool has_begun = false;  // something was sent of it
+        bool is_finished = false;
+    };
+    struct Prompt {
+        RequestId request = 0;
+        std::shared_ptr<RequestMeter> meter;
+        std::vector<int32_t> token_ids;
+        std::vector<SampledLogprobs> logprobs;
+        int64_t num_cached_tokens = 0;
+        int64_t num_computed_tokens = 0;
+        bool is_scheduled = false;
+        bool is_finished = false;
+    };
+
+    void gather(size_t prompt, RequestOutput&& output);
+    void gather_choice(size_t prompt, ContinuationOutput&& part);
+    void cancel_all(AbortCause cause);
+    // The call fails as a whole: the client is told, and what still runs is taken back.
+    void fail(ApiError error, AbortCause cause);
+    void depart(Departure why);
+    void answer_whole();
+    ChoicePiece piece_of(size_t index);
+    std::string logprobs_of(size_t index, const ChoicePiece& piece, bool is_first);
+    std::string echo_text(const Prompt& prompt, size_t number) const;
+    std::optional<std::string> progress_event();
+    ChunkUsage chunk_usage() const;
+    Usage usage_locked() const;
+    size_t prompt_of(size_t choice) const { return choice / static_cast<size_t>(call_.n()); }
+
+    const GenerationCall call_;
+    const std::shared_ptr<HostedModel> model_;
+    const std::shared_ptr<Exchange> exchange_;
+    TaskPool& pool_;
+    const CallEndListener on_end_;
+    const AnswerHead head_;
+    const Clock::time_point begun_ = Clock::now();
+
+    mutable std::mutex mutex_;
+    AdmissionControl::Ticket ticket_;
+    std::vector<Prompt> prompts_;
+    std::vector<ChoiceNews> choices_;
+    std::vector<LogprobWriter> logprob_writers_;  // one a choice
+    std::vector<int64_t> completion_tokens_;      // one a choice
+    size_t num_open_prompts_ = 0;
+    std::optional<ApiError> error_;
+    CallEnd end_ = CallEnd::finished;
+    std::optional<Clock::time_point> scheduled_at_;
+    PromptProgress told_progress_;
+};
+
+}  // namespace nvllm::server

@@ -1,0 +1,302 @@
+// Fields that belong to the call; those that say how tokens are chosen are in
+// lib/engine/request_json.cc.
+#include "lib/server/generation_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace nvllm::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Fault wrong(std::string field, const std::string& complaint) {
+    return {ErrorKind::bad_data, fmt::format("'{}' {}", field, complaint), std::move(field)};
+}
+
+Fault unsupported(std::string field, const std::string& complaint) {
+    return {ErrorKind::bad_data, fmt::format("'{}' {}", field, complaint), std::move(field),
+            "unsupported_parameter"};
+}
+
+// Taken because clients send them; they say who asks, or how another kind of server should work.
+constexpr std::array<std::string_view, 11> kWithoutEffect = {"user",
+                                                             "safety_identifier",
+                                                             "metadata",
+                                                             "store",
+                                                             "service_tier",
+                                                             "verbosity",
+                                                             "prompt_cache_key",
+                                                             "reasoning_effort",
+                                                             "request_id",
+                                                             "parallel_tool_calls",
+                                                             "prompt_cache_retention"};
+
+// Not built; answers would differ from what was asked for.
+constexpr std::array<std::string_view, 19> kNotBuilt = {
+    "functions",          "function_call",      "grammar",        "guided_json",
+    "guided_regex",       "guided_choice",      "guided_grammar", "guided_decoding_backend",
+    "structured_outputs", "json_schema",        "audio",          "prediction",
+    "web_search_options", "logits_processors",  "suffix",         "lora",
+    "prompt_embeds",      "kv_transfer_params", "images"};
+
+// The fields of one body, taken out one after the other.
+class Fields {
+  public:
+    explicit Fields(const Json& body) : rest_(body) {}
+
+    // Null counts as absent.
+    std::optional<Json> take(const char* name) {
+        const auto found = rest_.find(name);
+        if (found == rest_.end()) return std::nullopt;
+        Json value = std::move(*found);
+        rest_.erase(found);
+        if (value.is_null()) return std::nullopt;
+        return value;
+    }
+
+    // `fault_` is kept when the field is there and is no boolean.
+    void take_bool(const char* name, bool& target) {
+        const auto value = take(name);
+        if (!value) return;
+        if (value->is_boolean()) {
+            target = value->get<bool>();
+        } else {
+            keep(wrong(name, "must be true or false"));
+        }
+    }
+
+    void take_text(const char* name, std::string& target) {
+        const auto value = take(name);
+        if (!value) return;
+        if (value->is_string()) {
+            target = value->get<std::string>();
+        } else {
+            keep(wrong(name, "must be a string"));
+        }
+    }
+
+    std::optional<int32_t> take_count(const char* name, int32_t most) {
+        const auto value = take(name);
+        if (!value) return std::nullopt;
+        if (value->is_number_integer() && *value >= 0 && *value <= most)
+            return value->get<int32_t>();
+        keep(wrong(name, fmt::format("must be an integer from 0 to {}", most)));
+        return std::nullopt;
+    }
+
+    void keep(Fault fault) {
+        if (!fault_) fault_ = std::move(fault);
+    }
+    const std::optional<Fault>& fault() const { return fault_; }
+    Json& rest() { return rest_; }
+
+  private:
+    Json rest_;
+    std::optional<Fault> fault_;
+};
+
+constexpr int32_t kMostLogprobs = 20;
+
+void take_streaming(Fields& fields, GenerationCall& call) {
+    fields.take_bool("stream", call.stream);
+    fields.take_bool("return_progress", call.return_progress);
+    fields.take_bool("return_token_ids", call.return_token_ids);
+    const auto options = fields.take("stream_options");
+    if (!options) return;
+    if (!options->is_object()) {
+        fields.keep(wrong("stream_options", "must be an object"));
+        return;
+    }
+    if (!call.stream) {
+        fields.keep(wrong("stream_options", "is for streamed answers: set 'stream' to true"));
+    }
+    Fields inner(*options);
+    bool is_obfuscated = false;
+    inner.take_bool("include_usage", call.include_usage);
+    inner.take_bool("continuous_usage_stats", call.continuous_usage_stats);
+    inner.take_bool("include_obfuscation", is_obfuscated);
+    if (inner.fault()) fields.keep(*inner.fault());
+}
+
+void take_format(Fields& fields) {
+    const auto format = fields.take("response_format");
+    if (!format) return;
+    const bool is_text = format->is_object() && format->value("type", Json()) == "text";
+    if (is_text) return;
+    const bool is_known = format->is_object() && (format->value("type", Json()) == "json_object" ||
+                                                  format->value("type", Json()) == "json_schema");
+    fields.keep(is_known ? unsupported("response_format", "can only be {\"type\": \"text\"} so far")
+                         : wrong("response_format", "must be an object of type text"));
+}
+
+void take_tools(Fields& fields, const CallLimits& limits) {
+    const auto tools = fields.take("tools");
+    const auto choice = fields.take("tool_choice");
+    if (tools && !tools->is_array()) {
+        fields.keep(wrong("tools", "must be a list"));
+    } else if (tools && tools->size() > static_cast<size_t>(limits.max_tools)) {
+        fields.keep(wrong("tools", fmt::format("has {} entries; it must have at most {}",
+                                               tools->size(), limits.max_tools)));
+    } else if (tools && !tools->empty() && choice != Json("none")) {
+        fields.keep(unsupported("tools", "cannot be called yet"));
+    }
+    if (choice && *choice != Json("none") && *choice != Json("auto")) {
+        fields.keep(unsupported("tool_choice", "can only be none or auto without tools"));
+    }
+}
+
+void take_what_is_not_built(Fields& fields) {
+    for (const std::string_view name : kNotBuilt) {
+        const auto value = fields.take(std::string(name).c_str());
+        const bool says_nothing = !value || *value == Json("") || *value == Json(false) ||
+                                  (value->is_structured() && value->empty());
+        if (!says_nothing) fields.keep(unsupported(std::string(name), "is not supported"));
+    }
+    if (const auto modalities = fields.take("modalities");
+        modalities && *modalities != Json::array({"text"})) {
+        fields.keep(unsupported("modalities", "can only be [\"text\"]"));
+    }
+}
+
+void take_without_effect(Fields& fields, const CallLimits& limits, GenerationCall& call) {
+    for (const std::string_view name : kWithoutEffect) {
+        if (fields.take(std::string(name).c_str())) call.ignored.emplace_back(name);
+    }
+    std::vector<std::string> unknown;
+    for (const auto& [name, value] : fields.rest().items()) {
+        if (!is_request_field(name)) unknown.push_back(name);
+    }
+    // request_from_json() refuses them with the nearest known name.
+    if (limits.is_strict) return;
+    for (const std::string& name : unknown) {
+        fields.rest().erase(name);
+        call.ignored.push_back(name);
+    }
+}
+
+GenerationCall start(Fields& fields, const CallLimits& limits) {
+    GenerationCall call;
+    fields.take_text("model", call.model);
+    take_streaming(fields, call);
+    take_format(fields);
+    take_tools(fields, limits);
+    take_what_is_not_built(fields);
+    return call;
+}
+
+// Sampling and the like, with `prompt` in place of what may be several.
+Result<RequestInput> read_input(Fields& fields, const SamplingParams& defaults,
+                                const CallLimits& limits, GenerationCall& call,
+                                const char* prompt_field, Json prompt) {
+    take_without_effect(fields, limits, call);
+    if (fields.fault()) return *fields.fault();
+    fields.rest()[prompt_field] = std::move(prompt);
+    auto request = request_from_json(fields.rest(), defaults);
+    if (!request) return request.fault();
+    return std::move(request->input);
+}
+
+// With max_tokens 0 and echo, the prompt alone comes back; one token is made all the same.
+void take_max_tokens(Fields& fields, GenerationCall& call) {
+    const auto found = fields.rest().find("max_tokens");
+    if (!call.echo || found == fields.rest().end() || *found != Json(0)) return;
+    *found = 1;
+    call.is_prompt_only = true;
+}
+
+}  // namespace
+
+Result<std::vector<Json>> split_prompts(const Json& prompt, const std::string& field,
+                                        const CallLimits& limits) {
+    using Prompts = std::vector<Json>;
+    if (prompt.is_string()) return Prompts{prompt};
+    if (!prompt.is_array() || prompt.empty()) {
+        return wrong(field, "must be a text, a list of token ids, or a list of either");
+    }
+    const bool is_one = prompt.front().is_number();
+    if (is_one) return Prompts{prompt};
+    if (prompt.size() > static_cast<size_t>(limits.max_prompts)) {
+        return wrong(field, fmt::format("has {} entries; it must have at most {}", prompt.size(),
+                                        limits.max_prompts));
+    }
+    for (const Json& each : prompt) {
+        const bool is_alike = each.is_string() == prompt.front().is_string();
+        if (!is_alike || (!each.is_string() && !each.is_array())) {
+            return wrong(field, "must hold texts only, or lists of token ids only");
+        }
+    }
+    return Prompts(prompt.begin(), prompt.end());
+}
+
+std::optional<Fault> set_prompt(const Json& prompt, RequestInput& input, std::string& text) {
+    if (prompt.is_string()) {
+        text = prompt.get<std::string>();
+        input.prompt = text;
+        return std::nullopt;
+    }
+    auto ids = request_from_json(Json{{"prompt", prompt}}, {});
+    if (!ids) return ids.fault();
+    input.prompt = std::move(ids->input.prompt);
+    return std::nullopt;
+}
+
+Result<GenerationCall> read_completion_call(const Json& body, const SamplingParams& defaults,
+                                            const CallLimits& limits) {
+    Fields fields(body);
+    GenerationCall call = start(fields, limits);
+    fields.take_bool("echo", call.echo);
+    call.logprobs = fields.take_count("logprobs", kMostLogprobs);
+    const auto prompt = fields.take("prompt");
+    if (!prompt) return wrong("prompt", "is missing");
+    take_max_tokens(fields, call);
+    auto prompts = split_prompts(*prompt, "prompt", limits);
+    if (!prompts) return prompts.fault();
+    auto input = read_input(fields, defaults, limits, call, "prompt", "");
+    if (!input) return input.fault();
+    call.prompt_logprobs = input->sampling.prompt_logprobs.has_value();
+    input->sampling.logprobs = call.logprobs;
+    if (call.echo && call.logprobs && !call.prompt_logprobs) {
+        input->sampling.prompt_logprobs = call.logprobs;
+    }
+    for (const Json& each : *prompts) {
+        RequestInput one = *input;
+        std::string text;
+        if (auto fault = set_prompt(each, one, text)) return *fault;
+        call.inputs.push_back(std::move(one));
+        call.prompt_texts.push_back(std::move(text));
+    }
+    return call;
+}
+
+Result<GenerationCall> read_chat_call(const Json& body, const SamplingParams& defaults,
+                                      const CallLimits& limits) {
+    Fields fields(body);
+    GenerationCall call = start(fields, limits);
+    call.is_chat = true;
+    bool wants_logprobs = false;
+    fields.take_bool("logprobs", wants_logprobs);
+    const auto top = fields.take_count("top_logprobs", kMostLogprobs);
+    if (top && !wants_logprobs) {
+        fields.keep(wrong("top_logprobs", "needs 'logprobs' set to true"));
+    }
+    const auto messages = fields.take("messages");
+    if (!messages) return wrong("messages", "is missing");
+    if (fields.fault()) return *fields.fault();
+    auto checked = read_messages(*messages, limits);
+    if (!checked) return checked.fault();
+    auto input = read_input(fields, defaults, limits, call, "messages", std::move(*checked));
+    if (!input) return input.fault();
+    call.prompt_logprobs = input->sampling.prompt_logprobs.has_value();
+    input->sampling.logprobs.reset();
+    if (wants_logprobs) input->sampling.logprobs = top.value_or(0);
+    call.inputs.push_back(std::move(*input));
+    call.prompt_texts.emplace_back();
+    return call;
+}
+
+}  // namespace nvllm::server

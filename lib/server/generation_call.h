@@ -1,0 +1,69 @@
+// What a client asks of /v1/completions and /v1/chat/completions, read from JSON into typed data.
+//
+// Field names and meanings are those of the OpenAI API and, for extensions, of vLLM. Nothing that
+// would change an answer is ignored: what is not built is refused.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lib/engine/request_json.h"
+
+namespace nvllm::server {
+
+struct GenerationCall {
+    bool is_chat = false;
+    std::string model;                      // as named by the client; empty: the first one
+    std::vector<RequestInput> inputs;       // one a prompt; they differ in the prompt alone
+    std::vector<std::string> prompt_texts;  // as given, for echo; empty for ids and messages
+    bool stream = false;
+    bool include_usage = false;           // in one more chunk at the end
+    bool continuous_usage_stats = false;  // in every chunk
+    bool return_progress = false;         // chunks while the prompt is computed
+    bool echo = false;                    // the prompt before the answer
+    bool is_prompt_only = false;          // max_tokens 0: the prompt alone is wanted back
+    bool return_token_ids = false;
+    bool prompt_logprobs = false;  // asked for in vLLM's field, besides echo
+    // Of completions: with echo the prompt's tokens have logprobs as well.
+    std::optional<int32_t> logprobs;
+    // Names of fields that were taken and do nothing, for the x-nvllm-ignored header.
+    std::vector<std::string> ignored;
+
+    int32_t n() const { return inputs.front().sampling.n; }
+    size_t num_choices() const { return inputs.size() * static_cast<size_t>(n()); }
+    // Continuations that are computed.
+    int32_t num_sequences() const {
+        return static_cast<int32_t>(inputs.size()) * inputs.front().sampling.num_sequences();
+    }
+};
+
+struct CallLimits {
+    int32_t max_prompts = 128;
+    int32_t max_messages = 4096;
+    int32_t max_tools = 128;
+    bool is_strict = false;  // unknown fields are refused
+    // A model's template knows the role "developer"; else it is a "system" message.
+    bool knows_developer_role = false;
+};
+
+Result<GenerationCall> read_completion_call(const nlohmann::ordered_json& body,
+                                            const SamplingParams& defaults,
+                                            const CallLimits& limits);
+Result<GenerationCall> read_chat_call(const nlohmann::ordered_json& body,
+                                      const SamplingParams& defaults, const CallLimits& limits);
+
+// "text", [1, 2], ["one", "two"] or [[1, 2], [3]], the value of `field`: each of them.
+Result<std::vector<nlohmann::ordered_json>> split_prompts(const nlohmann::ordered_json& prompt,
+                                                          const std::string& field,
+                                                          const CallLimits& limits);
+// One of these; `text` is set when it is one.
+std::optional<Fault> set_prompt(const nlohmann::ordered_json& prompt, RequestInput& input,
+                                std::string& text);
+
+// The messages as templates take them: parts joined into one text, roles and shapes checked.
+// Faults name the place: messages[3].content.
+Result<nlohmann::ordered_json> read_messages(const nlohmann::ordered_json& messages,
+                                             const CallLimits& limits);
+
+}  // namespace nvllm::server

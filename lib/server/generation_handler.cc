@@ -1,0 +1,50 @@
+// From the body of a completions or chat call to requests in the engine.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/server/generation.h"
+#include "lib/server/handlers.h"
+
+namespace nvllm::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string joined(const std::vector<std::string>& names) {
+    return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
+    const auto body = body_of(exchange);
+    if (!body) return;
+    const auto model = model_of(exchange, *body);
+    if (model == nullptr) return;
+    auto call = read_call(*body, *model, is_chat);
+    if (!call) return exchange->respond(error_response(api_error(call.fault())));
+    auto admitted = admit(exchange, *model, call->inputs, call->num_sequences());
+    if (!admitted) return;
+    if (!call->ignored.empty()) {
+        exchange->answer_headers.push_back({"x-nvllm-ignored", joined(call->ignored)});
+    }
+    auto generation =
+        std::make_shared<Generation>(std::move(*call), model, exchange, std::move(admitted->ticket),
+                                     service_.text, end_listener(admitted->turn));
+    service_.calls.add(generation);
+    generation->start(std::move(admitted->prepared));
+}
+
+Result<GenerationCall> Handlers::read_call(const Json& body, const HostedModel& model,
+                                           bool is_chat) const {
+    CallLimits limits = model.call_limits();
+    limits.max_prompts = service_.config.max_prompts;
+    limits.max_messages = service_.config.max_messages;
+    limits.max_tools = service_.config.max_tools;
+    limits.is_strict = service_.config.strict_fields;
+    return is_chat ? read_chat_call(body, model.default_sampling(), limits)
+                   : read_completion_call(body, model.default_sampling(), limits);
+}
+
+}  // namespace nvllm::server

@@ -1,0 +1,97 @@
+// What each route does. Handlers run on the I/O thread or on the text threads, as the table of
+// routes says; they throw nothing: a fault is an answer.
+#pragma once
+
+#include <chrono>
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "lib/base/task_pool.h"
+#include "lib/server/access.h"
+#include "lib/server/exchange.h"
+#include "lib/server/key_turn.h"
+#include "lib/server/living_calls.h"
+#include "lib/server/model_set.h"
+#include "lib/server/routes.h"
+#include "lib/server/server_config.h"
+
+namespace nvllm::server {
+
+// What the server has and handlers use; all of it outlives them.
+struct Service {
+    const ServerConfig& config;
+    const std::string& version;
+    ModelSet& models;
+    KeyRing& keys;
+    LivingCalls& calls;
+    TaskPool& text;
+    ServerMetrics& metrics;
+    std::function<bool()> is_ending;
+    std::function<void()> drain;
+    std::function<void()> reload;
+    // Loads in the background; empty when it was begun, else why not.
+    std::function<std::optional<ApiError>(const std::string& name, const std::string& model)> load;
+    std::function<std::optional<ApiError>(const std::string& name)> unload;
+    std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+};
+
+class Handlers {
+  public:
+    using ExchangePointer = std::shared_ptr<Exchange>;
+
+    explicit Handlers(Service& service) : service_(service) {}
+
+    void run(const Route& route, const ExchangePointer& exchange);
+
+  private:
+    HttpResponse answer(const Route& route, const Exchange& exchange);
+
+    void generate(const ExchangePointer& exchange, bool is_chat);
+    Result<GenerationCall> read_call(const nlohmann::ordered_json& body, const HostedModel& model,
+                                     bool is_chat) const;
+    void embed(const ExchangePointer& exchange);
+
+    // What every call that computes goes through. Where one of these gives nothing, the exchange
+    // has been answered.
+    struct Admitted {
+        std::shared_ptr<KeyTurn> turn;
+        AdmissionControl::Ticket ticket;
+        std::vector<Request> prepared;
+    };
+    std::optional<nlohmann::ordered_json> body_of(const ExchangePointer& exchange) const;
+    std::shared_ptr<HostedModel> model_of(const ExchangePointer& exchange,
+                                          const nlohmann::ordered_json& body) const;
+    std::optional<Admitted> admit(const ExchangePointer& exchange, HostedModel& model,
+                                  const std::vector<RequestInput>& inputs,
+                                  int64_t num_sequences) const;
+    CallEndListener end_listener(std::shared_ptr<KeyTurn> turn) const;
+    // Isolation of cached prompts: what the client says, else its key's name.
+    std::string cache_salt(const std::string& given, const std::string& key_name) const;
+
+    HttpResponse page() const;
+    HttpResponse readiness() const;
+    HttpResponse list_models() const;
+    HttpResponse describe_model(const HttpRequest& request) const;
+    HttpResponse scrape() const;
+    HttpResponse status() const;
+    HttpResponse tokenize(const HttpRequest& request) const;
+    HttpResponse detokenize(const HttpRequest& request) const;
+    HttpResponse resize_cache(const HttpRequest& request) const;
+    HttpResponse dump_state() const;
+    HttpResponse timeline(const HttpRequest& request) const;
+    HttpResponse change_models(const HttpRequest& request, bool loads) const;
+
+    Service& service_;
+};
+
+// The body as JSON, under the server's limits. Faults have the code invalid_json.
+Result<nlohmann::ordered_json> read_body(const HttpRequest& request, const ServerConfig& config);
+
+// A model that can answer now; `error` says why there is none.
+std::shared_ptr<HostedModel> find_ready(const ModelSet& models, const std::string& name,
+                                        ApiError& error);
+
+}  // namespace nvllm::server

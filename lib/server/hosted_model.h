@@ -1,0 +1,87 @@
+// A model this server answers for: its name, its engine, and what it is doing.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lib/engine/engine.h"
+#include "lib/server/admission_control.h"
+#include "lib/server/generation_call.h"
+#include "lib/server/request_timeline.h"
+#include "lib/server/server_metrics.h"
+
+namespace nvllm::server {
+
+enum class ModelState { loading, ready, failed, unloading };
+const char* model_state_name(ModelState state);
+
+// What of a model's options the server decides.
+struct ModelLimits {
+    int64_t max_queued_requests = 512;
+    // Prompt tokens that may wait, as a multiple of what the cache holds.
+    double max_queued_pools = 4.0;
+    int overload_status = 429;
+    CallLimits call;
+};
+
+class HostedModel {
+  public:
+    // `names`: the first is the model's own, the others are also answered to. `metrics` outlives
+    // the model.
+    HostedModel(std::vector<std::string> names, EngineConfig config, const ModelLimits& limits,
+                ServerMetrics& metrics);
+    ~HostedModel();
+    HostedModel(const HostedModel&) = delete;
+    HostedModel& operator=(const HostedModel&) = delete;
+
+    // Builds the engine; blocks. What goes wrong becomes the state `failed` and is thrown on.
+    void load();
+
+    const std::string& name() const { return names_.front(); }
+    const std::vector<std::string>& names() const { return names_; }
+    const EngineConfig& config() const { return config_; }
+    std::time_t created() const { return created_; }
+
+    ModelState state() const { return state_; }
+    std::string failure() const;
+    void begin_unloading() { state_ = ModelState::unloading; }
+
+    // Null until it is loaded.
+    Engine* engine() const { return state_ == ModelState::loading ? nullptr : engine_.get(); }
+    // REQUIRES: loaded.
+    const CallLimits& call_limits() const { return limits_.call; }
+    // A text has at least one token for each so many of its bytes.
+    size_t longest_token_bytes() const { return longest_token_bytes_; }
+    const SamplingParams& default_sampling() const { return default_sampling_; }
+    const std::shared_ptr<AdmissionControl>& admission() const { return admission_; }
+    // While memory is short, nothing new is let in.
+    void refuse_until(std::chrono::steady_clock::time_point when) { refused_until_ = when; }
+    bool is_short_of_memory() const {
+        return std::chrono::steady_clock::now() < refused_until_.load();
+    }
+    ModelMetrics& metrics() const { return metrics_; }
+    RequestTimeline& timeline() const { return timeline_; }
+
+  private:
+    const std::vector<std::string> names_;
+    const EngineConfig config_;
+    ModelLimits limits_;
+    ModelMetrics& metrics_;
+    mutable RequestTimeline timeline_;
+    const std::time_t created_ = std::time(nullptr);
+    std::atomic<std::chrono::steady_clock::time_point> refused_until_{};
+    std::atomic<ModelState> state_ = ModelState::loading;
+    mutable std::mutex mutex_;
+    std::string failure_;
+    std::unique_ptr<Engine> engine_;
+    SamplingParams default_sampling_;
+    size_t longest_token_bytes_ = 1;
+    std::shared_ptr<AdmissionControl> admission_;
+};
+
+}  // namespace nvllm::server

@@ -1,0 +1,50 @@
+// Looks after the models while they serve: what their engines survived decides what is let in, and
+// when another model has to take over.
+//
+// Called on the I/O thread a few times a second; nothing here waits.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "lib/server/model_set.h"
+
+namespace nvllm::server {
+
+struct CareLimits {
+    // After a step without enough memory, requests are refused for so long.
+    std::chrono::milliseconds out_of_memory_pause{1000};
+    // Sequences whose logits were no numbers, after the weights were read again, before the backup
+    // takes over.
+    int64_t most_nonfinite_after_reload = 3;
+};
+
+class ModelCare {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // `switch_to_backup`: puts the model's backup in its place; called at most once for a model.
+    ModelCare(const CareLimits& limits,
+              std::function<void(const std::shared_ptr<HostedModel>&)> switch_to_backup)
+        : limits_(limits), switch_to_backup_(std::move(switch_to_backup)) {}
+
+    void look(const ModelSet& models, Clock::time_point now);
+
+  private:
+    struct Known {
+        int64_t out_of_memory = 0;
+        int64_t weight_reloads = 0;
+        int64_t nonfinite_at_reload = 0;
+        bool is_switched = false;
+    };
+    void look_at(const std::shared_ptr<HostedModel>& model, Known& known, Clock::time_point now);
+
+    const CareLimits limits_;
+    const std::function<void(const std::shared_ptr<HostedModel>&)> switch_to_backup_;
+    std::unordered_map<std::string, Known> known_;
+};
+
+}  // namespace nvllm::server

@@ -1,0 +1,59 @@
+// An exchange as the connection that carries it sees it. Included by the few files that know Asio.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "lib/server/exchange.h"
+
+namespace nvllm::server {
+
+class PendingExchange final : public Exchange,
+                              public std::enable_shared_from_this<PendingExchange> {
+  public:
+    PendingExchange(boost::asio::io_context& io, HttpRequest request);
+
+    void respond(HttpResponse response) override;
+    void stream(std::shared_ptr<EventSource> source) override;
+    void wake() override;
+    void when_gone(std::function<void(Departure)> gone) override;
+
+    // --- On the I/O thread ---
+
+    // Until news or so long; true when there was news.
+    boost::asio::awaitable<bool> wait_for(std::chrono::milliseconds limit);
+    // Until news.
+    boost::asio::awaitable<void> wait();
+    bool is_answered() const;
+    // Either of the two, once answered.
+    std::optional<HttpResponse> take_response();
+    std::shared_ptr<EventSource> source() const;
+
+    // Nobody wants the answer any more.
+    void depart(Departure why);
+    std::optional<Departure> departed() const;
+    // The answer is over: whoever waited for its end is forgotten.
+    void settle();
+    bool is_settled() const { return is_settled_; }
+
+  private:
+    boost::asio::io_context& io_;
+    boost::asio::steady_timer timer_;
+    std::atomic<bool> is_waking_ = false;
+    bool has_news_ = false;  // on the I/O thread, as the next
+    bool is_settled_ = false;
+
+    mutable std::mutex mutex_;
+    std::optional<HttpResponse> response_;
+    std::shared_ptr<EventSource> source_;
+    std::function<void(Departure)> gone_;
+    std::optional<Departure> departed_;
+};
+
+}  // namespace nvllm::server

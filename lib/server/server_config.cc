@@ -1,0 +1,159 @@
+// Names, help and ranges of the server's options.
+#include "lib/server/server_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/error.h"
+
+namespace nvllm::server {
+namespace {
+
+constexpr double kLongest = 7.0 * 24 * 3600;
+
+bool is_loopback(const std::string& host) {
+    return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+}  // namespace
+
+OptionList<ServerConfig> server_options() {
+    OptionList<ServerConfig> list("api");
+    list.group("Models");
+    list.add("model", &ServerConfig::models,
+             "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local Hugging "
+             "Face cache; NAME=MODEL to give it a name, repeated for several.",
+             short_name('m'), value_name("[NAME=]MODEL"), positional(),
+             default_text("the bundled demo"));
+    list.add("served-model-name", &ServerConfig::served_model_names,
+             "Name of the model in the API; repeated, all are answered to.", value_name("NAME"),
+             default_text("what --model says"));
+    list.add("backup-model", &ServerConfig::backup_model,
+             "Takes the place of a model that goes on computing what are no numbers after its "
+             "weights were read again.",
+             value_name("MODEL"), default_text("none"));
+    list.group("Addresses");
+    list.add("host", &ServerConfig::host, "Address to listen at; 0.0.0.0: all of this machine.");
+    list.add("port", &ServerConfig::port, "0: any free one, which the log names.");
+    list.add("uds", &ServerConfig::unix_socket,
+             "Listen at this Unix socket instead of host and port.", value_name("PATH"),
+             default_text("none"));
+    list.add("admin-socket", &ServerConfig::admin_socket,
+             "Administration at this Unix socket, which only you can open.", value_name("PATH"),
+             default_text("none"));
+    list.add("metrics-port", &ServerConfig::metrics_port,
+             "A port on the loopback for metrics and health alone.", default_text("none"));
+    list.add("ssl-certfile", &ServerConfig::tls_certificate, "Certificate chain (PEM) for TLS.",
+             value_name("FILE"), default_text("no TLS"));
+    list.add("ssl-keyfile", &ServerConfig::tls_key, "The certificate's key (PEM).",
+             value_name("FILE"), default_text("in the certificate's file"));
+    list.group("Access");
+    list.add("api-key", &ServerConfig::api_keys,
+             "A key that clients must send; other users of the machine can see it, so prefer "
+             "--api-key-file or NVLLM_API_KEY.",
+             value_name("KEY"));
+    list.add("api-key-file", &ServerConfig::api_key_file,
+             "Keys, one a line: [NAME:]KEY [rpm=N] [tpm=N] [concurrency=N]. Read again on SIGHUP.",
+             value_name("FILE"), default_text("none"));
+    list.add("allow-unauthenticated", &ServerConfig::allow_unauthenticated,
+             "Listen beyond this machine without a key.");
+    list.add("allowed-origins", &ServerConfig::allowed_origins,
+             "Web pages of this origin may ask (CORS).", value_name("ORIGIN"),
+             default_text("none"));
+    list.add("allowed-hosts", &ServerConfig::allowed_hosts,
+             "Host names that clients may use besides the address itself.", value_name("NAME"),
+             default_text("any, unless listening at the loopback"));
+    list.add("cache-isolation", &ServerConfig::cache_isolation,
+             "Who shares cached prompts; auto: each key has its own when there are several.",
+             choices({"auto", "none", "key"}));
+    list.group("Limits");
+    list.add("max-body", &ServerConfig::max_body_bytes, "Largest request body.", counts_bytes(),
+             at_least(1024));
+    list.add("max-header-bytes", &ServerConfig::max_header_bytes, "Largest head of a request.",
+             counts_bytes(), range(1024, 1024 * 1024));
+    list.add("max-headers", &ServerConfig::max_headers, "Headers of a request.", range(8, 10000));
+    list.add("max-target-bytes", &ServerConfig::max_target_bytes,
+             "Longest path and query of a request.", counts_bytes(), range(64, 1024 * 1024));
+    list.add("max-connections", &ServerConfig::max_connections,
+             "Connections at once; fewer when fewer files may be open.", range(1, 1'000'000));
+    list.add("header-timeout", &ServerConfig::header_timeout_s,
+             "Seconds for a request's head to arrive.", value_name("S"), range(0.1, kLongest));
+    list.add("body-timeout", &ServerConfig::body_timeout_s,
+             "Seconds for its body, and one more for each MiB.", value_name("S"),
+             range(0.1, kLongest));
+    list.add("idle-timeout", &ServerConfig::idle_timeout_s,
+             "Seconds a connection is kept without a request.", value_name("S"),
+             range(0.1, kLongest));
+    list.add("write-timeout", &ServerConfig::write_timeout_s,
+             "Seconds a client may take nothing of its answer.", value_name("S"),
+             range(0.1, kLongest));
+    list.add("keep-alive-interval", &ServerConfig::keep_alive_interval_s,
+             "Seconds between comments in a silent stream.", value_name("S"),
+             range(0.05, kLongest));
+    list.add("queue-timeout", &ServerConfig::queue_timeout_s,
+             "Seconds a request may wait to be begun; 0: any time.", alias("max-wait-time"),
+             value_name("S"), range(0.0, kLongest));
+    list.add("request-timeout", &ServerConfig::request_timeout_s,
+             "Seconds for a whole answer; 0: any time.", alias("timeout"), value_name("S"),
+             range(0.0, kLongest));
+    list.add("shutdown-timeout", &ServerConfig::shutdown_timeout_s,
+             "Seconds that answers may take to end when the server is asked to stop.",
+             value_name("S"), range(0.0, kLongest));
+    list.add("max-queued-requests", &ServerConfig::max_queued_requests,
+             "Requests that may wait for a slot; further ones are refused.",
+             alias("max-concurrent-requests"), range(0, 1'000'000));
+    list.add("max-queued-pools", &ServerConfig::max_queued_pools,
+             "Prompt tokens that may wait, as a multiple of what the key-value cache holds.",
+             range(0.0, 1e6));
+    list.add("overload-status", &ServerConfig::overload_status,
+             "Status of requests that are refused for overload: 429, 503 or 529.", range(429, 529));
+    list.add("max-prompts", &ServerConfig::max_prompts, "Prompts in one call.", range(1, 4096));
+    list.add("max-messages", &ServerConfig::max_messages, "Messages of one chat.",
+             range(1, 1'000'000));
+    list.add("max-tools", &ServerConfig::max_tools, "Tools of one chat.", range(0, 100'000));
+    list.add("max-json-depth", &ServerConfig::max_json_depth, "Nesting of a request's JSON.",
+             range(4, 1000));
+    list.group("Answers");
+    list.add("strict-fields", &ServerConfig::strict_fields,
+             "Refuse fields that are not known; else they are named in the answer's "
+             "x-nvllm-ignored header.");
+    list.add("partial-answer-on-timeout", &ServerConfig::partial_answer_on_timeout,
+             "After --request-timeout answer with what there is.");
+    list.add("page", &ServerConfig::page, "Serve the chat page at /.");
+    list.add("text-threads", &ServerConfig::text_threads,
+             "Threads that read requests, render templates and tokenize.", range(1, 256));
+    list.group("Log");
+    list.add("log-level", &ServerConfig::log_level, "What is logged.",
+             choices({"debug", "info", "warning", "error", "off"}));
+    list.add("log-format", &ServerConfig::log_format, "Lines of text, or JSON objects.",
+             choices({"text", "json"}));
+    list.add("log-requests", &ServerConfig::log_requests, "A line for each request.");
+    return list;
+}
+
+void check_server_config(const ServerConfig& config) {
+    constexpr std::array kOverload = {429, 503, 529};
+    if (std::ranges::find(kOverload, config.overload_status) == kOverload.end()) {
+        throw Error(ErrorKind::usage, "--overload-status: 429, 503 or 529");
+    }
+    if (config.models.size() > 1 && !config.served_model_names.empty()) {
+        throw Error(ErrorKind::usage,
+                    "--served-model-name names a single model; of several write --model "
+                    "NAME=DIRECTORY");
+    }
+    if (!config.tls_key.empty() && !config.has_tls()) {
+        throw Error(ErrorKind::usage, "--ssl-keyfile: a certificate is needed, --ssl-certfile");
+    }
+    const bool has_key = !config.api_keys.empty() || !config.api_key_file.empty();
+    const bool is_open = config.unix_socket.empty() && !is_loopback(config.host);
+    if (is_open && !has_key && !config.allow_unauthenticated) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("--host {}: anybody who reaches this machine could use the model: "
+                                "give keys with --api-key-file, or say --allow-unauthenticated",
+                                config.host));
+    }
+}
+
+}  // namespace nvllm::server

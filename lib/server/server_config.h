@@ -1,0 +1,77 @@
+// Every option of the server, typed and defaulted, limits among them; one field list makes flags,
+// help, files and what /status shows.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/options.h"
+
+namespace nvllm::server {
+
+struct ServerConfig {
+    // What is served.
+    std::vector<std::string> models;              // directories, or NAME=DIRECTORY
+    std::vector<std::string> served_model_names;  // of a single model
+    std::string backup_model;  // takes over from one whose weights go on giving no numbers
+
+    // Where.
+    std::string host = "127.0.0.1";
+    uint16_t port = 8000;
+    std::filesystem::path unix_socket;
+    std::filesystem::path admin_socket;
+    std::optional<uint16_t> metrics_port;
+    std::filesystem::path tls_certificate;
+    std::filesystem::path tls_key;
+
+    // Who.
+    std::vector<std::string> api_keys;
+    std::filesystem::path api_key_file;
+    bool allow_unauthenticated = false;
+    std::vector<std::string> allowed_origins;
+    std::vector<std::string> allowed_hosts;
+    std::string cache_isolation = "auto";  // auto, none, key
+
+    // Limits.
+    uint64_t max_body_bytes = uint64_t{16} << 20;
+    uint64_t max_header_bytes = 16 * 1024;
+    int32_t max_headers = 100;
+    uint64_t max_target_bytes = 8 * 1024;
+    int32_t max_connections = 4096;
+    double header_timeout_s = 10.0;
+    double body_timeout_s = 30.0;
+    double idle_timeout_s = 75.0;
+    double write_timeout_s = 30.0;
+    double keep_alive_interval_s = 15.0;
+    double queue_timeout_s = 60.0;
+    double request_timeout_s = 600.0;
+    double shutdown_timeout_s = 30.0;
+    int64_t max_queued_requests = 512;
+    double max_queued_pools = 4.0;
+    int32_t overload_status = 429;
+    int32_t max_prompts = 128;
+    int32_t max_messages = 4096;
+    int32_t max_tools = 128;
+    int32_t max_json_depth = 64;
+
+    // How.
+    bool strict_fields = false;
+    bool partial_answer_on_timeout = false;
+    bool page = true;
+    int32_t text_threads = 2;
+    std::string log_level = "info";
+    std::string log_format = "text";
+    bool log_requests = false;
+
+    bool has_tls() const { return !tls_certificate.empty(); }
+};
+
+OptionList<ServerConfig> server_options();
+
+// Throws usage or bad_config for options that contradict each other.
+void check_server_config(const ServerConfig& config);
+
+}  // namespace nvllm::server

@@ -1,0 +1,242 @@
+"""What nvllm-serve answers to good requests: the same text by every way, whole, streamed, over WebSocket and from
+nvllm-run; logprobs, offsets and counts that agree with each other."""
+
+import json
+import time
+import unittest
+
+from programs import run_jsonl
+from serve_testing import ServedTestCase
+
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+STORY = "Once upon a time"
+QUESTION = [{"role": "user", "content": "What is the sun?"}]
+SAMPLED = {"temperature": 1.0, "top_p": 1.0, "seed": 11}
+
+# Every kind of answer that can be streamed; greedy unless said otherwise.
+KINDS = {
+    "plain": (COMPLETIONS, {"prompt": STORY, "max_tokens": 24}),
+    "several": (COMPLETIONS, {"prompt": STORY, "max_tokens": 16, "n": 3, **SAMPLED}),
+    "prompts": (COMPLETIONS, {"prompt": [STORY, "One day", "The"], "max_tokens": 8}),
+    "ids": (COMPLETIONS, {"prompt": [0, 1156, 1660], "max_tokens": 8, "return_token_ids": True}),
+    "stop": (COMPLETIONS, {"prompt": STORY, "max_tokens": 64, "stop": ["Omar", ". He"], "return_token_ids": True}),
+    "kept stop": (COMPLETIONS, {"prompt": STORY, "max_tokens": 64, "stop": "clever b", "include_stop_str_in_output": True}),
+    "logprobs": (COMPLETIONS, {"prompt": STORY, "max_tokens": 12, "logprobs": 3, "n": 2, **SAMPLED}),
+    "echo": (COMPLETIONS, {"prompt": [STORY, "One day"], "max_tokens": 6, "echo": True, "n": 2, **SAMPLED}),
+    "echo of ids": (COMPLETIONS, {"prompt": [[0, 1156, 1660], [1156]], "max_tokens": 6, "echo": True, "logprobs": 2}),
+    "prompt logprobs": (COMPLETIONS, {"prompt": STORY, "max_tokens": 4, "prompt_logprobs": 2}),
+    "to the end": (CHAT, {"messages": QUESTION}),
+    "chat": (CHAT, {"messages": QUESTION, "max_tokens": 16}),
+    "several chats": (CHAT, {"messages": QUESTION, "max_tokens": 16, "n": 3, **SAMPLED}),
+    "chat logprobs": (CHAT, {"messages": QUESTION, "max_tokens": 8, "logprobs": True, "top_logprobs": 3, "n": 2, **SAMPLED}),
+    "chat stop": (CHAT, {"messages": QUESTION, "max_tokens": 64, "stop": ["big", "ball"], "logprobs": True}),
+    "special tokens": (CHAT, {"messages": QUESTION, "skip_special_tokens": False, "include_stop_str_in_output": True}),
+}
+
+
+def added_up(logprobs):
+    """The logprobs of several chunks as those of one answer."""
+    total = {}
+    for part in logprobs:
+        for name, values in (part or {}).items():
+            if values is not None:
+                total.setdefault(name, []).extend(values)
+    return total or None
+
+
+def choices_of(chunks):
+    """What chunks (or one whole answer) say of each choice, put together."""
+    parts = {}
+    for chunk in chunks:
+        for choice in chunk["choices"]:
+            parts.setdefault(choice["index"], []).append(choice)
+    choices = []
+    for index in sorted(parts):
+        texts = [part["text"] if "text" in part else part.get("delta", part.get("message")).get("content") or ""
+                 for part in parts[index]]
+        ends = [(part["finish_reason"], part["stop_reason"]) for part in parts[index] if part["finish_reason"]]
+        ids = [part["token_ids"] for part in parts[index] if "token_ids" in part]
+        prompt_logprobs = [part["prompt_logprobs"] for part in parts[index] if "prompt_logprobs" in part]
+        choices.append({"text": "".join(texts), "ends": ends, "ids": sum(ids, []) if ids else None,
+                        "logprobs": added_up(part["logprobs"] for part in parts[index]),
+                        "prompt_logprobs": prompt_logprobs})
+    return choices
+
+
+def counts(usage):
+    return usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]
+
+
+class SameEveryWay(ServedTestCase):
+    def test_greedy_text_is_that_of_nvllm_run(self):
+        prompts = [STORY, "One day", "The sun", "In the garden", ""]
+        bodies = [{"prompt": prompt, "max_tokens": 32, "temperature": 0} for prompt in prompts]
+        bodies += [{"messages": [{"role": "user", "content": text}], "max_tokens": 32, "temperature": 0}
+                   for text in ("Hello", "Who are you?", "Count to three")]
+        for body, known in zip(bodies, run_jsonl(bodies)):
+            path = CHAT if "messages" in body else COMPLETIONS
+            answer = self.server.must(self.server.post(path, {**body, "return_token_ids": True}))
+            choice, = choices_of([answer])
+            self.assertEqual(choice["text"], known["text"])
+            self.assertEqual(choice["ids"], known["token_ids"])
+            self.assertEqual(choice["ends"][0][0], known["finish_reason"])
+            self.assertEqual(answer["usage"]["prompt_tokens"], known["usage"]["prompt_tokens"])
+            self.assertEqual(answer["usage"]["completion_tokens"], known["usage"]["completion_tokens"])
+
+    def test_stream_and_websocket_say_what_the_whole_answer_says(self):
+        """K3 among the rest: the counts of all ways are equal."""
+        for name, (path, fields) in KINDS.items():
+            with self.subTest(name), self.server.websocket(path) as socket:
+                body = {"temperature": 0, **fields}
+                streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
+                whole = self.server.must(self.server.post(path, body))
+                chunks = self.server.stream(path, streamed)
+                messages = socket.answers(streamed)
+                socket.send(body)
+                whole_message = json.loads(socket.receive())
+                choices = choices_of([whole])
+                self.assertTrue(all(len(choice["ends"]) == 1 for choice in choices), choices)
+                self.assertEqual(choices_of(chunks), choices)
+                self.assertEqual(choices_of(messages), choices)
+                self.assertEqual(choices_of([whole_message]), choices)
+                for answer in (chunks[-1], messages[-1], whole_message):
+                    self.assertEqual(counts(answer["usage"]), counts(whole["usage"]))
+
+    def test_number_of_choices_and_their_order(self):
+        answer = self.server.complete([STORY, "One day", "The"], max_tokens=4, n=2, best_of=2)
+        self.assertEqual([choice["index"] for choice in answer["choices"]], list(range(6)))
+        texts = [choice["text"] for choice in answer["choices"]]
+        alone = [self.server.complete(prompt, max_tokens=4)["choices"][0]["text"] for prompt in (STORY, "One day", "The")]
+        self.assertEqual(texts, [text for text in alone for _ in range(2)])
+
+    def test_best_of_gives_the_likeliest(self):
+        body = {"prompt": STORY, "max_tokens": 8, "n": 1, "best_of": 5, "logprobs": 0, **SAMPLED}
+        best = choices_of([self.server.must(self.server.post(COMPLETIONS, body))])[0]
+        all_of_them = choices_of([self.server.must(self.server.post(COMPLETIONS, {**body, "n": 5}))])
+        sums = [sum(choice["logprobs"]["token_logprobs"]) for choice in all_of_them]
+        self.assertEqual(best["text"], all_of_them[sums.index(max(sums))]["text"])
+
+    def test_head_of_an_answer(self):
+        before = int(time.time())
+        body = {"prompt": STORY, "max_tokens": 4, "n": 2}
+        answers = [self.server.must(self.server.post(COMPLETIONS, body)) for _ in range(2)]
+        chunks = self.server.stream(COMPLETIONS, body)
+        self.assertEqual(len({chunk["id"] for chunk in chunks}), 1)
+        self.assertEqual(len({chunk["created"] for chunk in chunks}), 1)
+        self.assertEqual(len({answers[0]["id"], answers[1]["id"], chunks[0]["id"]}), 3)
+        for answer in (*answers, *chunks):
+            self.assertEqual(answer["object"], "text_completion")
+            self.assertTrue(before <= answer["created"] <= time.time())
+        self.assertEqual(self.server.chat(max_tokens=1)["object"], "chat.completion")
+
+    def test_shape_of_a_chat(self):
+        choice, = self.server.chat(max_tokens=4)["choices"]
+        self.assertEqual(set(choice["message"]), {"role", "content", "refusal"})
+        self.assertEqual((choice["message"]["role"], choice["message"]["refusal"]), ("assistant", None))
+        chunks = self.server.stream(CHAT, {"messages": QUESTION, "max_tokens": 8, "n": 2})
+        for index in range(2):
+            deltas = [each["delta"] for chunk in chunks for each in chunk["choices"] if each["index"] == index]
+            self.assertEqual(deltas[0], {"role": "assistant", "content": ""})
+            self.assertTrue(all("role" not in delta for delta in deltas[1:]))
+
+    def test_usage_of_a_stream(self):
+        body = {"prompt": STORY, "max_tokens": 6, "n": 2}
+        self.assertTrue(all("usage" not in chunk for chunk in self.server.stream(COMPLETIONS, body)))
+        *chunks, last = self.server.stream(COMPLETIONS, {**body, "stream_options": {"include_usage": True}})
+        self.assertTrue(all(chunk["usage"] is None for chunk in chunks))
+        self.assertEqual((last["choices"], counts(last["usage"])), ([], (5, 12, 17)))
+        options = {"include_usage": True, "continuous_usage_stats": True}
+        for path, more in ((COMPLETIONS, {}), (CHAT, {"messages": QUESTION, "prompt": None})):
+            *chunks, last = self.server.stream(path, {**body, **more, "stream_options": options})
+            generated = [chunk["usage"]["completion_tokens"] for chunk in chunks]
+            self.assertEqual(generated, sorted(generated))
+            self.assertEqual(generated[-1], last["usage"]["completion_tokens"])
+
+    def test_fields_without_effect_are_named(self):
+        fields = {"user": "me", "service_tier": "auto", "no_such_field": 1}
+        answer = self.server.post(COMPLETIONS, {"prompt": STORY, "max_tokens": 1, **fields})
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(set(answer.headers["x-nvllm-ignored"].split(", ")), set(fields))
+        plain = self.server.post(COMPLETIONS, {"prompt": STORY, "max_tokens": 1})
+        self.assertNotIn("x-nvllm-ignored", plain.headers)
+        streamed = self.server.post(COMPLETIONS, {"prompt": STORY, "max_tokens": 1, "stream": True, "user": "me"})
+        self.assertEqual(streamed.headers["x-nvllm-ignored"], "user")
+
+
+class Logprobs(ServedTestCase):
+    def test_chosen_token_is_among_the_top_and_equal(self):
+        """U11: compared for exact equality by those who ask."""
+        answer = self.server.complete([[0, 1156, 1660, 264], [0, 1156]], max_tokens=6, echo=True, logprobs=1, seed=1)
+        for choice, num_prompt_tokens in zip(answer["choices"], (4, 2)):
+            logprobs = choice["logprobs"]
+            self.assertEqual((logprobs["token_logprobs"][0], logprobs["top_logprobs"][0]), (None, None))
+            self.assertEqual(len(logprobs["tokens"]), num_prompt_tokens + 6)
+            for token, logprob, top in list(zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"]))[1:]:
+                self.assertEqual(top[token], logprob)
+                self.assertLessEqual(logprob, max(top.values()))
+            for logprob, top in list(zip(logprobs["token_logprobs"], logprobs["top_logprobs"]))[num_prompt_tokens:]:
+                self.assertEqual(logprob, max(top.values()))
+
+    def test_prompt_and_answer_have_the_same_logprobs(self):
+        said = self.server.complete([0, 1156, 1660], max_tokens=12, logprobs=0, return_token_ids=True)["choices"][0]
+        again = self.server.complete([0, 1156, 1660, *said["token_ids"]], max_tokens=0, logprobs=0, echo=True)["choices"][0]
+        self.assertEqual(again["logprobs"]["tokens"][3:], said["logprobs"]["tokens"])
+        for one, other in zip(again["logprobs"]["token_logprobs"][3:], said["logprobs"]["token_logprobs"]):
+            self.assertAlmostEqual(one, other, delta=1e-5)
+
+    def test_chat_and_completion_have_the_same_logprobs(self):
+        chat = self.server.chat(QUESTION, max_tokens=8, logprobs=True, top_logprobs=4)
+        ids = self.server.must(self.server.post("/tokenize", {"messages": QUESTION, "add_generation_prompt": True}))["tokens"]
+        completion = self.server.complete(ids, max_tokens=8, logprobs=4)["choices"][0]["logprobs"]
+        content = chat["choices"][0]["logprobs"]["content"]
+        self.assertEqual([token["token"] for token in content], completion["tokens"])
+        self.assertEqual([token["logprob"] for token in content], completion["token_logprobs"])
+        for token, top in zip(content, completion["top_logprobs"]):
+            self.assertEqual({other["token"]: other["logprob"] for other in token["top_logprobs"]}, top)
+            self.assertEqual(token["bytes"], list(token["token"].encode()))
+
+    def assert_offsets_point(self, choice, special=()):
+        """Every offset is where the token's text is; tokens that leave no text point between the others."""
+        text, logprobs = choice["text"], choice["logprobs"]
+        self.assertEqual(len(logprobs["tokens"]), len(logprobs["text_offset"]))
+        end = 0
+        for token, offset in zip(logprobs["tokens"], logprobs["text_offset"]):
+            self.assertEqual(offset, end, (token, text))
+            if token in special:
+                continue
+            # What the text begins with loses the space that vocabularies put before words.
+            token = token if text[offset:].startswith(token) else token.lstrip(" ")
+            self.assertTrue(text[offset:].startswith(token), (token, offset, text))
+            end = offset + len(token)
+        self.assertEqual(end, len(text))
+
+    def test_text_offsets_point_into_the_text(self):
+        special = ("<|begin|>", "<|user|>", "<|end|>")
+        for fields in ({}, {"echo": True}, {"echo": True, "n": 2}, {"echo": True, "max_tokens": 0}):
+            for prompt in (STORY, [0, 1156, 1660], [STORY, "One day"], "Où est l'été 日本?", "a <|user|> b"):
+                with self.subTest(fields=fields, prompt=prompt):
+                    in_text = [token for token in special if token in prompt]
+                    answer = self.server.complete(prompt, **{"max_tokens": 8, "logprobs": 1, **fields})
+                    for choice in answer["choices"]:
+                        if "echo" in fields and "Où" in prompt:
+                            self.check_bytes(choice)
+                        else:
+                            self.assert_offsets_point(choice, [token for token in special if token not in in_text])
+
+    def check_bytes(self, choice):
+        """A character that several tokens spell: all of them point at it."""
+        text, offsets = choice["text"], choice["logprobs"]["text_offset"]
+        self.assertEqual(offsets, sorted(offsets))
+        self.assertLessEqual(offsets[-1], len(text))
+        for token, offset in zip(choice["logprobs"]["tokens"], offsets):
+            if token.isascii() and not token.startswith("<|"):
+                self.assertTrue(text[offset:].startswith(token), (token, offset, text))
+
+    def test_offsets_of_a_text_that_a_stop_string_cuts(self):
+        choice, = self.server.complete(STORY, max_tokens=64, logprobs=0, stop="a clever boy")["choices"]
+        self.assertEqual(choice["finish_reason"], "stop")
+        self.assertTrue(all(offset <= len(choice["text"]) for offset in choice["logprobs"]["text_offset"]), choice)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,107 @@
+// nvllm-serve: an OpenAI-compatible server.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "lib/base/commands.h"
+#include "lib/base/log.h"
+#include "lib/base/main_guard.h"
+#include "lib/base/signal_thread.h"
+#include "lib/engine/default_model.h"
+#include "lib/engine/option_lists.h"
+#include "lib/server/server.h"
+
+namespace nvllm::server {
+namespace {
+
+const ProgramDescription kProgram = {
+    .name = "nvllm-serve",
+    .version = NVLLM_VERSION,
+    .summary =
+        "Serves Hugging Face checkpoints to clients of the OpenAI API: completions, chats, token "
+        "streams, metrics.",
+    .examples =
+        "  nvllm-serve model --port 8000\n"
+        "  nvllm-serve -m small=models/a -m large=models/b --api-key-file keys.txt --host 0.0.0.0\n"
+        "\n"
+        "Signals: SIGTERM and SIGINT drain, twice they end at once; SIGHUP reads the keys again;\n"
+        "SIGUSR1 logs the engines' books.\n"
+        "Settings: flag > environment NVLLM_* > --config FILE (YAML) > default.\n",
+};
+
+// "name=directory", or a directory whose last part is the name.
+ServedModel served_model(const std::string& text, const EngineConfig& engine) {
+    ServedModel model{{}, engine};
+    const size_t sign = text.find('=');
+    const bool is_named = sign != std::string::npos && text.find('/') > sign;
+    model.config.model = is_named ? text.substr(sign + 1) : text;
+    model.names.push_back(is_named ? text.substr(0, sign) : text);
+    return model;
+}
+
+std::vector<ServedModel> served_models(const ServerConfig& config, const EngineConfig& engine) {
+    std::vector<ServedModel> models;
+    for (const std::string& text : config.models) models.push_back(served_model(text, engine));
+    if (models.empty()) {
+        models.push_back(served_model(require_bundled_model().string(), engine));
+        models.back().names = {"demo"};
+        log_info("no model was named: serving the bundled demo");
+    }
+    if (!config.served_model_names.empty()) models.front().names = config.served_model_names;
+    return models;
+}
+
+void set_up_log(const ServerConfig& config) {
+    LogOptions log;
+    log.format = config.log_format == "json" ? LogFormat::json : LogFormat::text;
+    for (const LogLevel level :
+         {LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error, LogLevel::off}) {
+        if (config.log_level == log_level_name(level)) log.level = level;
+    }
+    configure_log(log);
+}
+
+int run_program(int argc, char** argv) {
+    ServerConfig config;
+    EngineConfig engine;
+    engine.isolation = Isolation::process;  // what a worker does must not end its clients' streams
+    engine.watchdog_timeout_s = 60.0;
+    const auto server_list = server_options();
+    const auto engine_list = engine_options(WithModel::no);
+    OptionSet options;
+    options.add(server_list, config);
+    options.add(engine_list, engine);
+    if (answered({kProgram, argc, argv}, options)) return 0;
+    set_up_log(config);
+    check_server_config(config);
+
+    std::atomic<Server*> running = nullptr;
+    std::atomic<int> ending_signal = 0;
+    const SignalThread signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1}, [&](int signal) {
+        Server* server = running;
+        if (server == nullptr) std::_Exit(exit_code_for_signal(signal));
+        if (signal == SIGHUP) return server->reload();
+        if (signal == SIGUSR1) return server->dump_state();
+        if (ending_signal != 0) {
+            ending_signal = signal;
+            return server->abort();
+        }
+        ending_signal = signal;
+        server->drain();
+    });
+    Server server(config, served_models(config, engine), kProgram.version);
+    server.listen();
+    running = &server;
+    server.run();
+    running = nullptr;
+    return server.was_aborted() ? exit_code_for_signal(ending_signal) : 0;
+}
+
+}  // namespace
+}  // namespace nvllm::server
+
+int main(int argc, char** argv) {
+    return nvllm::run_main("nvllm-serve", [&] { return nvllm::server::run_program(argc, argv); });
+}
