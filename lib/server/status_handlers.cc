@@ -77,7 +77,7 @@ Json calls_json(const LivingCalls& calls) {
     return list;
 }
 
-Json tokens_json(const LivingCalls& calls) {
+Json tokens_json(const LivingCalls& calls, const ModelSet& models) {
     int64_t prompt = calls.counts().prompt_tokens;
     int64_t generated = calls.counts().generated_tokens;
     for (const auto& call : calls.all()) {
@@ -85,7 +85,14 @@ Json tokens_json(const LivingCalls& calls) {
         prompt += usage.prompt_tokens;
         generated += usage.completion_tokens;
     }
-    return {{"prompt_total", prompt}, {"generated_total", generated}};
+    int64_t scheduled = 0;
+    for (const auto& model : models.all()) {
+        if (model->state() != ModelState::ready) continue;
+        scheduled += model->engine()->stats().scheduler.scheduled_tokens;
+    }
+    return {{"prompt_total", prompt},
+            {"generated_total", generated},
+            {"scheduled_total", scheduled}};
 }
 
 Json limits_json(const ServerConfig& config) {
@@ -128,7 +135,7 @@ HttpResponse Handlers::status() const {
                      {"aborted", counts.aborted.load()},
                      {"failed", counts.failed.load()},
                      {"open", service_.calls.size()}};
-    body["tokens"] = tokens_json(service_.calls);
+    body["tokens"] = tokens_json(service_.calls, service_.models);
     body["queue"] = calls_json(service_.calls);
     body["models"] = std::move(list);
     body["limits"] = limits_json(service_.config);
