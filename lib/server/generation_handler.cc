@@ -32,29 +32,6 @@ std::string joined(const std::vector<std::string>& names) {
     return fmt::format("{}", fmt::join(plain, ", "));
 }
 
-// Counts a request of a key in, and out again when the last copy goes.
-class KeyTurn {
-  public:
-    static std::shared_ptr<KeyTurn> enter(const std::optional<ApiKey>& key, ApiError& error) {
-        auto turn = std::make_shared<KeyTurn>();
-        if (!key) return turn;
-        if (auto refused = key->use->enter(KeyUse::Clock::now())) {
-            error = *refused;
-            return nullptr;
-        }
-        turn->use_ = key->use;
-        return turn;
-    }
-    ~KeyTurn() {
-        if (use_ != nullptr) use_->leave(tokens, KeyUse::Clock::now());
-    }
-
-    int64_t tokens = 0;  // what the request came to
-
-  private:
-    std::shared_ptr<KeyUse> use_;
-};
-
 // The bytes of all texts in it: templates add to these, and hardly ever drop any.
 size_t text_bytes(const Json& value) {
     if (value.is_string()) return value.get_ref<const std::string&>().size();
@@ -106,8 +83,11 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
     const std::string* authorization = request.header("Authorization");
     std::optional<ApiKey> key;
     if (authorization != nullptr) key = service_.keys.find(*authorization);
-    const auto turn = KeyTurn::enter(key, error);
-    if (turn == nullptr) return refuse(error);
+    KeyTurn turn;
+    if (key) {
+        if (const auto exceeded = key->use->enter(KeyUse::Clock::now())) return refuse(*exceeded);
+        turn = KeyTurn(key->use);
+    }
     auto ticket = AdmissionControl::enter(model->admission(), call->num_sequences(), error);
     if (!ticket) return refuse(error);
     auto prepared = prepare(*call, *model, key ? key->name : "");
@@ -121,12 +101,8 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
         exchange->answer_headers.push_back({"x-nvllm-ignored", joined(call->ignored)});
     }
     auto generation = std::make_shared<Generation>(
-        std::move(*call), model, exchange, std::move(*ticket), service_.text,
-        [this, turn](const Generation& ended, CallEnd end) {
-            const Usage usage = ended.usage();
-            turn->tokens = usage.prompt_tokens + usage.completion_tokens;
-            service_.calls.remove(ended, end);
-        });
+        std::move(*call), model, exchange, std::move(*ticket), std::move(turn), service_.text,
+        [this](const Generation& ended, CallEnd end) { service_.calls.remove(ended, end); });
     service_.calls.add(generation);
     generation->start(std::move(*prepared));
 }

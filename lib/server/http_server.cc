@@ -96,8 +96,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
 
     void close_listeners() {
         context.is_closing = true;
-        boost::system::error_code ignored;
-        for (const auto& listener : listeners) listener->acceptor.close(ignored);
+        for (const auto& listener : listeners) close(*listener);
         for (const auto& connection : living()) connection->close_if_idle();
     }
 
@@ -134,6 +133,16 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
                       std::filesystem::perms::others_exec));
         }
         return adopt(io, socket.release());
+    }
+
+    static void close(Listener& listener) {
+        if (!listener.acceptor.is_open()) return;
+        boost::system::error_code ignored;
+        listener.acceptor.close(ignored);
+        std::error_code absent;
+        if (!listener.endpoint.descriptor && !listener.endpoint.unix_socket.empty()) {
+            std::filesystem::remove(listener.endpoint.unix_socket, absent);
+        }
     }
 
     static asio::awaitable<void> accept(std::shared_ptr<Core> self,

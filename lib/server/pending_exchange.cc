@@ -25,7 +25,7 @@ void PendingExchange::respond(HttpResponse response) {
 void PendingExchange::stream(std::shared_ptr<EventSource> source) {
     {
         const std::lock_guard lock(mutex_);
-        if (response_ || source_ != nullptr) return;
+        if (response_ || source_ != nullptr || is_settled_) return;
         source_ = std::move(source);
     }
     wake();
@@ -44,6 +44,7 @@ void PendingExchange::wake() {
 void PendingExchange::when_gone(std::function<void(Departure)> gone) {
     {
         const std::lock_guard lock(mutex_);
+        if (is_settled_) return;
         if (!departed_) {
             gone_ = std::move(gone);
             return;
@@ -100,9 +101,16 @@ std::optional<Departure> PendingExchange::departed() const {
 }
 
 void PendingExchange::settle() {
-    is_settled_ = true;
+    std::shared_ptr<EventSource> ended;
     const std::lock_guard lock(mutex_);
+    is_settled_ = true;
     gone_ = nullptr;
+    ended = std::move(source_);
+}
+
+bool PendingExchange::is_settled() const {
+    const std::lock_guard lock(mutex_);
+    return is_settled_;
 }
 
 }  // namespace nvllm::server

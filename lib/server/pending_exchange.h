@@ -38,22 +38,23 @@ class PendingExchange final : public Exchange,
     // Nobody wants the answer any more.
     void depart(Departure why);
     std::optional<Departure> departed() const;
-    // The answer is over: whoever waited for its end is forgotten.
+    // The answer is over: whoever gave it, or waited for its end, is forgotten; they hold on to
+    // this.
     void settle();
-    bool is_settled() const { return is_settled_; }
+    bool is_settled() const;
 
   private:
     boost::asio::io_context& io_;
     boost::asio::steady_timer timer_;
     std::atomic<bool> is_waking_ = false;
-    bool has_news_ = false;  // on the I/O thread, as the next
-    bool is_settled_ = false;
+    bool has_news_ = false;  // on the I/O thread
 
     mutable std::mutex mutex_;
     std::optional<HttpResponse> response_;
     std::shared_ptr<EventSource> source_;
     std::function<void(Departure)> gone_;
     std::optional<Departure> departed_;
+    bool is_settled_ = false;
 };
 
 }  // namespace nvllm::server
