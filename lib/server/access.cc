@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <utility>
 
 #include "lib/base/file.h"
 #include "lib/base/option_values.h"
@@ -131,8 +132,12 @@ int64_t KeyUse::num_open() const {
     return num_open_;
 }
 
+void KeyTurn::leave(int64_t tokens) {
+    if (const auto use = std::exchange(use_, nullptr)) use->leave(tokens, KeyUse::Clock::now());
+}
+
 ApiKey make_key(std::string name, std::string_view key, const KeyLimits& limits) {
-    return {std::move(name), digest_of(key), std::make_shared<KeyUse>(limits)};
+    return {std::move(name), digest_of(key), limits, std::make_shared<KeyUse>(limits)};
 }
 
 std::vector<ApiKey> read_key_file(const std::filesystem::path& file) {
@@ -157,11 +162,7 @@ void KeyRing::replace(std::vector<ApiKey> keys) {
         const auto same = std::ranges::find_if(keys_, [&](const ApiKey& old) {
             return old.digest == key.digest && old.name == key.name;
         });
-        // Requests under way count themselves out of the use they were counted into; limits that
-        // changed begin anew.
-        if (same != keys_.end() && key.use->num_open() == 0 && same->use->num_open() > 0) {
-            key.use = same->use;
-        }
+        if (same != keys_.end() && same->limits == key.limits) key.use = same->use;
     }
     keys_ = std::move(keys);
 }

@@ -23,6 +23,8 @@ struct KeyLimits {
     std::optional<double> requests_per_minute;
     std::optional<double> tokens_per_minute;  // of prompts and answers together
     std::optional<int64_t> concurrency;       // requests under way
+
+    bool operator==(const KeyLimits&) const = default;
 };
 
 // What a key has used of its limits. Thread-safe.
@@ -61,7 +63,30 @@ class KeyUse {
 struct ApiKey {
     std::string name;
     std::array<uint8_t, 32> digest{};  // SHA-256 of the key: the key itself is not kept
+    KeyLimits limits;
     std::shared_ptr<KeyUse> use;
+};
+
+// A request of a key under way: counted in when made, and out once. Not thread-safe.
+class KeyTurn {
+  public:
+    // Nobody's: counts nothing.
+    KeyTurn() = default;
+    // `use` has been entered.
+    explicit KeyTurn(std::shared_ptr<KeyUse> use) : use_(std::move(use)) {}
+    ~KeyTurn() { leave(0); }
+    KeyTurn(KeyTurn&& other) noexcept = default;
+    KeyTurn& operator=(KeyTurn&& other) noexcept {
+        leave(0);
+        use_ = std::move(other.use_);
+        return *this;
+    }
+
+    // Counts it out, with the tokens it came to.
+    void leave(int64_t tokens);
+
+  private:
+    std::shared_ptr<KeyUse> use_;
 };
 
 // Throws bad_config with file and line.
@@ -71,7 +96,7 @@ ApiKey make_key(std::string name, std::string_view key, const KeyLimits& limits 
 // All keys; may be replaced while requests come. Thread-safe.
 class KeyRing {
   public:
-    // Keys that stay keep what they have used.
+    // Keys that stay, with the same limits, keep what they have used.
     void replace(std::vector<ApiKey> keys);
     bool empty() const;
     size_t size() const;

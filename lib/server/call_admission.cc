@@ -125,8 +125,10 @@ std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchang
     if (authorization != nullptr) key = service_.keys.find(*authorization);
     ApiError error;
     Admitted admitted;
-    admitted.turn = KeyTurn::enter(key, error);
-    if (admitted.turn == nullptr) return reject(error);
+    if (key) {
+        if (const auto exceeded = key->use->enter(KeyUse::Clock::now())) return reject(*exceeded);
+        admitted.turn = KeyTurn(key->use);
+    }
     auto place = AdmissionControl::enter(service_.requests, 1, error);
     if (!place) return reject(error);
     admitted.turn->place = std::move(*place);
@@ -149,12 +151,8 @@ std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchang
     return admitted;
 }
 
-CallEndListener Handlers::end_listener(std::shared_ptr<KeyTurn> turn) const {
-    return [this, turn = std::move(turn)](const LivingCall& ended, CallEnd end) {
-        const Usage usage = ended.usage();
-        turn->tokens = usage.prompt_tokens + usage.completion_tokens;
-        service_.calls.remove(ended, end);
-    };
+CallEndListener Handlers::end_listener() const {
+    return [this](const LivingCall& ended, CallEnd end) { service_.calls.remove(ended, end); };
 }
 
 std::string Handlers::cache_salt(const std::string& given, const std::string& key_name) const {

@@ -101,12 +101,13 @@ Result<EmbeddingQuestion> read_embedding_question(const Json& body, const Poolin
 
 EmbeddingCall::EmbeddingCall(EmbeddingQuestion question, std::shared_ptr<HostedModel> model,
                              std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket,
-                             CallEndListener on_end)
+                             KeyTurn turn, CallEndListener on_end)
     : question_(std::move(question)),
       model_(std::move(model)),
       exchange_(std::move(exchange)),
       on_end_(std::move(on_end)),
-      ticket_(std::move(ticket)) {}
+      ticket_(std::move(ticket)),
+      turn_(std::move(turn)) {}
 
 void EmbeddingCall::start(std::vector<Request> prepared) {
     const auto self = shared_from_this();
@@ -148,7 +149,7 @@ void EmbeddingCall::gather(size_t number, RequestOutput&& output) {
             if (part.fault && !is_answered_) error = api_error(*part.fault);
         }
         is_over = --num_open_ == 0;
-        if (is_over) ticket_.release();
+        if (is_over) release();
         answers = is_over && !is_answered_ && !error && end_ == CallEnd::finished;
         if (answers) is_answered_ = true;
     }
@@ -159,6 +160,14 @@ void EmbeddingCall::gather(size_t number, RequestOutput&& output) {
         exchange_->respond(std::move(response));
     }
     if (is_over) on_end_(*this, end_);
+}
+
+// Before the client sees the end.
+void EmbeddingCall::release() {
+    int64_t tokens = 0;
+    for (const Text& text : texts_) tokens += text.num_tokens;
+    ticket_.release();
+    turn_.leave(tokens);
 }
 
 void EmbeddingCall::take_back(AbortCause cause) {
@@ -233,9 +242,9 @@ void Handlers::embed(const ExchangePointer& exchange) {
     const auto num_texts = static_cast<int64_t>(question->inputs.size());
     auto admitted = admit(exchange, *model, question->inputs, num_texts);
     if (!admitted) return;
-    auto call =
-        std::make_shared<EmbeddingCall>(std::move(*question), model, exchange,
-                                        std::move(admitted->ticket), end_listener(admitted->turn));
+    auto call = std::make_shared<EmbeddingCall>(std::move(*question), model, exchange,
+                                                std::move(admitted->ticket),
+                                                std::move(admitted->turn), end_listener());
     service_.calls.add(call);
     call->start(std::move(admitted->prepared));
 }

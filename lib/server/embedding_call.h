@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/server/access.h"
 #include "lib/server/admission_control.h"
 #include "lib/server/exchange.h"
 #include "lib/server/generation_call.h"
@@ -32,7 +33,7 @@ Result<EmbeddingQuestion> read_embedding_question(const nlohmann::ordered_json& 
 class EmbeddingCall final : public LivingCall, public std::enable_shared_from_this<EmbeddingCall> {
   public:
     EmbeddingCall(EmbeddingQuestion question, std::shared_ptr<HostedModel> model,
-                  std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket,
+                  std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket, KeyTurn turn,
                   CallEndListener on_end);
 
     // Submits one request for each text.
@@ -52,7 +53,8 @@ class EmbeddingCall final : public LivingCall, public std::enable_shared_from_th
     };
 
     void gather(size_t number, RequestOutput&& output);
-    // With the mutex held.
+    // With the mutex held, both.
+    void release();
     void take_back(AbortCause cause);
     void fail(const ApiError& error, AbortCause cause);
     std::string answer() const;
@@ -65,6 +67,7 @@ class EmbeddingCall final : public LivingCall, public std::enable_shared_from_th
 
     mutable std::mutex mutex_;
     AdmissionControl::Ticket ticket_;
+    KeyTurn turn_;
     std::vector<Text> texts_;
     size_t num_open_ = 0;
     bool is_answered_ = false;

@@ -16,10 +16,6 @@ std::string_view without_port(std::string_view host) {
     return host.substr(0, host.rfind(':'));
 }
 
-bool is_loopback(std::string_view host) {
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 bool is_json(const HttpRequest& head) {
     const std::string* type = head.header("Content-Type");
     if (type == nullptr) return true;

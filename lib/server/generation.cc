@@ -40,7 +40,7 @@ void append(std::vector<T>& target, std::vector<T>&& more) {
 
 Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
                        std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket,
-                       TaskPool& pool, CallEndListener on_end)
+                       KeyTurn turn, TaskPool& pool, CallEndListener on_end)
     : call_(std::move(call)),
       model_(std::move(model)),
       exchange_(std::move(exchange)),
@@ -48,6 +48,7 @@ Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
       on_end_(std::move(on_end)),
       head_(head_of(call_, *model_, *exchange_)),
       ticket_(std::move(ticket)),
+      turn_(std::move(turn)),
       choices_(call_.num_choices()),
       completion_tokens_(call_.num_choices()) {
     for (size_t i = 0; i < choices_.size(); ++i) {
@@ -97,7 +98,7 @@ void Generation::gather(size_t number, RequestOutput&& output) {
             prompt.is_finished = true;
             is_over = --num_open_prompts_ == 0;
         }
-        if (is_over) ticket_.release();
+        if (is_over) release();
         is_answered = error_.has_value();
     }
     if (call_.stream) {
@@ -107,6 +108,12 @@ void Generation::gather(size_t number, RequestOutput&& output) {
         if (!pool_.try_run([self] { self->answer_whole(); })) answer_whole();
     }
     if (is_over) on_end_(*this, end_);
+}
+
+void Generation::release() {
+    const Usage usage = usage_locked();
+    ticket_.release();
+    turn_.leave(usage.prompt_tokens + usage.completion_tokens);
 }
 
 void Generation::gather_choice(size_t number, ContinuationOutput&& part) {

@@ -15,6 +15,7 @@
 
 #include "lib/base/task_pool.h"
 #include "lib/engine/engine.h"
+#include "lib/server/access.h"
 #include "lib/server/admission_control.h"
 #include "lib/server/answer_shapes.h"
 #include "lib/server/api_error.h"
@@ -32,8 +33,8 @@ class Generation final : public EventSource,
   public:
     // `on_end` runs once, when every request of the call has ended in the engine.
     Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
-               std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket, TaskPool& pool,
-               CallEndListener on_end);
+               std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket, KeyTurn turn,
+               TaskPool& pool, CallEndListener on_end);
 
     // Submits one request for each prompt and begins to answer.
     void start(std::vector<Request> prepared);
@@ -70,6 +71,8 @@ class Generation final : public EventSource,
     };
 
     void gather(size_t prompt, RequestOutput&& output);
+    // Everything is computed: gives back what the call held, before the client sees its end.
+    void release();
     void gather_choice(size_t prompt, ContinuationOutput&& part);
     void cancel_all(AbortCause cause);
     // The call fails as a whole: the client is told, and what still runs is taken back.
@@ -94,6 +97,7 @@ class Generation final : public EventSource,
 
     mutable std::mutex mutex_;
     AdmissionControl::Ticket ticket_;
+    KeyTurn turn_;
     std::vector<Prompt> prompts_;
     std::vector<ChoiceNews> choices_;
     std::vector<LogprobWriter> logprob_writers_;  // one a choice

@@ -49,7 +49,7 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
     }
     auto generation =
         std::make_shared<Generation>(std::move(*call), model, exchange, std::move(admitted->ticket),
-                                     service_.text, end_listener(admitted->turn));
+                                     std::move(admitted->turn), service_.text, end_listener());
     service_.calls.add(generation);
     generation->start(std::move(admitted->prepared));
 }

@@ -12,7 +12,6 @@
 #include "lib/base/task_pool.h"
 #include "lib/server/access.h"
 #include "lib/server/exchange.h"
-#include "lib/server/key_turn.h"
 #include "lib/server/living_calls.h"
 #include "lib/server/model_set.h"
 #include "lib/server/routes.h"
@@ -58,7 +57,7 @@ class Handlers {
     // What every call that computes goes through. Where one of these gives nothing, the exchange
     // has been answered.
     struct Admitted {
-        std::shared_ptr<KeyTurn> turn;
+        KeyTurn turn;
         AdmissionControl::Ticket ticket;
         std::vector<Request> prepared;
     };
@@ -68,7 +67,7 @@ class Handlers {
     std::optional<Admitted> admit(const ExchangePointer& exchange, HostedModel& model,
                                   const std::vector<RequestInput>& inputs,
                                   int64_t num_sequences) const;
-    CallEndListener end_listener(std::shared_ptr<KeyTurn> turn) const;
+    CallEndListener end_listener() const;
     // Isolation of cached prompts: what the client says, else its key's name.
     std::string cache_salt(const std::string& given, const std::string& key_name) const;
 

@@ -115,8 +115,7 @@ class HttpServer::Core {
 
     void close_listeners() {
         context.is_closing = true;
-        boost::system::error_code ignored;
-        for (const auto& listener : listeners) listener->acceptor.close(ignored);
+        for (const auto& listener : listeners) close(*listener);
         for (const auto& connection : living()) connection->close_if_idle();
     }
 
@@ -161,6 +160,16 @@ class HttpServer::Core {
                       std::filesystem::perms::others_exec));
         }
         return adopt(io, socket.release());
+    }
+
+    static void close(Listener& listener) {
+        if (!listener.acceptor.is_open()) return;
+        boost::system::error_code ignored;
+        listener.acceptor.close(ignored);
+        std::error_code absent;
+        if (!listener.endpoint.descriptor && !listener.endpoint.unix_socket.empty()) {
+            std::filesystem::remove(listener.endpoint.unix_socket, absent);
+        }
     }
 
     asio::awaitable<void> accept(std::shared_ptr<Listener> listener) {

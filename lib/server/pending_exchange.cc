@@ -51,8 +51,9 @@ void PendingExchange::wake() {
 void PendingExchange::when_gone(std::function<void(Departure)> gone) {
     {
         const std::lock_guard lock(mutex_);
+        if (is_settled_) return;
         if (!departed_) {
-            if (!is_settled_) gone_ = std::move(gone);
+            gone_ = std::move(gone);
             return;
         }
     }

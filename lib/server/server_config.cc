@@ -14,11 +14,12 @@ namespace {
 
 constexpr double kLongest = 7.0 * 24 * 3600;
 
-bool is_loopback(const std::string& host) {
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 }  // namespace
+
+bool is_loopback(std::string_view host) {
+    const bool is_number = host.find_first_not_of("0123456789.") == std::string_view::npos;
+    return host == "localhost" || host == "::1" || (is_number && host.starts_with("127."));
+}
 
 OptionList<ServerConfig> server_options() {
     OptionList<ServerConfig> list("api");

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/options.h"
@@ -76,6 +77,10 @@ struct ServerConfig {
 };
 
 OptionList<ServerConfig> server_options();
+
+// Whether only this machine can mean it: "localhost", "::1", "127.0.0.1" and its like. Names that
+// merely begin like an address are none.
+bool is_loopback(std::string_view host);
 
 // Throws usage or bad_config for options that contradict each other.
 void check_server_config(const ServerConfig& config);

@@ -90,9 +90,8 @@ Json tokens_json(const LivingCalls& calls, const ModelSet& models) {
         if (model->state() != ModelState::ready) continue;
         scheduled += model->engine()->stats().scheduler.scheduled_tokens;
     }
-    return {{"prompt_total", prompt},
-            {"generated_total", generated},
-            {"scheduled_total", scheduled}};
+    return {
+        {"prompt_total", prompt}, {"generated_total", generated}, {"scheduled_total", scheduled}};
 }
 
 Json limits_json(const ServerConfig& config) {

@@ -413,6 +413,10 @@ class Server:
     def status(self):
         return self.must(self.get("/nvllm/status"))
 
+    def resident_bytes(self):
+        with open(f"/proc/{self.pid}/statm", encoding="ascii") as sizes:
+            return int(sizes.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
     # --- The oracle ---
 
     def is_idle(self):

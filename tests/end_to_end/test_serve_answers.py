@@ -5,8 +5,8 @@ import json
 import time
 import unittest
 
-from programs import run_jsonl
-from serve_testing import ServedTestCase
+from programs import DEMO, SOURCE, run_jsonl
+from serve_testing import ServedTestCase, Server, request_bytes
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 STORY = "Once upon a time"
@@ -236,6 +236,80 @@ class Logprobs(ServedTestCase):
         choice, = self.server.complete(STORY, max_tokens=64, logprobs=0, stop="a clever boy")["choices"]
         self.assertEqual(choice["finish_reason"], "stop")
         self.assertTrue(all(offset <= len(choice["text"]) for offset in choice["logprobs"]["text_offset"]), choice)
+
+
+class Http(ServedTestCase):
+    """What one connection carries; connections that misbehave have tests of their own."""
+
+    def test_one_connection_for_everything(self):
+        connection = self.server.connection()
+        self.server.request("GET", "/ready", connection=connection)
+        socket = connection.sock
+        body = {"prompt": STORY, "max_tokens": 4, "temperature": 0}
+        for number in range(4):
+            asked = [("GET", "/v1/models", None, 200), ("POST", COMPLETIONS, body, 200), ("POST", COMPLETIONS, {**body, "stream": True}, 200),
+                     ("POST", COMPLETIONS, b"{", 400), ("POST", COMPLETIONS, {**body, "n": 0}, 400), ("GET", "/nope", None, 404),
+                     ("POST", COMPLETIONS, {**body, "model": "x"}, 404), ("GET", COMPLETIONS, None, 405), ("HEAD", "/ready", None, 200),
+                     ("OPTIONS", COMPLETIONS, None, 204), ("POST", "/tokenize", {"prompt": "a"}, 200), ("GET", "/nvllm/status", None, 200)]
+            for method, path, content, status in asked:
+                answer = self.server.request(method, path, content, {"Content-Type": "application/json"}, connection)
+                self.assertEqual(answer.status, status, (method, path))
+                self.assertNotIn("Connection", answer.headers)
+                self.assertIs(connection.sock, socket, (method, path))
+        connection.close()
+
+    def test_the_client_ends_the_connection(self):
+        for version, fields, is_kept in (("1.1", {}, True), ("1.1", {"Connection": "close"}, False), ("1.0", {}, False),
+                                         ("1.0", {"Connection": "keep-alive"}, True)):
+            for path, body in (("/ready", b""), (COMPLETIONS, json.dumps({"prompt": "a", "max_tokens": 1})),
+                               (COMPLETIONS, json.dumps({"prompt": "a", "max_tokens": 1, "stream": True}))):
+                with self.subTest(version=version, fields=fields, body=body), self.server.raw() as raw:
+                    streams = "stream" in str(body)
+                    raw.send(request_bytes("POST" if body else "GET", path, {"Host": "localhost", **fields}, body, version))
+                    answer = raw.answer()
+                    self.assertEqual(answer.status, 200)
+                    if streams:
+                        self.assertEqual(answer.events()[-1], "[DONE]")
+                        self.assertEqual("Transfer-Encoding" in answer.headers, version == "1.1")
+                    # Without chunks, only the end of the connection ends a stream.
+                    is_kept_now = is_kept and not (streams and version == "1.0")
+                    self.assertEqual(answer.headers["Connection"],
+                                     "close" if not is_kept_now else "keep-alive" if version == "1.0" else None)
+                    self.assertEqual(raw.is_closed(timeout_s=0.2), not is_kept_now)
+
+    def test_HEAD_is_GET_without_a_body(self):
+        for path in ("/live", "/ready", "/health", "/version", "/openapi.json", "/v1/models", "/v1/models/x", "/nope"):
+            full, head = self.server.get(path), self.server.request("HEAD", path)
+            self.assertEqual((head.status, head.body), (full.status, b""))
+            for name in ("Content-Type", "Content-Length"):
+                self.assertEqual(head.headers[name], full.headers[name], path)
+
+    def test_OPTIONS_says_what_is_allowed(self):
+        for path, allowed in (("/ready", "GET, HEAD, OPTIONS"), (COMPLETIONS, "POST, OPTIONS"), ("*", "GET, HEAD, POST, OPTIONS")):
+            answer = self.server.request("OPTIONS", path)
+            self.assertEqual((answer.status, answer.headers["Allow"], answer.body), (204, allowed, b""))
+        self.assert_refused(self.server.request("OPTIONS", "/nope"), 404, "not_found", says="/nope")
+
+    def test_models(self):
+        with Server("--served-model-name", "one", "--served-model-name", "two") as server:
+            self.assertEqual([entry["id"] for entry in server.get("/v1/models").json()["data"]], ["one", "two"])
+            for name in ("one", "two", ""):
+                answer = server.complete(max_tokens=1, **({"model": name} if name else {}))
+                self.assertEqual(answer["model"], name or "one")
+            self.assertEqual(server.get("/v1/models/two").json()["max_model_len"], 2048)
+            self.assert_refused(server.post(COMPLETIONS, {"prompt": "a", "model": "demo"}), 404, "model_not_found", "model")
+            server.check()
+
+    def test_several_models(self):
+        """Each by its name; the first when none is named."""
+        draft = SOURCE / "models" / "demo-draft"
+        with Server("--model", f"draft={draft}", model=f"demo={DEMO}") as server:
+            texts = {name: server.complete(model=name, max_tokens=12)["choices"][0]["text"] for name in ("demo", "draft")}
+            self.assertEqual(server.complete(max_tokens=12)["choices"][0]["text"], texts["demo"])
+            alone = run_jsonl([{"prompt": STORY, "max_tokens": 12, "temperature": 0}], model=draft)[0]["text"]
+            self.assertEqual(texts["draft"], alone)
+            self.assertEqual([model["name"] for model in server.status()["models"]], ["demo", "draft"])
+            server.check()
 
 
 if __name__ == "__main__":

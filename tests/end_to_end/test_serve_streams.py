@@ -8,7 +8,7 @@ import threading
 import unittest
 
 from programs import DEMO
-from serve_testing import ServedTestCase, joined_text
+from serve_testing import ServedTestCase, joined_text, wait_until
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 NUM_CLIENTS = 8
@@ -189,6 +189,27 @@ class Streams(ServedTestCase):
         for each in (usage, chunks[-1]["usage"]):
             self.assertLessEqual(each["prompt_tokens_details"]["cached_tokens"], num_prompt_tokens)
             self.assertEqual({**each, "prompt_tokens_details": None}, {**usage, "prompt_tokens_details": None})
+
+    def test_answers_leave_nothing_behind(self):
+        """Bodies of 2 MiB, so that what is kept of a hundred answers would show."""
+        body = {"prompt": "Once", "max_tokens": 2, "metadata": {"x": "x" * (2 << 20)}}
+
+        def ask(number):
+            path, stream = COMPLETIONS, number % 3 > 0
+            if number % 3 < 2:
+                return self.server.post(path, {**body, "stream": stream})
+            with self.server.raw() as leaving:  # in the middle of its stream
+                leaving.send(self.server.raw_post(path, {**body, "max_tokens": 500, "ignore_eos": True, "stream": True}))
+                leaving.head()
+
+        for number in range(12):
+            ask(number)
+        wait_until(self.server.is_idle)
+        before = self.server.resident_bytes()
+        for number in range(60):
+            ask(number)
+        wait_until(self.server.is_idle)
+        self.assertLess(self.server.resident_bytes() - before, 40 << 20)
 
     def test_neighbours_change_nothing(self):
         bodies = [{"prompt": prompt, "max_tokens": 24, "temperature": 0} for prompt in
