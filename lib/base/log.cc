@@ -2,13 +2,17 @@
 #include "lib/base/log.h"
 
 #include <fmt/format.h>
+#include <limits.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <mutex>
 #include <string>
 
 #include "lib/base/json.h"
@@ -18,7 +22,11 @@ namespace {
 
 std::atomic<LogLevel> log_level{LogLevel::info};
 std::atomic<LogFormat> log_format{LogFormat::text};
+std::atomic<bool> waits_for_reader{true};
 std::atomic<uint64_t> lines_dropped{0};
+
+// A reader that is at work takes a piece of a long line in less.
+constexpr int kPieceMs = 5;
 
 struct LevelRow {
     const char* name;
@@ -74,6 +82,41 @@ std::string json_line(const LevelRow& level, std::string_view message) {
                        level.name, json_quoted(message));
 }
 
+bool has_room(int patience_ms) {
+    pollfd target{STDERR_FILENO, POLLOUT, 0};
+    return ::poll(&target, 1, patience_ms) == 1 && (target.revents & POLLOUT) != 0;
+}
+
+// In pieces that a pipe takes whole, each when there is room for it: a write never waits. False
+// when not all of it was written; `is_begun` says whether some was.
+bool write_pieces(std::string_view line, bool& is_begun) {
+    is_begun = false;
+    while (!line.empty()) {
+        if (!has_room(is_begun ? kPieceMs : 0)) return false;
+        const ssize_t written =
+            ::write(STDERR_FILENO, line.data(), std::min<size_t>(line.size(), PIPE_BUF));
+        if (written <= 0) return false;
+        line.remove_prefix(static_cast<size_t>(written));
+        is_begun = true;
+    }
+    return true;
+}
+
+bool write_line(std::string_view line) {
+    static std::mutex writing;
+    static bool is_cut = false;  // the last line has no end
+    const std::lock_guard lock(writing);
+    if (waits_for_reader) {
+        return ::write(STDERR_FILENO, line.data(), line.size()) ==
+               static_cast<ssize_t>(line.size());
+    }
+    bool is_begun = false;
+    const bool is_written =
+        write_pieces(is_cut ? "\n" + std::string(line) : std::string(line), is_begun);
+    if (is_begun) is_cut = !is_written;
+    return is_written;
+}
+
 }  // namespace
 
 std::string_view log_level_name(LogLevel level) {
@@ -83,6 +126,7 @@ std::string_view log_level_name(LogLevel level) {
 void configure_log(const LogOptions& options) {
     log_level = options.level;
     log_format = options.format;
+    waits_for_reader = options.waits_for_reader;
 }
 
 bool log_enabled(LogLevel level) { return level != LogLevel::off && level >= log_level.load(); }
@@ -93,8 +137,7 @@ void log_message(LogLevel level, std::string_view message) {
     const std::string line =
         log_format == LogFormat::json ? json_line(row, message) : text_line(row, message);
     // A failed write has nowhere else to be reported.
-    const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-    if (written != static_cast<ssize_t>(line.size())) ++lines_dropped;
+    if (!write_line(line)) ++lines_dropped;
 }
 
 uint64_t log_lines_dropped() { return lines_dropped; }

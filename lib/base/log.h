@@ -1,7 +1,7 @@
 // Messages for the operator, on stderr: text or JSON lines.
 //
-// One line is one write, so that lines of several threads do not mix. When stderr is closed, full
-// or its reader is gone, messages are dropped and only counted: a log never ends a program.
+// Lines of several threads do not mix. When stderr is closed, full or its reader is gone, messages
+// are dropped and only counted: a log never ends a program.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,8 @@ enum class LogFormat : uint8_t { text, json };
 struct LogOptions {
     LogLevel level = LogLevel::info;  // this and everything graver
     LogFormat format = LogFormat::text;
+    // A reader that stands still is not waited for either: its lines are dropped.
+    bool waits_for_reader = true;
 };
 
 // Applies to all threads from here on. Colours are used for text on a terminal, unless NO_COLOR is

@@ -1,7 +1,9 @@
 // Exit codes, output and stop signals of the programs.
 #include "lib/base/main_guard.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -25,6 +27,16 @@ int report(const char* program_name, std::string_view message, ErrorKind kind) {
     return exit_code_for(kind);
 }
 
+// Else the log, or an answer, would one day go into whatever file or connection is number 1 or 2.
+void keep_standard_descriptors() {
+    for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number) {
+        if (::fcntl(number, F_GETFD) >= 0) continue;
+        // Reading from the one and writing to the others fails as before.
+        const int flags = number == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+        if (::open("/dev/null", flags) != number) return;
+    }
+}
+
 // Only what is safe in a signal handler: SA_RESETHAND has put the default action back, so a second
 // signal ends the process.
 void remember_signal(int signal) { received_signal = signal; }
@@ -33,6 +45,7 @@ void remember_signal(int signal) { received_signal = signal; }
 
 int run_main(const char* program_name, const std::function<int()>& program) {
     std::signal(SIGPIPE, SIG_IGN);
+    keep_standard_descriptors();
     try {
         return program();
     } catch (const BrokenPipe&) {

@@ -56,6 +56,7 @@ std::vector<ServedModel> served_models(const ServerConfig& config, const EngineC
 void set_up_log(const ServerConfig& config) {
     LogOptions log;
     log.format = config.log_format == "json" ? LogFormat::json : LogFormat::text;
+    log.waits_for_reader = false;
     for (const LogLevel level :
          {LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error, LogLevel::off}) {
         if (config.log_level == log_level_name(level)) log.level = level;

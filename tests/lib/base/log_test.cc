@@ -52,3 +52,32 @@ TEST_CASE("off, and a closed stderr") {
     });
     CHECK(closed.exit_code == 5);
 }
+
+TEST_CASE("a reader that stands still is not waited for, and finds whole lines when it goes on") {
+    const auto result = run_captured([] {
+        int ends[2];
+        if (::pipe(ends) != 0) return 9;
+        const int reader = ::dup(ends[0]);
+        const int real = ::dup(STDERR_FILENO);
+        ::dup2(ends[1], STDERR_FILENO);
+        configure_log({LogLevel::info, LogFormat::text, false});
+        const std::string message(1000, 'x');
+        for (int i = 0; i < 200; ++i) log_info(message);
+        const uint64_t dropped = log_lines_dropped();
+        // What fits is there; then there is room again, but not for all of a line this long.
+        std::string taken(1 << 20, ' ');
+        taken.resize(static_cast<size_t>(::read(reader, taken.data(), taken.size())));
+        log_info(std::string(200'000, 'y'));
+        const uint64_t cut = log_lines_dropped() - dropped;
+        taken.resize(1 << 20);
+        taken.resize(static_cast<size_t>(::read(reader, taken.data(), taken.size())));
+        log_info("again");
+        taken.resize(100);
+        taken.resize(static_cast<size_t>(::read(reader, taken.data(), taken.size())));
+        ::dup2(real, STDERR_FILENO);
+        const bool is_right = dropped > 100 && dropped < 200 && cut == 1 && taken[0] == '\n' &&
+                              taken.ends_with("info again\n");
+        return is_right ? 5 : 1;
+    });
+    CHECK(result.exit_code == 5);
+}

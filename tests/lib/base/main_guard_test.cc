@@ -2,6 +2,7 @@
 #include "lib/base/main_guard.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 
 #include <csignal>
 #include <cstdio>
@@ -55,6 +56,19 @@ TEST_CASE("a reader of stdout that went away ends the program quietly") {
     });
     CHECK(result.exit_code == 0);
     CHECK(result.output == "");
+}
+
+TEST_CASE("numbers of closed standard descriptors are not given to other files") {
+    const auto result = run_captured([] {
+        for (int number = 0; number < 3; ++number) ::close(number);
+        return run_main("nvllm-x", [] {
+            const int opened = ::open("/dev/null", O_WRONLY);
+            const bool is_closed =
+                ::write(STDOUT_FILENO, "x", 1) < 0 && ::write(STDERR_FILENO, "x", 1) < 0;
+            return opened > STDERR_FILENO && is_closed ? 5 : 1;
+        });
+    });
+    CHECK(result.exit_code == 5);
 }
 
 TEST_CASE("a full disk is an error") {
