@@ -16,6 +16,24 @@ function(nvllm_fault_points)
     endforeach()
 endfunction()
 
+# Headers that nearly every file reads, compiled once: for builds that are made for a check only (NVLLM_PRECOMPILE). The
+# Release build goes without, so that each file is known to include what it uses.
+function(nvllm_precompile target)
+    get_target_property(libraries ${target} LINK_LIBRARIES)
+    if(NOT NVLLM_PRECOMPILE OR NOT "fmt::fmt" IN_LIST libraries)
+        return()
+    endif()
+    if(NOT TARGET nvllm_precompiled)
+        file(CONFIGURE OUTPUT precompiled.cc CONTENT "")
+        add_library(nvllm_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc)
+        target_link_libraries(nvllm_precompiled PRIVATE fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
+        target_precompile_headers(nvllm_precompiled PRIVATE <algorithm> <chrono> <functional> <map> <memory> <mutex>
+            <optional> <string> <thread> <unordered_map> <variant> <vector> <fmt/format.h> <nlohmann/json.hpp>)
+    endif()
+    target_compile_options(${target} PRIVATE -fPIC)  # as the precompiled ones are, programs as well
+    target_precompile_headers(${target} REUSE_FROM nvllm_precompiled)
+endfunction()
+
 # nvllm_room(path [APART] [LIBRARIES ...]): all .cc files below `path` as one object library, nvllm_<last folder>. APART:
 # linked into the programs that name it, and no part of libnanovllm, so that other programs do not carry it.
 function(nvllm_room path)
@@ -29,6 +47,7 @@ function(nvllm_room path)
     nvllm_fault_points(${sources})
     target_include_directories(nvllm_${name} PUBLIC ${CMAKE_SOURCE_DIR})
     target_link_libraries(nvllm_${name} PUBLIC Threads::Threads ${ARG_LIBRARIES})
+    nvllm_precompile(nvllm_${name})
     set(nvllm_${name}_SOURCES ${sources} PARENT_SCOPE)
     if(NOT ARG_APART)
         set(NVLLM_ROOMS ${NVLLM_ROOMS} nvllm_${name} PARENT_SCOPE)
@@ -113,5 +132,6 @@ function(nvllm_test path)
     nvllm_room_targets(${path} rooms)
     target_link_libraries(test_${name} PRIVATE nvllm_test_main ${rooms} nlohmann_json::nlohmann_json fmt::fmt)
     target_compile_definitions(test_${name} PRIVATE NVLLM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    nvllm_precompile(test_${name})
     add_test(NAME ${name} COMMAND test_${name})
 endfunction()

@@ -16,8 +16,8 @@ namespace nvllm {
 struct JsonLimits {
     size_t max_depth = 64;
     size_t max_bytes = size_t{256} << 20;
-    size_t max_keys = SIZE_MAX;      // of one object
-    size_t max_all_keys = SIZE_MAX;  // of all objects
+    size_t max_keys = SIZE_MAX;   // of one object
+    size_t max_parts = SIZE_MAX;  // keys, objects and lists together
     // RFC 8259 leaves open which of two values counts; what decides over weights or requests must
     // not be open.
     bool allow_duplicate_keys = false;

@@ -38,12 +38,14 @@ std::vector<int32_t> host_sizes(const CacheConfig& config) {
 CacheManager::CacheManager(const CacheConfig& config)
     : config_(config),
       eviction_(find_eviction(config.eviction)),
-      index_(checked_group_sizes(config), config.hash_key.value_or(HashKey::random())),
+      index_(config.block_size, checked_group_sizes(config),
+             config.hash_key.value_or(HashKey::random())),
       swap_space_(host_sizes(config)) {
     int32_t most = 0;
     for (const CacheGroupConfig& group : config.groups) {
         pools_.emplace_back(group.num_blocks, eviction_.value != nullptr);
         most = std::max(most, group.num_blocks);
+        has_windows_ = has_windows_ || group.window > 0;
     }
     half_life_ = config.eviction_costs.half_life_in_capacities * most;
 }
@@ -130,17 +132,13 @@ bool CacheManager::admit(SequenceCache& sequence, const PrefixMatch& match, int3
     return true;
 }
 
-bool CacheManager::allocate(SequenceCache& sequence, int32_t num_positions,
-                            std::vector<std::vector<BlockId>>& added) {
+bool CacheManager::append_blocks(SequenceCache& sequence, int32_t num_positions,
+                                 std::vector<std::vector<BlockId>>& added) {
     const int32_t size = num_blocks_for(num_positions);
-    bool enough = true;
     for (int32_t group = 0; group < num_groups(); ++group) {
         const int32_t needed = size - sequence.tables_[group].size();
         if (needed > pools_[group].num_available()) return false;
-        enough = enough && needed <= 0;
     }
-    sequence.num_positions_ = std::max(sequence.num_positions_, num_positions);
-    if (enough) return true;
     added.resize(pools_.size());
     for (int32_t group = 0; group < num_groups(); ++group) {
         BlockTable& table = sequence.tables_[group];
@@ -160,10 +158,7 @@ BlockId CacheManager::take(int32_t group) {
     return taken->block;
 }
 
-void CacheManager::name_in_plan(SequenceCache& sequence, uint64_t plan_number) {
-    NVLLM_CHECK(plan_number >= sequence.last_plan_, "plans are numbered upwards");
-    sequence.last_plan_ = plan_number;
-    last_named_plan_ = std::max(last_named_plan_, plan_number);
+void CacheManager::part_with_host_blocks(SequenceCache& sequence, uint64_t plan_number) {
     for (const SequenceCache::HostBlock& host : sequence.returning_) {
         host_parted_.push_back({plan_number, host.group, host.block});
     }
@@ -189,12 +184,11 @@ void CacheManager::plan_committed(uint64_t plan_number) {
 void CacheManager::commit(SequenceCache& sequence, std::span<const int32_t> tokens,
                           int32_t num_computed) {
     NVLLM_CHECK(!sequence.swapped_out(), "what is in host memory cannot have been computed");
-    const int32_t num_full = num_computed / config_.block_size;
-    if (config_.enable_prefix_caching && sequence.num_published_ < num_full) {
-        extend_keys(sequence, tokens, num_full);
-        while (sequence.num_published_ < num_full) publish_next_block(sequence, tokens);
+    while (config_.enable_prefix_caching &&
+           num_computed - sequence.num_published_ * config_.block_size >= config_.block_size) {
+        publish_next_block(sequence, tokens);
     }
-    give_back_unread(sequence, num_computed);
+    if (has_windows_) give_back_unread(sequence, num_computed);
 }
 
 // `node` is pinned for the sequence already, or null.
@@ -245,7 +239,7 @@ void CacheManager::discard(SequenceCache& sequence) {
         for (int32_t i = first; i < sequence.num_published_; ++i) {
             // Of a swapped out sequence nobody knows which block it was: all go.
             const std::vector<BlockId> blocks =
-                sequence.swapped_out() ? path[i]->blocks[group] : std::vector{table[i]};
+                sequence.swapped_out() ? index_.blocks(*path[i], group) : std::vector{table[i]};
             for (const BlockId block : blocks) {
                 // A fork may have withdrawn what both hold.
                 if (!index_.is_published(group, block)) continue;

@@ -14,6 +14,7 @@
 // The engine thread owns it: no locks. It outlives every SequenceCache made for it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -23,6 +24,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/error.h"
 #include "lib/base/result.h"
 #include "lib/cache/block_pool.h"
 #include "lib/cache/block_table.h"
@@ -99,7 +101,13 @@ class CacheManager {
     // to the tables is also appended to `added`, one list a group; `added` stays empty when nothing
     // was needed.
     bool allocate(SequenceCache& sequence, int32_t num_positions,
-                  std::vector<std::vector<BlockId>>& added);
+                  std::vector<std::vector<BlockId>>& added) {
+        if (!holds(sequence, num_positions) && !append_blocks(sequence, num_positions, added)) {
+            return false;
+        }
+        sequence.num_positions_ = std::max(sequence.num_positions_, num_positions);
+        return true;
+    }
 
     // The tokens of a sequence that waits: under a policy that heeds it, what is cached of them, or
     // will be, is certain to be asked for. Holds until the sequence is let in or released, or the
@@ -147,7 +155,11 @@ class CacheManager {
 
     // The plan with this number reads or writes the sequence's blocks. REQUIRES: numbers do not
     // fall.
-    void name_in_plan(SequenceCache& sequence, uint64_t plan_number);
+    void name_in_plan(SequenceCache& sequence, uint64_t plan_number) {
+        NVLLM_CHECK(plan_number >= sequence.last_plan_, "plans are numbered upwards");
+        sequence.last_plan_ = last_named_plan_ = plan_number;
+        if (!sequence.returning_.empty()) part_with_host_blocks(sequence, plan_number);
+    }
     // All plans up to this one are committed: blocks given up under them can be reused.
     void plan_committed(uint64_t plan_number);
 
@@ -216,8 +228,17 @@ class CacheManager {
 
     // Blocks.
     void publish_next_block(SequenceCache& sequence, std::span<const int32_t> tokens);
+    BlockKey key_of_next_block(const SequenceCache& sequence,
+                               std::span<const int32_t> tokens) const;
     void publish(PrefixNode& node, int32_t group, BlockId block);
     void withdraw(int32_t group, BlockId block);
+    bool holds(const SequenceCache& sequence, int32_t num_positions) const {
+        return std::ranges::all_of(sequence.tables_, [&](const BlockTable& table) {
+            return int64_t{table.size()} * config_.block_size >= num_positions;
+        });
+    }
+    bool append_blocks(SequenceCache& sequence, int32_t num_positions,
+                       std::vector<std::vector<BlockId>>& added);
     void give_back_unread(SequenceCache& sequence, int32_t num_computed);
     BlockId take(int32_t group);
     void part(const SequenceCache& sequence, int32_t group, BlockId block);
@@ -235,6 +256,7 @@ class CacheManager {
                              std::span<PrefixNode* const> path) const;
     void swap_in_group(SequenceCache& sequence, int32_t group, std::span<PrefixNode* const> path,
                        std::vector<SwapMove>& moves);
+    void part_with_host_blocks(SequenceCache& sequence, uint64_t plan_number);
     void give_back_host_blocks(SequenceCache& sequence);
     std::optional<Fault> why_not_compact(std::span<const int32_t> targets) const;
     void drop_cached(int32_t group, int32_t target, Compaction& compaction);
@@ -263,6 +285,7 @@ class CacheManager {
     uint64_t committed_plan_ = 0;
     int64_t tick_ = 0;  // blocks asked for
     double half_life_;  // in ticks
+    bool has_windows_ = false;
     // Sequences that will ask for a content that is not there yet, by its key.
     struct KeyHash {
         size_t operator()(const BlockKey& key) const { return key.low; }

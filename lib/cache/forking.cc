@@ -23,7 +23,8 @@ void CacheManager::fork(SequenceCache& child, const SequenceCache& parent, int32
             to.append(from[i]);
         }
     }
-    child.keys_.assign(parent.keys_.begin(), parent.keys_.begin() + parent.num_published_);
+    const auto num_keys = std::min<size_t>(parent.keys_.size(), parent.num_published_);
+    child.keys_.assign(parent.keys_.begin(), parent.keys_.begin() + num_keys);
     child.last_plan_ = std::max(child.last_plan_, parent.last_plan_);
     child.num_positions_ = std::min(num_positions, parent.num_positions_);
     if (parent.published_ != nullptr) index_.pin(*parent.published_);

@@ -50,7 +50,7 @@ void CacheManager::check_contents(int32_t group) const {
         if (!pool.is_cached(block) || pool.references(block) > 0) continue;
         const std::string name = "block " + std::to_string(block);
         const PrefixNode& node = *index_.node(group, block);
-        NVLLM_CHECK(node.blocks[group].size() == 1,
+        NVLLM_CHECK(node.groups[group].num_blocks == 1,
                     name + " is unused and cached, though another one holds the same");
         if (eviction_.value == nullptr) continue;
         const EvictionRank known = pool.rank_of(block);

@@ -38,7 +38,7 @@ bool CacheManager::reaches_back(const PrefixNode& node, int32_t block,
                                 std::vector<int32_t>& run_start) const {
     bool reaches = true;
     for (int32_t group = 0; group < num_groups(); ++group) {
-        if (node.blocks[group].empty()) run_start[group] = block + 1;
+        if (node.groups[group].num_blocks == 0) run_start[group] = block + 1;
         const int32_t next = (block + 1) * config_.block_size;
         reaches = reaches && run_start[group] <= first_block_read(group, next);
     }

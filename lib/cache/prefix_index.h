@@ -6,7 +6,8 @@
 // Several blocks, in several cache groups, may hold one node's content.
 //
 // A node lives as long as a block holds its content, it has children, or it is pinned: children
-// stay reachable when their parent's blocks are reused. Not thread-safe.
+// stay reachable when their parent's blocks are reused. Nodes lie in chunks, with their tokens
+// beside them, and are used again: publishing a block allocates nothing. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "lib/cache/block_pool.h"
@@ -24,16 +24,23 @@ namespace nvllm {
 
 using BlockKey = Hash128;
 
+// Of one content in one cache group.
+struct ContentHolders {
+    BlockId first = 0;       // the others follow it, see PrefixIndex::blocks()
+    int32_t num_blocks = 0;  // that hold the content; none: `first` says nothing
+    int32_t num_held_children = 0;
+};
+
 // What one full block holds. Made, changed and dropped by PrefixIndex only.
 struct PrefixNode {
     BlockKey key;
+    PrefixNode* next = nullptr;    // in its bucket, or of the unused ones
     PrefixNode* parent = nullptr;  // none for the first block of a sequence
-    std::vector<int32_t> tokens;
+    std::span<int32_t> tokens;
+    std::span<ContentHolders> groups;
     std::string extra;
-    std::vector<std::vector<BlockId>> blocks;  // per cache group
-    int32_t num_blocks = 0;                    // in all groups
+    int32_t num_blocks = 0;  // in all groups
     int32_t num_children = 0;
-    std::vector<int32_t> held_children;  // per cache group, those with a block in it
     int32_t num_pins = 0;
     int32_t depth = 0;  // blocks before it
 
@@ -46,8 +53,8 @@ struct PrefixNode {
 
 class PrefixIndex {
   public:
-    // `group_sizes`: blocks in each cache group.
-    PrefixIndex(std::span<const int32_t> group_sizes, const HashKey& hash_key);
+    // `block_size`: tokens of a content. `group_sizes`: blocks in each cache group.
+    PrefixIndex(int32_t block_size, std::span<const int32_t> group_sizes, const HashKey& hash_key);
     PrefixIndex(const PrefixIndex&) = delete;
     PrefixIndex& operator=(const PrefixIndex&) = delete;
 
@@ -59,7 +66,8 @@ class PrefixIndex {
     // The node with exactly this content, or null. `parent` is null for a first block.
     PrefixNode* find(const PrefixNode* parent, const BlockKey& key, std::span<const int32_t> tokens,
                      std::string_view extra);
-    // The same, made when it is not there; pinned once more either way.
+    // The same, made when it is not there; pinned once more either way. REQUIRES: block_size
+    // tokens.
     PrefixNode* find_or_add(PrefixNode* parent, const BlockKey& key,
                             std::span<const int32_t> tokens, std::string_view extra);
     void pin(PrefixNode& node) { ++node.num_pins; }
@@ -70,8 +78,10 @@ class PrefixIndex {
     void publish(PrefixNode& node, int32_t group, BlockId block);
     // The block's content is not to be found any more. REQUIRES: the block is published.
     void withdraw(int32_t group, BlockId block);
-    // One block of the group with the content of the node.
+    // One block of the group with the content of the node: the one longest published.
     static std::optional<BlockId> block(const PrefixNode& node, int32_t group);
+    // All of them, that one first.
+    std::vector<BlockId> blocks(const PrefixNode& node, int32_t group) const;
 
     bool is_published(int32_t group, BlockId block) const { return node(group, block) != nullptr; }
     // What the block holds; null when it is not published.
@@ -83,31 +93,40 @@ class PrefixIndex {
 
     // All contents, in no order.
     std::vector<const PrefixNode*> nodes() const;
-    int64_t num_nodes() const { return static_cast<int64_t>(nodes_.size()); }
+    int64_t num_nodes() const { return static_cast<int64_t>(num_nodes_); }
 
     // Throws internal when the tree and the blocks' places in it disagree; O(blocks and nodes), for
     // tests.
     void check_integrity() const;
 
   private:
-    struct KeyHash {
-        size_t operator()(const BlockKey& key) const { return key.low; }
-    };
-    // Where a block stands: node->blocks[group][place]. Null node: not published.
+    // What a block holds, and its neighbours among those that hold the same, in a ring. Null node:
+    // not published.
     struct Place {
         PrefixNode* node = nullptr;
-        size_t place = 0;
+        BlockId previous = 0;
+        BlockId next = 0;
+    };
+    // Nodes, and what each needs room for besides itself.
+    struct Chunk {
+        std::vector<PrefixNode> nodes;
+        std::vector<int32_t> tokens;
+        std::vector<ContentHolders> holders;
     };
 
-    using Nodes = std::unordered_multimap<BlockKey, PrefixNode, KeyHash>;
-    static constexpr size_t kMostSpare = 4096;
-
+    PrefixNode*& bucket(const BlockKey& key) { return buckets_[key.low & (buckets_.size() - 1)]; }
+    void add_buckets();
     PrefixNode& new_node(const BlockKey& key);
+    void add_chunk();
     void drop_if_unneeded(PrefixNode* node);
+    void check_node(const PrefixNode& node) const;
 
     HashKey hash_key_;
-    Nodes nodes_;
-    std::vector<Nodes::node_type> spare_;     // dropped, for contents to come
+    size_t block_size_;
+    std::vector<PrefixNode*> buckets_;  // a power of two
+    size_t num_nodes_ = 0;
+    std::vector<Chunk> chunks_;
+    PrefixNode* unused_ = nullptr;            // the one to be used next
     std::vector<std::vector<Place>> places_;  // per group, per block
 };
 

@@ -7,7 +7,7 @@ namespace nvllm {
 void CacheManager::publish_next_block(SequenceCache& sequence, std::span<const int32_t> tokens) {
     const int32_t block = sequence.num_published_;
     const int64_t num_known = index_.num_nodes();
-    PrefixNode* node = index_.find_or_add(sequence.published_, sequence.keys_[block],
+    PrefixNode* node = index_.find_or_add(sequence.published_, key_of_next_block(sequence, tokens),
                                           tokens_of(tokens, block), extra_of(sequence, block));
     if (index_.num_nodes() > num_known) {
         node->last_use = tick_;
@@ -20,6 +20,15 @@ void CacheManager::publish_next_block(SequenceCache& sequence, std::span<const i
     set_published(sequence, node, block + 1);
 }
 
+// Keys of what was generated are not kept: they are wanted again only after a preemption.
+BlockKey CacheManager::key_of_next_block(const SequenceCache& sequence,
+                                         std::span<const int32_t> tokens) const {
+    const int32_t block = sequence.num_published_;
+    if (block < std::ssize(sequence.keys_)) return sequence.keys_[block];
+    const BlockKey parent = block == 0 ? BlockKey{} : sequence.published_->key;
+    return index_.key(parent, tokens_of(tokens, block), extra_of(sequence, block));
+}
+
 // A content is kept once: a block with the same that nobody uses is free from now on.
 void CacheManager::publish(PrefixNode& node, int32_t group, BlockId block) {
     const PrefixNode* known = index_.node(group, block);
@@ -28,7 +37,7 @@ void CacheManager::publish(PrefixNode& node, int32_t group, BlockId block) {
         NVLLM_CHECK(known == &node, "a shared block was written to");
         return;
     }
-    const std::vector<BlockId> others = node.blocks[group];
+    const std::vector<BlockId> others = index_.blocks(node, group);
     index_.publish(node, group, block);
     pools_[group].mark_cached(block);
     for (const BlockId other : others) {
@@ -43,7 +52,7 @@ void CacheManager::publish(PrefixNode& node, int32_t group, BlockId block) {
 void CacheManager::withdraw(int32_t group, BlockId block) {
     PrefixNode* parent = index_.node(group, block)->parent;
     // A parent that holds no block may go with the child.
-    const bool parent_stays = parent != nullptr && !parent->blocks[group].empty();
+    const bool parent_stays = parent != nullptr && parent->groups[group].num_blocks > 0;
     index_.withdraw(group, block);
     if (parent_stays) rank_anew(*parent, group);
 }
@@ -57,7 +66,7 @@ void CacheManager::give_up(int32_t group, BlockId block) {
     PrefixNode& node = *index_.node(group, block);
     // Who used it until now has it in fresh memory, however long ago it came.
     node.last_use = tick_;
-    if (node.blocks[group].size() > 1) {
+    if (node.groups[group].num_blocks > 1) {
         withdraw(group, block);
         pool.forget(block);
         ++num_duplicates_freed_;
@@ -76,17 +85,18 @@ EvictionRank CacheManager::rank(const PrefixNode& node, int32_t group) const {
                        .recent_uses = node.recent_uses,
                        .last_use = half_lives(node.last_use),
                        .expected = expected};
-    const bool waits = eviction_.children_first && window == 0 && node.held_children[group] > 0;
+    const bool waits =
+        eviction_.children_first && window == 0 && node.groups[group].num_held_children > 0;
     return {waits, expected, eviction_.value(use, config_.eviction_costs)};
 }
 
-// What is known of a content changed: its place in the order of eviction, if it stands there.
+// What is known of a content changed: its place in the order of eviction, if it stands there. A
+// block that nobody uses is the only one with its content.
 void CacheManager::rank_anew(const PrefixNode& node, int32_t group) {
     if (eviction_.value == nullptr) return;
-    for (const BlockId block : node.blocks[group]) {
-        if (pools_[group].references(block) > 0) continue;
-        pools_[group].rank_anew(block, rank(node, group));
-    }
+    const std::optional<BlockId> block = PrefixIndex::block(node, group);
+    if (!block || pools_[group].references(*block) > 0) return;
+    pools_[group].rank_anew(*block, rank(node, group));
 }
 
 }  // namespace nvllm

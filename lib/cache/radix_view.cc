@@ -2,7 +2,6 @@
 #include "lib/cache/radix_view.h"
 
 #include <algorithm>
-#include <tuple>
 #include <unordered_map>
 
 namespace nvllm {
@@ -16,7 +15,8 @@ Children children_of(const PrefixIndex& index) {
     for (const PrefixNode* node : index.nodes()) children[node->parent].push_back(node);
     for (auto& [parent, nodes] : children) {
         std::ranges::sort(nodes, [](const PrefixNode* one, const PrefixNode* other) {
-            return std::tie(one->extra, one->tokens) < std::tie(other->extra, other->tokens);
+            if (one->extra != other->extra) return one->extra < other->extra;
+            return std::ranges::lexicographical_compare(one->tokens, other->tokens);
         });
     }
     return children;
@@ -27,7 +27,7 @@ void add_content(RadixRun& run, const PrefixNode& node, const CacheManager& cach
     ++run.num_contents;
     run.last_use = std::max(run.last_use, node.last_use);
     for (int32_t group = 0; group < cache.num_groups(); ++group) {
-        for (const BlockId block : node.blocks[group]) {
+        for (const BlockId block : cache.index().blocks(node, group)) {
             run.blocks[group].push_back(block);
             run.references += cache.pool(group).references(block);
         }

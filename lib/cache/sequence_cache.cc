@@ -50,4 +50,10 @@ bool SequenceCache::empty() const {
     return std::ranges::all_of(tables_, [](const BlockTable& table) { return table.size() == 0; });
 }
 
+std::vector<std::vector<BlockId>> SequenceCache::block_tables() const {
+    std::vector<std::vector<BlockId>> tables;
+    for (const BlockTable& table : tables_) tables.push_back(table.blocks());
+    return tables;
+}
+
 }  // namespace nvllm

@@ -29,6 +29,8 @@ class SequenceCache {
 
     uint64_t owner() const { return owner_; }
     const BlockTable& table(int32_t group) const { return tables_[group]; }
+    // The entries of all tables, per cache group.
+    std::vector<std::vector<BlockId>> block_tables() const;
     // Whether it holds no device blocks in any group.
     bool empty() const;
     // Leading blocks whose content can be found by others, or could until it left the window.
@@ -53,8 +55,9 @@ class SequenceCache {
     size_t place_ = 0;  // in the manager's list of sequences
     std::vector<BlockExtra> extras_;
     std::vector<BlockTable> tables_;  // per group
-    std::vector<BlockKey>
-        keys_;  // of the leading full blocks, computed once: tokens are only ever appended
+    // Of the leading full blocks, as many as were looked for; computed once, because tokens are
+    // only ever appended.
+    std::vector<BlockKey> keys_;
     PrefixNode* published_ = nullptr;  // content of the last published block; pinned
     int32_t num_published_ = 0;
     int32_t num_shared_ = 0;     // of those, found in the cache and not computed

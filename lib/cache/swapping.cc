@@ -67,8 +67,9 @@ int32_t CacheManager::num_to_take_back(const SequenceCache& sequence, int32_t gr
     int32_t count = 0;
     for (size_t i = 0; i < swapped.blocks.size(); ++i) {
         const size_t entry = static_cast<size_t>(swapped.num_given_back) + i;
-        const bool found = entry < path.size() && !path[entry]->blocks[group].empty();
-        count += !found || pools_[group].references(path[entry]->blocks[group].front()) == 0;
+        const std::optional<BlockId> found =
+            entry < path.size() ? PrefixIndex::block(*path[entry], group) : std::nullopt;
+        count += !found || pools_[group].references(*found) == 0;
     }
     return count;
 }
@@ -83,9 +84,11 @@ void CacheManager::swap_in_group(SequenceCache& sequence, int32_t group,
     std::vector<bool> found(static_cast<size_t>(end));
     for (int32_t i = table.size(); i < end; ++i) {
         table.append(0);
-        if (i >= sequence.num_published_ || path[i]->blocks[group].empty()) continue;
+        if (i >= sequence.num_published_) continue;
+        const std::optional<BlockId> holder = PrefixIndex::block(*path[i], group);
+        if (!holder) continue;
         found[i] = true;
-        table.replace(i, path[i]->blocks[group].front());
+        table.replace(i, *holder);
         pools_[group].share(table[i]);
     }
     for (int32_t i = swapped.num_given_back; i < end; ++i) {

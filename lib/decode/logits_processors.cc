@@ -203,14 +203,13 @@ std::optional<Fault> check_sampler_order(const SamplingParams& params) {
     for (auto name = names.begin(); name != names.end(); ++name) {
         if (find_narrowing(*name) == nullptr) {
             return Fault{ErrorKind::bad_data,
-                         "sampler_order: '" + *name +
+                         "samplers: '" + *name +
                              "' is not one of temperature, top_n_sigma, top_k, "
                              "top_p, min_p, typical_p",
-                         "sampler_order"};
+                         "samplers"};
         }
         if (std::find(names.begin(), name, *name) != name) {
-            return Fault{ErrorKind::bad_data, "sampler_order: '" + *name + "' comes twice",
-                         "sampler_order"};
+            return Fault{ErrorKind::bad_data, "samplers: '" + *name + "' comes twice", "samplers"};
         }
     }
     return std::nullopt;

@@ -33,6 +33,7 @@ bool Engine::Loop::step() {
     const std::optional<BatchPlan> plan = scheduler_->next(now_s());
     if (!plan) return false;
     StepRecord record = begin_record(*plan);
+    record.began_s = std::chrono::duration<double>(begin - started_).count();
     const std::optional<StepResult> result = compute(*plan);
     if (result) {
         record.swapped_bytes = result->swapped_bytes;
@@ -53,7 +54,6 @@ bool Engine::Loop::step() {
 StepRecord Engine::Loop::begin_record(const BatchPlan& plan) {
     StepRecord record;
     record.plan_number = plan.number;
-    record.began_s = now_s();
     record.num_sequences = static_cast<int32_t>(plan.entries.size());
     record.num_tokens = plan.num_tokens();
     for (const AddedSequence& added : plan.added) {

@@ -37,7 +37,6 @@ float read_float(const Json& value) {
 
 int64_t read_integer(const Json& value, int64_t lowest, int64_t highest) {
     const std::string expected = fmt::format("an integer in [{}, {}]", lowest, highest);
-    double number = 0.0;
     if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
         throw WrongField{expected};
     }
@@ -46,8 +45,11 @@ int64_t read_integer(const Json& value, int64_t lowest, int64_t highest) {
         if (integer < lowest || integer > highest) throw WrongField{expected};
         return integer;
     }
-    number = read_number(value);
-    if (number != std::floor(number) || number < static_cast<double>(lowest) ||
+    // Beyond this, what was written may have been another integer.
+    constexpr double kLargestExact = 9007199254740992.0;
+    const double number = read_number(value);
+    const bool is_exact = number == std::floor(number) && std::abs(number) <= kLargestExact;
+    if (!is_exact || number < static_cast<double>(lowest) ||
         number > static_cast<double>(highest)) {
         throw WrongField{expected};
     }

@@ -28,6 +28,14 @@ std::vector<SequenceId> StepFaults::note_failed(const BatchPlan& plan) {
     return given_up;
 }
 
+namespace {
+
+bool came_to_something(const SequenceStep& step) {
+    return !step.token_ids.empty() || !step.candidates.empty() || !step.embedding.empty();
+}
+
+}  // namespace
+
 void StepFaults::note_done(const StepResult& result) {
     if (share_ < 1.0 && --steps_until_raise_ <= 0) {
         share_ = std::min(1.0, share_ / kOutOfMemoryCut);
@@ -37,7 +45,7 @@ void StepFaults::note_done(const StepResult& result) {
     if (lost_.empty()) return;
     for (const SequenceStep& step : result.sequences) {
         // A chunk of a prompt proves nothing: the step that failed may still lie ahead.
-        if (!step.token_ids.empty() || !step.candidates.empty()) lost_.erase(step.sequence);
+        if (came_to_something(step)) lost_.erase(step.sequence);
     }
 }
 
@@ -46,7 +54,7 @@ void StepFaults::count_rows(const StepResult& result) {
     bool any_well = false;
     for (const SequenceStep& step : result.sequences) {
         nonfinite += step.fault && step.fault->kind == ErrorKind::internal;
-        any_well = any_well || !step.token_ids.empty() || !step.candidates.empty();
+        any_well = any_well || came_to_something(step);
     }
     counts.nonfinite_rows += nonfinite;
     nonfinite_in_a_row_ = any_well ? 0 : nonfinite_in_a_row_ + nonfinite;

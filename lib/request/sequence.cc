@@ -29,6 +29,8 @@ const char* sequence_state_name(SequenceState state) {
             return "paused";
         case SequenceState::swapped:
             return "swapped";
+        case SequenceState::awaiting_blocks:
+            return "awaiting_blocks";
         case SequenceState::finished:
             return "finished";
     }
@@ -57,6 +59,7 @@ void Sequence::pause(double now_s) {
 void Sequence::resume(double now_s) {
     NVLLM_CHECK(state == SequenceState::paused, "only a paused sequence is resumed");
     enter(SequenceState::running, now_s);
+    if (!first_scheduled_s) first_scheduled_s = now_s;
 }
 
 void Sequence::start(int32_t num_cached, double now_s) {
@@ -84,7 +87,7 @@ void Sequence::commit(int32_t count, std::span<const int32_t> sampled, double no
     num_in_flight -= count;
     num_computed += count;
     ++num_slice_steps;
-    token_ids.insert(token_ids.end(), sampled.begin(), sampled.end());
+    for (const int32_t token : sampled) token_ids.push_back(token);
     if (!sampled.empty() && !first_token_s) first_token_s = now_s;
 }
 
@@ -99,6 +102,19 @@ void Sequence::swap_out(double now_s) {
 void Sequence::swap_in(double now_s) {
     NVLLM_CHECK(state == SequenceState::swapped, "only a swapped sequence comes back");
     enter(SequenceState::running, now_s);
+}
+
+void Sequence::await_blocks(double now_s) {
+    NVLLM_CHECK(state == SequenceState::waiting, "only a waiting sequence awaits blocks");
+    enter(SequenceState::awaiting_blocks, now_s);
+}
+
+void Sequence::receive_blocks(int32_t count, double now_s) {
+    NVLLM_CHECK(state == SequenceState::awaiting_blocks, "nobody awaits the blocks");
+    NVLLM_CHECK(count >= 0 && count < num_tokens(), "a token is left to compute");
+    enter(SequenceState::paused, now_s);
+    num_computed = count;
+    if (!num_cached_tokens) num_cached_tokens = count;
 }
 
 void Sequence::withdraw(double now_s) {

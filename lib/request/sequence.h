@@ -10,6 +10,10 @@
 //              swapped     swap_out(): the same, but what was computed is kept in host memory;
 //                          swap_in(): running again
 //
+//   waiting --> awaiting_blocks --> paused      await_blocks(): has blocks that somebody else
+//      ^               |                        fills; receive_blocks(): they did
+//      +---------------+                        withdraw(): they did not
+//
 // Invariant: num_computed + num_in_flight <= token_ids.size(); a sequence that waits or has
 // finished has nothing in flight. Times are on the engine's clock and handed in: nothing here reads
 // a clock.
@@ -24,7 +28,7 @@
 
 namespace nvllm {
 
-enum class SequenceState : uint8_t { waiting, running, paused, swapped, finished };
+enum class SequenceState : uint8_t { waiting, running, paused, swapped, awaiting_blocks, finished };
 
 // "waiting", "running", ...
 const char* sequence_state_name(SequenceState state);
@@ -40,7 +44,7 @@ struct Sequence {
     int32_t longest_length = 0;  // prompt and answer at most; the scheduler knows the context
     int32_t num_computed = 0;    // leading tokens whose keys and values are committed
     int32_t num_in_flight = 0;   // after those, planned and not committed yet
-    // Found in the cache when it was first let in; empty before.
+    // Found in the cache, or filled by somebody else, when it was first let in; empty before.
     std::optional<int32_t> num_cached_tokens;
 
     SequenceState state = SequenceState::waiting;
@@ -94,7 +98,11 @@ struct Sequence {
     void swap_out(double now_s);
     // REQUIRES: swapped.
     void swap_in(double now_s);
-    // Everything computed is given up, all tokens are kept. REQUIRES: running, paused or swapped.
+    // Its first tokens are computed elsewhere. REQUIRES: waiting.
+    void await_blocks(double now_s);
+    // `count` of them were. REQUIRES: awaiting_blocks; one token at least is left over.
+    void receive_blocks(int32_t count, double now_s);
+    // Everything computed is given up, all tokens are kept. REQUIRES: neither waiting nor finished.
     void withdraw(double now_s);
     // The same for want of blocks or of the worker: counted.
     void preempt(double now_s);

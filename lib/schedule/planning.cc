@@ -34,6 +34,7 @@ Scheduler::Draft::Draft(const SchedulerConfig& config, int32_t most_tokens)
 std::optional<BatchPlan> Scheduler::next(double now_s) {
     forget_retired();
     now_s_ = now_s;
+    end_leases(now_s);
     if (num_in_flight() >= config_.pipeline_depth) return std::nullopt;
     if (!has_work() && !has_moves()) return std::nullopt;
     move_blocks_together();
@@ -58,10 +59,6 @@ Scheduler::Draft Scheduler::draft_plan() {
     // Nobody ran, and no newcomer found enough blocks: the paused ones have them.
     if (draft.entries.empty()) plan_running(draft);
     return draft;
-}
-
-bool Scheduler::is_left_out(const ScheduledSequence& scheduled) const {
-    return limits_.alone && *limits_.alone != scheduled.sequence.id;
 }
 
 // Slots for those that wait, from those that the policy has give them up.
@@ -103,7 +100,7 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
 // Paused sequences go on in free slots; with `before_newcomers` only those that stand before all
 // who want to come in.
 void Scheduler::resume_paused(bool before_newcomers) {
-    if (counters_.pauses == 0) return;  // the queue need not be searched, and it may be long
+    if (!queue_may_hold_blocks()) return;
     int32_t num_free = num_free_slots();
     size_t place = 0;
     while (place < waiting_.size() && num_free > 0) {
@@ -119,13 +116,6 @@ void Scheduler::resume_paused(bool before_newcomers) {
             ++place;
         }
     }
-}
-
-// Whether it runs on: victims of this step stand in the list still.
-bool Scheduler::can_be_planned(const ScheduledSequence& scheduled) const {
-    return scheduled.sequence.state == SequenceState::running &&
-           scheduled.departure == Departure::none && !scheduled.cancelled &&
-           !is_left_out(scheduled);
 }
 
 // Those with one token to compute first, then the others in the order of the policy.
@@ -155,7 +145,9 @@ void Scheduler::plan_sequence(Draft& draft, ScheduledSequence& scheduled) {
     if (count == 0) return;
     if (scheduled.request->beams != nullptr && !make_private(draft, scheduled)) return;
     std::vector<std::vector<BlockId>> new_blocks;
-    if (!make_room(draft, scheduled, sequence.num_planned() + count, new_blocks)) return;
+    while (!cache_.allocate(scheduled.cache, sequence.num_planned() + count, new_blocks)) {
+        if (!take_victim(draft, scheduled)) return;
+    }
     if (!scheduled.told) {
         tell(draft, scheduled);
         new_blocks.clear();
@@ -163,24 +155,13 @@ void Scheduler::plan_sequence(Draft& draft, ScheduledSequence& scheduled) {
     add_entry(draft, scheduled, count, std::move(new_blocks));
 }
 
-// A beam that was forked since the last plan, or a sequence that comes back from host memory: the
-// worker learns of it with all its blocks.
+// A beam that was forked since the last plan, or a sequence that comes back from host memory or was
+// begun elsewhere: the worker learns of it with all its blocks.
 void Scheduler::tell(Draft& draft, ScheduledSequence& scheduled) {
     AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
-    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
-        added.block_tables.push_back(scheduled.cache.table(group).blocks());
-    }
+    added.block_tables = scheduled.cache.block_tables();
     scheduled.told = true;
     scheduled.untold_tokens.clear();
-}
-
-// Blocks for the needy one, taken from those that yield before it; false when it has to wait.
-bool Scheduler::make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
-                          std::vector<std::vector<BlockId>>& new_blocks) {
-    while (!cache_.allocate(needy.cache, num_positions, new_blocks)) {
-        if (!take_victim(draft, needy)) return false;
-    }
-    return true;
 }
 
 // Somebody gave up blocks at once; false when nobody did, or will only when a plan is committed.
@@ -283,6 +264,7 @@ std::optional<size_t> Scheduler::next_newcomer(size_t from, bool oldest) const {
 
 bool Scheduler::ready(const ScheduledSequence& scheduled) const {
     const ScheduledRequest& request = *scheduled.request;
+    if (scheduled.lease_end_s) return false;
     if (request.beams != nullptr) return true;
     if (!cache_.prefix_caching() || request.prompt_computed) return true;
     // A prompt that fills no block leaves nothing to share.
@@ -367,13 +349,13 @@ bool Scheduler::admit(Draft& draft, ScheduledSequence& scheduled, int32_t headro
 }
 
 void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t count,
-                          std::vector<std::vector<BlockId>> new_blocks) {
+                          std::vector<std::vector<BlockId>>&& new_blocks) {
     Sequence& sequence = scheduled.sequence;
     PlanEntry& entry = draft.plan.entries.emplace_back();
     entry.sequence = sequence.id;
     entry.first = sequence.num_planned();
     entry.count = count;
-    entry.new_blocks = std::move(new_blocks);
+    entry.new_blocks.swap(new_blocks);
     sequence.plan(count);
     const BeamGroup* beams = scheduled.request->beams.get();
     if (sequence.num_unplanned() == 0) {
@@ -391,8 +373,7 @@ int32_t Scheduler::num_growing() const {
         return !scheduled->cache.empty() && may_grow(*scheduled);
     };
     auto count = std::ranges::count_if(running_, grows);
-    // Of those in the queue only paused ones hold blocks.
-    if (counters_.pauses > 0) count += std::ranges::count_if(waiting_.all(), grows);
+    if (queue_may_hold_blocks()) count += std::ranges::count_if(waiting_.all(), grows);
     return static_cast<int32_t>(count);
 }
 
@@ -404,7 +385,8 @@ bool Scheduler::may_grow(const ScheduledSequence& scheduled) const {
 
 std::optional<BatchPlan> Scheduler::seal(Draft& draft) {
     if (draft.entries.empty() && !has_moves()) {
-        if (in_flight_.empty()) ++counters_.stalled_steps;
+        // Whoever needs blocks that are lent has them when the lease ends.
+        if (in_flight_.empty() && leased_.empty()) ++counters_.stalled_steps;
         return std::nullopt;
     }
     draft.plan.number = next_plan_++;

@@ -22,10 +22,13 @@ void Scheduler::look_at_cache(StepObservation& step) {
     step.fragmentation = fragmentation_;
 }
 
-// Swaps and copies that wait for the next plan read blocks where they are now.
-bool Scheduler::blocks_can_move() const {
+// Swaps and copies read blocks where they are now, which may be given up already.
+bool Scheduler::blocks_are_at_rest() const {
     return in_flight_.empty() && swaps_out_.empty() && copies_.empty() && !has_moves();
 }
+
+// Blocks that are lent are written to.
+bool Scheduler::blocks_can_move() const { return blocks_are_at_rest() && leased_.empty(); }
 
 void Scheduler::take_moves(Compaction&& compaction) {
     moves_ = std::move(compaction.moves);

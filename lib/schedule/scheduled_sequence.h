@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lib/cache/cache_manager.h"
@@ -51,6 +52,8 @@ struct ScheduledSequence {
     std::vector<TokenLogprob> candidates;
     std::vector<int32_t> untold_tokens;
     int32_t num_computed_before = 0;  // when it was last preempted, to be computed again
+    // While it waits for remote blocks: until then its blocks are filled by somebody else.
+    std::optional<double> lease_end_s;
 };
 
 }  // namespace nvllm

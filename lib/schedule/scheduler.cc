@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "kernels/error.h"
@@ -49,7 +50,8 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
                               .cache = SequenceCache(cache_, request.cache_salt, id),
                               .request = shared,
                               .candidates = {},
-                              .untold_tokens = {}});
+                              .untold_tokens = {},
+                              .lease_end_s = {}});
         sequence->sequence.longest_length =
             longest_length(config_, sequence->sequence.num_prompt_tokens, shared->request);
         sequence->sequence.turn = next_turn_++;
@@ -81,7 +83,7 @@ std::vector<Verdict> Scheduler::judge(const StepResult& result) const {
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         const ScheduledSequence& scheduled = *plan.entries[i].sequence;
         const SequenceStep& step = result.sequences[i];
-        Verdict verdict;
+        Verdict& verdict = verdicts.emplace_back();
         verdict.sequence = scheduled.sequence.id;
         if (scheduled.sequence.state == SequenceState::finished) {
             verdict.finish = scheduled.sequence.finish_reason;
@@ -95,7 +97,6 @@ std::vector<Verdict> Scheduler::judge(const StepResult& result) const {
             verdict = judge_tokens(scheduled.sequence, scheduled.request->request,
                                    config_.max_model_len, step.token_ids);
         }
-        verdicts.push_back(verdict);
     }
     return verdicts;
 }
@@ -148,7 +149,7 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
         finish(scheduled, *verdict.finish);
         return;
     }
-    if (sequence.num_in_flight == 0) depart(scheduled);
+    if (scheduled.departure != Departure::none && sequence.num_in_flight == 0) depart(scheduled);
     if (entry.output == OutputKind::candidates) take_candidates(scheduled, step);
 }
 
@@ -216,8 +217,7 @@ bool Scheduler::swap_out(ScheduledSequence& scheduled) {
 void Scheduler::recompute(ScheduledSequence& scheduled) {
     scheduled.num_computed_before = scheduled.sequence.num_computed;
     scheduled.sequence.preempt(now_s_);
-    cache_.release(scheduled.cache);
-    cache_.expect(scheduled.cache, scheduled.sequence.token_ids);
+    wait_without_blocks(scheduled);
 }
 
 // Leaves `running_` to be tidied by leave_running().
@@ -235,6 +235,7 @@ void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
     const SequenceState state = scheduled.sequence.state;
     if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
     if (state != SequenceState::running) waiting_.remove(scheduled);
+    end_lease(scheduled);
     scheduled.sequence.finish(reason, now_s_);
     if (reason == FinishReason::error) {
         cache_.discard(scheduled.cache);
@@ -304,6 +305,7 @@ std::vector<SequenceId> Scheduler::reset_worker() {
     }
     in_flight_.clear();
     cache_.plan_committed(next_plan_ - 1);
+    end_leases(std::numeric_limits<double>::infinity());
     for (ScheduledSequence* sequence : running_) {
         if (sequence->cancelled) {
             finish(*sequence, FinishReason::cancelled);
@@ -379,58 +381,15 @@ SchedulerStats Scheduler::stats() const {
     stats.num_running = static_cast<int32_t>(running_.size());
     stats.num_waiting = static_cast<int32_t>(waiting_.size());
     // The queue may be long: it is looked through only when there can be any.
-    const bool any = counters_.pauses + counters_.swaps_out > 0;
+    const bool any = queue_may_hold_blocks() || counters_.swaps_out > 0;
     for (const ScheduledSequence* scheduled :
          any ? waiting_.all() : std::span<ScheduledSequence* const>()) {
         stats.num_paused += scheduled->sequence.state == SequenceState::paused;
         stats.num_swapped += scheduled->sequence.state == SequenceState::swapped;
     }
+    stats.num_awaiting = static_cast<int32_t>(leased_.size());
     stats.token_budget = step_time_.budget();
     return stats;
-}
-
-void Scheduler::check_integrity() const {
-    std::vector<const SequenceCache*> caches;
-    for (const auto& [id, scheduled] : sequences_) caches.push_back(&scheduled->cache);
-    cache_.check_integrity(caches);
-    check_counts();
-    for (const ScheduledSequence* scheduled : running_) {
-        NVLLM_CHECK(scheduled->sequence.state == SequenceState::running, "only the running run");
-    }
-    for (size_t place = 0; place < waiting_.size(); ++place) {
-        const ScheduledSequence& scheduled = waiting_[place];
-        const SequenceState state = scheduled.sequence.state;
-        NVLLM_CHECK(state != SequenceState::running && state != SequenceState::finished,
-                    "only those without a slot wait");
-        NVLLM_CHECK(place == 0 || policy_.changes_while_waiting ||
-                        waiting_.stands_before(waiting_[place - 1], scheduled, now_s_),
-                    "the queue is out of order");
-    }
-}
-
-// What plans say is in flight is what the sequences say.
-void Scheduler::check_counts() const {
-    std::unordered_map<const ScheduledSequence*, std::pair<int32_t, int32_t>> in_plans;
-    for (const InFlight& plan : in_flight_) {
-        for (const PlannedEntry& entry : plan.entries) {
-            in_plans[entry.sequence].first += entry.count;
-            ++in_plans[entry.sequence].second;
-        }
-    }
-    for (const auto& [id, scheduled] : sequences_) {
-        const Sequence& sequence = scheduled->sequence;
-        const auto [tokens, plans] = in_plans[scheduled.get()];
-        NVLLM_CHECK(plans == scheduled->num_plans, "a sequence's count of plans is wrong");
-        NVLLM_CHECK(sequence.num_in_flight == tokens || sequence.state == SequenceState::finished,
-                    "a sequence's count of tokens in flight is wrong");
-        NVLLM_CHECK(sequence.num_unplanned() >= 0, "more is planned than is known");
-        const bool holds =
-            sequence.state == SequenceState::running || sequence.state == SequenceState::paused;
-        NVLLM_CHECK(scheduled->cache.empty() != holds,
-                    "a sequence holds blocks just while it runs or pauses");
-        NVLLM_CHECK(scheduled->cache.swapped_out() == (sequence.state == SequenceState::swapped),
-                    "a sequence is in host memory just while it is swapped out");
-    }
 }
 
 }  // namespace nvllm

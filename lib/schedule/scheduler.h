@@ -7,6 +7,9 @@
 //                +------------------+       preempted: blocks ran out, or the worker was lost;
 //                                           what was computed may be kept in host memory (swapped)
 //
+// A waiting sequence may be given blocks that somebody else fills (awaiting_blocks); then it goes
+// on as a paused one does, or waits again when they do not come in time.
+//
 // In each step the budget of tokens goes to sequences with one token to compute, then to those with
 // more in the order of the policy, then to waiting ones, which come in only when the cache holds
 // all they have to compute. Who runs out of blocks takes those of paused sequences, then those of
@@ -53,6 +56,7 @@ struct SchedulerStats {
     int32_t num_waiting = 0;  // the paused ones included
     int32_t num_paused = 0;
     int32_t num_swapped = 0;
+    int32_t num_awaiting = 0;      // for remote blocks
     int32_t token_budget = 0;      // of the next step
     int64_t steps = 0;             // plans made
     int64_t scheduled_tokens = 0;  // tokens in them
@@ -63,9 +67,19 @@ struct SchedulerStats {
     int64_t recomputed_tokens = 0;  // computed once more after a preemption
     int64_t pauses = 0;             // for want of a slot
     int64_t turns_of_oldest = 0;    // let in out of the policy's order, so that nobody starves
+    int64_t remote_waits = 0;       // for blocks that somebody else fills
+    int64_t remote_tokens = 0;      // that came so
+    int64_t remote_expiries = 0;    // waits that ended without them
     int64_t worker_resets = 0;
     // Nothing could be planned though work waited and no plan was under way: our mistake.
     int64_t stalled_steps = 0;
+};
+
+// Blocks to be filled by somebody else.
+struct RemoteLease {
+    int32_t first = 0;  // position; those before it were found in the cache and are not written to
+    int32_t end = 0;
+    std::vector<std::vector<BlockId>> block_tables;  // per cache group
 };
 
 // What plans have to keep to for a while, beyond the configuration.
@@ -110,6 +124,18 @@ class Scheduler {
     // a token and goes on has one accepted.
     std::vector<SequenceId> commit(const StepResult& result, const std::vector<Verdict>& verdicts,
                                    double now_s);
+
+    // The keys and values of a waiting sequence's first `num_tokens` tokens are to come from
+    // elsewhere: it takes its blocks and is not planned before they come, or the deadline. Whoever
+    // fills them stops by then, or when the sequence is cancelled. Nothing when a plan or what the
+    // next one is to copy may still read blocks that were given up, there is no room, the tokens
+    // are in the cache already, or the sequence is a beam or waits for a sibling.
+    std::optional<RemoteLease> await_remote_blocks(SequenceId sequence, int32_t num_tokens,
+                                                   double deadline_s, double now_s);
+    // Those of its first `num_tokens` are there: they count as computed, and it goes on as soon as
+    // it has a slot. False when it waits no more, and the blocks may be another's: the deadline
+    // passed before a call of next(), it was cancelled, the worker was lost.
+    bool remote_blocks_arrived(SequenceId sequence, int32_t num_tokens, double now_s);
 
     // Other numbers of blocks, while requests run: blocks move, and sequences give way when the
     // rest does not hold all that is used. False: not yet, try again after the next commit. Throws
@@ -171,14 +197,20 @@ class Scheduler {
 
     // Planning.
     Draft draft_plan();
-    bool is_left_out(const ScheduledSequence& sequence) const;
+    bool is_left_out(const ScheduledSequence& scheduled) const {
+        return limits_.alone && *limits_.alone != scheduled.sequence.id;
+    }
+    // Whether it runs on: victims of this step stand in the list still.
+    bool can_be_planned(const ScheduledSequence& scheduled) const {
+        return scheduled.sequence.state == SequenceState::running &&
+               scheduled.departure == Departure::none && !scheduled.cancelled &&
+               !is_left_out(scheduled);
+    }
     void pause_for_waiting();
     ScheduledSequence* last_to_pause_for(const ScheduledSequence& waiting) const;
     void resume_paused(bool before_newcomers);
     void plan_running(Draft& draft);
     void plan_sequence(Draft& draft, ScheduledSequence& sequence);
-    bool make_room(Draft& draft, ScheduledSequence& needy, int32_t num_positions,
-                   std::vector<std::vector<BlockId>>& new_blocks);
     bool take_victim(Draft& draft, const ScheduledSequence& needy);
     void drop_entry(Draft& draft, ScheduledSequence& sequence);
     void tell(Draft& draft, ScheduledSequence& sequence);
@@ -187,13 +219,12 @@ class Scheduler {
     int32_t num_free_slots() const;
     bool is_turn_of_oldest() const;
     std::optional<size_t> next_newcomer(size_t from, bool oldest) const;
-    bool can_be_planned(const ScheduledSequence& sequence) const;
     bool admit(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     bool makes_way(Draft& draft, const ScheduledSequence& sequence);
     bool let_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     bool swap_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     void add_entry(Draft& draft, ScheduledSequence& sequence, int32_t count,
-                   std::vector<std::vector<BlockId>> new_blocks);
+                   std::vector<std::vector<BlockId>>&& new_blocks);
     int32_t num_growing() const;
     bool may_grow(const ScheduledSequence& sequence) const;
     bool ready(const ScheduledSequence& sequence) const;
@@ -212,9 +243,19 @@ class Scheduler {
     void end_beams(ScheduledRequest& request);
     bool make_private(Draft& draft, ScheduledSequence& sequence);
 
+    // Blocks filled by others.
+    bool may_await_blocks(const ScheduledSequence& sequence) const;
+    void end_lease(ScheduledSequence& sequence);
+    void end_leases(double until_s);
+    void wait_without_blocks(ScheduledSequence& sequence);
+    // Of those in the queue, paused and leased ones hold blocks. It may be long, so it is searched
+    // only when there can be any.
+    bool queue_may_hold_blocks() const { return counters_.pauses + counters_.remote_waits > 0; }
+
     // Moving blocks.
     void look_at_cache(StepObservation& step);
     void move_blocks_together();
+    bool blocks_are_at_rest() const;
     bool blocks_can_move() const;
     bool has_moves() const { return !moves_.empty() || !num_blocks_.empty(); }
     bool uses_more_than(std::span<const int32_t> num_blocks) const;
@@ -260,6 +301,7 @@ class Scheduler {
     std::vector<ScheduledSequence*> running_;   // in the order of coming in
     bool somebody_left_ = false;                // of those in the list
     std::vector<ScheduledSequence*> prefills_;  // of a plan being made
+    std::vector<ScheduledSequence*> leased_;    // of the waiting, those that await remote blocks
     // For the next plan.
     std::vector<SwapMove> swaps_out_;
     std::vector<BlockMove> copies_;

@@ -79,6 +79,7 @@ SequenceSnapshot snapshot_sequence(const ScheduledSequence& scheduled, int32_t n
     out.first_scheduled_s = sequence.first_scheduled_s;
     out.first_token_s = sequence.first_token_s;
     out.swapped_out = scheduled.cache.swapped_out();
+    out.lease_end_s = scheduled.lease_end_s;
     out.num_published_blocks = scheduled.cache.num_published_blocks();
     out.tables = snapshot_tables(scheduled.cache, num_groups);
     return out;
@@ -120,6 +121,8 @@ const char* wait_reason_name(WaitReason reason) {
             return "paused";
         case WaitReason::swapped:
             return "swapped";
+        case WaitReason::remote_blocks:
+            return "remote_blocks";
         case WaitReason::behind_another:
             return "behind_another";
     }
@@ -179,6 +182,8 @@ void Scheduler::explain_waiting(Snapshot& snapshot) const {
         SequenceSnapshot& row = snapshot.sequences[running_.size() + place];
         if (scheduled.sequence.state == SequenceState::paused) {
             row.wait_reason = WaitReason::paused;
+        } else if (scheduled.lease_end_s) {
+            row.wait_reason = WaitReason::remote_blocks;
         } else if (!ready(scheduled)) {
             row.wait_reason = WaitReason::sibling;
             row.waits_for = scheduled.request->leader;

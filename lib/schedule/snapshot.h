@@ -45,6 +45,7 @@ enum class WaitReason : uint8_t {
     sibling,        // another continuation computes the prompt
     paused,         // gave up its slot to somebody (policy)
     swapped,        // in host memory, until there are blocks for it
+    remote_blocks,  // somebody else fills its blocks
     behind_another  // nobody passes one that waits for blocks
 };
 const char* wait_reason_name(WaitReason reason);
@@ -76,6 +77,7 @@ struct SequenceSnapshot {
     std::optional<double> first_token_s;
 
     bool swapped_out = false;
+    std::optional<double> lease_end_s;  // remote_blocks: then it computes them itself
     int32_t num_published_blocks = 0;
     std::vector<TableSnapshot> tables;  // per cache group
 };

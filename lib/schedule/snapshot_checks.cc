@@ -67,6 +67,8 @@ void check_sequence(const SequenceSnapshot& sequence, const Snapshot& snapshot,
             "is more than num_tokens");
     require(int64_t{sequence.num_computed} + sequence.num_in_flight <= sequence.num_tokens,
             path + ".num_computed", "is more than there are tokens");
+    require((sequence.state == SequenceState::awaiting_blocks) == sequence.lease_end_s.has_value(),
+            path + ".lease_end_s", "disagrees with the state");
     require(sequence.state != SequenceState::finished, path + ".state",
             "is finished; only living sequences are in a snapshot");
 }

@@ -27,6 +27,7 @@ void fields(Archive& archive, SchedulerStats& stats) {
     archive("num_waiting", stats.num_waiting);
     archive("num_paused", stats.num_paused);
     archive("num_swapped", stats.num_swapped);
+    archive("num_awaiting", stats.num_awaiting);
     archive("token_budget", stats.token_budget);
     archive("steps", stats.steps);
     archive("scheduled_tokens", stats.scheduled_tokens);
@@ -37,6 +38,9 @@ void fields(Archive& archive, SchedulerStats& stats) {
     archive("recomputed_tokens", stats.recomputed_tokens);
     archive("pauses", stats.pauses);
     archive("turns_of_oldest", stats.turns_of_oldest);
+    archive("remote_waits", stats.remote_waits);
+    archive("remote_tokens", stats.remote_tokens);
+    archive("remote_expiries", stats.remote_expiries);
     archive("worker_resets", stats.worker_resets);
     archive("stalled_steps", stats.stalled_steps);
 }
@@ -132,6 +136,7 @@ void fields(Archive& archive, SequenceSnapshot& sequence) {
     archive("first_scheduled_s", sequence.first_scheduled_s);
     archive("first_token_s", sequence.first_token_s);
     archive("swapped_out", sequence.swapped_out);
+    archive("lease_end_s", sequence.lease_end_s);
     archive("num_published_blocks", sequence.num_published_blocks);
     archive("tables", sequence.tables);
 }

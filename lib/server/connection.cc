@@ -153,7 +153,10 @@ asio::awaitable<bool> Connection::read_request() {
 asio::awaitable<bool> Connection::refuse_head(HttpResponse refusal) {
     const bool has_body = reader_.stage() == HttpReader::Stage::body;
     refusal.closes |= has_body;
+    const int status = refusal.status;
+    written_bytes_ = 0;
     const bool goes_on = co_await respond(reader_.head(), std::move(refusal));
+    context_.callbacks.answered(reader_.head(), status, 0.0, written_bytes_);
     if (has_body) co_await discard_rest();
     if (goes_on) reader_.take();
     co_return goes_on;
@@ -195,7 +198,9 @@ asio::awaitable<void> Connection::refuse(const ApiError& error) {
     response.closes = true;
     // Named: GCC 12 ends the life of an aggregate written inside co_await twice.
     const HttpRequest unread;
+    written_bytes_ = 0;
     co_await respond(unread, std::move(response));
+    context_.callbacks.answered(unread, error.status, 0.0, written_bytes_);
     co_await discard_rest();
 }
 

@@ -63,7 +63,9 @@ constexpr std::string_view kNotBuilt[] = {"functions",
 // The fields of one body, taken out one after the other.
 class Fields {
   public:
-    explicit Fields(const Json& body) : rest_(body) {}
+    // `place`: what goes before a field's name in faults.
+    explicit Fields(const Json& body, std::string place = {})
+        : rest_(body), place_(std::move(place)) {}
 
     // Null counts as absent.
     std::optional<Json> take(const char* name) {
@@ -82,7 +84,7 @@ class Fields {
         if (value->is_boolean()) {
             target = value->get<bool>();
         } else {
-            keep(wrong(name, "must be true or false"));
+            keep(wrong(place_ + name, "must be true or false"));
         }
     }
 
@@ -92,7 +94,7 @@ class Fields {
         if (value->is_string()) {
             target = value->get<std::string>();
         } else {
-            keep(wrong(name, "must be a string"));
+            keep(wrong(place_ + name, "must be a string"));
         }
     }
 
@@ -101,7 +103,7 @@ class Fields {
         if (!value) return std::nullopt;
         if (value->is_number_integer() && *value >= 0 && *value <= most)
             return value->get<int32_t>();
-        keep(wrong(name, fmt::format("must be an integer from 0 to {}", most)));
+        keep(wrong(place_ + name, fmt::format("must be an integer from 0 to {}", most)));
         return std::nullopt;
     }
 
@@ -113,6 +115,7 @@ class Fields {
 
   private:
     Json rest_;
+    std::string place_;
     std::optional<Fault> fault_;
 };
 
@@ -134,7 +137,7 @@ void take_streaming(Fields& fields, const CallLimits& limits, GenerationCall& ca
     if (!call.stream) {
         fields.keep(wrong("stream_options", "is for streamed answers: set 'stream' to true"));
     }
-    Fields inner(*options);
+    Fields inner(*options, "stream_options.");
     bool is_obfuscated = false;
     inner.take_bool("include_usage", call.include_usage);
     inner.take_bool("continuous_usage_stats", call.continuous_usage_stats);

@@ -48,6 +48,7 @@ nlohmann::ordered_json row_json(const SequenceSnapshot& row, double now_s) {
     json["wait"] = {{"reason", wait_reason_name(row.wait_reason)}, {"text", describe_wait(row)}};
     if (row.num_lacking_blocks > 0) json["wait"]["lacking_blocks"] = row.num_lacking_blocks;
     if (row.waits_for != 0) json["wait"]["waits_for"] = row.waits_for;
+    if (row.lease_end_s) json["wait"]["at_most_s"] = *row.lease_end_s - now_s;
     return json;
 }
 
@@ -83,6 +84,8 @@ std::string describe_wait(const SequenceSnapshot& sequence) {
             return "paused";
         case WaitReason::swapped:
             return "in host memory";
+        case WaitReason::remote_blocks:
+            return "remote blocks";
         case WaitReason::behind_another:
             return fmt::format("behind {}", sequence.waits_for);
     }
@@ -114,9 +117,10 @@ std::string requests_text(const Snapshot& snapshot) {
     TextSheet sheet;
     const SchedulerStats& stats = snapshot.scheduler;
     sheet.row("sequences",
-              fmt::format("{} run of {} slots, {} wait, {} of those paused and {} swapped",
+              fmt::format("{} run of {} slots, {} wait, of those {} paused, {} swapped and {} for "
+                          "remote blocks",
                           stats.num_running, snapshot.config.max_num_seqs, stats.num_waiting,
-                          stats.num_paused, stats.num_swapped));
+                          stats.num_paused, stats.num_swapped, stats.num_awaiting));
     sheet.row("scheduling",
               fmt::format("{}, {} tokens a step; {} steps, {} tokens, {} preemptions, {} pauses",
                           snapshot.config.scheduling_policy, snapshot.config.max_num_batched_tokens,
@@ -147,6 +151,7 @@ nlohmann::ordered_json requests_json(const Snapshot& snapshot) {
             {"num_waiting", stats.num_waiting},
             {"num_paused", stats.num_paused},
             {"num_swapped", stats.num_swapped},
+            {"num_awaiting", stats.num_awaiting},
             {"max_num_seqs", snapshot.config.max_num_seqs},
             {"scheduling_policy", snapshot.config.scheduling_policy},
             {"steps", stats.steps},

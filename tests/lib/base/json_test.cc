@@ -42,7 +42,7 @@ TEST_CASE("errors say where and why") {
     CHECK(json_error("[1, 2").find("a.json:1:") == 0);
     CHECK(json_error("{\"a\": 1, \"b\": {\"a\": 1, \"a\": 2}}") ==
           "a.json:1:26: not valid JSON: the key \"a\" comes twice in one object");
-    CHECK(json_error("[1,\n1e999]").find("a.json:2:6: not valid JSON: ") == 0);
+    CHECK(json_error("[1,\n1e999]").find("a.json:2:5: not valid JSON: ") == 0);
     CHECK(json_error("[1, 2, 3]", {.max_bytes = 4}).find("at most 4 are read") !=
           std::string::npos);
     CHECK(json_error("[NaN]") != "");
@@ -55,13 +55,31 @@ TEST_CASE("duplicate keys may be allowed; the same key in two objects is none") 
     CHECK(parse_json("[{\"a\": 1}, {\"a\": {\"a\": 2}}]", "a").size() == 2);
 }
 
-TEST_CASE("the keys of one object are limited, and those of all") {
+TEST_CASE("keys keep their order where that was asked for") {
+    const auto ordered = parse_ordered_json("{\"b\": 1, \"a\": {\"d\": [], \"c\": {}}}", "a");
+    CHECK(write_json(ordered) == "{\"b\":1,\"a\":{\"d\":[],\"c\":{}}}");
+    const JsonLimits limits{.allow_duplicate_keys = true};
+    CHECK(write_json(parse_ordered_json("{\"b\": [1], \"a\": 2, \"b\": 3}", "a", limits)) ==
+          "{\"b\":3,\"a\":2}");
+}
+
+TEST_CASE("time is linear in the length of lists and objects") {
+    std::string list = "[{}", object = "{\"\":0";
+    for (int i = 0; i < 200000; ++i) {
+        list += ",{}";
+        object += ",\"" + std::to_string(i) + "\":{}";
+    }
+    CHECK(parse_json(list + "]", "a").size() == 200001);
+    CHECK(parse_ordered_json(object + "}", "a").size() == 200001);
+}
+
+TEST_CASE("the keys of one object are limited, and the parts of all") {
     const JsonLimits limits{.max_keys = 2};
     CHECK(parse_json("[{\"a\": 1, \"b\": {\"c\": 1, \"d\": 2}}]", "a", limits).size() == 1);
     CHECK(json_error("{\"a\": 1, \"b\": 2, \"c\": 3}", limits) ==
           "a.json:1:20: not valid JSON: an object with more than 2 keys");
-    CHECK(json_error("[{\"a\": 1}, {\"a\": 1}, {\"a\": 1}]", {.max_all_keys = 2}) ==
-          "a.json:1:25: not valid JSON: more than 2 keys");
+    CHECK(json_error("[{\"a\": 1}, {\"a\": 1}, {\"a\": 1}]", {.max_parts = 5}) ==
+          "a.json:1:22: not valid JSON: more than 5 keys, objects and lists");
 }
 
 TEST_CASE("depth is limited before anything is built") {

@@ -19,7 +19,7 @@ using Tokens = std::vector<int32_t>;
 
 TEST_CASE("a content is found by its key, tokens, parent and extra bytes") {
     const std::vector<int32_t> sizes{4};
-    PrefixIndex index(sizes, kKey);
+    PrefixIndex index(3, sizes, kKey);
     const Tokens tokens{1, 2, 3};
     const BlockKey key = index.key({}, tokens, "salt");
     CHECK(index.find(nullptr, key, tokens, "salt") == nullptr);
@@ -36,8 +36,8 @@ TEST_CASE("a content is found by its key, tokens, parent and extra bytes") {
 
 TEST_CASE("keys depend on everything before, and on the process's key") {
     const std::vector<int32_t> sizes{1};
-    const PrefixIndex index(sizes, kKey);
-    const PrefixIndex other(sizes, {3, 4});
+    const PrefixIndex index(2, sizes, kKey);
+    const PrefixIndex other(2, sizes, {3, 4});
     const BlockKey first = index.key({}, Tokens{1, 2}, "");
     CHECK_FALSE(first == index.key({}, Tokens{1, 3}, ""));
     CHECK_FALSE(first == index.key({}, Tokens{1, 2}, "salt"));
@@ -48,7 +48,7 @@ TEST_CASE("keys depend on everything before, and on the process's key") {
 
 TEST_CASE("contents whose keys collide are told apart") {
     const std::vector<int32_t> sizes{8};
-    PrefixIndex index(sizes, kKey);
+    PrefixIndex index(1, sizes, kKey);
     const BlockKey same{7, 7};
     PrefixNode* one = index.find_or_add(nullptr, same, Tokens{1}, "");
     PrefixNode* two = index.find_or_add(nullptr, same, Tokens{2}, "");
@@ -66,7 +66,7 @@ TEST_CASE("contents whose keys collide are told apart") {
 
 TEST_CASE("several blocks hold one content; it is found until the last is withdrawn") {
     const std::vector<int32_t> sizes{4};
-    PrefixIndex index(sizes, kKey);
+    PrefixIndex index(1, sizes, kKey);
     PrefixNode* node = index.find_or_add(nullptr, {5, 5}, Tokens{1}, "");
     for (const BlockId block : {2, 0, 3}) index.publish(*node, 0, block);
     index.unpin(*node);
@@ -84,7 +84,7 @@ TEST_CASE("several blocks hold one content; it is found until the last is withdr
 TEST_CASE(
     "a child stays reachable when its parent's blocks are reused, and takes the parent with it") {
     const std::vector<int32_t> sizes{4};
-    PrefixIndex index(sizes, kKey);
+    PrefixIndex index(1, sizes, kKey);
     PrefixNode* parent = index.find_or_add(nullptr, {1, 1}, Tokens{1}, "");
     PrefixNode* child = index.find_or_add(parent, {2, 2}, Tokens{2}, "");
     index.publish(*parent, 0, 0);
@@ -99,13 +99,65 @@ TEST_CASE(
     index.check_integrity();
 }
 
+TEST_CASE("contents beyond the number of blocks are found, and their memory is used again") {
+    constexpr int32_t kContents = 300;  // more than the buckets at first
+    const std::vector<int32_t> sizes{4};
+    PrefixIndex index(1, sizes, kKey);
+    for (int round = 0; round < 3; ++round) {
+        std::vector<PrefixNode*> chain;
+        PrefixNode* last = nullptr;
+        for (int32_t i = 0; i < kContents; ++i) {
+            const BlockKey key = index.key({}, Tokens{i}, "");
+            last = index.find_or_add(last, key, Tokens{i}, i % 2 == 0 ? "" : "media");
+            chain.push_back(last);
+        }
+        index.publish(*last, 0, 2);
+        CHECK(index.num_nodes() == kContents);
+        CHECK(std::set(chain.begin(), chain.end()).size() == kContents);
+        PrefixNode* found = nullptr;
+        for (int32_t i = 0; i < kContents; ++i) {
+            const BlockKey key = index.key({}, Tokens{i}, "");
+            found = index.find(found, key, Tokens{i}, i % 2 == 0 ? "" : "media");
+            REQUIRE(found == chain[static_cast<size_t>(i)]);
+            CHECK(found->depth == i);
+            CHECK(found->num_hits == 0);
+            found->num_hits = 7;
+        }
+        for (PrefixNode* node : chain) index.unpin(*node);
+        index.check_integrity();
+        index.withdraw(0, 2);
+        CHECK(index.num_nodes() == 0);
+        index.check_integrity();
+    }
+}
+
+TEST_CASE("a block that moves keeps its place among those with the same content") {
+    const std::vector<int32_t> sizes{6};
+    PrefixIndex index(1, sizes, kKey);
+    PrefixNode* node = index.find_or_add(nullptr, {5, 5}, Tokens{1}, "");
+    index.publish(*node, 0, 5);
+    index.move(0, 5, 0);
+    CHECK(index.blocks(*node, 0) == std::vector<BlockId>{0});
+    for (const BlockId block : {4, 3}) index.publish(*node, 0, block);
+    index.move(0, 4, 1);
+    index.check_integrity();
+    index.move(0, 0, 2);
+    index.check_integrity();
+    CHECK(PrefixIndex::block(*node, 0) == 2);
+    const std::vector<BlockId> blocks = index.blocks(*node, 0);
+    CHECK(std::set(blocks.begin(), blocks.end()) == std::set<BlockId>{1, 2, 3});
+    CHECK_THROWS_AS(index.move(0, 5, 4), Error);
+    CHECK_THROWS_AS(index.move(0, 1, 2), Error);
+    CHECK_FALSE(index.is_published(0, 0));
+}
+
 // Paths of contents in a model: a path is the list of its blocks' first tokens. Keys are cut to a
 // few bits, so that most collide.
 TEST_CASE("50,000 random operations with colliding keys find exactly what is there") {
     std::mt19937 random(11);
     constexpr int kBlocks = 48;
     const std::vector<int32_t> sizes{kBlocks};
-    PrefixIndex index(sizes, kKey);
+    PrefixIndex index(1, sizes, kKey);
     const auto weak_key = [&](const BlockKey& parent, const Tokens& tokens) {
         return BlockKey{index.key(parent, tokens, "").low % 3, 0};
     };
@@ -114,7 +166,13 @@ TEST_CASE("50,000 random operations with colliding keys find exactly what is the
     for (int i = 0; i < 50000 && exact; ++i) {
         const auto block = static_cast<BlockId>(random() % kBlocks);
         if (paths.contains(block)) {
-            index.withdraw(0, block);
+            const auto other = static_cast<BlockId>(random() % kBlocks);
+            if (paths.contains(other)) {
+                index.withdraw(0, block);
+            } else {
+                index.move(0, block, other);
+                paths[other] = paths[block];
+            }
             paths.erase(block);
             continue;
         }
@@ -128,7 +186,8 @@ TEST_CASE("50,000 random operations with colliding keys find exactly what is the
             if (node != nullptr) index.unpin(*node);
             node = next;
         }
-        for (const BlockId holder : node->blocks[0]) exact = exact && paths.at(holder) == path;
+        for (const BlockId holder : index.blocks(*node, 0))
+            exact = exact && paths.at(holder) == path;
         for (const auto& [holder, held] : paths) {
             if (held == path)
                 exact = exact && index.is_published(0, holder) && node->num_blocks > 0;

@@ -66,6 +66,30 @@ TEST_CASE("a preempted sequence keeps its tokens and the first times") {
     CHECK(sequence.num_cached_tokens == 2);
 }
 
+TEST_CASE("a sequence goes on from what was computed elsewhere, or waits again") {
+    Sequence sequence = Sequence::waiting(three_tokens(), 7, 0);
+    CHECK_THROWS_AS(sequence.receive_blocks(1, 2.0), Error);
+    sequence.await_blocks(2.0);
+    CHECK(std::string(sequence_state_name(sequence.state)) == "awaiting_blocks");
+    CHECK(sequence.state_since_s == 2.0);
+    CHECK_THROWS_AS(sequence.await_blocks(2.5), Error);
+    CHECK_THROWS_AS(sequence.start(0, 2.5), Error);
+    sequence.withdraw(3.0);
+    CHECK(sequence.state == SequenceState::waiting);
+    CHECK(sequence.num_preemptions == 0);
+    sequence.await_blocks(4.0);
+    CHECK_THROWS_AS(sequence.receive_blocks(3, 5.0), Error);
+    sequence.receive_blocks(2, 5.0);
+    CHECK(sequence.state == SequenceState::paused);
+    CHECK(sequence.num_computed == 2);
+    CHECK(sequence.num_cached_tokens == 2);
+    CHECK(sequence.waited(6.0) == doctest::Approx(4.5));
+    CHECK_FALSE(sequence.first_scheduled_s.has_value());
+    sequence.resume(6.0);
+    CHECK(sequence.first_scheduled_s == 6.0);
+    CHECK(sequence.num_pauses == 0);
+}
+
 TEST_CASE("unlawful steps are our mistakes") {
     Sequence sequence = Sequence::waiting(three_tokens(), 7, 0);
     CHECK_THROWS_AS(sequence.plan(1), Error);

@@ -38,10 +38,12 @@ StepCosts decode_steps(int32_t num_sequences, bool prefix_caching) {
         const auto planned = std::chrono::steady_clock::now();
         REQUIRE(plan.has_value());
         StepResult result{.plan_number = plan->number, .sequences = {}};
-        for (const PlanEntry& entry : plan->entries) {
-            SequenceStep& made = result.sequences.emplace_back();
-            made.sequence = entry.sequence;
-            if (entry.output == OutputKind::sample) made.token_ids = {step % 1000};
+        result.sequences.resize(plan->entries.size());  // as the worker makes it
+        for (size_t i = 0; i < plan->entries.size(); ++i) {
+            result.sequences[i].sequence = plan->entries[i].sequence;
+            if (plan->entries[i].output == OutputKind::sample) {
+                result.sequences[i].token_ids = {step % 1000};
+            }
         }
         const auto computed = std::chrono::steady_clock::now();
         scheduler.commit(result, scheduler.judge(result), step * 1e-3);

@@ -109,6 +109,20 @@ class FakeWorker {
         for (KvSlots& group : host_slots_) group.lose_everything();
     }
 
+    // Somebody else's keys and values for positions from `first` to `end`, outside of any plan.
+    void receive(const std::vector<std::vector<BlockId>>& tables,
+                 const std::vector<int32_t>& tokens, int32_t first, int32_t end) {
+        const std::vector<uint64_t> digests = prefix_digests(tokens);
+        for (size_t group = 0; group < slots_.size(); ++group) {
+            for (int32_t position = first; position < end; ++position) {
+                const BlockId block = tables[group].at(static_cast<size_t>(position / block_size_));
+                for (const Named& plan : uncommitted_) wrong += plan.blocks[group].contains(block);
+                slots_[group].write(tables[group], position,
+                                    digests[static_cast<size_t>(position)]);
+            }
+        }
+    }
+
     size_t num_known() const { return known_.size(); }
     // Where it reads and writes. REQUIRES: the sequence is known.
     const std::vector<BlockId>& table(SequenceId sequence, size_t group) const {
@@ -160,8 +174,9 @@ class FakeWorker {
         const auto entry = std::ranges::find(plan.entries, added.sequence, &PlanEntry::sequence);
         known.next = entry == plan.entries.end() ? 0 : entry->first;
         // What is not computed now lies in the blocks it comes with.
-        wrong += known.next > static_cast<int32_t>(known.tables[0].size()) * block_size_;
-        for (const auto& table : known.tables) wrong += table.size() != known.tables[0].size();
+        for (const auto& table : known.tables) {
+            wrong += known.next > static_cast<int32_t>(table.size()) * block_size_;
+        }
         wrong += known.next >= static_cast<int32_t>(known.tokens.size());
         // Hidden states are nowhere but in the worker.
         wrong += added.pooling && added.pooling->reads_early_positions() && known.next != 0;

@@ -1,6 +1,8 @@
 // Long random runs of the scheduler: every policy, depth, chunking and cache layout, with cancels,
 // faults and lost workers.
 //
+// Some sequences get their first tokens from elsewhere, in time, late or never.
+//
 // What must hold throughout: no read of a wrong slot and no position computed twice between
 // preemptions (the fake worker counts both), budgets and slots kept, blocks conserved, first come
 // first let in, the most senior running sequence never preempted, and in the end every answer is
@@ -8,10 +10,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "lib/schedule/snapshot.h"
 #include "tests/lib/schedule/simulation.h"
 
 namespace nvllm {
@@ -145,11 +151,14 @@ struct RandomLoad {
         watched([&] { planned = simulation.plan(); });
         if (!planned) return;
         const bool preempted = simulation.scheduler.stats().preemptions > preemptions;
-        wrong += preempted && !simulation.last_plan.added.empty();
         for (const AddedSequence& added : simulation.last_plan.added) {
             const Sequence& sequence = *simulation.scheduler.find(added.sequence);
+            // One that was begun elsewhere had its blocks already.
+            wrong += preempted && !lent.contains(added.sequence);
             if (policy->name != std::string("fcfs") || has_limited) continue;
             if (sequence.index != 0 || sequence.num_preemptions > 0) continue;
+            // Others pass it while it waits for blocks from elsewhere.
+            if (lent.contains(added.sequence)) continue;
             wrong += sequence.id < last_admitted;
             last_admitted = sequence.id;
         }
@@ -203,6 +212,38 @@ struct RandomLoad {
         num_resizes += simulation.scheduler.resize_cache(sizes, simulation.now_s);
     }
 
+    // Some of a waiting sequence's tokens are to come from elsewhere.
+    void await_blocks() {
+        const auto sequences =
+            simulation.scheduler.snapshot(SnapshotDetail::without_tree, now()).sequences;
+        if (sequences.empty()) return;
+        const SequenceSnapshot& chosen =
+            sequences[static_cast<size_t>(draw(static_cast<int>(sequences.size())))];
+        const std::optional<RemoteLease> lease = simulation.scheduler.await_remote_blocks(
+            chosen.id, 1 + draw(chosen.num_tokens + 3), now() + draw(60), simulation.now_s);
+        if (!lease) return;
+        wrong += chosen.state != SequenceState::waiting;
+        wrong += lease->first >= lease->end || lease->end >= chosen.num_tokens;
+        leases[chosen.id] = *lease;
+        lent.insert(chosen.id);
+    }
+
+    // They came, or some of them; perhaps too late.
+    void receive_blocks() {
+        if (leases.empty()) return;
+        const auto chosen = std::next(leases.begin(), draw(static_cast<int>(leases.size())));
+        const auto [id, lease] = *chosen;
+        leases.erase(chosen);
+        const Sequence* sequence = simulation.scheduler.find(id);
+        const bool waits = sequence != nullptr && sequence->state == SequenceState::awaiting_blocks;
+        const int32_t end = lease.first + draw(lease.end - lease.first + 1);
+        if (waits) {
+            simulation.worker.receive(lease.block_tables, sequence->token_ids, lease.first, end);
+        }
+        wrong += simulation.scheduler.remote_blocks_arrived(id, end, simulation.now_s) != waits;
+        wrong += waits && sequence->num_computed != end;
+    }
+
     void step() {
         const int what = draw(200);
         if (what < 16) {
@@ -215,7 +256,11 @@ struct RandomLoad {
             resize_cache();
         } else if (what < 24) {
             if (limits) limit_plans();
-        } else if (what < 110) {
+        } else if (what < 28) {
+            await_blocks();
+        } else if (what < 32) {
+            receive_blocks();
+        } else if (what < 114) {
             plan();
         } else {
             commit();
@@ -243,7 +288,9 @@ struct RandomLoad {
     SequenceId last_admitted = 0;
     bool limits = draw(3) == 0;
     bool has_limited = false;
-    std::vector<int32_t> full_sizes;  // blocks of each group at first
+    std::vector<int32_t> full_sizes;           // blocks of each group at first
+    std::map<SequenceId, RemoteLease> leases;  // what somebody else is to fill
+    std::set<SequenceId> lent;                 // those that ever waited for it
     int64_t num_added = 0;
     int64_t num_resizes = 0;
     int64_t wrong = 0;
@@ -252,6 +299,7 @@ struct RandomLoad {
 struct Totals {
     int64_t sequences = 0, steps = 0, preemptions = 0, swaps_out = 0, swaps_in = 0, hits = 0;
     int64_t pauses = 0, turns = 0, recomputed = 0, resizes = 0, moved = 0;
+    int64_t remote_waits = 0, remote_tokens = 0, remote_expiries = 0;
 
     void add(const RandomLoad& load) {
         const SchedulerStats stats = load.simulation.scheduler.stats();
@@ -265,6 +313,9 @@ struct Totals {
         resizes += load.num_resizes;
         moved += load.simulation.cache.figures().compaction.moved_blocks;
         recomputed += stats.recomputed_tokens;
+        remote_waits += stats.remote_waits;
+        remote_tokens += stats.remote_tokens;
+        remote_expiries += stats.remote_expiries;
         hits += load.simulation.cache.stats().hit_tokens;
     }
 };
@@ -319,7 +370,9 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
             " preemptions, ", totals.swaps_out, " out and ", totals.swaps_in,
             " in of host memory, ", totals.recomputed, " tokens computed again, ", totals.hits,
             " tokens hit, ", totals.pauses, " pauses, ", totals.turns, " turns of the oldest, ",
-            totals.resizes, " resizes, ", totals.moved, " blocks moved");
+            totals.resizes, " resizes, ", totals.moved, " blocks moved, ", totals.remote_waits,
+            " waits for remote blocks that brought ", totals.remote_tokens, " tokens, ",
+            totals.remote_expiries, " in vain");
     CHECK(totals.resizes > 1000);
     CHECK(totals.moved > 1000);
     CHECK(totals.preemptions > 1000);
@@ -328,6 +381,9 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
     CHECK(totals.pauses > 1000);
     CHECK(totals.turns > 1000);
     CHECK(totals.hits > 10000);
+    CHECK(totals.remote_tokens > 3000);
+    CHECK(totals.remote_expiries > 1000);
+    CHECK(totals.remote_waits > totals.remote_expiries);
 }
 
 }  // namespace

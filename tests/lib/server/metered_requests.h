@@ -6,7 +6,11 @@
 
 #include "lib/server/request_meter.h"
 
+namespace nvllm::test {}  // what the tests of lib/base have
+
 namespace nvllm::server::test {
+
+using namespace nvllm::test;
 
 inline Request request_of(int32_t num_prompt_tokens, int32_t n = 1, int32_t max_tokens = 16) {
     Request request;
