@@ -70,23 +70,22 @@ std::optional<AlertRule> AlertRule::parse(std::string_view text) {
     return rule;
 }
 
-bool AlertRule::evaluate(std::optional<double> value) const {
-    if (!value) return false;
+bool AlertRule::evaluate(double value) const {
     switch (comparison) {
         case Comparison::above:
-            return *value > threshold;
+            return value > threshold;
         case Comparison::at_least:
-            return *value >= threshold;
+            return value >= threshold;
         case Comparison::below:
-            return *value < threshold;
+            return value < threshold;
         case Comparison::at_most:
-            return *value <= threshold;
+            return value <= threshold;
         case Comparison::equal:
-            return *value == threshold;
+            return value == threshold;
         case Comparison::unequal:
             break;
     }
-    return *value != threshold;
+    return value != threshold;
 }
 
 std::string AlertChange::message() const {
@@ -111,10 +110,13 @@ AlertRules::AlertRules(std::span<const std::string> texts) {
 std::vector<AlertChange> AlertRules::update(const MetricLookup& lookup) {
     std::vector<AlertChange> changes;
     for (Watched& watched : watched_) {
-        const auto value = lookup(watched.rule.metric);
-        const bool holds = watched.rule.evaluate(value);
+        const std::vector<double> values = lookup(watched.rule.metric);
+        const auto beyond = std::ranges::find_if(
+            values, [&](double value) { return watched.rule.evaluate(value); });
+        const bool holds = beyond != values.end();
         if (holds == std::exchange(watched.holds, holds)) continue;
-        changes.push_back({watched.rule.text, holds, value});
+        AlertChange& change = changes.emplace_back(AlertChange{watched.rule.text, holds, {}});
+        if (!values.empty()) change.value = holds ? *beyond : values.front();
     }
     return changes;
 }
@@ -128,8 +130,8 @@ std::vector<std::string> AlertRules::holding() const {
 }
 
 MetricLookup lookup_in_scrape(std::string text) {
-    return [text = std::move(text)](std::string_view metric) -> std::optional<double> {
-        std::optional<double> sum;
+    return [text = std::move(text)](std::string_view metric) {
+        std::vector<double> values;
         for (size_t begin = 0; begin < text.size();) {
             const size_t end = std::min(text.find('\n', begin), text.size());
             const std::string_view line(text.data() + begin, end - begin);
@@ -138,10 +140,10 @@ MetricLookup lookup_in_scrape(std::string text) {
                                (line[metric.size()] == ' ' || line[metric.size()] == '{');
             if (!is_it) continue;
             if (const auto value = parse_number(line.substr(line.rfind(' ') + 1))) {
-                sum = sum.value_or(0.0) + *value;
+                values.push_back(*value);
             }
         }
-        return sum;
+        return values;
     };
 }
 

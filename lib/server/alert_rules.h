@@ -12,8 +12,9 @@ namespace nvllm::server {
 
 struct ServerConfig;
 
-// The value of a metric by its name; empty when there is none.
-using MetricLookup = std::function<std::optional<double>(std::string_view metric)>;
+// The values of a metric by its name, one for each set of labels it has; none when there is no such
+// metric.
+using MetricLookup = std::function<std::vector<double>(std::string_view metric)>;
 
 // "METRIC OP NUMBER": "nvllm_requests_in_flight > 100". The metric may have labels in braces, which
 // belong to its name.
@@ -27,15 +28,14 @@ struct AlertRule {
 
     // Empty when the text is no rule.
     static std::optional<AlertRule> parse(std::string_view text);
-    // Whether it holds; a metric without a value is beyond no threshold.
-    bool evaluate(std::optional<double> value) const;
+    bool evaluate(double value) const;
 };
 
 // A rule began to hold, or ceased to.
 struct AlertChange {
     std::string rule;
     bool holds = false;
-    std::optional<double> value;
+    std::optional<double> value;  // the first that is beyond the threshold, or else the first
 
     // One line for the log.
     std::string message() const;
@@ -48,7 +48,8 @@ class AlertRules {
     // Throws usage for a text that is no rule.
     explicit AlertRules(std::span<const std::string> texts);
 
-    // Looks at every metric and says what changed since the last time; at first nothing holds.
+    // Looks at every metric and says what changed since the last time; at first nothing holds. A
+    // rule holds when it does so for one of the metric's values.
     std::vector<AlertChange> update(const MetricLookup& lookup);
     // The rules that held at the last update.
     std::vector<std::string> holding() const;
@@ -62,8 +63,7 @@ class AlertRules {
     std::vector<Watched> watched_;
 };
 
-// Looks metrics up in a scrape: a name with labels is one sample, a bare name the sum of all its
-// samples.
+// Looks metrics up in a scrape: a name with labels is one sample, a bare name all samples of it.
 MetricLookup lookup_in_scrape(std::string text);
 
 // Those of --alert-rules, and --temperature-alert as one more. Throws usage as the class does.

@@ -61,6 +61,7 @@ Result<GenerationCall> Handlers::read_call(const Json& body, const HostedModel& 
     limits.max_messages = service_.config.max_messages;
     limits.max_tools = service_.config.max_tools;
     limits.is_strict = service_.config.strict_fields;
+    limits.allows_streaming = service_.config.streaming;
     return is_chat ? read_chat_call(body, model.default_sampling(), limits)
                    : read_completion_call(body, model.default_sampling(), limits);
 }

@@ -33,6 +33,7 @@ struct Editable {
     SafetensorsFile original;
     std::map<std::string, ConstTensorView> tensors;
     nlohmann::json config;
+    bool refuses_quantized = false;
 
     explicit Editable(const std::string& family, const std::filesystem::path& root = kFamilies)
         : original(root / family / "model.safetensors"),
@@ -48,7 +49,10 @@ struct Editable {
         write_safetensors(folder.path() / "model.safetensors", list);
         folder.write("config.json", config.dump());
         ThreadPool threads(2);
-        return load_model({.directory = folder.path(), .dtype = dtype, .threads = &threads});
+        return load_model({.directory = folder.path(),
+                           .dtype = dtype,
+                           .refuses_quantized = refuses_quantized,
+                           .threads = &threads});
     }
 
     void check_refused(ErrorKind kind, std::initializer_list<const char*> parts) {
@@ -138,7 +142,9 @@ TEST_CASE("loader: unknown and quantized models are refused before their weights
     llama.config["hidden_act"] = "mish";
     llama.check_refused(ErrorKind::bad_data, {"mish", "gelu_new"});
     llama.config["quantization_config"] = {{"quant_method", "awq"}};
-    llama.check_refused(ErrorKind::bad_data, {"quantized"});
+    llama.check_refused(ErrorKind::bad_data, {"only float32, bfloat16 and float16 weights"});
+    llama.refuses_quantized = true;
+    llama.check_refused(ErrorKind::bad_data, {"--quantization none refuses"});
 }
 
 TEST_CASE("loader: GPT-2 names with and without their prefix are the same model") {

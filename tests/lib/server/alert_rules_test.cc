@@ -14,14 +14,13 @@ using namespace nvllm::server;
 namespace {
 
 MetricLookup values(std::map<std::string, double> known) {
-    return [known](std::string_view metric) -> std::optional<double> {
+    return [known](std::string_view metric) {
         const auto found = known.find(std::string(metric));
-        if (found == known.end()) return std::nullopt;
-        return found->second;
+        return found == known.end() ? std::vector<double>{} : std::vector<double>{found->second};
     };
 }
 
-bool holds(const std::string& rule, std::optional<double> value) {
+bool holds(const std::string& rule, double value) {
     const auto parsed = AlertRule::parse(rule);
     REQUIRE(parsed);
     return parsed->evaluate(value);
@@ -42,7 +41,6 @@ TEST_CASE("each comparison, on both sides of its threshold and at it") {
         CHECK(holds(row.rule, 9.0) == row.below);
         CHECK(holds(row.rule, 10.0) == row.at);
         CHECK(holds(row.rule, 11.0) == row.above);
-        CHECK(!holds(row.rule, std::nullopt));
     }
 }
 
@@ -83,14 +81,28 @@ TEST_CASE("each change is told once, and holding is remembered between") {
     CHECK(gone[0].message() == "alert over: free < 2 (there is no value)");
 }
 
-TEST_CASE("a scrape is asked for one sample, or for all of a name together") {
+TEST_CASE("a rule holds when it does so for one of a metric's values") {
+    const std::vector<std::string> texts = {"heat > 85"};
+    AlertRules rules(texts);
+    const auto of = [](std::vector<double> values) {
+        return [values](std::string_view) { return values; };
+    };
+    CHECK(rules.update(of({50, 60})).empty());
+    const auto began = rules.update(of({50, 90, 95}));
+    REQUIRE(began.size() == 1);
+    CHECK(began[0].message() == "alert: heat > 85 (it is 90)");
+    CHECK(rules.update(of({50, 86})).empty());
+    CHECK(rules.update(of({50, 60})).front().message() == "alert over: heat > 85 (it is 50)");
+}
+
+TEST_CASE("a scrape is asked for one sample, or for all of a name") {
     const MetricLookup lookup = lookup_in_scrape(
         "# TYPE calls counter\ncalls{model=\"a\"} 2\ncalls{model=\"b\"} 3\n"
         "calls_total 9\nload 0.5\n");
-    CHECK(lookup("calls") == 5.0);
-    CHECK(lookup("calls{model=\"b\"}") == 3.0);
-    CHECK(lookup("load") == 0.5);
-    CHECK(!lookup("lo"));
+    CHECK(lookup("calls") == std::vector<double>{2, 3});
+    CHECK(lookup("calls{model=\"b\"}") == std::vector<double>{3});
+    CHECK(lookup("load") == std::vector<double>{0.5});
+    CHECK(lookup("lo").empty());
 }
 
 TEST_CASE("a temperature to warn of is a rule more") {

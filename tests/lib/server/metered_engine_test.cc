@@ -17,14 +17,14 @@
 namespace nvllm::server {
 namespace {
 
-using test::Labels;
-using test::PrometheusText;
+using nvllm::test::Labels;
+using nvllm::test::PrometheusText;
 
 const Labels kModel = {{"model_name", "demo"}};
 
 EngineConfig crowded_config() {
     EngineConfig config;
-    config.model = test::source_path("models/demo-draft").string();
+    config.model = nvllm::test::source_path("models/demo-draft").string();
     config.threads = 1;
     config.kv_cache_memory_bytes = uint64_t{3} << 18;
     config.max_model_len = 512;

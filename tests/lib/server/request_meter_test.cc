@@ -16,9 +16,9 @@
 namespace nvllm::server {
 namespace {
 
-using test::Labels;
+using nvllm::test::Labels;
 using test::MadeOutputs;
-using test::PrometheusText;
+using nvllm::test::PrometheusText;
 using test::request_of;
 
 const Labels kModel = {{"model_name", "m"}};

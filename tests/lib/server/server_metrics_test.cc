@@ -14,8 +14,8 @@
 namespace nvllm::server {
 namespace {
 
-using test::Labels;
-using test::PrometheusText;
+using nvllm::test::Labels;
+using nvllm::test::PrometheusText;
 
 EngineStats some_stats() {
     EngineStats stats;
