@@ -49,6 +49,11 @@ BlockCounts CacheManager::counts(int32_t group) const {
             pool.num_evictions()};
 }
 
+int32_t CacheManager::num_available() const {
+    const auto fewest = std::ranges::min_element(pools_, {}, &BlockPool::num_available);
+    return fewest->num_available();
+}
+
 CacheStats CacheManager::stats() const {
     CacheStats stats;
     for (int32_t group = 0; group < num_groups(); ++group) {

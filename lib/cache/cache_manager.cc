@@ -132,6 +132,9 @@ bool CacheManager::admit(SequenceCache& sequence, const PrefixMatch& match, int3
     return true;
 }
 
+// Where it fails, compaction would not help: any block will do, wherever it lies, and moving blocks
+// makes none free that was not. A pool that is to shrink is compacted before it is cut, at once; no
+// allocation comes in between.
 bool CacheManager::append_blocks(SequenceCache& sequence, int32_t num_positions,
                                  std::vector<std::vector<BlockId>>& added) {
     const int32_t size = num_blocks_for(num_positions);

@@ -180,6 +180,9 @@ class CacheManager {
     // plan is uncommitted. REQUIRES: every sequence is released.
     void forget_contents();
 
+    // Blocks that can still be taken, in the group where they are fewest: free ones, and cached
+    // ones that nobody uses.
+    int32_t num_available() const;
     BlockCounts counts(int32_t group) const;
     CacheStats stats() const;
     // O(blocks and tables).

@@ -37,10 +37,11 @@ struct StartTimings {
 // One line for every step, for --step-log and tests.
 struct StepRecord {
     uint64_t plan_number = 0;
-    double began_s = 0.0;       // on the engine's clock
-    int32_t num_sequences = 0;  // in the plan
-    int32_t num_tokens = 0;     // computed
-    int32_t num_waiting = 0;    // after planning
+    double began_s = 0.0;            // on the engine's clock
+    int32_t num_sequences = 0;       // in the plan
+    int32_t num_tokens = 0;          // computed
+    int32_t num_prefill_tokens = 0;  // of those; the rest is decode
+    int32_t num_waiting = 0;         // after planning
     int32_t num_running = 0;
     int32_t num_paused = 0;       // of the waiting: without a slot, with their blocks
     int32_t num_swapped = 0;      // of the waiting: in host memory

@@ -103,7 +103,7 @@ class Engine::Loop {
     void look_for_fragmentation();
     std::optional<StepResult> compute(const BatchPlan& plan);
     void commit(const StepResult& result, StepRecord& record);
-    void observe(const BatchPlan& plan, const StepRecord& record);
+    void observe(const StepRecord& record);
     void report(StepRecord& record);
     // Hands out what is new of a request.
     void emit(RequestId request);

@@ -45,7 +45,7 @@ bool Engine::Loop::step() {
         }
     }
     record.step_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-    if (result) observe(*plan, record);
+    if (result) observe(record);
     report(record);
     if (faults_->takes_reload()) reload_weights();
     return true;
@@ -56,6 +56,7 @@ StepRecord Engine::Loop::begin_record(const BatchPlan& plan) {
     record.plan_number = plan.number;
     record.num_sequences = static_cast<int32_t>(plan.entries.size());
     record.num_tokens = plan.num_tokens();
+    record.num_prefill_tokens = plan.num_prefill_tokens();
     for (const AddedSequence& added : plan.added) {
         const Sequence* sequence = scheduler_->find(added.sequence);
         output_->admitted(added.sequence, sequence->num_cached_tokens.value_or(0), now_s());
@@ -144,13 +145,11 @@ void Engine::Loop::commit(const StepResult& result, StepRecord& record) {
 }
 
 // Tells the scheduler what the step took.
-void Engine::Loop::observe(const BatchPlan& plan, const StepRecord& record) {
+void Engine::Loop::observe(const StepRecord& record) {
     StepObservation step;
     step.step_ms = record.step_ms;
     step.num_tokens = record.num_tokens;
-    for (const PlanEntry& entry : plan.entries) {
-        if (entry.count > 1) step.num_prefill_tokens += entry.count;
-    }
+    step.num_prefill_tokens = record.num_prefill_tokens;
     step.swapped_bytes = record.swapped_bytes;
     step.swap_ms = record.swap_ms;
     scheduler_->observe(step);

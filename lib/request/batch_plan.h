@@ -40,6 +40,12 @@ enum class OutputKind : uint8_t {
     pooled,      // no logits: the vector of a sequence with pooling, whose prompt ends here
 };
 
+// Whether an entry computes more than the token chosen last: a prompt, or what was given up. Only
+// figures hang on it.
+inline bool is_prefill(int32_t count, OutputKind output) {
+    return count > 1 || output == OutputKind::none || output == OutputKind::pooled;
+}
+
 // "Compute `count` tokens of this sequence from position `first`." Prefill, a chunk of it and
 // decode are this one sentence. Positions from first on are known to the worker: given with the
 // sequence or the entry, or sampled by it since.
@@ -76,6 +82,14 @@ struct BatchPlan {
     int32_t num_tokens() const {
         int32_t total = 0;
         for (const PlanEntry& entry : entries) total += entry.count;
+        return total;
+    }
+    // Of those, of prefill; the rest is decode.
+    int32_t num_prefill_tokens() const {
+        int32_t total = 0;
+        for (const PlanEntry& entry : entries) {
+            total += is_prefill(entry.count, entry.output) ? entry.count : 0;
+        }
         return total;
     }
 };

@@ -118,22 +118,27 @@ void Scheduler::resume_paused(bool before_newcomers) {
     }
 }
 
-// Those with one token to compute first, then the others in the order of the policy.
+// Those with one token to compute first, then the others in the order of the policy. When blocks
+// may run out, the first go in that order too: nobody is planned before those it gives way to.
 void Scheduler::plan_running(Draft& draft) {
-    prefills_.clear();
+    ordered_.clear();
+    const bool may_run_out = cache_.num_available() < std::ssize(running_);
     for (ScheduledSequence* scheduled : running_) {
         const int32_t num_unplanned = scheduled->sequence.num_unplanned();
         if (num_unplanned == 0 || !can_be_planned(*scheduled)) continue;
-        if (num_unplanned == 1) {
+        if (num_unplanned == 1 && !may_run_out) {
             plan_sequence(draft, *scheduled);
         } else {
-            prefills_.push_back(scheduled);
+            ordered_.push_back(scheduled);
         }
     }
-    std::ranges::sort(prefills_, [&](const ScheduledSequence* one, const ScheduledSequence* other) {
+    std::ranges::sort(ordered_, [&](const ScheduledSequence* one, const ScheduledSequence* other) {
+        const bool is_prefill = one->sequence.num_unplanned() > 1;
+        const bool other_is_prefill = other->sequence.num_unplanned() > 1;
+        if (is_prefill != other_is_prefill) return other_is_prefill;
         return ranks_before(policy_, one->sequence, other->sequence, now_s_);
     });
-    for (ScheduledSequence* scheduled : prefills_) {
+    for (ScheduledSequence* scheduled : ordered_) {
         if (can_be_planned(*scheduled)) plan_sequence(draft, *scheduled);
     }
     leave_running();
@@ -180,7 +185,8 @@ bool Scheduler::take_victim(Draft& draft, const ScheduledSequence& needy) {
     return true;
 }
 
-// A victim may have been planned in this very step.
+// A victim may have been planned in this very step: by one with more than a token to compute, or a
+// beam that comes in.
 void Scheduler::drop_entry(Draft& draft, ScheduledSequence& scheduled) {
     const auto is_victim = [&](const AddedSequence& added) {
         return added.sequence == scheduled.sequence.id;
@@ -404,6 +410,7 @@ std::optional<BatchPlan> Scheduler::seal(Draft& draft) {
         ++entry.sequence->num_plans;
         cache_.name_in_plan(entry.sequence->cache, draft.plan.number);
         counters_.scheduled_tokens += entry.count;
+        counters_.prefill_tokens += is_prefill(entry.count, entry.output) ? entry.count : 0;
     }
     budget_was_spent_ = draft.budget.spent();
     ++counters_.steps;

@@ -60,6 +60,7 @@ struct SchedulerStats {
     int32_t token_budget = 0;      // of the next step
     int64_t steps = 0;             // plans made
     int64_t scheduled_tokens = 0;  // tokens in them
+    int64_t prefill_tokens = 0;    // of those, see BatchPlan::num_prefill_tokens
     int64_t filled_slots = 0;      // sequences in them, of steps * max_num_seqs
     int64_t preemptions = 0;       // for want of blocks, swaps included
     int64_t swaps_out = 0;         // sequences that went to host memory
@@ -298,10 +299,10 @@ class Scheduler {
     // Those with a living continuation.
     std::unordered_map<RequestId, std::shared_ptr<ScheduledRequest>> requests_;
     WaitingQueue waiting_;
-    std::vector<ScheduledSequence*> running_;   // in the order of coming in
-    bool somebody_left_ = false;                // of those in the list
-    std::vector<ScheduledSequence*> prefills_;  // of a plan being made
-    std::vector<ScheduledSequence*> leased_;    // of the waiting, those that await remote blocks
+    std::vector<ScheduledSequence*> running_;  // in the order of coming in
+    bool somebody_left_ = false;               // of those in the list
+    std::vector<ScheduledSequence*> ordered_;  // of a plan being made
+    std::vector<ScheduledSequence*> leased_;   // of the waiting, those that await remote blocks
     // For the next plan.
     std::vector<SwapMove> swaps_out_;
     std::vector<BlockMove> copies_;

@@ -31,6 +31,7 @@ void fields(Archive& archive, SchedulerStats& stats) {
     archive("token_budget", stats.token_budget);
     archive("steps", stats.steps);
     archive("scheduled_tokens", stats.scheduled_tokens);
+    archive("prefill_tokens", stats.prefill_tokens);
     archive("filled_slots", stats.filled_slots);
     archive("preemptions", stats.preemptions);
     archive("swaps_out", stats.swaps_out);

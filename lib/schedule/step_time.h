@@ -14,7 +14,7 @@ namespace nvllm {
 struct StepObservation {
     double step_ms = 0.0;
     int32_t num_tokens = 0;          // computed
-    int32_t num_prefill_tokens = 0;  // of those, of entries with more than one
+    int32_t num_prefill_tokens = 0;  // of those, see BatchPlan::num_prefill_tokens
     double free_memory_share = 1.0;  // of the cache: free or only cached
     double fragmentation = 0.0;      // as CacheFigures has it
     uint64_t swapped_bytes = 0;

@@ -1,4 +1,10 @@
 // How many tokens of a step are left, and how many of them one sequence may have.
+//
+// A step has at most as many tokens as its limit, the step-time target and memory allow, whichever
+// are fewest. The first two are counted here. Memory is asked for blocks before tokens are granted:
+// a newcomer comes in with blocks for all it has to compute, and leaves one for each that grows
+// (admit_waiting); who decodes asks in the order of the policy as soon as there may not be enough
+// for all (plan_running).
 #pragma once
 
 #include <algorithm>

@@ -122,9 +122,11 @@ std::string requests_text(const Snapshot& snapshot) {
                           stats.num_running, snapshot.config.max_num_seqs, stats.num_waiting,
                           stats.num_paused, stats.num_swapped, stats.num_awaiting));
     sheet.row("scheduling",
-              fmt::format("{}, {} tokens a step; {} steps, {} tokens, {} preemptions, {} pauses",
+              fmt::format("{}, {} tokens a step; {} steps, {} tokens of prefill and {} of decode, "
+                          "{} preemptions, {} pauses",
                           snapshot.config.scheduling_policy, snapshot.config.max_num_batched_tokens,
-                          with_separators(stats.steps), with_separators(stats.scheduled_tokens),
+                          with_separators(stats.steps), with_separators(stats.prefill_tokens),
+                          with_separators(stats.scheduled_tokens - stats.prefill_tokens),
                           stats.preemptions, stats.pauses));
     if (snapshot.sequences.empty()) return sheet.text();
     sheet.gap();
@@ -156,6 +158,7 @@ nlohmann::ordered_json requests_json(const Snapshot& snapshot) {
             {"scheduling_policy", snapshot.config.scheduling_policy},
             {"steps", stats.steps},
             {"scheduled_tokens", stats.scheduled_tokens},
+            {"prefill_tokens", stats.prefill_tokens},
             {"preemptions", stats.preemptions},
             {"pauses", stats.pauses},
             {"sequences", rows}};

@@ -9,21 +9,26 @@ StepLog::StepLog(Engine& engine, const std::filesystem::path& file) : stream_(fi
     if (!stream_) throw Error(ErrorKind::cannot_create, file.string() + ": cannot be written");
     engine.set_step_listener([this](const StepRecord& step) {
         stream_ << fmt::format(
-            R"({{"plan_number":{},"num_sequences":{},"num_tokens":{},"num_waiting":{},"num_running":{},)"
+            R"({{"plan_number":{},"num_sequences":{},"num_tokens":{},"num_prefill_tokens":{},)"
+            R"("num_decode_tokens":{},"num_waiting":{},"num_running":{},)"
             R"("num_paused":{},"num_swapped":{},"num_finished":{},"num_preemptions":{},"token_budget":{},)"
             R"("swapped_bytes":{},"step_ms":{:.3f}}})"
             "\n",
-            step.plan_number, step.num_sequences, step.num_tokens, step.num_waiting,
-            step.num_running, step.num_paused, step.num_swapped, step.num_finished,
-            step.num_preemptions, step.token_budget, step.swapped_bytes, step.step_ms);
+            step.plan_number, step.num_sequences, step.num_tokens, step.num_prefill_tokens,
+            step.num_tokens - step.num_prefill_tokens, step.num_waiting, step.num_running,
+            step.num_paused, step.num_swapped, step.num_finished, step.num_preemptions,
+            step.token_budget, step.swapped_bytes, step.step_ms);
     });
 }
 
 std::string describe(const EngineStats& stats) {
     const CacheStats& cache = stats.cache;
     return fmt::format(
-        "{} steps, {} tokens computed, {} of {} prompt tokens found in the cache, {} preemptions",
-        stats.scheduler.steps, stats.scheduler.scheduled_tokens, cache.hit_tokens,
+        "{} steps, {} tokens of prefill and {} of decode computed, {} of {} prompt tokens found in "
+        "the "
+        "cache, {} preemptions",
+        stats.scheduler.steps, stats.scheduler.prefill_tokens,
+        stats.scheduler.scheduled_tokens - stats.scheduler.prefill_tokens, cache.hit_tokens,
         cache.queried_tokens, stats.scheduler.preemptions);
 }
 

@@ -120,6 +120,26 @@ TEST_CASE("one block is left for each running sequence that may want another") {
     CHECK(second_comes_in(7, 5));  // the first one has all it will ever want
 }
 
+TEST_CASE("the last block goes to whoever ranks first, and nobody is preempted for it") {
+    SchedulerConfig config = small_config();
+    config.policy = "priority";
+    Simulation simulation(config, small_cache(5), kEndless);
+    Request patient = endless(1, 7, 4);
+    patient.priority = 5;
+    simulation.add(patient);
+    simulation.step();
+    simulation.add(endless(2, 8, 4));
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 7, 1}, {2, 0, 8}});
+    // Both want a third block, and one is left.
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{2, 8, 1}});
+    simulation.run();
+    CHECK(simulation.num_finished == 2);
+    CHECK(simulation.scheduler.stats().preemptions == 0);
+    CHECK(simulation.all_well());
+}
+
 TEST_CASE("a victim that was planned in the same step leaves its tokens to others") {
     SchedulerConfig config = small_config();
     config.policy = "priority";

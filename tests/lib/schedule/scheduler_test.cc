@@ -11,6 +11,25 @@
 namespace nvllm {
 namespace {
 
+TEST_CASE("tokens of prompts and of answers are counted apart") {
+    SchedulerConfig config = small_config();
+    config.chunk_size = 4;
+    Simulation simulation(config, small_cache(), kEndless);
+    simulation.add(endless(1, 9, 3));
+    simulation.step();
+    simulation.step();
+    CHECK(simulation.last_plan.num_prefill_tokens() == 4);
+    simulation.add(endless(2, 5, 1));
+    simulation.step();
+    // The last chunk of the first prompt is one token that brings one, as in decode.
+    CHECK(entries(simulation) == Rows{{1, 8, 1}, {2, 0, 4}});
+    CHECK(simulation.last_plan.num_prefill_tokens() == 4);
+    CHECK(simulation.last_plan.num_tokens() == 5);
+    simulation.run();
+    CHECK(simulation.scheduler.stats().prefill_tokens == 4 + 4 + 4);
+    CHECK(simulation.scheduler.stats().scheduled_tokens == 9 + 2 + 5);
+}
+
 TEST_CASE("a prompt is computed, then one token a step, until max_tokens") {
     Simulation simulation(small_config(), small_cache(), kEndless);
     REQUIRE(simulation.add(endless(1, 10, 3)) == std::vector<SequenceId>{1});
