@@ -127,14 +127,14 @@ std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchang
     Admitted admitted;
     if (key) {
         if (const auto exceeded = key->use->enter(KeyUse::Clock::now())) return reject(*exceeded);
-        admitted.turn = KeyTurn(key->use);
+        admitted.place.turn = KeyTurn(key->use);
     }
-    auto place = AdmissionControl::enter(service_.requests, 1, error);
-    if (!place) return reject(error);
-    admitted.turn->place = std::move(*place);
+    auto server = AdmissionControl::enter(service_.requests, 1, error);
+    if (!server) return reject(error);
+    admitted.place.server = std::move(*server);
     auto ticket = AdmissionControl::enter(model.admission(), num_sequences, error);
     if (!ticket) return reject(error);
-    admitted.ticket = std::move(*ticket);
+    admitted.place.model = std::move(*ticket);
     auto prepared = prepare(model, inputs);
     if (!prepared) {
         exchange->respond(error_response(api_error(prepared.fault())));
@@ -146,7 +146,9 @@ std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchang
         prompt_tokens += static_cast<int64_t>(request.prompt_token_ids.size());
         request.cache_salt = cache_salt(request.cache_salt, key ? key->name : "");
     }
-    if (const auto full = admitted.ticket.add_prompt_tokens(prompt_tokens)) return reject(*full);
+    if (const auto full = admitted.place.model.add_prompt_tokens(prompt_tokens)) {
+        return reject(*full);
+    }
     if (is_too_large_for_now(model, prompt_tokens)) return reject(fragmented());
     return admitted;
 }

@@ -100,14 +100,13 @@ Result<EmbeddingQuestion> read_embedding_question(const Json& body, const Poolin
 }
 
 EmbeddingCall::EmbeddingCall(EmbeddingQuestion question, std::shared_ptr<HostedModel> model,
-                             std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket,
-                             KeyTurn turn, CallEndListener on_end)
+                             std::shared_ptr<Exchange> exchange, CallPlace place,
+                             CallEndListener on_end)
     : question_(std::move(question)),
       model_(std::move(model)),
       exchange_(std::move(exchange)),
       on_end_(std::move(on_end)),
-      ticket_(std::move(ticket)),
-      turn_(std::move(turn)) {}
+      place_(std::move(place)) {}
 
 void EmbeddingCall::start(std::vector<Request> prepared) {
     const auto self = shared_from_this();
@@ -166,8 +165,7 @@ void EmbeddingCall::gather(size_t number, RequestOutput&& output) {
 void EmbeddingCall::release() {
     int64_t tokens = 0;
     for (const Text& text : texts_) tokens += text.num_tokens;
-    ticket_.release();
-    turn_.leave(tokens);
+    place_.release(tokens);
 }
 
 void EmbeddingCall::take_back(AbortCause cause) {

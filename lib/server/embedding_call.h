@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/server/access.h"
-#include "lib/server/admission_control.h"
+#include "lib/server/call_place.h"
 #include "lib/server/exchange.h"
 #include "lib/server/generation_call.h"
 #include "lib/server/hosted_model.h"
@@ -66,8 +65,7 @@ class EmbeddingCall final : public LivingCall, public std::enable_shared_from_th
     const Clock::time_point begun_ = Clock::now();
 
     mutable std::mutex mutex_;
-    AdmissionControl::Ticket ticket_;
-    KeyTurn turn_;
+    CallPlace place_;
     std::vector<Text> texts_;
     size_t num_open_ = 0;
     bool is_answered_ = false;

@@ -39,16 +39,15 @@ void append(std::vector<T>& target, std::vector<T>&& more) {
 }  // namespace
 
 Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
-                       std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket,
-                       KeyTurn turn, TaskPool& pool, CallEndListener on_end)
+                       std::shared_ptr<Exchange> exchange, CallPlace place, TaskPool& pool,
+                       CallEndListener on_end)
     : call_(std::move(call)),
       model_(std::move(model)),
       exchange_(std::move(exchange)),
       pool_(pool),
       on_end_(std::move(on_end)),
       head_(head_of(call_, *model_, *exchange_)),
-      ticket_(std::move(ticket)),
-      turn_(std::move(turn)),
+      place_(std::move(place)),
       choices_(call_.num_choices()),
       completion_tokens_(call_.num_choices()) {
     for (size_t i = 0; i < choices_.size(); ++i) {
@@ -112,8 +111,7 @@ void Generation::gather(size_t number, RequestOutput&& output) {
 
 void Generation::release() {
     const Usage usage = usage_locked();
-    ticket_.release();
-    turn_.leave(usage.prompt_tokens + usage.completion_tokens);
+    place_.release(usage.prompt_tokens + usage.completion_tokens);
 }
 
 void Generation::gather_choice(size_t number, ContinuationOutput&& part) {

@@ -19,6 +19,7 @@
 #include "lib/server/admission_control.h"
 #include "lib/server/answer_shapes.h"
 #include "lib/server/api_error.h"
+#include "lib/server/call_place.h"
 #include "lib/server/exchange.h"
 #include "lib/server/generation_call.h"
 #include "lib/server/hosted_model.h"
@@ -33,8 +34,8 @@ class Generation final : public EventSource,
   public:
     // `on_end` runs once, when every request of the call has ended in the engine.
     Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
-               std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket, KeyTurn turn,
-               TaskPool& pool, CallEndListener on_end);
+               std::shared_ptr<Exchange> exchange, CallPlace place, TaskPool& pool,
+               CallEndListener on_end);
 
     // Submits one request for each prompt and begins to answer.
     void start(std::vector<Request> prepared);
@@ -96,8 +97,7 @@ class Generation final : public EventSource,
     const Clock::time_point begun_ = Clock::now();
 
     mutable std::mutex mutex_;
-    AdmissionControl::Ticket ticket_;
-    KeyTurn turn_;
+    CallPlace place_;
     std::vector<Prompt> prompts_;
     std::vector<ChoiceNews> choices_;
     std::vector<LogprobWriter> logprob_writers_;  // one a choice

@@ -48,8 +48,8 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
         exchange->answer_headers.push_back({"x-nvllm-ignored", joined(call->ignored)});
     }
     auto generation =
-        std::make_shared<Generation>(std::move(*call), model, exchange, std::move(admitted->ticket),
-                                     std::move(admitted->turn), service_.text, end_listener());
+        std::make_shared<Generation>(std::move(*call), model, exchange, std::move(admitted->place),
+                                     service_.text, end_listener());
     service_.calls.add(generation);
     generation->start(std::move(admitted->prepared));
 }

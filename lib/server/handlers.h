@@ -11,6 +11,7 @@
 
 #include "lib/base/task_pool.h"
 #include "lib/server/access.h"
+#include "lib/server/call_place.h"
 #include "lib/server/exchange.h"
 #include "lib/server/living_calls.h"
 #include "lib/server/model_set.h"
@@ -57,8 +58,7 @@ class Handlers {
     // What every call that computes goes through. Where one of these gives nothing, the exchange
     // has been answered.
     struct Admitted {
-        KeyTurn turn;
-        AdmissionControl::Ticket ticket;
+        CallPlace place;
         std::vector<Request> prepared;
     };
     std::optional<nlohmann::ordered_json> body_of(const ExchangePointer& exchange) const;

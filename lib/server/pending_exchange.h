@@ -59,7 +59,6 @@ class PendingExchange final : public Exchange,
     std::shared_ptr<EventSource> source_;
     std::function<void(Departure)> gone_;
     std::optional<Departure> departed_;
-    bool is_settled_ = false;
 };
 
 }  // namespace nvllm::server
