@@ -241,8 +241,7 @@ void Handlers::embed(const ExchangePointer& exchange) {
     auto admitted = admit(exchange, *model, question->inputs, num_texts);
     if (!admitted) return;
     auto call = std::make_shared<EmbeddingCall>(std::move(*question), model, exchange,
-                                                std::move(admitted->ticket),
-                                                std::move(admitted->turn), end_listener());
+                                                std::move(admitted->place), end_listener());
     service_.calls.add(call);
     call->start(std::move(admitted->prepared));
 }

@@ -32,8 +32,7 @@ Result<EmbeddingQuestion> read_embedding_question(const nlohmann::ordered_json& 
 class EmbeddingCall final : public LivingCall, public std::enable_shared_from_this<EmbeddingCall> {
   public:
     EmbeddingCall(EmbeddingQuestion question, std::shared_ptr<HostedModel> model,
-                  std::shared_ptr<Exchange> exchange, AdmissionControl::Ticket ticket, KeyTurn turn,
-                  CallEndListener on_end);
+                  std::shared_ptr<Exchange> exchange, CallPlace place, CallEndListener on_end);
 
     // Submits one request for each text.
     void start(std::vector<Request> prepared);
