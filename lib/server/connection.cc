@@ -12,6 +12,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <iterator>
 
+#include "lib/base/log.h"
 #include "lib/server/event_stream.h"
 #include "lib/server/websocket_session.h"
 
@@ -103,6 +104,8 @@ asio::awaitable<void> Connection::live(asio::awaitable<void> life) {
         co_await transport_->finish();
     } catch (const boost::system::system_error&) {
         // The peer has gone, or took too long: there is nobody to tell.
+    } catch (const std::exception& failure) {
+        log_error(fmt::format("a connection failed: {}", failure.what()));
     }
     disarm();
     boost::system::error_code closed;

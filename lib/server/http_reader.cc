@@ -7,6 +7,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <stdexcept>
 
 namespace nvllm::server {
 namespace {
@@ -21,6 +22,14 @@ constexpr uint64_t kSmallBody = 100 * 1024;
 constexpr double kMostFraming = 0.8;
 // A chunk's size line with its extensions, and trailers.
 constexpr size_t kLongestChunkHead = 8 * 1024;
+
+// A line feed without a carriage return before it, which some parsers take for the end of a line.
+bool has_bare_line_feed(std::string_view bytes) {
+    for (size_t i = bytes.find('\n'); i != std::string_view::npos; i = bytes.find('\n', i + 1)) {
+        if (i == 0 || bytes[i - 1] != '\r') return true;
+    }
+    return false;
+}
 
 // Line breaks that parsers read differently are how requests are smuggled: only CRLF counts, and
 // no header goes on in the next line.
@@ -86,8 +95,10 @@ void HttpReader::refuse(int status, std::string message, std::string code) {
 
 // True when the head is there and right.
 bool HttpReader::read_head() {
-    // An empty line before a request is skipped (RFC 9112, 2.2).
-    if (bytes_.starts_with("\r\n")) bytes_.erase(0, 2);
+    // Empty lines before a request are skipped (RFC 9112, 2.2).
+    size_t empty = 0;
+    while (std::string_view(bytes_).substr(empty).starts_with("\r\n")) empty += 2;
+    bytes_.erase(0, empty);
     const size_t from = searched_ < kEndOfHead.size() ? 0 : searched_ - kEndOfHead.size();
     const size_t end = bytes_.find(kEndOfHead, from);
     const bool is_whole = end != std::string::npos;
@@ -193,8 +204,14 @@ void HttpReader::read_body() {
     size_t consumed = 0;
     while (!parser_->is_done() && consumed < bytes_.size()) {
         boost::system::error_code wrong;
-        const size_t taken =
-            parser_->put(asio::buffer(bytes_.data() + consumed, bytes_.size() - consumed), wrong);
+        size_t taken = 0;
+        try {
+            taken = parser_->put(asio::buffer(bytes_.data() + consumed, bytes_.size() - consumed),
+                                 wrong);
+        } catch (const std::length_error&) {
+            refuse(431, "a field behind the request's body is too long");
+            return;
+        }
         consumed += taken;
         if (wrong == http::error::body_limit) {
             refuse(
@@ -212,8 +229,13 @@ void HttpReader::read_body() {
     raw_body_bytes_ += consumed;
     bytes_.erase(0, consumed);
     const bool is_chunked = !announced_body_bytes_;
+    // What is left frames the next chunk.
     if (is_chunked && !parser_->is_done() && bytes_.size() > kLongestChunkHead) {
         refuse(400, "a chunk's size line is too long");
+        return;
+    }
+    if (is_chunked && !parser_->is_done() && has_bare_line_feed(bytes_)) {
+        refuse(400, "a line between chunks ends without a carriage return");
         return;
     }
     const auto framing = static_cast<double>(raw_body_bytes_ - parser_->get().body().size());
