@@ -131,6 +131,7 @@ class Engine::Loop {
     std::optional<Recovery> recovery_;
     std::optional<StepFaults> faults_;
     int64_t num_failed_starts_told_ = 0;
+    int kills_in_a_row_ = 0;
     bool reloading_ = false;     // a worker is started for its weights, not because one was lost
     std::optional<Fault> dead_;  // why no request is served any more
     double fragmentation_ = 0.0;

@@ -16,6 +16,9 @@ namespace {
 // Looking for fragmentation goes through all blocks: not often, and the rarer the longer it takes.
 constexpr double kBetweenLooksS = 1.0;
 constexpr double kLookShare = 0.001;  // of the engine thread's time at most
+// Workers that somebody else killed, none of which came to finish a step, before what they computed
+// is suspected all the same: it may be what the system kills for want of memory.
+constexpr int kMostKillsInARow = 16;
 
 }  // namespace
 
@@ -102,10 +105,15 @@ std::optional<StepResult> Engine::Loop::compute(const BatchPlan& plan) {
         StepResult result = executor_->execute(plan);
         heartbeat_.beat(EnginePhase::planning);
         recovery_->note_step();
+        kills_in_a_row_ = 0;
         faults_->note_done(result);
         return result;
     } catch (const WorkerLost& lost) {
         replace_worker(lost.what());
+        if (lost.killed_by_others() && ++kills_in_a_row_ <= kMostKillsInARow) {
+            scheduler_->reset_worker();
+            return std::nullopt;
+        }
         try_again(plan, Fault{ErrorKind::internal,
                               fmt::format("{} steps of this request ended the worker, the last one "
                                           "with nothing beside it: {}",

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <new>
@@ -13,6 +15,8 @@
 
 namespace nvllm {
 namespace {
+
+constexpr const char* kClosed = "closed the connection";
 
 bool is_readable(int descriptor) {
     pollfd one{descriptor, POLLIN, 0};
@@ -65,7 +69,7 @@ std::optional<std::string> RemoteExecutor::find_lost() {
     if (channel_ == nullptr || !is_readable(channel_->descriptor())) return std::nullopt;
     uint8_t byte = 0;
     const ssize_t count = ::recv(channel_->descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return bury(count > 0 ? "spoke without being asked" : "closed the connection");
+    return bury(count > 0 ? "spoke without being asked" : kClosed);
 }
 
 StepResult RemoteExecutor::execute(const BatchPlan& plan) {
@@ -119,7 +123,7 @@ MessageKind RemoteExecutor::receive() {
     } catch (const Error& error) {
         throw_lost(error.what());
     }
-    throw_lost("closed the connection");
+    throw_lost(kClosed);
 }
 
 // A worker that closed its socket is ending already and keeps the exit it has: the kill is for one
@@ -134,14 +138,19 @@ std::string RemoteExecutor::bury(const std::string& what_was_seen) {
         cause = kill_cause_;
     }
     if (process == nullptr) return what_was_seen;
+    const bool ended_by_itself = what_was_seen == kClosed;
     process->kill();
-    const std::string end = describe_exit(process->wait());
+    const int status = process->wait();
+    const std::string end = describe_exit(status);
+    was_killed_by_others_ =
+        ended_by_itself && cause.empty() && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     return fmt::format("process {}: {}", process->id(),
                        !cause.empty() ? cause : fmt::format("{} ({})", end, what_was_seen));
 }
 
 void RemoteExecutor::throw_lost(const std::string& what_was_seen) {
-    throw WorkerLost(bury(what_was_seen));
+    const std::string how = bury(what_was_seen);
+    throw WorkerLost(how, was_killed_by_others_);
 }
 
 }  // namespace nvllm

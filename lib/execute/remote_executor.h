@@ -36,6 +36,7 @@ class RemoteExecutor : public StepExecutor {
     MessageKind receive();
     // Ends what is left of the worker; how it came to its end.
     std::string bury(const std::string& what_was_seen);
+    bool was_killed_by_others_ = false;  // the one that was buried last
     [[noreturn]] void throw_lost(const std::string& what_was_seen);
 
     WorkerSetup setup_;

@@ -15,7 +15,14 @@ namespace nvllm {
 // The worker is gone, with all it knew: what() says how it ended.
 class WorkerLost : public std::runtime_error {
   public:
-    using std::runtime_error::runtime_error;
+    // `killed_by_others`: what it was computing is not to blame.
+    explicit WorkerLost(const std::string& how, bool killed_by_others = false)
+        : std::runtime_error(how), killed_by_others_(killed_by_others) {}
+
+    bool killed_by_others() const { return killed_by_others_; }
+
+  private:
+    bool killed_by_others_;
 };
 
 // Owned by the engine thread, which calls everything but for what says otherwise.

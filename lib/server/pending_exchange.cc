@@ -51,9 +51,8 @@ void PendingExchange::wake() {
 void PendingExchange::when_gone(std::function<void(Departure)> gone) {
     {
         const std::lock_guard lock(mutex_);
-        if (is_settled_) return;
         if (!departed_) {
-            gone_ = std::move(gone);
+            if (!is_settled_) gone_ = std::move(gone);
             return;
         }
     }
