@@ -77,6 +77,7 @@ KeyUse::KeyUse(const KeyLimits& limits) : concurrency_(limits.concurrency) {
 }
 
 void KeyUse::Bucket::fill(Clock::time_point now) {
+    if (now <= filled_at) return;  // threads come in any order
     const double seconds = std::chrono::duration<double>(now - filled_at).count();
     level = std::min(per_minute, level + seconds * per_minute / 60.0);
     filled_at = now;

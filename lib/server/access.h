@@ -20,9 +20,9 @@
 namespace nvllm::server {
 
 struct KeyLimits {
-    std::optional<double> requests_per_minute;
-    std::optional<double> tokens_per_minute;  // of prompts and answers together
-    std::optional<int64_t> concurrency;       // requests under way
+    std::optional<double> requests_per_minute = {};
+    std::optional<double> tokens_per_minute = {};  // of prompts and answers together
+    std::optional<int64_t> concurrency = {};       // requests under way
 
     bool operator==(const KeyLimits&) const = default;
 };

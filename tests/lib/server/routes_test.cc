@@ -1,0 +1,71 @@
+// The table of routes and the document that is made from it.
+#include "lib/server/routes.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "lib/server/openapi.h"
+
+using namespace nvllm::server;
+
+TEST_CASE("routes: every one is found by its method and path, and only once") {
+    std::set<std::pair<std::string_view, std::string_view>> seen;
+    for (const Route& route : route_table()) {
+        CAPTURE(route.path);
+        CHECK(seen.emplace(route.method, route.path).second);
+        std::string path(route.path);
+        if (path.ends_with("/*")) path.replace(path.size() - 1, 1, "a/b");
+        CHECK(find_route(route.method, path) == &route);
+        REQUIRE(find_route(path) != nullptr);
+        CHECK(!route.summary.empty());
+        CHECK((route.method == "GET" || route.method == "POST"));
+    }
+}
+
+TEST_CASE("routes: methods and paths are matched exactly") {
+    CHECK(find_route("GET", "/ready")->action == RouteAction::ready);
+    CHECK(find_route("HEAD", "/ready")->action == RouteAction::ready);
+    CHECK(find_route("POST", "/ready") == nullptr);
+    CHECK(find_route("HEAD", "/v1/completions") == nullptr);
+    for (const char* path : {"", "/", "/Ready", "/ready/", "//ready", "/v1/models/", "/v1/model",
+                             "/v1/completions/x"}) {
+        CAPTURE(path);
+        CHECK(find_route(path) == nullptr);
+    }
+    CHECK(find_route("GET", "/v1/models")->action == RouteAction::models);
+    CHECK(find_route("GET", "/v1/models/org/name")->action == RouteAction::model);
+}
+
+TEST_CASE("routes: allowed methods") {
+    CHECK(allowed_methods("/ready") == "GET, HEAD, OPTIONS");
+    CHECK(allowed_methods("/v1/chat/completions") == "POST, OPTIONS");
+    CHECK(allowed_methods("*") == "GET, HEAD, POST, OPTIONS");
+}
+
+TEST_CASE("routes: what starts work or shows anything needs a key") {
+    const std::set<std::string_view> open = {"/live", "/ready", "/health", "/version",
+                                             "/openapi.json"};
+    for (const Route& route : route_table()) {
+        CAPTURE(route.path);
+        CHECK((route.access == RouteAccess::open) == open.contains(route.path));
+        CHECK((route.access == RouteAccess::admin) == route.path.starts_with("/admin/"));
+        if (route.has_json_body) CHECK(route.is_off_loop);
+    }
+}
+
+TEST_CASE("routes: the document has all of them but the administration's") {
+    const auto document = openapi_document("1.2.3");
+    CHECK(document["info"]["version"] == "1.2.3");
+    size_t operations = 0;
+    for (const auto& [path, methods] : document["paths"].items()) operations += methods.size();
+    size_t expected = 0;
+    for (const Route& route : route_table()) expected += route.access != RouteAccess::admin;
+    CHECK(operations == expected);
+    CHECK(document["paths"].contains("/v1/models/{name}"));
+    CHECK(document["paths"]["/v1/completions"]["post"].contains("requestBody"));
+    CHECK(!document["paths"]["/v1/completions"]["post"].contains("security"));
+    CHECK(document["paths"]["/ready"]["get"]["security"].empty());
+    CHECK(document.dump().find("/admin") == std::string::npos);
+}
