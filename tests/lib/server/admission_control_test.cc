@@ -13,7 +13,8 @@ namespace {
 using Ticket = AdmissionControl::Ticket;
 
 std::shared_ptr<AdmissionControl> control_of(int64_t sequences, int64_t tokens, int status = 429) {
-    return std::make_shared<AdmissionControl>(AdmissionLimits{sequences, tokens, status});
+    return std::make_shared<AdmissionControl>(AdmissionLimits{
+        .max_sequences = sequences, .max_prompt_tokens = tokens, .overload_status = status});
 }
 
 std::optional<Ticket> enter(const std::shared_ptr<AdmissionControl>& control, int64_t count) {
