@@ -15,7 +15,7 @@ from serve_testing import CANARY, ServedTestCase, Server, WebSocket, wait_until
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 ALICE, BOB, CAROL = "sk-alice-0123456789abcdef", "sk-bob-fedcba9876543210", "sk-carol-00112233"
-PUBLIC = {"/live", "/ready", "/health", "/version", "/openapi.json"}
+PUBLIC = {"/", "/live", "/ready", "/health", "/version", "/openapi.json"}
 LONG_PROMPT = [0] + [400 + index % 700 for index in range(127)]
 
 

@@ -29,8 +29,8 @@ TEST_CASE("routes: methods and paths are matched exactly") {
     CHECK(find_route("HEAD", "/ready")->action == RouteAction::ready);
     CHECK(find_route("POST", "/ready") == nullptr);
     CHECK(find_route("HEAD", "/v1/completions") == nullptr);
-    for (const char* path : {"", "/", "/Ready", "/ready/", "//ready", "/v1/models/", "/v1/model",
-                             "/v1/completions/x"}) {
+    for (const char* path :
+         {"", "/Ready", "/ready/", "//ready", "/v1/models/", "/v1/model", "/v1/completions/x"}) {
         CAPTURE(path);
         CHECK(find_route(path) == nullptr);
     }
@@ -45,8 +45,8 @@ TEST_CASE("routes: allowed methods") {
 }
 
 TEST_CASE("routes: what starts work or shows anything needs a key") {
-    const std::set<std::string_view> open = {"/live", "/ready", "/health", "/version",
-                                             "/openapi.json"};
+    const std::set<std::string_view> open = {"/",       "/live",    "/ready",
+                                             "/health", "/version", "/openapi.json"};
     for (const Route& route : route_table()) {
         CAPTURE(route.path);
         CHECK((route.access == RouteAccess::open) == open.contains(route.path));
