@@ -6,7 +6,7 @@
 
 #include "lib/server/request_meter.h"
 
-namespace nvllm::test {}  // what the tests of lib/base have
+namespace nvllm::test {}  // namespace nvllm::test
 
 namespace nvllm::server::test {
 

@@ -17,8 +17,8 @@ namespace nvllm::server {
 namespace {
 
 using nvllm::test::Labels;
-using test::MadeOutputs;
 using nvllm::test::PrometheusText;
+using test::MadeOutputs;
 using test::request_of;
 
 const Labels kModel = {{"model_name", "m"}};
