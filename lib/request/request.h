@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/cache/cache_key_extras.h"
 #include "lib/request/pooling_params.h"
 #include "lib/request/sampling_params.h"
 
@@ -23,6 +24,8 @@ struct Request {
     std::optional<PoolingParams> pooling;
     std::vector<int32_t> eos_token_ids;  // the model's end tokens
     std::string cache_salt;              // requests with different salts share no cached blocks
+    std::string adapter;                 // its name and revision; empty: the model alone
+    std::vector<MediaKey> media_keys;    // what stands behind placeholder tokens of the prompt
     bool hides_logprobs = false;         // they are wanted to rank continuations only
     bool wants_progress = false;         // outputs tell of the prompt's being computed, too
     int32_t priority = 0;                // smaller first, for policies that look at it

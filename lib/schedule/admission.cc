@@ -45,6 +45,12 @@ std::optional<Fault> why_never(const SchedulerConfig& config, const CacheManager
     if (request.prompt_token_ids.empty()) return Fault{ErrorKind::bad_data, "the prompt is empty"};
     if (std::optional<Fault> fault = why_too_long(config, request)) return fault;
     const size_t num_prompt = request.prompt_token_ids.size();
+    for (const MediaKey& key : request.media_keys) {
+        if (key.position >= 0 && static_cast<size_t>(key.position) < num_prompt) continue;
+        return Fault{ErrorKind::bad_data,
+                     fmt::format("a medium stands at position {} of a prompt of {} tokens",
+                                 key.position, num_prompt)};
+    }
     if (request.sampling.use_beam_search &&
         request.sampling.num_sequences() > config.max_num_seqs) {
         return Fault{ErrorKind::bad_data,

@@ -42,12 +42,13 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
     shared->request.prompt_token_ids = {};
     shared->first = shared->leader = next_sequence_;
     shared->num_living = request.sampling.num_sequences();
+    const CacheKeyExtras extras{request.cache_salt, request.adapter, request.media_keys};
     std::vector<SequenceId> ids;
     for (int32_t index = 0; index < request.sampling.num_sequences(); ++index) {
         const SequenceId id = next_sequence_++;
         auto sequence = std::make_unique<ScheduledSequence>(
             ScheduledSequence{.sequence = Sequence::waiting(request, id, index),
-                              .cache = SequenceCache(cache_, request.cache_salt, id),
+                              .cache = SequenceCache(cache_, extras, id),
                               .request = shared,
                               .candidates = {},
                               .untold_tokens = {},

@@ -1,0 +1,96 @@
+// What keeps requests with equal tokens from sharing blocks: salt, adapter and media.
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/lib/schedule/simulation.h"
+
+namespace nvllm {
+namespace {
+
+struct Extras {
+    std::string salt = {};
+    std::string adapter = {};
+    std::vector<MediaKey> media = {};
+};
+
+Request with_extras(RequestId id, const Extras& extras) {
+    Request request = make_request(id, counting_tokens(5, 18), 2);
+    request.sampling.ignore_eos = true;
+    request.cache_salt = extras.salt;
+    request.adapter = extras.adapter;
+    request.media_keys = extras.media;
+    return request;
+}
+
+// Tokens of the second request that were found in the cache after the first, with equal tokens, was
+// answered. Blocks have 4 tokens.
+std::optional<int32_t> found(const Extras& first, const Extras& second) {
+    Simulation simulation(small_config(), small_cache(), kEndless);
+    simulation.add(with_extras(1, first));
+    simulation.run();
+    simulation.add(with_extras(2, second));
+    simulation.run();
+    CHECK(simulation.num_finished == 2);
+    CHECK(simulation.all_well());
+    return simulation.finished.at(2).num_cached_tokens;
+}
+
+TEST_CASE("requests with equal tokens share blocks only under the same salt and adapter") {
+    const std::vector<Extras> all = {{},
+                                     {.salt = "a"},
+                                     {.salt = "b"},
+                                     {.adapter = "a"},
+                                     {.adapter = "b"},
+                                     {.salt = "a", .adapter = "b"},
+                                     {.salt = "b", .adapter = "a"},
+                                     {.media = {{0, {1, 2}}}},
+                                     {.adapter = "a", .media = {{0, {1, 2}}}}};
+    for (size_t one = 0; one < all.size(); ++one) {
+        for (size_t other = 0; other < all.size(); ++other) {
+            CAPTURE(one);
+            CAPTURE(other);
+            CHECK(found(all[one], all[other]) == (one == other ? 16 : 0));
+        }
+    }
+}
+
+TEST_CASE("media keep blocks apart from where they stand") {
+    const Extras image{.media = {{6, {1, 2}}}};
+    CHECK(found(image, image) == 16);
+    CHECK(found(image, {}) == 4);
+    CHECK(found({}, image) == 4);
+    CHECK(found(image, {.media = {{6, {1, 3}}}}) == 4);
+    CHECK(found(image, {.media = {{7, {1, 2}}}}) == 4);
+    CHECK(found(image, {.media = {{6, {1, 2}}, {13, {1, 2}}}}) == 12);
+    CHECK(found({.media = {{6, {1, 2}}, {13, {5, 5}}}}, {.media = {{6, {1, 2}}, {13, {1, 2}}}}) ==
+          12);
+}
+
+TEST_CASE("continuations of one request share its prompt under its extras") {
+    Simulation simulation(small_config(), small_cache(), kEndless);
+    Request request = with_extras(1, {.adapter = "poet", .media = {{3, {1, 2}}}});
+    request.sampling.n = 3;
+    simulation.add(request);
+    simulation.run();
+    CHECK(simulation.finished.at(1).num_cached_tokens == 0);
+    CHECK(simulation.finished.at(2).num_cached_tokens == 16);
+    CHECK(simulation.finished.at(3).num_cached_tokens == 16);
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("a medium that stands outside the prompt is refused") {
+    Simulation simulation(small_config(), small_cache(), kEndless);
+    for (const int32_t position : {-1, 18, 1000}) {
+        Request request = with_extras(1, {.media = {{position, {1, 2}}}});
+        const auto ids = simulation.scheduler.add(request);
+        REQUIRE_FALSE(ids.ok());
+        CHECK(ids.fault().message.find("position") != std::string::npos);
+    }
+    CHECK_FALSE(simulation.scheduler.has_work());
+}
+
+}  // namespace
+}  // namespace nvllm
