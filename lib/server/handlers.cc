@@ -200,11 +200,15 @@ HttpResponse Handlers::readiness() const {
     return json_response({{"status", "ready"}});
 }
 
+// Those that can be asked; while there is none yet, clients are to come again.
 HttpResponse Handlers::list_models() const {
     Json data = Json::array();
+    ApiError error;
     for (const auto& model : service_.models.all()) {
+        if (find_ready(service_.models, model->name(), error) == nullptr) continue;
         for (const std::string& name : model->names()) data.push_back(model_json(*model, name));
     }
+    if (data.empty() && error.status == 503) return error_response(error);
     return json_response({{"object", "list"}, {"data", std::move(data)}});
 }
 
