@@ -15,5 +15,7 @@ awk '
 ' README.md >"$script"
 commands=$(grep -cv '^echo "skipped' "$script" || true)
 [ "$commands" -gt 0 ] || { echo "README.md has no commands to run" >&2; exit 1; }
+# A server that the README starts does not outlive a line that fails.
+sed -i '1i trap "jobs -p | xargs -r kill" EXIT' "$script"
 bash -euo pipefail -x "$script" </dev/null
 echo "README: $commands lines run"
