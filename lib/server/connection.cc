@@ -224,7 +224,8 @@ asio::awaitable<bool> Connection::answer() {
     const std::shared_ptr<PendingExchange> exchange = exchange_;
     written_bytes_ = 0;
     context_.callbacks.handle(exchange, endpoint_);
-    asio::co_spawn(context_.io, watch_peer(exchange), asio::detached);
+    const bool is_at_once = exchange->is_answered() && exchange->source() == nullptr;
+    if (!is_at_once) asio::co_spawn(context_.io, watch_peer(exchange), asio::detached);
     while (!exchange->is_answered() && !exchange->departed()) co_await exchange->wait();
 
     bool goes_on = false;
@@ -244,7 +245,7 @@ asio::awaitable<bool> Connection::answer() {
     if (!goes_on) exchange->depart(has_timed_out_ ? Departure::stalled : Departure::closed);
     exchange->settle();
     exchange_.reset();
-    cancel_operations();  // nothing but the watching is under way
+    if (!is_at_once) cancel_operations();  // nothing but the watching is under way
     context_.callbacks.answered(exchange->request(), status,
                                 std::chrono::duration<double>(Clock::now() - start).count(),
                                 written_bytes_);
