@@ -106,7 +106,9 @@ class Isolation(unittest.TestCase):
             answers, err = running.finish()
         self.assertEqual(running.process.returncode, 0)
         self.assertEqual(essence(answers), self.expected)
-        self.assertEqual(err.count("the worker is gone"), 5, err)
+        # One may be killed before it was ready.
+        lost = err.count("the worker is gone") + err.count("the worker did not start")
+        self.assertEqual(lost, 5, err)
         self.assertIn("killed by signal 9", err)
 
     def test_worker_has_its_socket_and_stderr_alone(self):
