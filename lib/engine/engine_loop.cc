@@ -311,7 +311,8 @@ void Engine::Loop::publish_progress() {
 EngineStats Engine::Loop::stats() const {
     const std::lock_guard lock(mutex_);
     EngineStats stats = stats_;
-    stats.seconds_since_heartbeat = heartbeat_.seconds_since();
+    // Whoever waited for the engine to be idle finds an idle engine's.
+    if (num_open_ > 0) stats.seconds_since_heartbeat = heartbeat_.seconds_since();
     return stats;
 }
 

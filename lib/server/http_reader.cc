@@ -22,6 +22,9 @@ constexpr uint64_t kSmallBody = 100 * 1024;
 constexpr double kMostFraming = 0.8;
 // A chunk's size line with its extensions, and trailers.
 constexpr size_t kLongestChunkHead = 8 * 1024;
+// "0\r\n\r\n": so much is always still to come in an unfinished body of chunks, and Beast's parser
+// takes it for granted.
+constexpr size_t kShortestEndOfChunks = 5;
 
 // A line feed without a carriage return before it, which some parsers take for the end of a line.
 bool has_bare_line_feed(std::string_view bytes) {
@@ -202,7 +205,8 @@ void HttpReader::check_fields() {
 
 void HttpReader::read_body() {
     size_t consumed = 0;
-    while (!parser_->is_done() && consumed < bytes_.size()) {
+    const size_t least = announced_body_bytes_ ? 1 : kShortestEndOfChunks;
+    while (!parser_->is_done() && bytes_.size() - consumed >= least) {
         boost::system::error_code wrong;
         size_t taken = 0;
         try {
