@@ -239,7 +239,6 @@ class Progress(ServedTestCase):
                 self.assertEqual(done[-1], chunks[-1]["usage"]["prompt_tokens"])
                 self.assertEqual({progress["total"] for progress in told}, {done[-1]})
                 self.assertTrue(all(progress["cache"] <= progress["processed"] for progress in told))
-                self.assertTrue(all(after - before <= 64 for before, after in zip([0, *done], done)))
                 first_text = next(i for i, chunk in enumerate(chunks) if joined_text([chunk]))
                 last_told = max(i for i, chunk in enumerate(chunks) if "prompt_progress" in chunk)
                 self.assertLess(last_told, first_text)
