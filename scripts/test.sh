@@ -8,4 +8,4 @@ cd "$(dirname "$0")/.."
 install_packages $packages_build $packages_test
 cmake --preset release -DNVLLM_BUILD_TESTS=ON >/dev/null
 cmake --build --preset release -j "$(build_jobs)"
-ctest --test-dir build/release --output-on-failure "$@"
+ctest --test-dir build/release --output-on-failure -j 2 "$@"
