@@ -55,6 +55,7 @@ PrefixNode* PrefixIndex::find_or_add(PrefixNode* parent, const BlockKey& key,
     const bool may_be_known = parent == nullptr || parent->num_children > 0;
     PrefixNode* node = may_be_known ? find(parent, key, tokens, extra) : nullptr;
     if (node == nullptr) {
+        NVLLM_CHECK(tokens.size() == block_size_, "a content is a full block");
         node = &new_node(key);
         node->parent = parent;
         std::ranges::copy(tokens, node->tokens.begin());

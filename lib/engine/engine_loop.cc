@@ -282,7 +282,7 @@ void Engine::Loop::resize() {
     while (!resizes_.empty()) {
         try {
             if (!scheduler_->resize_cache(resizes_.front().num_blocks, now_s())) return;
-            resizes_.front().done.set_value();
+            resized_.push_back(std::move(resizes_.front().done));
         } catch (const Error&) {
             resizes_.front().done.set_exception(std::current_exception());
         }
@@ -306,6 +306,7 @@ void Engine::Loop::publish_progress() {
                                          : EngineState::recovering;
     num_open_ -= std::exchange(num_delivered_, 0);
     if (num_open_ == 0) idle_.notify_all();
+    for (std::promise<void>& done : std::exchange(resized_, {})) done.set_value();
 }
 
 EngineStats Engine::Loop::stats() const {

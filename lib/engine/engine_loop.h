@@ -128,6 +128,7 @@ class Engine::Loop {
     std::unique_ptr<OutputProcessor> output_;
     std::unordered_map<RequestId, OutputListener> listeners_;
     std::deque<Resize> resizes_;
+    std::vector<std::promise<void>> resized_;  // told with the figures that show it
     std::optional<Recovery> recovery_;
     std::optional<StepFaults> faults_;
     int64_t num_failed_starts_told_ = 0;
