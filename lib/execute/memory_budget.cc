@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace nvllm {
 namespace {
@@ -246,6 +247,9 @@ void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
         plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
         plan.kv_bytes_per_token += group.bytes_per_token(request.kv_dtype);
         plan.kv_tokens = std::min(plan.kv_tokens, blocks * request.block_size);
+        // One more, because a share of the blocks is rounded down.
+        const auto needed = static_cast<double>(std::min(need.blocks(1) + 1, blocks));
+        plan.smallest_share = std::max(plan.smallest_share, needed / static_cast<double>(blocks));
     }
 }
 
@@ -351,6 +355,12 @@ std::vector<uint64_t> MemoryPlan::block_bytes() const {
                         static_cast<uint64_t>(block_size));
     }
     return bytes;
+}
+
+uint64_t MemoryPlan::bytes_of_blocks(int64_t blocks) const {
+    const int64_t planned = std::accumulate(num_blocks.begin(), num_blocks.end(), int64_t{0});
+    return static_cast<uint64_t>(static_cast<double>(kv_bytes) * static_cast<double>(blocks) /
+                                 static_cast<double>(std::max<int64_t>(planned, 1)));
 }
 
 std::string MemoryPlan::summary() const {

@@ -49,6 +49,7 @@ struct MemoryPlan {
     int32_t max_model_len = 0;
     int64_t kv_tokens = 0;         // tokens the smallest group holds
     double max_concurrency = 0.0;  // sequences of max_model_len that fit at once
+    double smallest_share = 0.0;   // of num_blocks, in which one of them still fits
     int32_t max_num_seqs = 0;
     bool whole_prompts = false;          // as in the request: what runs at once is what a step has
     int32_t longest_context = 0;         // of one sequence alone in the budget
@@ -61,6 +62,8 @@ struct MemoryPlan {
 
     // Bytes of one block in each cache group.
     std::vector<uint64_t> block_bytes() const;
+    // Of so many blocks of all groups, in the groups' proportions.
+    uint64_t bytes_of_blocks(int64_t blocks) const;
     // "weights 2.3 GiB, kv cache 4.0 GiB ..." in one line.
     std::string summary() const;
 };

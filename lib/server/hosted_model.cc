@@ -44,9 +44,9 @@ HostedModel::HostedModel(std::vector<std::string> names, EngineConfig config,
 
 HostedModel::~HostedModel() { metrics_.set_engine({}); }
 
-void HostedModel::load() {
+void HostedModel::load(const EngineConfig& fitted) {
     try {
-        engine_ = std::make_unique<Engine>(config_);
+        engine_ = std::make_unique<Engine>(fitted);
     } catch (const std::exception& error) {
         {
             const std::lock_guard lock(mutex_);
@@ -72,11 +72,13 @@ void HostedModel::load() {
         .max_sequences = config_.max_num_seqs + limits_.max_queued_requests,
         .max_prompt_tokens = static_cast<int64_t>((1.0 + limits_.max_queued_pools) * pool_tokens),
         .overload_status = limits_.overload_status});
-    state_ = ModelState::ready;
+    loaded_engine_ = engine_.get();
+    ModelState expected = ModelState::loading;
+    state_.compare_exchange_strong(expected, ModelState::ready);
 }
 
 void HostedModel::stop() {
-    if (engine_ != nullptr) engine_->stop();
+    if (Engine* engine = loaded_engine_) engine->stop();
 }
 
 std::string HostedModel::failure() const {

@@ -39,8 +39,9 @@ class HostedModel {
     HostedModel(const HostedModel&) = delete;
     HostedModel& operator=(const HostedModel&) = delete;
 
-    // Builds the engine; blocks. What goes wrong becomes the state `failed` and is thrown on.
-    void load();
+    // Builds the engine, with `fitted`: config() within the limits that are left beside other
+    // models; blocks. What goes wrong becomes the state `failed` and is thrown on.
+    void load(const EngineConfig& fitted);
     // Ends the engine, if there is one: nobody is answered from here on.
     void stop();
 
@@ -51,10 +52,11 @@ class HostedModel {
 
     ModelState state() const { return state_; }
     std::string failure() const;
+    // Also while it is loaded.
     void begin_unloading() { state_ = ModelState::unloading; }
 
     // Null until it is loaded.
-    Engine* engine() const { return state_ == ModelState::loading ? nullptr : engine_.get(); }
+    Engine* engine() const { return loaded_engine_; }
     // REQUIRES: loaded.
     const CallLimits& call_limits() const { return limits_.call; }
     // A text has at least one token for each so many of its bytes.
@@ -81,6 +83,7 @@ class HostedModel {
     mutable std::mutex mutex_;
     std::string failure_;
     std::unique_ptr<Engine> engine_;
+    std::atomic<Engine*> loaded_engine_ = nullptr;
     SamplingParams default_sampling_;
     size_t longest_token_bytes_ = 1;
     std::shared_ptr<AdmissionControl> admission_;

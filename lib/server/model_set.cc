@@ -37,6 +37,13 @@ std::vector<std::shared_ptr<HostedModel>> ModelSet::all() const {
     return models_;
 }
 
+std::vector<std::shared_ptr<HostedModel>> ModelSet::all_living() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<HostedModel>> living = models_;
+    living.insert(living.end(), removed_.begin(), removed_.end());
+    return living;
+}
+
 bool ModelSet::remove(std::string_view name) {
     const std::lock_guard lock(mutex_);
     const auto found =

@@ -18,6 +18,7 @@
 #include "lib/server/gate.h"
 #include "lib/server/handlers.h"
 #include "lib/server/http_server.h"
+#include "lib/server/memory_broker.h"
 #include "lib/server/model_care.h"
 
 namespace nvllm::server {
@@ -320,7 +321,8 @@ class Server::Core {
     }
 
     void load_one(HostedModel& model) {
-        model.load();
+        model.load(broker.fit(model.config()));
+        broker.models_changed();
         const Engine& engine = *model.engine();
         log_info(fmt::format("{}: {} in {:.0f} ms", model.name(), engine.memory_plan().summary(),
                              engine.start_timings().total_ms));
@@ -351,12 +353,13 @@ class Server::Core {
         std::erase_if(loads, [](const std::future<void>& load) {
             return load.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
         });
-        loads.push_back(std::async(std::launch::async, [this, model = std::move(model)] {
+        loads.push_back(std::async(std::launch::async, [this, model = std::move(model)]() mutable {
             try {
                 load_one(*model);
             } catch (const std::exception& error) {
                 log_error(fmt::format("{}: {}", model->name(), error.what()));
             }
+            model.reset();  // the future keeps what it captured
         }));
         return true;
     }
@@ -406,10 +409,15 @@ class Server::Core {
             next_alert_look = now + kBetweenAlertLooks;
             text.try_run([this] { look_for_alerts(); });
         }
-        if (models.has_unused()) text.try_run([this] { models.end_unused(); });
+        if (models.has_unused()) text.try_run([this] { end_unused(); });
         if (is_aborted) return;
         if (drain_until && has_drained(now)) return;
         http.post_after(kTick, [this] { tick(); });
+    }
+
+    void end_unused() {
+        models.end_unused();
+        broker.models_changed();
     }
 
     // When the last answer is written, or the time is over: then all else ends.
@@ -428,6 +436,7 @@ class Server::Core {
     HttpServer http;
     KeyRing keys;
     ModelSet models;
+    MemoryBroker broker{models};
     LivingCalls calls;
     TaskPool text;
     Gate gate;

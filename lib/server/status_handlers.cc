@@ -41,6 +41,7 @@ Json engine_json(const Engine& engine) {
           {"blocks_used", blocks.used},
           {"blocks_cached", blocks.cached},
           {"blocks_free", blocks.free},
+          {"bytes_total", engine.memory_plan().bytes_of_blocks(blocks.total)},
           {"block_size", engine.memory_plan().block_size},
           {"hit_rate", queried > 0 ? static_cast<double>(stats.cache.hit_tokens) / queried : 0.0},
           {"fragmentation", stats.fragmentation},

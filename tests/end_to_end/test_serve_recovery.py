@@ -243,6 +243,39 @@ class ModelsTest(unittest.TestCase):
                 answer = server.post("/v1/completions", {"model": "small", "prompt": "x"})
                 self.assertEqual((answer.status, answer.error["code"]), (404, "model_not_found"))
 
+    def test_two_models_share_one_pool_of_memory(self):
+        """The busy one takes what the idle one does not use, and together they never have more than the pool."""
+        pool_bytes = 4 << 20
+        with tempfile.TemporaryDirectory() as folder:
+            admin = Path(folder) / "admin.sock"
+            with Server("--admin-socket", admin, "--kv-cache-memory-bytes", pool_bytes, "--max-model-len", 256,
+                        model=f"big={DEMO}") as server:
+                server.learn_canary()
+                expected = stream_texts(server, PROMPTS[:32], 120)
+
+                def cache(place):
+                    return server.status()["models"][place]["kv_cache"]
+
+                alone = cache(0)["blocks_total"]
+                self.ask_admin(admin, "POST", "/admin/models/load", {"name": "small", "path": str(DRAFT)})
+                wait_until(lambda: self.is_loaded(server), 30, "the second model")
+                wait_until(lambda: cache(0)["bytes_total"] < 0.6 * pool_bytes, 10, "equal parts")
+                halves = cache(0)["blocks_total"]
+                largest = 0
+                for _ in range(8):
+                    self.assertEqual(stream_texts(server, PROMPTS[:32], 120), expected)
+                    self.assertLessEqual(cache(0)["bytes_total"] + cache(1)["bytes_total"], pool_bytes)
+                    largest = max(largest, cache(0)["blocks_total"])
+                    if largest > halves:
+                        break
+                self.assertGreater(largest, halves)
+                answer = server.post("/v1/completions", {"model": "small", "prompt": "Once", "max_tokens": 200,
+                                                         "ignore_eos": True})
+                self.assertEqual(answer.json()["usage"]["completion_tokens"], 200)
+                self.ask_admin(admin, "POST", "/admin/models/unload", {"name": "small"})
+                wait_until(lambda: cache(0)["blocks_total"] == alone, 10, "the whole pool")
+                server.check()
+
     def test_the_administration_is_at_its_socket_only(self):
         with tempfile.TemporaryDirectory() as folder:
             admin = Path(folder) / "admin.sock"

@@ -49,6 +49,22 @@ TEST_CASE("no more blocks than all slots can use") {
     CHECK(plan.notices.empty());
 }
 
+TEST_CASE("the smallest share of a cache holds one longest sequence in every group") {
+    MemoryRequest request = small_request();
+    request.groups = {full_group(4, 2, 64), full_group(2, 2, 64, 128)};
+    request.kv_cache_bytes = uint64_t{40} << 20;
+    const MemoryPlan plan = make_memory_plan(request);
+    const auto blocks_left = [&](size_t group) {
+        return static_cast<int32_t>(plan.smallest_share * plan.num_blocks[group]);
+    };
+    CHECK(blocks_left(0) >= 2048 / 16);
+    CHECK(blocks_left(1) >= 128 / 16 + 1 + 512 / 16);
+    CHECK(plan.smallest_share < 0.5);
+    request.kv_cache_bytes = std::nullopt;
+    request.max_blocks = 2048 / 16;
+    CHECK(make_memory_plan(request).smallest_share == 1.0);
+}
+
 TEST_CASE("host blocks stand in the proportions of the device's") {
     MemoryRequest request = small_request();
     request.groups = {full_group(4, 2, 64), full_group(2, 2, 64, 128)};
