@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The slower checks: layers, formatting, a short clang-tidy list, every test under AddressSanitizer and
+# The slower checks: layers, formatting, a short clang-tidy list over what changed lately, every test under AddressSanitizer and
 # UndefinedBehaviorSanitizer, the threaded tests under ThreadSanitizer, and fuzzing. FUZZ_SECONDS sets the time for each fuzz
 # target (20). Safe to repeat.
 set -euo pipefail
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 install_packages $packages_build $packages_test $packages_check
 jobs=$(build_jobs)
 
-step() { printf '\n== %s\n' "$*"; }
+step() { printf '\n== %s (%d s so far)\n' "$*" "$SECONDS"; }
 
 step "layers"
 scripts/check_layers.sh

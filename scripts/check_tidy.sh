@@ -1,7 +1,20 @@
 #!/usr/bin/env bash
-# Runs the short clang-tidy list over every source file of the library and the programs.
+# Runs the short clang-tidy list over the source files that the last commits changed (NVLLM_TIDY_COMMITS, 60), or with --all
+# over every one of the library and the programs. A clone without that much history is checked whole.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+commits=${NVLLM_TIDY_COMMITS:-60}
 cmake --preset release >/dev/null
+
+sources() { find kernels lib tools -name '*.cc' | sort; }
+changed() {
+    git diff --name-only --diff-filter=d "HEAD~$commits" -- kernels lib tools | grep '\.cc$' || true
+}
+if [ "${1:-}" != --all ] && git rev-parse --quiet --verify "HEAD~$commits" >/dev/null; then
+    files=$(changed)
+else
+    files=$(sources)
+fi
+echo "$(printf '%s' "$files" | grep -c . || true) of $(sources | wc -l) files"
 # Kernels for one instruction set are compiled with flags that clang-tidy takes from the same database.
-find kernels lib tools -name '*.cc' -print0 | xargs -0 -n 4 -P "$(nproc)" clang-tidy-14 -p build/release --quiet 2>/dev/null
+printf '%s' "$files" | tr '\n' '\0' | xargs -0 -r -n 4 -P "$(nproc)" clang-tidy-14 -p build/release --quiet 2>/dev/null

@@ -1,6 +1,7 @@
 """Ids and logprobs are the same bit for bit with every speed feature on or off, and whatever else runs beside."""
 
 import json
+import os
 import pathlib
 import random
 import tempfile
@@ -40,17 +41,24 @@ def essence(answers):
     return [(answer["token_ids"], answer["logprobs"], answer["text"], answer["finish_reason"]) for answer in answers]
 
 
+# Sanitizers look for wrong accesses, not for wrong answers: fewer requests lead everywhere.
+IS_SANITIZED = bool(os.environ.get("NVLLM_SANITIZED"))
+NUM_REQUESTS = 24 if IS_SANITIZED else 64
+PREEMPTION_MODES = ("swap",) if IS_SANITIZED else ("auto", "recompute", "swap")
+
+
 class Equality(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.requests = requests(64)
+        print(f"{NUM_REQUESTS} requests, preemption by {', '.join(PREEMPTION_MODES)}")
+        cls.requests = requests(NUM_REQUESTS)
         cls.expected = essence(run_jsonl(cls.requests))
 
     def same_with(self, *arguments):
         self.assertEqual(essence(run_jsonl(self.requests, *arguments)), self.expected)
 
     def test_alone(self):
-        for index in (0, 1, 5, 33, 63):
+        for index in (0, 1, 5, NUM_REQUESTS // 2 + 1, NUM_REQUESTS - 1):
             alone = essence(run_jsonl([self.requests[index]]))
             self.assertEqual(alone[0], self.expected[index])
 
@@ -90,9 +98,8 @@ class Equality(unittest.TestCase):
     def test_policies_evictions_and_preemption_modes(self):
         policies = ("fcfs", "sjf", "round-robin", "priority", "hybrid")
         evictions = ("lru", "lfu", "size", "cost")
-        modes = ("auto", "recompute", "swap")
         paused = swapped = 0
-        for index, (policy, mode) in enumerate((policy, mode) for policy in policies for mode in modes):
+        for index, (policy, mode) in enumerate((policy, mode) for policy in policies for mode in PREEMPTION_MODES):
             with self.subTest(policy=policy, mode=mode):
                 steps = self.tight("--scheduling-policy", policy, "--preemption-mode", mode, "--swap-space", "4MiB",
                                    "--eviction-policy", evictions[index % 4], "--max-num-seqs", "8", "--defrag-threshold", "0.2")
@@ -102,7 +109,7 @@ class Equality(unittest.TestCase):
                 swapped += moved > 0
                 paused += any(step["num_paused"] for step in steps)
         self.assertGreaterEqual(swapped, 5)
-        self.assertGreaterEqual(paused, 3)
+        self.assertGreaterEqual(paused, len(PREEMPTION_MODES))
 
     def test_budgets(self):
         self.same_with("--step-time-target", "2")
