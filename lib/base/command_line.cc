@@ -7,7 +7,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "lib/base/config_file.h"
@@ -15,10 +14,10 @@
 namespace nvllm {
 namespace {
 
-const std::array<std::string, 3> kGeneralOptions = {"config", "help", "version"};
-
-bool is_boolean(const BoundOption& option) {
-    return option.field().kind == OptionKind::boolean && !option.field().is_list;
+std::vector<std::string> general_names() {
+    std::vector<std::string> names;
+    for (const OptionField& field : general_options()) names.push_back(field.name);
+    return names;
 }
 
 std::vector<std::string> long_names(const OptionField& field) {
@@ -42,14 +41,14 @@ std::string cli_names(const OptionField& field, bool is_boolean) {
 class Parser {
   public:
     explicit Parser(OptionSet& options) {
-        for (const std::string& name : kGeneralOptions) {
-            NVLLM_CHECK(options.find(name) == nullptr, "every program has an option --" + name);
-        }
         app_.set_help_flag();
         app_.allow_extras();
-        help_ = app_.add_flag("-h,--help");
-        version_ = app_.add_flag("--version");
-        config_ = add_valued("--config");
+        for (const OptionField& field : general_options()) {
+            NVLLM_CHECK(options.find(field.name) == nullptr,
+                        "every program has an option --" + field.name);
+            const std::string names = cli_names(field, false);
+            general_[field.name] = is_switch(field) ? app_.add_flag(names) : add_valued(names);
+        }
         for (BoundOption& option : options.all()) add(option);
     }
 
@@ -84,7 +83,7 @@ class Parser {
     void add(BoundOption& option) {
         const OptionField& field = option.field();
         Entry entry{&option, nullptr, nullptr};
-        if (is_boolean(option)) {
+        if (is_switch(option.field())) {
             entry.flag = app_.add_flag(cli_names(field, true))
                              ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
         } else {
@@ -108,13 +107,22 @@ class Parser {
     // "--name=value" and "-n=value" as two arguments: CLI11 takes the next argument as the value
     // whatever it looks like, but loses the empty one after "=" and keeps the "=" after a short
     // name.
-    std::vector<std::string> split_values(std::span<const std::string> arguments) const {
+    std::vector<std::string> split_values(std::span<const std::string> arguments) {
         std::vector<std::string> split;
         for (size_t i = 0; i < arguments.size(); ++i) {
             const std::string& argument = arguments[i];
             const size_t equals = argument.find('=');
             const std::string flag = argument.substr(0, equals);
             const bool takes_value = flag.size() > 1 && flag[0] == '-' && is_valued_flag(flag);
+            if (flag == "--help" || flag == "-h") {
+                split.push_back(flag);
+                if (equals != std::string::npos) help_topic_ = argument.substr(equals + 1);
+                const bool is_topic_next = equals == std::string::npos &&
+                                           i + 1 < arguments.size() &&
+                                           !arguments[i + 1].starts_with('-');
+                if (is_topic_next) help_topic_ = arguments[++i];
+                continue;
+            }
             if (!takes_value) {
                 split.push_back(argument);
                 if (argument != "--") continue;
@@ -150,16 +158,24 @@ class Parser {
         const std::string name = flag.substr(flag.starts_with("--") ? 2 : 1);
         auto nearest = options.nearest(name);
         if (!nearest && name.starts_with("no-")) nearest = options.nearest(name.substr(3));
-        if (!nearest) nearest = nearest_name(name, kGeneralOptions);
+        if (!nearest) nearest = nearest_name(name, general_names());
         return fmt::format("unknown option {}{}", flag,
                            nearest ? "; did you mean --" + *nearest + "?" : "");
     }
 
     ParsedCommandLine collect() const {
         ParsedCommandLine parsed;
-        parsed.wants_help = help_->count() > 0;
-        parsed.wants_version = version_->count() > 0;
-        if (config_->count() > 0) parsed.config_file = config_->results().back();
+        parsed.wants_help = is_given("help");
+        parsed.help_topic = help_topic_;
+        parsed.wants_version = is_given("version");
+        parsed.wants_manual = is_given("man");
+        parsed.wants_option_list = is_given("list-options");
+        parsed.wants_config_printed = is_given("print-config");
+        parsed.wants_config_checked = is_given("check-config");
+        if (is_given("config")) parsed.config_file = general_.at("config")->results().back();
+        if (is_given("completion")) {
+            parsed.completion_shell = general_.at("completion")->results().back();
+        }
         for (const Entry& entry : entries_) {
             const OptionField& field = entry.option->field();
             if (entry.positional != nullptr && entry.positional->count() > 0) {
@@ -173,12 +189,26 @@ class Parser {
         return parsed;
     }
 
+    bool is_given(const std::string& name) const { return general_.at(name)->count() > 0; }
+
     CLI::App app_;
-    CLI::Option* help_ = nullptr;
-    CLI::Option* version_ = nullptr;
-    CLI::Option* config_ = nullptr;
+    std::map<std::string, CLI::Option*> general_;
+    std::string help_topic_;
     std::vector<Entry> entries_;
 };
+
+// A printed configuration that is read again has no secrets in it.
+void refuse_hidden_values(const OptionSet& options) {
+    for (const BoundOption& option : options.all()) {
+        if (!option.field().is_secret) continue;
+        const std::vector<std::string> texts = option.texts();
+        if (std::ranges::find(texts, kHiddenValue) == texts.end()) continue;
+        throw Error(ErrorKind::bad_config,
+                    fmt::format("{}: {}: '{}' stands for a value that was not printed: give the "
+                                "value, or leave the option out",
+                                option.where(), option.field().name, kHiddenValue));
+    }
+}
 
 }  // namespace
 
@@ -197,15 +227,42 @@ void resolve_settings(OptionSet& options, const ParsedCommandLine& parsed,
         if (!given.option->field().is_list) texts = texts.last(1);
         given.option->set(texts, OptionOrigin::flag, given.flag, ErrorKind::usage);
     }
+    refuse_hidden_values(options);
+}
+
+std::string text_about(const DescribedProgram& program, const ParsedCommandLine& parsed) {
+    NVLLM_CHECK(parsed.is_about_program(), "nothing was asked of the program");
+    if (parsed.wants_help) {
+        return parsed.help_topic.empty() ? help_text(program)
+                                         : help_on_topic(program, parsed.help_topic);
+    }
+    if (parsed.wants_version) {
+        return program.description.name + " " + program.description.version + "\n";
+    }
+    if (parsed.completion_shell) return completion_script(program, *parsed.completion_shell);
+    if (parsed.wants_manual) return manual_page(program);
+    return options_as_json(program);
 }
 
 std::optional<std::string> read_command_line(const ProgramDescription& program, OptionSet& options,
-                                             int argc, const char* const* argv) {
+                                             int argc, const char* const* argv,
+                                             const SettingsCheck& check) {
     const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
     const ParsedCommandLine parsed = parse_command_line(arguments, options);
-    if (parsed.wants_help) return help_text(program, options);
-    if (parsed.wants_version) return program.name + " " + program.version + "\n";
-    resolve_settings(options, parsed, process_environment());
+    if (parsed.is_about_program()) return text_about(describe_program(program, options), parsed);
+    try {
+        resolve_settings(options, parsed, process_environment());
+        if (parsed.wants_config_printed) {
+            return fmt::format("# {} {}\n{}", program.name, program.version,
+                               print_as_yaml(options));
+        }
+        if (check) check();
+    } catch (const Error& error) {
+        const bool is_usage = error.kind() == ErrorKind::usage;
+        if (!parsed.wants_config_checked || is_usage) throw;
+        throw Error(ErrorKind::bad_config, error.what());
+    }
+    if (parsed.wants_config_checked) return "ok\n";
     return std::nullopt;
 }
 

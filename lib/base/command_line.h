@@ -1,7 +1,8 @@
-// A program's command line from its option lists: parsing, help, completion, and the order of all
-// settings.
+// A program's command line from its option lists: parsing, the order of all settings, and what a
+// program says instead of running.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,16 +10,9 @@
 #include <vector>
 
 #include "lib/base/options.h"
+#include "lib/base/program_text.h"
 
 namespace nvllm {
-
-// What help says besides the options.
-struct ProgramDescription {
-    std::string name;      // "nvllm-run"
-    std::string version;   // "0.1.0"
-    std::string summary;   // a sentence or two
-    std::string examples;  // printed as they are, at the end
-};
 
 // What the command line gave to one option: one text for each time it was named.
 struct GivenOption {
@@ -31,30 +25,45 @@ struct ParsedCommandLine {
     std::vector<GivenOption> options;
     std::optional<std::string> config_file;
     bool wants_help = false;
+    std::string help_topic;  // empty: all of it
     bool wants_version = false;
+    std::optional<std::string> completion_shell;
+    bool wants_manual = false;
+    bool wants_option_list = false;
+    bool wants_config_printed = false;
+    bool wants_config_checked = false;
+
+    // Whether the program is to speak of itself, whatever its settings are.
+    bool is_about_program() const {
+        return wants_help || wants_version || completion_shell || wants_manual || wants_option_list;
+    }
 };
 
-// Splits the arguments (without the program's own name) by the options. --config FILE, --help (-h)
-// and --version belong to every program. Every option takes "--name value" and "--name=value", with
-// any value: one that begins with a dash, or an empty one. Booleans take no value but "=true" or
-// "=false"; "--no-name" is false. "--" ends the options. Nothing is set yet. Throws usage for
-// unknown flags (with the nearest known one), missing values and arguments that nobody takes.
+// Splits the arguments (without the program's own name) by the options. Those of general_options()
+// belong to every program. Every option takes "--name value" and "--name=value", with any value:
+// one that begins with a dash, or an empty one. Booleans take no value but "=true" or "=false";
+// "--no-name" is false. "--" ends the options. Nothing is set yet. Throws usage for unknown flags
+// (with the nearest known one), missing values and arguments that nobody takes.
 ParsedCommandLine parse_command_line(std::span<const std::string> arguments, OptionSet& options);
 
 // Sets the options: flags over environment (NVLLM_*) over the configuration file (--config or
-// NVLLM_CONFIG) over defaults.
+// NVLLM_CONFIG) over defaults. Throws bad_config when a secret is what print_as_yaml() shows in its
+// place.
 void resolve_settings(OptionSet& options, const ParsedCommandLine& parsed,
                       const EnvironmentLookup& environment);
 
-// All of it for main(): parses, and either sets the options, or gives the text that --help or
-// --version asks for, to be printed on stdout with exit code 0.
+// Throws when options contradict each other, or name what is not there.
+using SettingsCheck = std::function<void()>;
+
+// All of it for main(): parses, and either sets the options and checks them, or gives the text that
+// was asked for instead (--help, --print-config ...), to be printed on stdout with exit code 0.
+// With --check-config whatever is wrong, but for usage, is bad_config.
 std::optional<std::string> read_command_line(const ProgramDescription& program, OptionSet& options,
-                                             int argc, const char* const* argv);
+                                             int argc, const char* const* argv,
+                                             const SettingsCheck& check = {});
 
-// Wrapped to 80 columns, grouped under the options' headings.
-std::string help_text(const ProgramDescription& program, const OptionSet& options);
-
-// A script that completes the program's flags and their choices in bash.
-std::string bash_completion(const ProgramDescription& program, const OptionSet& options);
+// What a program is asked to say of itself. REQUIRES: is_about_program(). Throws usage as
+// help_on_topic() and completion_script() do.
+std::string text_about(const DescribedProgram& program, const ParsedCommandLine& parsed);
 
 }  // namespace nvllm

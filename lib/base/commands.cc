@@ -38,6 +38,13 @@ ProgramDescription describe(const ProgramDescription& program, const Command& co
                                               fmt::join(names, ", ")));
 }
 
+// Before a command, these are about the program as a whole.
+bool says_what_it_is(const std::string& argument) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    return flag == "--help" || flag == "-h" || flag == "--version" || flag == "--completion" ||
+           flag == "--man" || flag == "--list-options";
+}
+
 }  // namespace
 
 std::vector<std::string> Invocation::arguments() const {
@@ -46,29 +53,43 @@ std::vector<std::string> Invocation::arguments() const {
     return all;
 }
 
-bool answered(const Invocation& invocation, OptionSet& options) {
+bool answered(const Invocation& invocation, OptionSet& options, const SettingsCheck& check) {
+    if (invocation.described != nullptr) {
+        *invocation.described = describe_program(invocation.description, options);
+        return true;
+    }
     const auto text =
-        read_command_line(invocation.description, options, invocation.argc, invocation.argv);
+        read_command_line(invocation.description, options, invocation.argc, invocation.argv, check);
     if (!text) return false;
     write_output(*text);
     return true;
 }
 
+DescribedProgram describe_commands(const ProgramDescription& program,
+                                   std::span<const Command> commands, const std::string& fallback) {
+    DescribedProgram described{program, {}, {}, fallback};
+    for (const Command& command : commands) {
+        DescribedProgram& added = described.commands.emplace_back();
+        added.description = describe(program, command);
+        command.run({.description = added.description, .described = &added});
+    }
+    return described;
+}
+
 int run_command(const ProgramDescription& program, std::span<const Command> commands, int argc,
                 const char* const* argv, const std::string& fallback) {
     const std::string first = argc > 1 ? argv[1] : "";
-    if (first == "--help" || first == "-h") {
-        write_output(commands_help_text(program, commands));
-        return 0;
-    }
-    if (first == "--version") {
-        write_output(program.name + " " + program.version + "\n");
-        return 0;
-    }
     if (!first.empty() && first[0] != '-') {
         const Command* command = find(commands, first);
         if (command == nullptr) throw_unknown(commands, first);
         return command->run({describe(program, *command), argc - 1, argv + 1});
+    }
+    if (says_what_it_is(first)) {
+        OptionSet none;
+        const auto parsed =
+            parse_command_line(std::vector<std::string>(argv + 1, argv + argc), none);
+        write_output(text_about(describe_commands(program, commands, fallback), parsed));
+        return 0;
     }
     if (const Command* command = find(commands, fallback)) {
         return command->run({describe(program, *command), argc, argv});

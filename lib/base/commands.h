@@ -19,6 +19,9 @@ struct Invocation {
 
     // The command's full name, then what it was given.
     std::vector<std::string> arguments() const;
+
+    // When set, the command is only asked what it is: answered() fills it in.
+    DescribedProgram* described = nullptr;
 };
 
 // "nvllm-inspect model ...": its options are its own, read with answered().
@@ -29,19 +32,20 @@ struct Command {
     std::string examples = "";                  // at the end of its help
 };
 
-// Reads the options; true when --help or --version was answered and nothing is left to do. Throws
-// as read_command_line() does.
-bool answered(const Invocation& invocation, OptionSet& options);
+// Reads the options and checks them; true when --help or the like was answered and nothing is left
+// to do. Throws as read_command_line() does. A command calls it before it does anything else.
+bool answered(const Invocation& invocation, OptionSet& options, const SettingsCheck& check = {});
 
 // Runs the command that the first argument names. `fallback`, when not empty, names the one that
-// runs when the first argument is missing or a flag; without it that is an error. --help and
-// --version before a command are about the program. Throws usage, with the nearest known name, for
-// an unknown command.
+// runs when the first argument is missing or a flag; without it that is an error. --help and the
+// like before a command are about the program. Throws usage, with the nearest known name, for an
+// unknown command.
 int run_command(const ProgramDescription& program, std::span<const Command> commands, int argc,
                 const char* const* argv, const std::string& fallback = "");
 
-// What the program says about its commands.
-std::string commands_help_text(const ProgramDescription& program,
-                               std::span<const Command> commands);
+// The program with all its commands and their options.
+DescribedProgram describe_commands(const ProgramDescription& program,
+                                   std::span<const Command> commands,
+                                   const std::string& fallback = "");
 
 }  // namespace nvllm

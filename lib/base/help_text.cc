@@ -1,15 +1,20 @@
-// What a program says about its options: --help, and completion for bash.
+// --help, whole or by topic.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
-#include "lib/base/commands.h"
+#include "kernels/error.h"
+#include "lib/base/option_values.h"
+#include "lib/base/program_text.h"
 
 namespace nvllm {
 namespace {
 
 constexpr size_t kWidth = 80;
 constexpr size_t kHelpColumn = 28;
+
+using OptionTest = std::function<bool(const OptionField&)>;
 
 // The text broken at spaces so that no line, after `indent` spaces, passes the width; the first
 // line is not indented.
@@ -29,150 +34,153 @@ std::string wrapped(const std::string& text, size_t indent) {
     return result + line + "\n";
 }
 
-std::string shown_value_name(const OptionField& field) {
-    if (!field.value_name.empty()) return field.value_name;
-    switch (field.kind) {
-        case OptionKind::boolean:
-            return "";
-        case OptionKind::integer:
-            return "N";
-        case OptionKind::number:
-            return "X";
-        case OptionKind::size:
-            return "SIZE";
-        case OptionKind::choice:
-            return "WORD";
-        case OptionKind::text:
-            return "TEXT";
-    }
-    return "";
-}
-
 // "  -n, --max-tokens, --predict N"
-std::string flags_of(const OptionField& field) {
+std::string shown_flags(const OptionField& field) {
     std::string flags = field.short_name ? fmt::format("  -{}, ", *field.short_name) : "      ";
-    const bool is_boolean = field.kind == OptionKind::boolean && !field.is_list;
-    flags += is_boolean ? "--[no-]" + field.name : "--" + field.name;
+    flags += is_switch(field) && !field.is_general ? "--[no-]" + field.name : "--" + field.name;
     for (const std::string& alias : field.aliases) flags += ", --" + alias;
     const std::string value = shown_value_name(field);
     return flags + (value.empty() ? "" : " " + value);
 }
 
-std::string explanation(const BoundOption& option) {
-    const OptionField& field = option.field();
-    std::vector<std::string> notes;
-    if (!field.choices.empty())
-        notes.push_back(fmt::format("one of {}", fmt::join(field.choices, ", ")));
-    if (!field.range_text.empty()) notes.push_back(field.range_text);
-    if (field.is_list) notes.push_back("may be repeated");
-    if (!option.default_text().empty()) notes.push_back("default: " + option.default_text());
-    return field.help + (notes.empty() ? "" : fmt::format(" ({})", fmt::join(notes, "; ")));
-}
-
-std::string entry_text(const std::string& flags, const std::string& explanation) {
-    std::string text = flags;
-    if (flags.size() + 2 > kHelpColumn)
+std::string entry_text(const DescribedOption& option) {
+    std::string text = shown_flags(option.field);
+    if (text.size() + 2 > kHelpColumn)
         text += "\n" + std::string(kHelpColumn, ' ');
     else
-        text += std::string(kHelpColumn - flags.size(), ' ');
-    return text + wrapped(explanation, kHelpColumn);
+        text += std::string(kHelpColumn - text.size(), ' ');
+    return text + wrapped(explanation_of(option), kHelpColumn);
 }
 
-// Headings in the order of their first option.
-std::vector<std::string> groups_of(const OptionSet& options) {
-    std::vector<std::string> groups;
-    for (const BoundOption& option : options.all()) {
-        const std::string& group = option.field().group;
-        if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+// The headings with the options that pass, without those headings that are left empty.
+std::string entries_text(const DescribedProgram& program, const OptionTest& passes) {
+    std::string text;
+    for (const std::string& group : groups_of(program)) {
+        std::string entries;
+        for (const DescribedOption& option : program.options) {
+            if (option.field.group == group && passes(option.field)) entries += entry_text(option);
+        }
+        if (!entries.empty()) text += fmt::format("\n{}:\n{}", group, entries);
     }
-    return groups;
+    return text;
 }
 
-std::string usage_line(const ProgramDescription& program, const OptionSet& options) {
-    std::string line = "Usage: " + program.name + " [OPTIONS]";
-    for (const BoundOption& option : options.all()) {
-        const OptionField& field = option.field();
+std::string general_text(const OptionTest& passes) {
+    std::string text;
+    for (const OptionField& field : general_options()) {
+        if (passes(field)) text += entry_text({field, ""});
+    }
+    return text.empty() ? "" : "\nGeneral:\n" + text;
+}
+
+std::string usage_line(const DescribedProgram& program) {
+    std::string line = "Usage: " + program.description.name;
+    line += program.commands.empty() ? " [OPTIONS]" : " COMMAND [OPTIONS]";
+    for (const DescribedOption& option : program.options) {
+        const OptionField& field = option.field;
         if (field.is_positional)
             line += fmt::format(" [{}]{}", shown_value_name(field), field.is_list ? "..." : "");
     }
     return line + "\n\n";
 }
 
-std::vector<std::string> completed_flags(const OptionField& field) {
-    std::vector<std::string> flags = {"--" + field.name};
-    if (field.kind == OptionKind::boolean && !field.is_list) flags.push_back("--no-" + field.name);
-    for (const std::string& alias : field.aliases) flags.push_back("--" + alias);
-    if (field.short_name) flags.push_back(std::string("-") + *field.short_name);
-    return flags;
+std::string examples_text(const DescribedProgram& program) {
+    const std::string& examples = program.description.examples;
+    return examples.empty() ? "" : "\nExamples:\n" + examples;
+}
+
+std::string commands_text(const DescribedProgram& program) {
+    size_t width = 0;
+    for (const DescribedProgram& command : program.commands) {
+        width = std::max(width, command.command_name().size());
+    }
+    std::string text =
+        usage_line(program) + wrapped(program.description.summary, 0) + "\nCommands:\n";
+    for (const DescribedProgram& command : program.commands) {
+        text += fmt::format("  {:<{}}  {}\n", command.command_name(), width,
+                            command.description.summary);
+    }
+    text += fmt::format(
+        "\n'{0} COMMAND --help' lists a command's options, '{0} --help WORD' what is\nsaid about "
+        "it in any of them.\n",
+        program.description.name);
+    return text + examples_text(program);
+}
+
+std::string lower(std::string text) {
+    std::ranges::transform(text, text.begin(), [](char letter) {
+        return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+    });
+    return text;
+}
+
+bool holds(const std::string& text, const std::string& word) {
+    return lower(text).find(word) != std::string::npos;
+}
+
+// What a topic may mean, the narrowest first: an option, a heading, a word anywhere.
+std::vector<OptionTest> meanings_of(const std::string& topic) {
+    const std::string word = lower(topic);
+    const std::string name =
+        with_dashes(word.substr(std::min(word.find_first_not_of('-'), word.size())));
+    return {[name](const OptionField& field) {
+                return field.name == name ||
+                       std::ranges::find(field.aliases, name) != field.aliases.end();
+            },
+            [word](const OptionField& field) { return holds(field.group, word); },
+            [name, word](const OptionField& field) {
+                return holds(field.name, name) || holds(field.help, word);
+            }};
+}
+
+std::vector<std::string> topics_of(const DescribedProgram& program) {
+    std::vector<std::string> topics;
+    for (const DescribedProgram& command : program.commands) {
+        topics.push_back(command.command_name());
+        const std::vector<std::string> more = topics_of(command);
+        topics.insert(topics.end(), more.begin(), more.end());
+    }
+    for (const DescribedOption& option : program.options) topics.push_back(option.field.name);
+    for (const OptionField& field : general_options()) topics.push_back(field.name);
+    return topics;
+}
+
+// What passes, of each command; general options, which all have, once.
+std::string topic_text(const DescribedProgram& program, const OptionTest& passes) {
+    std::string text = entries_text(program, passes);
+    for (const DescribedProgram& command : program.commands) {
+        const std::string entries = entries_text(command, passes);
+        if (!entries.empty()) text += "\n" + command.description.name + entries;
+    }
+    return text + general_text(passes);
 }
 
 }  // namespace
 
-std::string help_text(const ProgramDescription& program, const OptionSet& options) {
-    std::string text = usage_line(program, options) + wrapped(program.summary, 0);
-    for (const std::string& group : groups_of(options)) {
-        text += fmt::format("\n{}:\n", group);
-        for (const BoundOption& option : options.all()) {
-            if (option.field().group == group)
-                text += entry_text(flags_of(option.field()), explanation(option));
-        }
-    }
-    text += "\nGeneral:\n" +
-            entry_text("      --config FILE", "Read options from a YAML file, by their names.") +
-            entry_text("  -h, --help", "Print this help.") +
-            entry_text("      --version", "Print the version.");
-    text += '\n';
+std::string help_text(const DescribedProgram& program) {
+    if (!program.commands.empty()) return commands_text(program);
+    std::string text = usage_line(program) + wrapped(program.description.summary, 0);
+    const OptionTest all = [](const OptionField&) { return true; };
+    text += entries_text(program, all) + general_text(all) + '\n';
     text += wrapped(
         "Options come from flags, then from the environment (NVLLM_TOP_K for --top-k), then from "
         "the file, then from the defaults. Sizes take k, m, g (powers of 1000), K, M, G and KiB, "
         "MiB, GiB (powers of 1024).",
         0);
-    if (!program.examples.empty()) text += "\nExamples:\n" + program.examples;
-    return text;
+    return text + examples_text(program);
 }
 
-std::string commands_help_text(const ProgramDescription& program,
-                               std::span<const Command> commands) {
-    size_t width = 0;
-    for (const Command& command : commands) width = std::max(width, command.name.size());
-    std::string text = fmt::format("Usage: {} COMMAND [OPTIONS]\n\n", program.name) +
-                       wrapped(program.summary, 0) + "\nCommands:\n";
-    for (const Command& command : commands) {
-        text += fmt::format("  {:<{}}  {}\n", command.name, width, command.summary);
+std::string help_on_topic(const DescribedProgram& program, const std::string& topic) {
+    for (const DescribedProgram& command : program.commands) {
+        if (command.command_name() == topic) return help_text(command);
     }
-    text += fmt::format("\n'{} COMMAND --help' lists a command's options.\n", program.name);
-    if (!program.examples.empty()) text += "\nExamples:\n" + program.examples;
-    return text;
-}
-
-std::string bash_completion(const ProgramDescription& program, const OptionSet& options) {
-    std::string function = "_" + program.name;
-    std::replace(function.begin(), function.end(), '-', '_');
-    std::string flags = "--help --version --config";
-    std::string cases;
-    for (const BoundOption& option : options.all()) {
-        const std::vector<std::string> names = completed_flags(option.field());
-        flags += fmt::format(" {}", fmt::join(names, " "));
-        if (option.field().choices.empty()) continue;
-        cases +=
-            fmt::format("        {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n",
-                        fmt::join(names, "|"), fmt::join(option.field().choices, " "));
+    for (const OptionTest& meaning : meanings_of(topic)) {
+        const std::string text = topic_text(program, meaning);
+        if (!text.empty()) return text.substr(1);
     }
-    const std::string choices =
-        cases.empty() ? "" : "    case \"$previous\" in\n" + cases + "    esac\n";
-    return fmt::format(
-        "{0}() {{\n"
-        "    local word=\"${{COMP_WORDS[COMP_CWORD]}}\" "
-        "previous=\"${{COMP_WORDS[COMP_CWORD-1]}}\"\n"
-        "{1}"
-        "    if [[ \"$word\" == -* ]]; then\n"
-        "        COMPREPLY=($(compgen -W \"{2}\" -- \"$word\"))\n"
-        "    else\n"
-        "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
-        "    fi\n"
-        "}}\n"
-        "complete -o filenames -F {0} {3}\n",
-        function, choices, flags, program.name);
+    const auto nearest = nearest_name(lower(topic), topics_of(program));
+    throw Error(ErrorKind::usage, fmt::format("--help: nothing is said about '{}'{}", topic,
+                                              nearest ? "; did you mean " + *nearest + "?" : ""));
 }
 
 }  // namespace nvllm

@@ -64,6 +64,7 @@ struct OptionField {
     bool is_positional = false;         // also taken without a flag, in the order of the list
     bool shows_bytes = false;           // printed with KiB, MiB, ...
     bool is_secret = false;             // never printed
+    bool is_general = false;            // every program has it, and files do not
     std::string form;                   // what a value looks like, where the kind does not say it
 
     // "a whole number from 1 to 4096", "one of auto, float32": completes "... is not".

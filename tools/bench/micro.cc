@@ -113,7 +113,9 @@ int run_micro(const Invocation& invocation) {
     options.add(own_list, own);
     options.add(engine_list, config);
     const std::vector<const char*> arguments = with_long_pg(invocation);
-    if (answered({invocation.description, invocation.argc, arguments.data()}, options)) return 0;
+    Invocation rewritten = invocation;
+    rewritten.argv = arguments.data();
+    if (answered(rewritten, options)) return 0;
     const std::vector<MicroTest> tests = tests_of(own);
     choose_model(config);
     config.enable_prefix_caching = true;  // how the depth is kept

@@ -45,7 +45,10 @@ int main(int argc, char** argv) {
                                  tree_command(),     requests_command(), watch_command(),
                                  trace_command(),    diff_command(),     doctor_command()};
     return nvllm::run_main("nvllm-inspect", [&] {
-        if (argc < 2) fmt::print(stderr, "{}\n", nvllm::commands_help_text(kProgram, commands));
+        if (argc < 2) {
+            fmt::print(stderr, "{}\n",
+                       nvllm::help_text(nvllm::describe_commands(kProgram, commands)));
+        }
         return nvllm::run_command(kProgram, commands, argc, argv);
     });
 }

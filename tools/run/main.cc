@@ -91,8 +91,7 @@ int run_program(int argc, char** argv) {
     options.add(run_list, run);
     options.add(sampling_list, sampling);
     options.add(engine_list, config);
-    if (answered({kProgram, argc, argv}, options)) return 0;
-    check_inspection(run);
+    if (answered({kProgram, argc, argv}, options, [&] { check_inspection(run); })) return 0;
     choose_model(config);
     require_generation(config);
     if (run.plan) {

@@ -9,6 +9,7 @@
 #include "lib/base/log.h"
 #include "lib/base/main_guard.h"
 #include "lib/base/signal_thread.h"
+#include "lib/checkpoint/model_directory.h"
 #include "lib/engine/default_model.h"
 #include "lib/engine/option_lists.h"
 #include "lib/server/server.h"
@@ -74,10 +75,6 @@ int run_program(int argc, char** argv) {
     OptionSet options;
     options.add(server_list, config);
     options.add(engine_list, engine);
-    if (answered({kProgram, argc, argv}, options)) return 0;
-    set_up_log(config);
-    check_server_config(config);
-
     std::atomic<Server*> running = nullptr;
     std::atomic<int> ending_signal = 0;
     const SignalThread signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1}, [&](int signal) {
@@ -92,12 +89,20 @@ int run_program(int argc, char** argv) {
         ending_signal = signal;
         server->drain();
     });
-    Server server(config, served_models(config, engine), kProgram.version);
-    server.listen();
-    running = &server;
-    server.run();
+    std::unique_ptr<Server> server;
+    const auto make_server = [&] {
+        set_up_log(config);
+        check_server_config(config);
+        const std::vector<ServedModel> models = served_models(config, engine);
+        for (const ServedModel& model : models) resolve_model_directory(model.config.model);
+        server = std::make_unique<Server>(config, models, kProgram.version);
+    };
+    if (answered({kProgram, argc, argv}, options, make_server)) return 0;
+    server->listen();
+    running = server.get();
+    server->run();
     running = nullptr;
-    return server.was_aborted() ? exit_code_for_signal(ending_signal) : 0;
+    return server->was_aborted() ? exit_code_for_signal(ending_signal) : 0;
 }
 
 }  // namespace

@@ -128,6 +128,8 @@ TEST_CASE("usage faults name flag, value, range and the nearest flag") {
     CHECK(usage_error({"one", "two"}) == "unexpected argument 'two'");
     CHECK(usage_error({"--echo=perhaps"}).find("perhaps") != std::string::npos);
     CHECK(usage_error({"--dtype", ""}) == "--dtype: '' is not one of auto, float32, bfloat16");
+    CHECK(usage_error({"--print-confg"}) ==
+          "unknown option --print-confg; did you mean --print-config?");
 }
 
 TEST_CASE("flag over environment over file over default, for every option") {
@@ -199,7 +201,7 @@ TEST_CASE("help fits 80 columns and names every option") {
     SampleOptions sample;
     const ProgramDescription program = {"nvllm-sample", "1.2.3", "Does nothing.",
                                         "  nvllm-sample x\n"};
-    const std::string help = help_text(program, sample.options);
+    const std::string help = help_text(describe_program(program, sample.options));
     std::istringstream lines(help);
     for (std::string line; std::getline(lines, line);) {
         CAPTURE(line);
@@ -228,19 +230,143 @@ TEST_CASE("help fits 80 columns and names every option") {
     CHECK(read_command_line(program, sample.options, 2, version) == "nvllm-sample 1.2.3\n");
 }
 
-TEST_CASE("the completion script knows every flag and choice, and bash reads it") {
+namespace {
+
+const ProgramDescription kSample = {"nvllm-sample", "1.2.3", "Does nothing. Says so.",
+                                    "  nvllm-sample x\n"};
+
+std::string said(std::vector<const char*> arguments) {
     SampleOptions sample;
-    const std::string script = bash_completion({"nvllm-sample", "1", "", ""}, sample.options);
-    for (const BoundOption& option : sample.options.all()) {
-        CHECK(script.find("--" + option.field().name) != std::string::npos);
+    arguments.insert(arguments.begin(), "nvllm-sample");
+    const auto text = read_command_line(kSample, sample.options, static_cast<int>(arguments.size()),
+                                        arguments.data());
+    return text.value_or("");
+}
+
+// The kind and message of the Error that reading throws.
+std::pair<ErrorKind, std::string> fault_of(std::vector<const char*> arguments,
+                                           const SettingsCheck& check = {}) {
+    SampleOptions sample;
+    arguments.insert(arguments.begin(), "nvllm-sample");
+    try {
+        read_command_line(kSample, sample.options, static_cast<int>(arguments.size()),
+                          arguments.data(), check);
+    } catch (const Error& error) {
+        return {error.kind(), error.what()};
     }
+    FAIL_CHECK("nothing was thrown");
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("help on a topic: an option, a heading, a word, and what is near") {
+    CHECK(said({"--help", "max-num-seqs"}).find("Engine:\n      --max-num-seqs N") == 0);
+    CHECK(said({"--help", "max-num-seqs"}).find("temperature") == std::string::npos);
+    CHECK(said({"--help=--predict"}).find("--max-tokens, --predict") != std::string::npos);
+    CHECK(said({"-h", "SAMPLING"}).find("--temperature") != std::string::npos);
+    CHECK(said({"-h", "sampling"}).find("--max-num-seqs") == std::string::npos);
+    CHECK(said({"--help", "memory"}).find("--cache-bytes") != std::string::npos);
+    CHECK(said({"--help", "config"}).find("General:\n      --config FILE") == 0);
+    CHECK(said({"--help", "--seed", "1"}).find("Usage:") == 0);
+    CHECK(fault_of({"--help", "temprature"}) ==
+          std::pair<ErrorKind, std::string>{
+              ErrorKind::usage,
+              "--help: nothing is said about 'temprature'; did you mean temperature?"});
+}
+
+TEST_CASE("the configuration in force is printed with the origin of each value") {
+    const std::string printed = said({"--print-config", "--seed", "5", "--max-num-seqs=7"});
+    CHECK(printed.find("# nvllm-sample 1.2.3\n") == 0);
+    CHECK(printed.find("seed: 5  # flag\n") != std::string::npos);
+    CHECK(printed.find("policy: \"fcfs\"  # default\n") != std::string::npos);
+}
+
+TEST_CASE("a configuration is checked and nothing is started") {
+    CHECK(said({"--check-config"}) == "ok\n");
+    CHECK(fault_of({"--check-config", "--config", "/no/such.yaml"}).first == ErrorKind::bad_config);
+    CHECK(fault_of({"--config", "/no/such.yaml"}).first == ErrorKind::not_found);
+    CHECK(fault_of({"--check-config", "--seed", "x"}).first == ErrorKind::usage);
+    const SettingsCheck fails = [] { throw Error(ErrorKind::not_found, "no such key file"); };
+    CHECK(fault_of({"--check-config"}, fails) ==
+          std::pair<ErrorKind, std::string>{ErrorKind::bad_config, "no such key file"});
+    CHECK(fault_of({}, fails).first == ErrorKind::not_found);
+}
+
+TEST_CASE("secrets are not printed, and what stands for them is refused") {
+    struct Secrets {
+        std::vector<std::string> keys;
+    };
+    OptionList<Secrets> list("api");
+    list.add("key", &Secrets::keys, "A key.", secret());
+    Secrets secrets{{"s3cret"}};
+    OptionSet options;
+    options.add(list, secrets);
+    const std::string printed = print_as_yaml(options);
+    CHECK(printed.find("s3cret") == std::string::npos);
+    CHECK(printed.find("key: [\"***\"]") != std::string::npos);
+    CHECK(print_as_json(options).find("s3cret") == std::string::npos);
+    const ParsedCommandLine parsed =
+        parse_command_line(std::vector<std::string>{"--key", "***"}, options);
+    CHECK_THROWS_WITH_AS(resolve_settings(options, parsed, no_environment()),
+                         doctest::Contains("stands for a value that was not printed"), Error);
+}
+
+TEST_CASE("every flag is in every completion and on the manual page") {
+    SampleOptions sample;
+    const DescribedProgram program = describe_program(kSample, sample.options);
+    std::vector<OptionField> fields(general_options().begin(), general_options().end());
+    for (const DescribedOption& option : program.options) fields.push_back(option.field);
+    const std::string fish = completion_script(program, "fish");
+    const std::string zsh = completion_script(program, "zsh");
+    const std::string bash = completion_script(program, "bash");
+    const std::string manual = manual_page(program);
+    for (const OptionField& field : fields) {
+        for (const std::string& flag : flags_of(field)) {
+            CAPTURE(flag);
+            const bool is_short = flag.size() == 2;
+            CHECK(fish.find((is_short ? " -s " : " -l ") + flag.substr(is_short ? 1 : 2) + " ") !=
+                  std::string::npos);
+            CHECK(zsh.find("'*" + flag) != std::string::npos);
+            CHECK((bash.find(" " + flag) != std::string::npos ||
+                   bash.find("\"" + flag) != std::string::npos));
+            std::string escaped;
+            for (const char letter : flag)
+                escaped += letter == '-' ? "\\-" : std::string(1, letter);
+            CHECK(manual.find("\\fB" + escaped + "\\fR") != std::string::npos);
+        }
+    }
+    CHECK(manual.find(".SH \"NAME\"\nnvllm\\-sample \\- Does nothing\n") != std::string::npos);
+    CHECK_THROWS_WITH_AS(completion_script(program, "tcsh"), doctest::Contains("bash, zsh, fish"),
+                         Error);
+}
+
+TEST_CASE("the completion script works in bash: flags, words, commands") {
+    SampleOptions sample;
+    DescribedProgram tool = describe_program(kSample, sample.options);
+    DescribedProgram parent{{"nvllm-many", "1", "Many.", ""}, {}, {}, "go"};
+    parent.commands = {tool, tool};
+    parent.commands[0].description.name = "nvllm-many go";
+    parent.commands[1].description.name = "nvllm-many stay";
+    parent.commands[1].options.clear();
     const std::string path = std::string(std::getenv("TMPDIR") ? std::getenv("TMPDIR") : "/tmp") +
                              "/nvllm_completion_test.bash";
-    std::ofstream(path) << script
-                        << "COMP_WORDS=(nvllm-sample --dtype b); COMP_CWORD=2; _nvllm_sample\n"
-                           "[ \"${COMPREPLY[*]}\" = bfloat16 ] || exit 1\n"
-                           "COMP_WORDS=(nvllm-sample --max-n); COMP_CWORD=1; _nvllm_sample\n"
-                           "[ \"${COMPREPLY[*]}\" = --max-num-seqs ] || exit 2\n";
+    std::ofstream(path) << "set -e\n"
+                        << completion_script(tool, "bash") << completion_script(parent, "bash")
+                        << R"bash(
+replies() { COMP_WORDS=("${@:2}"); COMP_CWORD=$(($# - 2)); COMPREPLY=(); $1; echo "${COMPREPLY[*]}"; }
+expect() { if [ "$1" != "$2" ]; then echo "'$1' is not '$2'"; exit 1; fi; }
+expect "$(replies _nvllm_sample nvllm-sample --dtype b)" bfloat16
+expect "$(replies _nvllm_sample nvllm-sample --max-n)" --max-num-seqs
+expect "$(replies _nvllm_sample nvllm-sample --completion '')" "bash zsh fish"
+expect "$(replies _nvllm_many nvllm-many st)" stay
+expect "$(replies _nvllm_many nvllm-many go --max-n)" --max-num-seqs
+expect "$(replies _nvllm_many nvllm-many stay --max-n)" ""
+expect "$(replies _nvllm_many nvllm-many --max-n)" --max-num-seqs
+mkdir -p "$0.cache/models--org--small"
+expect "$(HF_HUB_CACHE=$0.cache replies _nvllm_sample nvllm-sample -m org/)" org/small
+rm -r "$0.cache"
+)bash";
     CHECK(std::system(("bash " + path).c_str()) == 0);
     std::remove(path.c_str());
 }

@@ -57,10 +57,36 @@ TEST_CASE("an unknown or missing command is an error that names those there are"
     CHECK(calls.names.empty());
 }
 
+TEST_CASE("flags before a command are about the program and all its commands") {
+    struct Options {
+        int32_t size = 3;
+    };
+    const auto measured = [](const Invocation& invocation) {
+        Options values;
+        OptionList<Options> list("own");
+        list.add("size", &Options::size, "How large.");
+        OptionSet options;
+        options.add(list, values);
+        CHECK(answered(invocation, options));
+        return 0;
+    };
+    const std::vector<Command> commands = {{"measure", "Measures.", measured}};
+    const DescribedProgram described = describe_commands(kProgram, commands, "measure");
+    REQUIRE(described.commands.size() == 1);
+    CHECK(described.commands[0].description.name == "prog measure");
+    CHECK(described.commands[0].command_name() == "measure");
+    REQUIRE(described.commands[0].options.size() == 1);
+    CHECK(described.commands[0].options[0].field.name == "size");
+    CHECK(described.commands[0].options[0].default_text == "3");
+    CHECK(help_on_topic(described, "size").find("prog measure\nOptions:\n      --size N") == 0);
+    CHECK(help_on_topic(described, "measure").find("Usage: prog measure [OPTIONS]") == 0);
+    CHECK(manual_page(described).find("\\fB\\-\\-size\\fR") != std::string::npos);
+}
+
 TEST_CASE("help lists every command with its summary") {
     Calls calls;
     const std::vector<Command> commands = {calls.command("model"), calls.command("tokens")};
-    const std::string text = commands_help_text(kProgram, commands);
+    const std::string text = help_text(describe_commands(kProgram, commands));
     CHECK(text.find("  model   does model\n  tokens  does tokens\n") != std::string::npos);
 }
 
