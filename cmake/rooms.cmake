@@ -135,3 +135,29 @@ function(nvllm_test path)
     nvllm_precompile(test_${name})
     add_test(NAME ${name} COMMAND test_${name})
 endfunction()
+
+# nvllm_program_texts(program): the program's manual page and completions, printed by itself, are built and installed
+# with it.
+function(nvllm_program_texts program)
+    if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
+        message(STATUS "${program}: no manual page and completions, which it would have to be run for")
+        return()
+    endif()
+    set(folder ${CMAKE_BINARY_DIR}/texts)
+    file(MAKE_DIRECTORY ${folder})
+    set(manual ${folder}/${program}.1)
+    set(bash ${folder}/${program})
+    set(zsh ${folder}/_${program})
+    set(fish ${folder}/${program}.fish)
+    add_custom_command(OUTPUT ${manual} ${bash} ${zsh} ${fish}
+        COMMAND ${program} --man > ${manual}
+        COMMAND ${program} --completion bash > ${bash}
+        COMMAND ${program} --completion zsh > ${zsh}
+        COMMAND ${program} --completion fish > ${fish}
+        DEPENDS ${program} VERBATIM)
+    add_custom_target(${program}-texts ALL DEPENDS ${manual} ${bash} ${zsh} ${fish})
+    install(FILES ${manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${bash} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    install(FILES ${zsh} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES ${fish} DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endfunction()
