@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -129,9 +131,15 @@ OwnedDescriptor accept_own_connection(int listener) {
     return peer;
 }
 
-OwnedDescriptor connect_to_unix_socket(const std::filesystem::path& path) {
+OwnedDescriptor connect_to_unix_socket(const std::filesystem::path& path,
+                                       std::optional<std::chrono::milliseconds> timeout) {
     const sockaddr_un address = checked_address(path);
     OwnedDescriptor socket = new_socket(0);
+    if (timeout) {
+        const auto limit_ms = std::max<int64_t>(timeout->count(), 1);  // 0 would be no limit
+        const timeval limit{limit_ms / 1000, limit_ms % 1000 * 1000};
+        ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    }
     const int error = connect_to(socket, address);
     if (error == 0) return socket;
     if (error == ENOENT) throw Error(ErrorKind::not_found, path.string() + ": no such socket");

@@ -1,7 +1,9 @@
 // Unix sockets that only their owner can use.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace nvllm {
@@ -33,7 +35,9 @@ OwnedDescriptor listen_on_unix_socket(const std::filesystem::path& path);
 // The next connection of this user (or root), not blocking; none when nobody is there.
 OwnedDescriptor accept_own_connection(int listener);
 
-// Throws unavailable when nobody listens there, not_found when there is no such file.
-OwnedDescriptor connect_to_unix_socket(const std::filesystem::path& path);
+// Throws unavailable when nobody listens there, or does not take the connection within `timeout`,
+// not_found when there is no such file.
+OwnedDescriptor connect_to_unix_socket(const std::filesystem::path& path,
+                                       std::optional<std::chrono::milliseconds> timeout = {});
 
 }  // namespace nvllm

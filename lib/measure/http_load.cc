@@ -18,7 +18,6 @@
 
 #include "kernels/error.h"
 #include "lib/base/main_guard.h"
-#include "lib/base/option_values.h"
 #include "lib/measure/engine_load.h"
 #include "lib/measure/sse_reader.h"
 
@@ -43,6 +42,9 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
 }
 
 Endpoints resolve(asio::io_context& io, const ServerAddress& server) {
+    if (!server.unix_socket.empty()) {
+        throw Error(ErrorKind::usage, server.text() + ": servers are measured over TCP");
+    }
     boost::system::error_code error;
     asio::ip::tcp::resolver resolver(io);
     Endpoints endpoints = resolver.resolve(server.host, std::to_string(server.port), error);
@@ -193,70 +195,9 @@ class HttpLoad {
 
 }  // namespace
 
-ServerAddress parse_base_url(const std::string& url) {
-    const auto fail = [&](const std::string& why) {
-        return Error(ErrorKind::usage, fmt::format("--base-url: '{}': {}", url, why));
-    };
-    constexpr std::string_view kScheme = "http://";
-    if (url.starts_with("https://")) throw fail("only http:// can be measured");
-    if (!url.starts_with(kScheme)) throw fail("is not http://host:port");
-    ServerAddress server;
-    const std::string rest = url.substr(kScheme.size());
-    const size_t slash = std::min(rest.find('/'), rest.size());
-    std::string authority = rest.substr(0, slash);
-    server.base_path = rest.substr(slash);
-    while (server.base_path.ends_with('/')) server.base_path.pop_back();
-    server.port = 80;
-    const size_t colon = authority.rfind(':');
-    if (colon != std::string::npos && authority.find(']', colon) == std::string::npos) {
-        const auto port = parse_integer<uint16_t>(authority.substr(colon + 1));
-        if (!port || *port == 0) throw fail("has no port from 1 to 65535");
-        server.port = *port;
-        authority.resize(colon);
-    }
-    if (authority.starts_with('[') && authority.ends_with(']')) {
-        authority = authority.substr(1, authority.size() - 2);
-    }
-    if (authority.empty()) throw fail("has no host");
-    server.host = authority;
-    return server;
-}
-
 double run_http_load(std::span<const HttpRequest> requests, const HttpLoadOptions& options,
                      HttpLoadListener& listener) {
     return HttpLoad(requests, options, listener).run();
-}
-
-std::string http_get(const ServerAddress& server, const std::string& path,
-                     const std::vector<HttpHeader>& headers, double timeout_s) {
-    const std::string where =
-        fmt::format("http://{}:{}{}{}", server.host, server.port, server.base_path, path);
-    asio::io_context io(1);
-    const Endpoints endpoints = resolve(io, server);
-    http::response<http::string_body> response;
-    const auto exchange = [&]() -> asio::awaitable<void> {
-        beast::tcp_stream connection(io);
-        connection.expires_after(nanoseconds_of(timeout_s));
-        co_await connection.async_connect(endpoints, use_awaitable);
-        http::request<http::empty_body> request(http::verb::get, server.base_path + path, 11);
-        add_headers(request, server, headers);
-        co_await http::async_write(connection, request, use_awaitable);
-        beast::flat_buffer buffer;
-        co_await http::async_read(connection, buffer, response, use_awaitable);
-    };
-    std::exception_ptr failure;
-    asio::co_spawn(io, exchange(), [&](std::exception_ptr thrown) { failure = thrown; });
-    io.run();
-    try {
-        if (failure) std::rethrow_exception(failure);
-    } catch (const boost::system::system_error& error) {
-        throw Error(ErrorKind::unavailable, where + ": " + error.code().message());
-    }
-    if (response.result() != http::status::ok) {
-        throw Error(ErrorKind::unavailable,
-                    fmt::format("{}: status {}", where, response.result_int()));
-    }
-    return response.body();
 }
 
 }  // namespace nvllm

@@ -11,21 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/http_client.h"
+
 namespace nvllm {
-
-struct ServerAddress {
-    std::string host = "127.0.0.1";
-    uint16_t port = 8000;
-    std::string base_path;  // before every path, without a slash at its end
-};
-
-// "http://host:port/path"; the port is 80 when none is named. Throws usage for anything else,
-// https among it.
-ServerAddress parse_base_url(const std::string& url);
-
-struct HttpHeader {
-    std::string name, value;
-};
 
 // A POST whose answer is a stream of events.
 struct HttpRequest {
@@ -55,13 +43,9 @@ class HttpLoadListener {
 };
 
 // Sends all of them, each on a connection of its own, in the order given; returns when the last
-// has ended, the seconds that took. Throws unavailable when the host's name is unknown, Interrupted
-// (engine_load.h).
+// has ended, the seconds that took. Throws unavailable when the host's name is unknown, usage for a
+// server at a Unix socket, Interrupted (engine_load.h).
 double run_http_load(std::span<const HttpRequest> requests, const HttpLoadOptions& options,
                      HttpLoadListener& listener);
-
-// The body of a GET. Throws unavailable, with status or reason, when there is no answer of 200.
-std::string http_get(const ServerAddress& server, const std::string& path,
-                     const std::vector<HttpHeader>& headers, double timeout_s);
 
 }  // namespace nvllm

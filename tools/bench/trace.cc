@@ -87,7 +87,7 @@ LoadResult replay_on_engine(const std::vector<WorkItem>& items, Engine& engine,
 
 LoadResult replay_on_server(const std::vector<WorkItem>& items, const Options& own) {
     ServingOptions serving;
-    serving.http.server = parse_base_url(*own.base_url);
+    serving.http.server = parse_server_url(*own.base_url, "--base-url");
     serving.http.path = "/v1/completions";
     serving.model = own.served_model_name ? *own.served_model_name : served_model(serving.http);
     return measure_serving(items, serving);

@@ -108,16 +108,7 @@ TEST_CASE("a ramp ends faster than it begins") {
     }
 }
 
-TEST_CASE("addresses and names") {
-    const ServerAddress server = parse_base_url("http://example:81/api/");
-    CHECK(server.host == "example");
-    CHECK(server.port == 81);
-    CHECK(server.base_path == "/api");
-    CHECK(parse_base_url("http://[::1]:9").host == "::1");
-    CHECK(parse_base_url("http://h").port == 80);
-    for (const char* bad : {"https://h", "h:1", "http://", "http://h:0", "http://h:70000"}) {
-        CHECK_THROWS_AS(static_cast<void>(parse_base_url(bad)), Error);
-    }
+TEST_CASE("names of result files") {
     ResultName name;
     name.label = "openai";
     name.request_rate = 2.0;
