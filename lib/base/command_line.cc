@@ -83,6 +83,9 @@ class Parser {
     void add(BoundOption& option) {
         const OptionField& field = option.field();
         Entry entry{&option, nullptr, nullptr};
+        if (field.bare_value) {
+            for (const std::string& flag : flags_of(field)) bare_values_[flag] = *field.bare_value;
+        }
         if (is_switch(option.field())) {
             entry.flag = app_.add_flag(cli_names(field, true))
                              ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -130,12 +133,19 @@ class Parser {
                              arguments.end());
                 return split;
             }
-            if (equals == std::string::npos && i + 1 == arguments.size()) {
-                throw Error(ErrorKind::usage, flag + " needs a value");
-            }
             split.push_back(flag);
-            split.push_back(equals == std::string::npos ? arguments[++i]
-                                                        : argument.substr(equals + 1));
+            if (equals != std::string::npos) {
+                split.push_back(argument.substr(equals + 1));
+                continue;
+            }
+            const bool is_last = i + 1 == arguments.size();
+            const auto bare = bare_values_.find(flag);
+            if (bare != bare_values_.end() && (is_last || arguments[i + 1].starts_with('-'))) {
+                split.push_back(bare->second);
+                continue;
+            }
+            if (is_last) throw Error(ErrorKind::usage, flag + " needs a value");
+            split.push_back(arguments[++i]);
         }
         return split;
     }
@@ -193,6 +203,7 @@ class Parser {
 
     CLI::App app_;
     std::map<std::string, CLI::Option*> general_;
+    std::map<std::string, std::string> bare_values_;  // by flag
     std::string help_topic_;
     std::vector<Entry> entries_;
 };

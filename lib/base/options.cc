@@ -92,6 +92,9 @@ OptionDetail counts_bytes() {
 OptionDetail value_name(std::string name) {
     return [name](OptionField& field) { field.value_name = name; };
 }
+OptionDetail bare_value(std::string text) {
+    return [text](OptionField& field) { field.bare_value = text; };
+}
 OptionDetail default_text(std::string text) {
     return [text](OptionField& field) { field.default_text = text; };
 }

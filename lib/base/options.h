@@ -60,12 +60,13 @@ struct OptionField {
     std::optional<char> short_name;
     std::vector<std::string> aliases;
     std::vector<std::string> choices;
-    std::vector<std::string> unlisted;  // words that are taken as well and shown nowhere
-    bool is_positional = false;         // also taken without a flag, in the order of the list
-    bool shows_bytes = false;           // printed with KiB, MiB, ...
-    bool is_secret = false;             // never printed
-    bool is_general = false;            // every program has it, and files do not
-    std::string form;                   // what a value looks like, where the kind does not say it
+    std::vector<std::string> unlisted;      // words that are taken as well and shown nowhere
+    bool is_positional = false;             // also taken without a flag, in the order of the list
+    bool shows_bytes = false;               // printed with KiB, MiB, ...
+    bool is_secret = false;                 // never printed
+    std::optional<std::string> bare_value;  // what the flag means when no value follows it
+    bool is_general = false;                // every program has it, and files do not
+    std::string form;  // what a value looks like, where the kind does not say it
 
     // "a whole number from 1 to 4096", "one of auto, float32": completes "... is not".
     std::string expectation() const;
@@ -105,6 +106,9 @@ OptionDetail counts_bytes();                            // sizes in bytes: 4GiB
 OptionDetail value_name(std::string name);
 OptionDetail default_text(std::string text);
 OptionDetail positional();
+// The flag may stand alone, and then has this value; what follows it is its value unless it begins
+// with a dash.
+OptionDetail bare_value(std::string text);
 OptionDetail secret();
 OptionDetail form(std::string text);  // "METRIC OP NUMBER": completes "... is not"
 

@@ -119,6 +119,12 @@ class HttpServer::Core {
         for (const auto& connection : living()) connection->close_if_idle();
     }
 
+    void close_passed_listeners() {
+        for (const auto& listener : listeners) {
+            if (listener->endpoint.descriptor) close(*listener);
+        }
+    }
+
     void shut_down(const std::string& last_event, std::chrono::milliseconds limit) {
         close_listeners();
         for (const auto& connection : living()) connection->cut(last_event);
@@ -196,9 +202,7 @@ class HttpServer::Core {
 
     void admit(Socket socket, const Listener& listener) {
         ++counts.accepted;
-        if (listener.endpoint.unix_socket.empty() && !listener.endpoint.descriptor) {
-            set_tcp_options(socket);
-        }
+        if (listener.endpoint.unix_socket.empty()) set_tcp_options(socket);
         auto transport = listener.endpoint.has_tls ? tls_transport(std::move(socket), *tls)
                                                    : plain_transport(std::move(socket));
         auto connection =
@@ -276,6 +280,10 @@ void HttpServer::post_after(std::chrono::milliseconds delay, std::function<void(
 
 void HttpServer::close_listeners() {
     post([this] { core_->close_listeners(); });
+}
+
+void HttpServer::close_passed_listeners() {
+    post([this] { core_->close_passed_listeners(); });
 }
 
 void HttpServer::shut_down(const std::string& last_event, std::chrono::milliseconds patience) {

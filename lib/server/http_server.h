@@ -43,7 +43,8 @@ struct Endpoint {
     std::string host;                   // an address or a name; empty: none
     uint16_t port = 0;                  // 0: any free one
     std::filesystem::path unix_socket;  // instead of host and port
-    // A listening socket that was opened by somebody else (socket activation), instead of all that.
+    // A listening socket that was passed by somebody else (socket activation), whose address the
+    // above is then.
     std::optional<int> descriptor;
     bool has_tls = false;
 };
@@ -99,6 +100,9 @@ class HttpServer {
     // From any thread: no further connections, and those that are idle end; requests under way go
     // on, and their connections end after them.
     void close_listeners();
+    // From any thread: nobody else is accepted at passed sockets (Endpoint::descriptor). They go on
+    // listening for whoever else holds them: who connects waits for the next server.
+    void close_passed_listeners();
     // From any thread: whatever still runs is cut off, streams with a last event; run() returns
     // when all connections have ended, or after `patience`.
     void shut_down(const std::string& last_event, std::chrono::milliseconds patience);

@@ -15,6 +15,7 @@
 #include "lib/base/log.h"
 #include "lib/engine/inspection.h"
 #include "lib/server/alert_rules.h"
+#include "lib/server/endpoints.h"
 #include "lib/server/gate.h"
 #include "lib/server/handlers.h"
 #include "lib/server/http_server.h"
@@ -37,6 +38,8 @@ constexpr size_t kLongestRequestId = 128;
 // How long last events and farewells may take to be written.
 constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kFarewellOfAbort{500};
+// From the end of the drain to the end of the process: farewells, engines, workers.
+constexpr milliseconds kLongestEnding{10'000};
 
 milliseconds milliseconds_of(double seconds) {
     return std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(seconds));
@@ -114,9 +117,11 @@ bool is_plain_id(std::string_view id) {
 
 class Server::Core {
   public:
-    Core(const ServerConfig& given, std::vector<ServedModel> served, std::string given_version)
+    Core(const ServerConfig& given, std::vector<ServedModel> served, std::string given_version,
+         ServiceManager given_manager)
         : config(given),
           version(std::move(given_version)),
+          manager(std::move(given_manager)),
           metrics({.version = version}),
           http(connection_limits(config), callbacks()),
           text(config.text_threads, kMostWaitingTasks),
@@ -145,33 +150,16 @@ class Server::Core {
     }
 
     void listen() {
-        Endpoint api{.role = EndpointRole::api,
-                     .host = config.unix_socket.empty() ? config.host : "",
-                     .port = config.port,
-                     .unix_socket = config.unix_socket,
-                     .descriptor = {},
-                     .has_tls = config.has_tls()};
-        port = http.listen(api);
-        if (!config.unix_socket.empty()) port = 0;
-        if (!config.admin_socket.empty()) {
-            http.listen({.role = EndpointRole::admin,
-                         .host = "",
-                         .unix_socket = config.admin_socket,
-                         .descriptor = {}});
+        for (Endpoint& endpoint : endpoints_of(config, manager.sockets())) {
+            endpoint.port = http.listen(endpoint);
+            if (endpoint.role != EndpointRole::api) continue;
+            if (address.empty()) {
+                port = endpoint.unix_socket.empty() ? endpoint.port : 0;
+                address = address_text(endpoint);
+            }
+            log_info(fmt::format("listening at {}", address_text(endpoint)));
         }
-        if (config.metrics_port) {
-            metrics_port = http.listen({.role = EndpointRole::metrics,
-                                        .host = "127.0.0.1",
-                                        .port = *config.metrics_port,
-                                        .unix_socket = {},
-                                        .descriptor = {}});
-        }
-        log_info(fmt::format("listening at {}", address()));
-    }
-
-    std::string address() const {
-        if (!config.unix_socket.empty()) return "unix:" + config.unix_socket.string();
-        return fmt::format("{}://{}:{}", config.has_tls() ? "https" : "http", config.host, port);
+        manager.ready(fmt::format("loading; listening at {}", address));
     }
 
     void run() {
@@ -184,8 +172,11 @@ class Server::Core {
 
     void drain() {
         if (is_draining.exchange(true)) return;
-        log_info(fmt::format("ending: {} requests under way have {} s", calls.size(),
-                             config.shutdown_timeout_s));
+        const std::string status = fmt::format("ending: {} requests under way have {} s",
+                                               calls.size(), config.shutdown_timeout_s);
+        log_info(status);
+        manager.stopping(status, milliseconds_of(config.shutdown_timeout_s) + kLongestEnding);
+        http.close_passed_listeners();
         http.post([this] {
             drain_until =
                 std::chrono::steady_clock::now() + milliseconds_of(config.shutdown_timeout_s);
@@ -199,12 +190,17 @@ class Server::Core {
     }
 
     void reload() {
+        manager.reloading();
+        std::string status;
         try {
             keys.replace(read_keys(config));
-            log_info(fmt::format("{} keys are known", keys.size()));
+            status = fmt::format("{} keys are known", keys.size());
+            log_info(status);
         } catch (const Error& error) {
-            log_error(fmt::format("the old keys stay: {}", error.what()));
+            status = fmt::format("the old keys stay: {}", error.what());
+            log_error(status);
         }
+        manager.ready(status);
     }
 
     void dump_state() {
@@ -218,8 +214,9 @@ class Server::Core {
 
     const ServerConfig config;
     const std::string version;
+    const ServiceManager manager;
     uint16_t port = 0;
-    uint16_t metrics_port = 0;
+    std::string address;  // the first at which the API listens
     std::atomic<bool> is_aborted = false;
 
   private:
@@ -317,7 +314,11 @@ class Server::Core {
                 return;
             }
         }
-        for (const std::string& line : readiness_lines()) log_info(line);
+        const std::string status =
+            fmt::format("ready at {}; {} connections, {} queued requests, {} keys", address,
+                        config.max_connections, config.max_queued_requests, keys.size());
+        log_info(status);
+        if (!is_draining) manager.status(status);
     }
 
     void load_one(HostedModel& model) {
@@ -327,11 +328,6 @@ class Server::Core {
         log_info(fmt::format("{}: {} in {:.0f} ms", model.name(), engine.memory_plan().summary(),
                              engine.start_timings().total_ms));
         for (const std::string& note : engine.memory_plan().notices) log_info(note);
-    }
-
-    std::vector<std::string> readiness_lines() const {
-        return {fmt::format("ready at {}; {} connections, {} queued requests, {} keys", address(),
-                            config.max_connections, config.max_queued_requests, keys.size())};
     }
 
     std::optional<ApiError> load(const std::string& name, const std::string& path) {
@@ -409,6 +405,7 @@ class Server::Core {
             next_alert_look = now + kBetweenAlertLooks;
             text.try_run([this] { look_for_alerts(); });
         }
+        if (manager.keep_alive_interval() && now >= next_keep_alive) keep_alive(now);
         if (models.has_unused()) text.try_run([this] { end_unused(); });
         if (is_aborted) return;
         if (drain_until && has_drained(now)) return;
@@ -418,6 +415,18 @@ class Server::Core {
     void end_unused() {
         models.end_unused();
         broker.models_changed();
+    }
+
+    // The manager hears nothing while an engine is stuck and its own recovery does not help.
+    void keep_alive(std::chrono::steady_clock::time_point now) {
+        const auto is_stuck = [](const std::shared_ptr<HostedModel>& model) {
+            if (model->state() != ModelState::ready) return false;
+            const EngineState state = model->engine()->health().state;
+            return state == EngineState::stalled || state == EngineState::failed;
+        };
+        if (std::ranges::any_of(models.all(), is_stuck)) return;
+        next_keep_alive = now + *manager.keep_alive_interval();
+        manager.keep_alive();
     }
 
     // When the last answer is written, or the time is over: then all else ends.
@@ -446,6 +455,7 @@ class Server::Core {
     std::mutex alerts_mutex;  // held while a text thread looks
     AlertRules alerts = make_alert_rules(config);
     std::chrono::steady_clock::time_point next_alert_look{};
+    std::chrono::steady_clock::time_point next_keep_alive{};
     std::thread loader;
     std::mutex loads_mutex;
     std::vector<std::future<void>> loads;  // of models that came later
@@ -457,8 +467,10 @@ class Server::Core {
     const std::string instance = fmt::format("{:08x}", std::random_device{}());
 };
 
-Server::Server(const ServerConfig& config, std::vector<ServedModel> models, std::string version)
-    : core_(std::make_unique<Core>(config, std::move(models), std::move(version))) {}
+Server::Server(const ServerConfig& config, std::vector<ServedModel> models, std::string version,
+               ServiceManager manager)
+    : core_(std::make_unique<Core>(config, std::move(models), std::move(version),
+                                   std::move(manager))) {}
 Server::~Server() = default;
 void Server::listen() { core_->listen(); }
 uint16_t Server::port() const { return core_->port; }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/service_manager.h"
 #include "lib/engine/engine_config.h"
 #include "lib/server/server_config.h"
 
@@ -22,13 +23,17 @@ struct ServedModel {
 
 class Server {
   public:
-    // Reads keys and certificates; throws what is wrong with them.
-    Server(const ServerConfig& config, std::vector<ServedModel> models, std::string version);
+    // Reads keys and certificates; throws what is wrong with them. `manager` is told when it
+    // listens, what it does, that it is alive, and that it ends; sockets that it passes are
+    // listened at instead of the configured ones.
+    Server(const ServerConfig& config, std::vector<ServedModel> models, std::string version,
+           ServiceManager manager = {});
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    // Begins to listen everywhere. Throws unavailable for an address that is taken.
+    // Begins to listen everywhere. Throws unavailable for an address that is taken, usage for a
+    // passed socket beyond this machine without a key.
     void listen();
     // The port it listens at; 0 for a Unix socket.
     uint16_t port() const;

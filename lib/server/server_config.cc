@@ -149,6 +149,15 @@ OptionList<ServerConfig> server_options() {
     return list;
 }
 
+void check_exposure(const ServerConfig& config, const std::string& host) {
+    const bool has_key = !config.api_keys.empty() || !config.api_key_file.empty();
+    if (is_loopback(host) || has_key || config.allow_unauthenticated) return;
+    throw Error(ErrorKind::usage,
+                fmt::format("--host {}: anybody who reaches this machine could use the model: give "
+                            "keys with --api-key-file, or say --allow-unauthenticated",
+                            host));
+}
+
 void check_server_config(const ServerConfig& config) {
     constexpr std::array kOverload = {429, 503, 529};
     if (std::ranges::find(kOverload, config.overload_status) == kOverload.end()) {
@@ -163,14 +172,7 @@ void check_server_config(const ServerConfig& config) {
         throw Error(ErrorKind::usage, "--ssl-keyfile: a certificate is needed, --ssl-certfile");
     }
     make_alert_rules(config);
-    const bool has_key = !config.api_keys.empty() || !config.api_key_file.empty();
-    const bool is_open = config.unix_socket.empty() && !is_loopback(config.host);
-    if (is_open && !has_key && !config.allow_unauthenticated) {
-        throw Error(ErrorKind::usage,
-                    fmt::format("--host {}: anybody who reaches this machine could use the model: "
-                                "give keys with --api-key-file, or say --allow-unauthenticated",
-                                config.host));
-    }
+    if (config.unix_socket.empty()) check_exposure(config, config.host);
 }
 
 }  // namespace nvllm::server

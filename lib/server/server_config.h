@@ -82,6 +82,10 @@ OptionList<ServerConfig> server_options();
 // merely begin like an address are none.
 bool is_loopback(std::string_view host);
 
+// Throws usage when anybody who reaches `host` could ask: it is beyond this machine, there is no
+// key, and nobody said that it is meant so.
+void check_exposure(const ServerConfig& config, const std::string& host);
+
 // Throws usage or bad_config for options that contradict each other.
 void check_server_config(const ServerConfig& config);
 

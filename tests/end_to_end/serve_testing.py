@@ -281,21 +281,36 @@ def request_bytes(method, path, headers=None, body=b"", version="1.1"):
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
+def passing(sockets, command):
+    """The command with these sockets as its descriptors from 3 on, and told so: LISTEN_PID is the process itself."""
+    if not sockets:
+        return command
+    # From numbers above all those that are given away, so that none is overwritten before it is moved.
+    first = 3 + len(sockets)
+    moves = "".join(f" {first + 100 + index}<&{one.fileno()}" for index, (_, one) in enumerate(sockets))
+    places = "".join(f" {3 + index}<&{first + 100 + index}" for index in range(len(sockets)))
+    names = ":".join(name for name, _ in sockets)
+    script = (f"exec{moves}; exec{places}; export LISTEN_PID=$$ LISTEN_FDS={len(sockets)} LISTEN_FDNAMES={names}; "
+              'exec "$@"')
+    return ["bash", "-c", script, "bash", *command]
+
+
 class Server:
     """nvllm-serve as a process of its own at a free port, ready when the constructor returns.
 
-    `key`: sent with every request that does not bring its own Authorization header.
+    `key`: sent with every request that does not bring its own Authorization header. `sockets`: (name, listening
+    socket) pairs that are passed as a service manager does.
     """
 
-    def __init__(self, *arguments, model=DEMO, key=None, env=None, waits=True):
+    def __init__(self, *arguments, model=DEMO, key=None, env=None, waits=True, sockets=()):
         self.key = key
         self.lines = collections.deque(maxlen=20000)
         self.known_canary = None
         model_arguments = [] if model is None else ["--model", str(model)]
         command = [SERVE, *model_arguments, "--port", "0", *map(str, arguments)]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, text=True, errors="replace",
-                                        env=env or environment())
+        self.process = subprocess.Popen(passing(sockets, command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        pass_fds=[one.fileno() for _, one in sockets], stderr=subprocess.PIPE, text=True,
+                                        errors="replace", env=env or environment())
         self.pid = self.process.pid
         self.reader = threading.Thread(target=self.read_log, daemon=True)
         self.reader.start()

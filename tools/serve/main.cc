@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include <atomic>
-#include <filesystem>
+#include <memory>
 
 #include "lib/base/commands.h"
 #include "lib/base/log.h"
@@ -12,6 +12,7 @@
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/default_model.h"
 #include "lib/engine/option_lists.h"
+#include "lib/server/health_check.h"
 #include "lib/server/server.h"
 
 namespace nvllm::server {
@@ -29,6 +30,7 @@ const ProgramDescription kProgram = {
         "\n"
         "Signals: SIGTERM and SIGINT drain, twice they end at once; SIGHUP reads the keys again;\n"
         "SIGUSR1 logs the engines' books.\n"
+        "Under systemd it tells when it listens and that it is alive, and takes passed sockets.\n"
         "Settings: flag > environment NVLLM_* > --config FILE (YAML) > default.\n",
 };
 
@@ -65,39 +67,67 @@ void set_up_log(const ServerConfig& config) {
     configure_log(log);
 }
 
+// What is asked of a server that runs already.
+struct Question {
+    std::string health;  // a URL, or kConfigured; empty: nothing
+};
+constexpr const char* kConfigured = "configured";
+
+OptionList<Question> question_options() {
+    OptionList<Question> list("api");
+    list.group("Instead of serving");
+    list.add("health", &Question::health,
+             "Ask a running server whether it is ready: exit code 0, or 69 when it is not. Without "
+             "a URL, the server that these options describe.",
+             value_name("[URL]"), bare_value(kConfigured), default_text("serve"));
+    return list;
+}
+
+int ask(const Question& question, const ServerConfig& config) {
+    check_health(question.health == kConfigured ? health_address(config)
+                                                : parse_server_url(question.health, "--health"));
+    return 0;
+}
+
 int run_program(int argc, char** argv) {
+    const ServiceManager manager = ServiceManager::from_environment();
     ServerConfig config;
+    Question question;
     EngineConfig engine;
     engine.isolation = Isolation::process;  // what a worker does must not end its clients' streams
     engine.watchdog_timeout_s = 60.0;
     const auto server_list = server_options();
     const auto engine_list = engine_options(WithModel::no);
+    const auto question_list = question_options();
     OptionSet options;
     options.add(server_list, config);
     options.add(engine_list, engine);
+    options.add(question_list, question);
+    std::unique_ptr<Server> server;  // behind the thread that signals to it
     std::atomic<Server*> running = nullptr;
     std::atomic<int> ending_signal = 0;
     const SignalThread signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1}, [&](int signal) {
-        Server* server = running;
-        if (server == nullptr) std::_Exit(exit_code_for_signal(signal));
-        if (signal == SIGHUP) return server->reload();
-        if (signal == SIGUSR1) return server->dump_state();
+        Server* serving = running;
+        if (serving == nullptr) std::_Exit(exit_code_for_signal(signal));
+        if (signal == SIGHUP) return serving->reload();
+        if (signal == SIGUSR1) return serving->dump_state();
         if (ending_signal != 0) {
             ending_signal = signal;
-            return server->abort();
+            return serving->abort();
         }
         ending_signal = signal;
-        server->drain();
+        serving->drain();
     });
-    std::unique_ptr<Server> server;
     const auto make_server = [&] {
+        if (!question.health.empty()) return;
         set_up_log(config);
         check_server_config(config);
         const std::vector<ServedModel> models = served_models(config, engine);
         for (const ServedModel& model : models) resolve_model_directory(model.config.model);
-        server = std::make_unique<Server>(config, models, kProgram.version);
+        server = std::make_unique<Server>(config, models, kProgram.version, manager);
     };
     if (answered({kProgram, argc, argv}, options, make_server)) return 0;
+    if (!question.health.empty()) return ask(question, config);
     server->listen();
     running = server.get();
     server->run();

@@ -81,6 +81,28 @@ TEST_CASE("short names, aliases, numbers, flags") {
     CHECK(sample.options.find("model")->where() == "MODEL");
 }
 
+TEST_CASE("a flag may stand alone where its list says what that means") {
+    struct Asked {
+        std::string health = "no";
+        std::string model;
+    };
+    const auto asked = [](const std::vector<std::string>& arguments) {
+        OptionList<Asked> list("");
+        list.add("health", &Asked::health, "Ask.", bare_value("yes"));
+        list.add("model", &Asked::model, "A model.", positional());
+        Asked values;
+        OptionSet options;
+        options.add(list, values);
+        resolve_settings(options, parse_command_line(arguments, options), no_environment());
+        return values.health + " " + values.model;
+    };
+    CHECK(asked({}) == "no ");
+    CHECK(asked({"--health"}) == "yes ");
+    CHECK(asked({"--health", "--model", "m"}) == "yes m");
+    CHECK(asked({"--health", "there", "m"}) == "there m");
+    CHECK(asked({"m", "--health=-x"}) == "-x m");
+}
+
 TEST_CASE("booleans, the last word counts") {
     for (const auto& [arguments, expected] :
          std::vector<std::pair<std::vector<std::string>, bool>>{{{"--echo"}, true},
