@@ -190,7 +190,7 @@ class Server::Core {
     }
 
     void reload() {
-        manager.reloading();
+        if (!is_draining) manager.reloading();
         std::string status;
         try {
             keys.replace(read_keys(config));
@@ -200,7 +200,7 @@ class Server::Core {
             status = fmt::format("the old keys stay: {}", error.what());
             log_error(status);
         }
-        manager.ready(status);
+        if (!is_draining) manager.ready(status);
     }
 
     void dump_state() {

@@ -98,7 +98,10 @@ OptionList<ServeOptions> serve_options() {
 
 ServerAddress server_of(const ServeOptions& options) {
     if (options.base_url) return parse_server_url(*options.base_url, "--base-url");
-    return {.host = options.host, .port = static_cast<uint16_t>(options.port), .base_path = ""};
+    return {.host = options.host,
+            .port = static_cast<uint16_t>(options.port),
+            .base_path = "",
+            .unix_socket = {}};
 }
 
 std::string endpoint_of(const ServeOptions& options) {
