@@ -240,7 +240,8 @@ class HealthTest(ServiceTest):
 
     def test_a_server_that_is_not_ready_or_not_there(self):
         mute = self.listening()
-        loading = self.server(waits=False, env=environment(NVLLM_FAULTS="worker.start:1=sleep=2000"))
+        loading = self.server(waits=False, env=environment(NVLLM_FAULTS="worker.start:1=sleep=20000"))
+        self.addCleanup(loading.kill)  # before it has loaded
         closed = self.listening()
         closed_port = closed.getsockname()[1]
         closed.close()
