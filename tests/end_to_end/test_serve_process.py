@@ -17,6 +17,7 @@ from programs import DEMO, TIMEOUT_S, environment
 from serve_testing import SERVE, RawConnection, request_bytes, wait_until
 
 LIVE = request_bytes("GET", "/live", {"Host": "localhost"})
+FAKETIME = next(iter(sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
 METRONOME = ("--load-format", "metronome")
 USAGE, NOT_FOUND, UNAVAILABLE, BAD_CONFIG = 64, 66, 69, 78
 
@@ -213,6 +214,26 @@ class Ending(unittest.TestCase):
                 server.check()
             print(f"\n    G5: serves again after {percentile(times_ms, 0.5):.0f} ms, most {max(times_ms):.0f} ms")
             self.assertEqual(server.stop(), 0)
+
+    @unittest.skipUnless(SOAKS and FAKETIME, f"in soaks, where libfaketime is installed: it is {FAKETIME}")
+    def test_g8_a_clock_that_jumps_ends_nothing_early_or_late(self):
+        with tempfile.TemporaryDirectory() as folder:
+            clock = pathlib.Path(folder) / "clock"
+            clock.write_text("+0")
+            env = {**environment(), "LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(clock),
+                   "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1"}
+            server = self.server("--idle-timeout", 30, "--queue-timeout", 30, "--request-timeout", 60, env=env)
+            with server.raw() as idle:
+                date = idle.send(LIVE).answer().headers["Date"]
+                streams = Streams(server, self.COUNT, 400)
+                for jump in ("+3600", "-3600", "+86400", "+0"):
+                    clock.write_text(jump)
+                    time.sleep(1.0)
+                    answer = idle.send(LIVE).answer()
+                    self.assertEqual(answer.status, 200)
+                    self.assertTrue(jump == "+0" or answer.headers["Date"][:22] != date[:22], "the clock did not jump")
+                self.assertEqual(streams.num_whole(), self.COUNT)
+            server.check()
 
     def test_g10_a_server_that_stood_still_goes_on(self):
         server = self.server("--write-timeout", 5)

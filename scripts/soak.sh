@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# The long tests of the server: the fault table's rows at their full sizes, slow clients by slowhttptest, rates by wrk, no outgoing
+# connection by strace, and a seeded mix of requests and faults. Builds nothing: NVLLM_BIN (build/release/bin) has the programs.
+#
+#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed]     all of them when none is named
+#
+# SOAK_MINUTES (30): of each of the three mixes. SOAK_SEED: theirs; a fresh one when not set, and printed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
+NVLLM_BIN=$(realpath "${NVLLM_BIN:-build/release/bin}")
+export NVLLM_BIN
+parts=${*:-rows slow rate egress mixed}
+minutes=${SOAK_MINUTES:-30}
+seed=${SOAK_SEED:-$(date +%s)}
+work=$(mktemp -d)
+server=
+
+# shellcheck disable=SC2086  # a list of words is meant
+install_packages $packages_test $packages_soak
+
+step() { printf '\n== %s\n' "$*"; }
+
+# Starts a server with a metronome and these options; sets `server` and `url`.
+start_server() {
+    # shellcheck disable=SC2086  # a list of words is meant
+    NVLLM_METRONOME_MS=$1 $2 "$NVLLM_BIN/nvllm-serve" --model models/demo --load-format metronome --port 0 "${@:3}" \
+        2>"$work/log" &
+    server=$!
+    url=
+    for _ in $(seq 200); do
+        url=$(sed -n 's/.*listening at //p' "$work/log")
+        if [ -n "$url" ] && curl -sf -o /dev/null "$url/ready"; then return; fi
+        sleep 0.05
+    done
+    cat "$work/log" >&2
+    return 1
+}
+
+stop_server() {
+    if [ -n "$server" ]; then
+        kill "$server" 2>/dev/null || true
+        wait "$server" 2>/dev/null || true
+        server=
+    fi
+}
+
+end() {
+    stop_server
+    rm -rf "$work"
+}
+trap end EXIT
+
+rows() {
+    step "rows at their full sizes"
+    local name
+    for name in connections framing overload process; do
+        NVLLM_SOAK=1 python3 -B "tests/end_to_end/test_serve_$name.py"
+    done
+}
+
+# Rows N5: 500 connections for 20 s in each of the three ways; a new client is served all the while.
+slow() {
+    step "slow clients"
+    local mode ended
+    for mode in "-H -i 3 /openapi.json" "-B -i 3 -s 8192 -f application/json /v1/completions" \
+        "-X -w 8 -y 16 -n 3 -z 8 -k 1 /openapi.json"; do
+        start_server 1 env --header-timeout 10 --body-timeout 10 --write-timeout 10
+        # shellcheck disable=SC2086  # a list of words is meant
+        slowhttptest ${mode% *} -c 500 -r 200 -l 20 -p 3 -u "$url${mode##* }" >"$work/slow" 2>&1 &
+        ended=$!
+        : >"$work/times"
+        while kill -0 "$ended" 2>/dev/null; do
+            curl -s -o /dev/null -w '%{http_code} %{time_total}\n' --max-time 5 "$url/live" >>"$work/times" || true
+            sleep 0.1
+        done
+        wait "$ended" || true
+        if grep -aq 'service available:.*NO' "$work/slow" || grep -qv '^200 ' "$work/times"; then
+            tail -n 20 "$work/slow" >&2
+            echo "slowhttptest $mode: a new client was not served" >&2
+            return 1
+        fi
+        sort -k2 -n "$work/times" | awk -v mode="$mode" '{ t[NR] = $2 } END {
+            printf "slowhttptest %s: %d new clients served, p50 %.1f ms, most %.1f ms\n", mode, NR,
+                   t[int((NR + 1) / 2)] * 1000, t[NR] * 1000 }'
+        stop_server
+    done
+}
+
+cpu_ticks() { awk '{ print $14 + $15 }' "/proc/$server/stat"; }
+
+# How fast small answers are, server and client each on a core of its own; figures only.
+rate() {
+    step "rates"
+    local what out before
+    cat >"$work/post.lua" <<'LUA'
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = '{"prompt":[30,31,32],"max_tokens":1,"temperature":0}'
+LUA
+    start_server 0 "taskset -c 0" --max-num-seqs 256
+    for what in "/health" "/v1/completions -s $work/post.lua"; do
+        before=$(cpu_ticks)
+        # shellcheck disable=SC2086  # a list of words is meant
+        out=$(taskset -c 1 wrk -t1 -c64 -d10s --latency "$url"$what)
+        echo "$out" | awk -v what="${what%% *}" -v ticks=$(($(cpu_ticks) - before)) -v hertz="$(getconf CLK_TCK)" '
+            /99%/ { p99 = $2 } /requests in/ { count = $1 } /Requests\/sec/ { rate = $2 }
+            END { printf "%s: %s requests/s, p99 %s, %.1f us of CPU a request\n", what, rate, p99, ticks / hertz / count * 1e6 }'
+    done
+    stop_server
+}
+
+# Row R9: the server connects to nobody, whatever it is asked.
+egress() {
+    step "no outgoing connection"
+    mkdir "$work/bin"
+    printf '#!/bin/sh\nexec strace -f -qq -e trace=connect -o %s/connects.$$ %s/nvllm-serve "$@"\n' "$work" "$NVLLM_BIN" \
+        >"$work/bin/nvllm-serve"
+    chmod +x "$work/bin/nvllm-serve"
+    NVLLM_BIN=$work/bin python3 -B tests/end_to_end/test_serve_framing.py
+    NVLLM_BIN=$work/bin python3 -B tests/end_to_end/test_serve_overload.py Full
+    if [ -z "$(find "$work" -name 'connects.*')" ]; then
+        echo "strace wrote nothing" >&2
+        return 1
+    fi
+    if grep -h 'AF_INET' "$work"/connects.*; then
+        echo "the server connected to somebody" >&2
+        return 1
+    fi
+    echo "no connect() to an internet address under the tests of framing and overload"
+}
+
+# Row K6.
+mixed() {
+    step "mixed requests and faults, seed $seed"
+    python3 -B tests/end_to_end/soak.py --minutes "$minutes" --seed "$seed"
+    python3 -B tests/end_to_end/soak.py --minutes "$minutes" --seed "$seed" --clients 12 --model models/demo
+    python3 -B tests/end_to_end/soak.py --minutes "$minutes" --seed "$seed" --clients 12 --model models/demo --isolation process
+}
+
+for part in $parts; do
+    case $part in
+        rows | slow | rate | egress | mixed) "$part" ;;
+        *) echo "no part '$part'; there are rows, slow, rate, egress and mixed" >&2; exit 64 ;;
+    esac
+done
