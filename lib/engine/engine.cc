@@ -28,6 +28,8 @@ RequestId Engine::submit(Request request, OutputListener listener) {
     return loop_->submit(std::move(request), std::move(listener));
 }
 void Engine::cancel(RequestId id) { loop_->cancel(id); }
+void Engine::hold(RequestId id) { loop_->hold(id, true); }
+void Engine::go_on(RequestId id) { loop_->hold(id, false); }
 void Engine::wait_idle() { loop_->wait_idle(); }
 void Engine::resize_cache(double share) { loop_->resize_cache(share); }
 void Engine::stop() { loop_->stop(); }

@@ -22,7 +22,8 @@
 namespace nvllm {
 
 // Called on the engine thread with what is new, in order; the last call of a request has `finished`
-// set. Must not block for long and must not call back into the engine but for cancel().
+// set. Must not block for long and must not call back into the engine but for cancel(), hold() and
+// go_on().
 using OutputListener = std::function<void(RequestOutput&&)>;
 
 // How long each phase of the start took; phases may overlap.
@@ -90,6 +91,10 @@ class Engine {
     // The listener gets a last output with FinishReason::cancelled, unless the request has finished
     // meanwhile.
     void cancel(RequestId id);
+    // Nothing more is computed of it until it may go on: nobody takes what it makes. Outputs of the
+    // steps under way still come. Has no effect on a beam search, or when the request has finished.
+    void hold(RequestId id);
+    void go_on(RequestId id);
     // Blocks until nothing is queued or running.
     void wait_idle();
     // Changes the key-value cache to this share (0 to 1] of the blocks it was planned with, while

@@ -138,6 +138,11 @@ void Engine::Loop::cancel(RequestId id) {
     post(Cancelled{id});
 }
 
+void Engine::Loop::hold(RequestId id, bool is_held) {
+    const std::lock_guard lock(mutex_);
+    post(Held{id, is_held});
+}
+
 void Engine::Loop::wait_idle() {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [&] { return num_open_ == 0; });
@@ -235,6 +240,8 @@ void Engine::Loop::take(Message& message) {
         start(*submitted);
     } else if (auto* cancelled = std::get_if<Cancelled>(&message)) {
         cancel_now(cancelled->id);
+    } else if (auto* held = std::get_if<Held>(&message)) {
+        held->is_held ? scheduler_->hold(held->id) : scheduler_->go_on(held->id);
     } else if (auto* looked = std::get_if<Looked>(&message)) {
         answer(*looked);
     } else if (!dead_) {

@@ -39,6 +39,7 @@ class Engine::Loop {
     Result<Request> prepare(const RequestInput& input) const { return input_->process(input); }
     RequestId submit(Request request, OutputListener listener);
     void cancel(RequestId id);
+    void hold(RequestId id, bool is_held);
     void wait_idle();
     void resize_cache(double share);
     void stop();
@@ -64,6 +65,10 @@ class Engine::Loop {
     struct Cancelled {
         RequestId id = 0;
     };
+    struct Held {
+        RequestId id = 0;
+        bool is_held = true;  // false: it goes on
+    };
     struct Looked {
         SnapshotDetail detail = SnapshotDetail::full;
         std::promise<Snapshot> promise;
@@ -72,7 +77,7 @@ class Engine::Loop {
         std::vector<int32_t> num_blocks;
         std::promise<void> done;
     };
-    using Message = std::variant<Submitted, Cancelled, Resize, Looked>;
+    using Message = std::variant<Submitted, Cancelled, Held, Resize, Looked>;
 
     double now_s() const;
 

@@ -36,6 +36,7 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
     now_s_ = now_s;
     end_leases(now_s);
     if (num_in_flight() >= config_.pipeline_depth) return std::nullopt;
+    pause_held();
     if (!has_work() && !has_moves()) return std::nullopt;
     move_blocks_together();
     waiting_.sort(now_s_);
@@ -105,7 +106,8 @@ void Scheduler::resume_paused(bool before_newcomers) {
     size_t place = 0;
     while (place < waiting_.size() && num_free > 0) {
         ScheduledSequence& scheduled = waiting_[place];
-        if (scheduled.sequence.state == SequenceState::paused) {
+        const bool is_held = scheduled.request->is_held;
+        if (scheduled.sequence.state == SequenceState::paused && !is_held) {
             --num_free;
             waiting_.remove_at(place);
             scheduled.sequence.resume(now_s_);
@@ -217,8 +219,11 @@ void Scheduler::admit_waiting(Draft& draft) {
         const int32_t num_slots = slots_to_take(scheduled);
         if (num_slots > num_free) return;
         // Nobody passes one that waits for blocks: it would wait for ever.
+        bool made_way = false;
         while (!let_in(draft, scheduled, headroom)) {
             if (!makes_way(draft, scheduled)) return;
+            made_way = true;
+            headroom = num_growing();
         }
         num_free -= num_slots;
         if (scheduled.request->beams != nullptr) scheduled.request->beams->has_slots = true;
@@ -229,7 +234,7 @@ void Scheduler::admit_waiting(Draft& draft) {
         waiting_.remove(scheduled);
         running_.push_back(&scheduled);
         headroom += may_grow(scheduled) ? 1 : 0;
-        from = oldest ? 0 : *place;
+        from = oldest || made_way ? 0 : *place;
     }
 }
 
@@ -270,7 +275,7 @@ std::optional<size_t> Scheduler::next_newcomer(size_t from, bool oldest) const {
 
 bool Scheduler::ready(const ScheduledSequence& scheduled) const {
     const ScheduledRequest& request = *scheduled.request;
-    if (scheduled.lease_end_s) return false;
+    if (scheduled.lease_end_s || request.is_held) return false;
     if (request.beams != nullptr) return true;
     if (!cache_.prefix_caching() || request.prompt_computed) return true;
     // A prompt that fills no block leaves nothing to share.
@@ -292,9 +297,15 @@ bool Scheduler::reads_early_positions(const ScheduledSequence& scheduled) {
     return pooling && pooling->reads_early_positions();
 }
 
-// A beam whose siblings hold blocks and wait for it comes in at the cost of others: two groups that
-// waited for each other would wait for ever.
+// Those that are held make way for all who want to come in. A beam whose siblings hold blocks and
+// wait for it comes in at the cost of others: two groups that waited for each other would wait for
+// ever.
 bool Scheduler::makes_way(Draft& draft, const ScheduledSequence& scheduled) {
+    ScheduledSequence* held = draft.budget.spent() ? nullptr : last_held();
+    if (held != nullptr) {
+        preempt(*held);
+        return true;
+    }
     if (scheduled.request->beams == nullptr || scheduled.request->beams->beams.size() < 2) {
         return false;
     }

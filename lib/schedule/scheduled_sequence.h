@@ -33,6 +33,7 @@ struct ScheduledRequest {
     // cache.
     SequenceId leader = 0;
     bool prompt_computed = false;
+    bool is_held = false;              // nobody takes what it makes: nothing is planned of it
     std::unique_ptr<BeamGroup> beams;  // null: no beam search
 };
 

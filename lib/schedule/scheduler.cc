@@ -247,6 +247,7 @@ void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
     --request.num_living;
     if (request.num_living == 0) {
         std::erase(searching_, &request);
+        std::erase(held_, &request);
         requests_.erase(request.request.id);
     } else if (request.leader == scheduled.sequence.id) {
         choose_next_leader(request);

@@ -7,6 +7,9 @@
 //                +------------------+       preempted: blocks ran out, or the worker was lost;
 //                                           what was computed may be kept in host memory (swapped)
 //
+// A request that is held gives up its slots in the same way, and comes back when it is not held any
+// more; those who want to come in may take its blocks.
+//
 // A waiting sequence may be given blocks that somebody else fills (awaiting_blocks); then it goes
 // on as a paused one does, or waits again when they do not come in time.
 //
@@ -66,7 +69,7 @@ struct SchedulerStats {
     int64_t swaps_out = 0;         // sequences that went to host memory
     int64_t swaps_in = 0;
     int64_t recomputed_tokens = 0;  // computed once more after a preemption
-    int64_t pauses = 0;             // for want of a slot
+    int64_t pauses = 0;             // for want of a slot, or held
     int64_t turns_of_oldest = 0;    // let in out of the policy's order, so that nobody starves
     int64_t remote_waits = 0;       // for blocks that somebody else fills
     int64_t remote_tokens = 0;      // that came so
@@ -161,7 +164,14 @@ class Scheduler {
     // cancelled sequences that finished by this.
     std::vector<SequenceId> reset_worker();
 
-    bool has_work() const { return !running_.empty() || !waiting_.empty(); }
+    // Nothing more is planned of it until it may go on. Its sequences give up their slots and keep
+    // their blocks as long as nobody wants in who needs them. A beam search is not held; unknown
+    // requests are no error.
+    void hold(RequestId request);
+    void go_on(RequestId request);
+
+    // Something that is not held.
+    bool has_work() const;
     // Plans not committed.
     int32_t num_in_flight() const { return static_cast<int32_t>(in_flight_.size()); }
     // Null when unknown.
@@ -205,7 +215,7 @@ class Scheduler {
     bool can_be_planned(const ScheduledSequence& scheduled) const {
         return scheduled.sequence.state == SequenceState::running &&
                scheduled.departure == Departure::none && !scheduled.cancelled &&
-               !is_left_out(scheduled);
+               !is_left_out(scheduled) && !scheduled.request->is_held;
     }
     void pause_for_waiting();
     ScheduledSequence* last_to_pause_for(const ScheduledSequence& waiting) const;
@@ -232,6 +242,10 @@ class Scheduler {
     bool may_skip_prompt(const ScheduledSequence& sequence) const;
     static bool reads_early_positions(const ScheduledSequence& sequence);
     std::optional<BatchPlan> seal(Draft& draft);
+
+    // Holding.
+    void pause_held();
+    ScheduledSequence* last_held() const;
 
     // Beams.
     void begin_beams(ScheduledRequest& request);
@@ -317,6 +331,7 @@ class Scheduler {
     std::vector<ScheduledSequence*> cancelled_;
     std::vector<SequenceId> finished_;                // not returned to the caller yet
     std::vector<const ScheduledRequest*> searching_;  // living requests with beams
+    std::vector<const ScheduledRequest*> held_;       // living requests
     std::vector<BeamResult> beam_results_;            // not returned to the caller yet
     std::vector<ScheduledSequence*> retired_;         // finished, still findable
     SchedulerStats counters_;

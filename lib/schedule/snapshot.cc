@@ -119,6 +119,8 @@ const char* wait_reason_name(WaitReason reason) {
             return "sibling";
         case WaitReason::paused:
             return "paused";
+        case WaitReason::held:
+            return "held";
         case WaitReason::swapped:
             return "swapped";
         case WaitReason::remote_blocks:
@@ -180,7 +182,9 @@ void Scheduler::explain_waiting(Snapshot& snapshot) const {
     for (size_t place = 0; place < waiting_.size(); ++place) {
         const ScheduledSequence& scheduled = waiting_[place];
         SequenceSnapshot& row = snapshot.sequences[running_.size() + place];
-        if (scheduled.sequence.state == SequenceState::paused) {
+        if (scheduled.request->is_held) {
+            row.wait_reason = WaitReason::held;
+        } else if (scheduled.sequence.state == SequenceState::paused) {
             row.wait_reason = WaitReason::paused;
         } else if (scheduled.lease_end_s) {
             row.wait_reason = WaitReason::remote_blocks;

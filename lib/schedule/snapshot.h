@@ -44,6 +44,7 @@ enum class WaitReason : uint8_t {
     budget_spent,   // the latest step had no tokens left
     sibling,        // another continuation computes the prompt
     paused,         // gave up its slot to somebody (policy)
+    held,           // nobody takes what it makes
     swapped,        // in host memory, until there are blocks for it
     remote_blocks,  // somebody else fills its blocks
     behind_another  // nobody passes one that waits for blocks

@@ -30,6 +30,17 @@ AbortCause cause_of(Departure why) {
     return AbortCause::shutdown;
 }
 
+// About what it takes in the answer.
+size_t bytes_of(const ContinuationOutput& part) {
+    constexpr size_t kBytesOfId = 8;
+    constexpr size_t kBytesOfLogprob = 96;
+    size_t bytes = part.text.size() + kBytesOfId * part.token_ids.size();
+    for (const SampledLogprobs& one : part.logprobs) {
+        bytes += kBytesOfLogprob * (1 + one.top.size());
+    }
+    return bytes;
+}
+
 template <typename T>
 void append(std::vector<T>& target, std::vector<T>&& more) {
     target.insert(target.end(), std::make_move_iterator(more.begin()),
@@ -97,6 +108,7 @@ void Generation::gather(size_t number, RequestOutput&& output) {
             prompt.is_finished = true;
             is_over = --num_open_prompts_ == 0;
         }
+        if (call_.stream && unsent_bytes_ > kMostUnsentBytes && !is_over) set_held(true);
         if (is_over) release();
         is_answered = error_.has_value();
     }
@@ -112,6 +124,16 @@ void Generation::gather(size_t number, RequestOutput&& output) {
 void Generation::release() {
     const Usage usage = usage_locked();
     place_.release(usage.prompt_tokens + usage.completion_tokens);
+    set_held(false);
+}
+
+void Generation::set_held(bool is_held) {
+    if (std::exchange(is_held_, is_held) == is_held) return;
+    model_->server_metrics().stream_paused(is_held);
+    for (const Prompt& prompt : prompts_) {
+        if (prompt.is_finished) continue;
+        is_held ? model_->engine()->hold(prompt.request) : model_->engine()->go_on(prompt.request);
+    }
 }
 
 void Generation::gather_choice(size_t number, ContinuationOutput&& part) {
@@ -119,8 +141,9 @@ void Generation::gather_choice(size_t number, ContinuationOutput&& part) {
     ChoiceNews& news = choices_[index];
     news.has_any = true;
     if (!call_.is_prompt_only) {
+        unsent_bytes_ += bytes_of(part);
         news.text += part.text;
-        append(news.token_ids, std::move(part.token_ids));
+        if (call_.return_token_ids) append(news.token_ids, std::move(part.token_ids));
         append(news.logprobs, std::move(part.logprobs));
         completion_tokens_[index] = part.num_generated_tokens;
     }
@@ -319,6 +342,8 @@ StreamState Generation::take(std::vector<std::string>& events) {
         }
         events.push_back(chunk_of(head_, piece_of(index), chunk_usage(), usage_locked()));
     }
+    unsent_bytes_ = 0;
+    if (num_open_prompts_ > 0) set_held(false);
     if (num_open_prompts_ > 0) return StreamState::open;
     if (call_.include_usage) events.push_back(usage_chunk(head_, usage_locked()));
     return StreamState::complete;

@@ -1,8 +1,10 @@
 // One call of completions or chat under way: from prepared requests to the client's answer.
 //
 // Outputs arrive on the engine thread and are gathered; the I/O thread takes what has gathered
-// whenever the client can take it, so a slow client gets fewer and larger chunks, and nothing piles
-// up but the text itself.
+// whenever the client can take it, so a slow client gets fewer and larger chunks. Of a stream no
+// more gathers than kMostUnsentBytes and what one step adds: then the engine computes nothing more
+// of it until the client has taken what there is. One that takes nothing is given up by its
+// connection.
 #pragma once
 
 #include <chrono>
@@ -32,6 +34,10 @@ class Generation final : public EventSource,
                          public LivingCall,
                          public std::enable_shared_from_this<Generation> {
   public:
+    // What of a stream waits for its client, about as long as it will be as JSON; as much again may
+    // be on its way into the socket.
+    static constexpr size_t kMostUnsentBytes = 64 * 1024;
+
     // `on_end` runs once, when every request of the call has ended in the engine.
     Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
                std::shared_ptr<Exchange> exchange, CallPlace place, TaskPool& pool,
@@ -76,6 +82,8 @@ class Generation final : public EventSource,
     void release();
     void gather_choice(size_t prompt, ContinuationOutput&& part);
     void cancel_all(AbortCause cause);
+    // The engine waits for the client, or does not.
+    void set_held(bool is_held);
     // The call fails as a whole: the client is told, and what still runs is taken back.
     void fail(ApiError error, AbortCause cause);
     void depart(Departure why);
@@ -103,6 +111,8 @@ class Generation final : public EventSource,
     std::vector<LogprobWriter> logprob_writers_;  // one a choice
     std::vector<int64_t> completion_tokens_;      // one a choice
     size_t num_open_prompts_ = 0;
+    size_t unsent_bytes_ = 0;  // of a stream
+    bool is_held_ = false;
     std::optional<ApiError> error_;
     CallEnd end_ = CallEnd::finished;
     std::optional<Clock::time_point> scheduled_at_;

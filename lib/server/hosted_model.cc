@@ -39,6 +39,7 @@ HostedModel::HostedModel(std::vector<std::string> names, EngineConfig config,
     : names_(std::move(names)),
       config_(std::move(config)),
       limits_(limits),
+      server_metrics_(metrics),
       metrics_(metrics.model(names_.front())),
       timeline_(names_.front()) {}
 

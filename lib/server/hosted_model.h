@@ -69,12 +69,14 @@ class HostedModel {
         return std::chrono::steady_clock::now() < refused_until_.load();
     }
     ModelMetrics& metrics() const { return metrics_; }
+    ServerMetrics& server_metrics() const { return server_metrics_; }
     RequestTimeline& timeline() const { return timeline_; }
 
   private:
     const std::vector<std::string> names_;
     const EngineConfig config_;
     ModelLimits limits_;
+    ServerMetrics& server_metrics_;
     ModelMetrics& metrics_;
     mutable RequestTimeline timeline_;
     const std::time_t created_ = std::time(nullptr);

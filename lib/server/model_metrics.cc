@@ -60,6 +60,8 @@ ModelMetrics::ModelMetrics(const std::string& name, ModelFamilies& families, Vll
       batch_size_(families.batch_size.with({name})) {
     // A rate needs a first value of 0: what may come is there from the beginning.
     for (const char* level : kRecoveryLevels) families_.recoveries.with({name_, level});
+    for (const std::string_view reason : kRejectionReasons)
+        families_.rejected.with({name_, reason});
     for (HistogramFamily* family :
          {&families_.abort_latency, &families_.request_time, &families_.queue_time,
           &families_.prefill_time, &families_.decode_time, &families_.inference_time,

@@ -37,6 +37,10 @@ enum class AbortState : uint8_t { queued, prefill, decode };
 inline constexpr size_t kNumAbortStates = 3;
 const char* abort_state_name(AbortState state);
 
+// The codes of refusals of requests that could have been computed, at another time.
+inline constexpr std::array<std::string_view, 4> kRejectionReasons = {
+    "queue_full", "rate_limit_exceeded", "out_of_memory", "fragmented"};
+
 // How much was done to recover from a fault.
 enum class RecoveryLevel : uint8_t {
     adjust,           // settings changed: a smaller batch, a smaller cache
@@ -80,8 +84,7 @@ class ModelMetrics {
 
     void observe_step(const StepRecord& step);
 
-    // Refused before it reached the engine; `reason` is one of a fixed set of words, such as
-    // queue_full.
+    // Refused before it reached the engine; `reason` is one of kRejectionReasons.
     void rejected(std::string_view reason);
     // What the engine does by itself is among its own counts.
     void recovered(RecoveryLevel level);

@@ -66,9 +66,8 @@ class ServerMetrics {
     void http_exchange(const HttpExchange& exchange);
     // How much later than planned a timer of an I/O thread fired.
     void event_loop_lag(double seconds) { loop_lag_.observe(seconds); }
-    // A stream's client reads too slowly: its request gives way until it is resumed.
-    void stream_paused() { streams_paused_.add(1.0); }
-    void stream_resumed() { streams_paused_.add(-1.0); }
+    // A stream's client reads too slowly: its request gives way until it is not paused any more.
+    void stream_paused(bool is_paused) { streams_paused_.add(is_paused ? 1.0 : -1.0); }
     void timed_out(TimeoutKind kind);
     // Where figures of devices come from; without it there are none. May be called again, and with
     // an empty function.

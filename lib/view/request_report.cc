@@ -82,6 +82,8 @@ std::string describe_wait(const SequenceSnapshot& sequence) {
             return fmt::format("sibling {}", sequence.waits_for);
         case WaitReason::paused:
             return "paused";
+        case WaitReason::held:
+            return "slow client";
         case WaitReason::swapped:
             return "in host memory";
         case WaitReason::remote_blocks:

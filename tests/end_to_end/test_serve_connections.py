@@ -2,6 +2,7 @@
 metronome. What is malformed is in test_serve_framing.py."""
 
 import asyncio
+import re
 import resource
 import time
 import unittest
@@ -54,6 +55,38 @@ class ManyStreams(unittest.TestCase):
                 await asyncio.sleep(0.2)
             return clients, peak_kib
         return asyncio.run(run())
+
+    def test_n1_connections_that_are_held_cost_little(self):
+        count = sized(400, 4000)
+        allow_open_files(2 * count + 300)
+        with FaultServer("--max-num-seqs", 64, interval_ms=1) as server:
+            server.learn()
+
+            def row():
+                base_kib = server.resident_kib()
+                held = [server.raw().send(LIVE) for _ in range(count)]
+                for connection in held:
+                    self.assertEqual(connection.answer().status, 200)
+                kib = (server.resident_kib() - base_kib) / count
+                alive_ms = [self.first_byte_ms(server, LIVE) for _ in range(100)]
+                stream = closing_post(server, "/v1/completions", completion(plain_prompt(0), 4, stream=True))
+                stream_ms = [self.first_byte_ms(server, stream) for _ in range(100)]
+                print(f"\n    N1: {count} connections held, {kib:.1f} KiB each; first byte of a new client's /live p50 "
+                      f"{percentile(alive_ms, 0.5):.1f} ms, most {max(alive_ms):.1f} ms; of its stream "
+                      f"{percentile(stream_ms, 0.5):.1f} ms, most {max(stream_ms):.1f} ms")
+                self.assertLessEqual(kib, 32)
+                for connection in held:
+                    self.assertEqual(connection.send(LIVE).answer().status, 200)
+                    connection.close()
+
+            server.check_settles(row)
+
+    @staticmethod
+    def first_byte_ms(server, request):
+        begun_s = time.monotonic()
+        with server.raw() as connection:
+            connection.send(request).receive_until(b"HTTP/1.1 200")
+            return (time.monotonic() - begun_s) * 1000
 
     def test_n2_connections_above_the_limit_are_told_so(self):
         limit, attempts = sized(40, 4096), sized(140, 6000)
@@ -284,6 +317,57 @@ class NotReading(unittest.TestCase):
                 self.assertEqual(calls["finished"] - before["finished"], num_live)
 
             server.check_settles(row)
+
+
+    # The server's own of a stream that nobody reads: what waits, what is on its way, and what engine and connection know.
+    MOST_KIB = 320
+
+    def test_n4_streams_that_nobody_reads_are_paused_and_then_given_up(self):
+        count, num_tokens = sized(100, 2000), 4 * 1900
+        allow_open_files(2 * count + 300)
+        # Without a bound an answer would be more than a megabyte.
+        body = completion(plain_prompt(0), 1900, n=4, logprobs=20)
+        with FaultServer(*ROOMY, "--write-timeout", sized(5, 20), "--request-timeout", 0, interval_ms=1) as server:
+            server.learn()
+
+            def row():
+                before, base_kib = server.status(), server.resident_kib()
+                frozen = [server.start_stream(body, receive_buffer=4096) for _ in range(count)]
+                most_kib = most_paused = 0
+                while server.status()["calls"]["open"] > 0:
+                    most_kib = max(most_kib, server.resident_kib() - base_kib)
+                    most_paused = max(most_paused, self.num_paused(server))
+                    time.sleep(0.05)
+                after = server.status()
+                tokens = after["tokens"]["generated_total"] - before["tokens"]["generated_total"]
+                print(f"\n    N4: {count} streams that nobody reads: {most_paused} paused, {tokens / count:.0f} of {num_tokens} "
+                      f"tokens computed of each, {most_kib / count:.0f} KiB each")
+                self.assertGreater(most_paused, count // 2)
+                self.assertLess(tokens, count * num_tokens / 2)
+                self.assertEqual(after["calls"]["aborted"] - before["calls"]["aborted"], count)
+                self.assertEqual(self.num_paused(server), 0)
+                if not server.is_sanitized():
+                    self.assertLess(most_kib, count * self.MOST_KIB + 8192)
+                for connection in frozen:
+                    connection.close()
+
+            server.check_settles(row)
+
+    def test_n4_a_client_that_reads_again_gets_all_of_its_answer(self):
+        with FaultServer("--max-num-seqs", 4, "--write-timeout", 30, interval_ms=1) as server:
+            server.learn()
+            slow = server.start_stream(completion(plain_prompt(0), 1900, logprobs=20), receive_buffer=4096)
+            wait_until(lambda: self.num_paused(server) == 1, what="a stream that is paused")
+            # Others have its slot meanwhile, and the whole server is not busy with it.
+            self.assertEqual(server.complete(plain_prompt(1), max_tokens=3, n=4)["usage"]["completion_tokens"], 12)
+            ids = [token for chunk in slow.answer().chunks() for token in chunk["choices"][0]["token_ids"]]
+            self.assertEqual(ids, metronome_ids(plain_prompt(0), 1900))
+            slow.close()
+            server.check()
+
+    @staticmethod
+    def num_paused(server):
+        return int(re.search(r"^nvllm_stream_paused (\d+)", server.get("/metrics").text, re.MULTILINE)[1])
 
 
 class OutOfDescriptors(unittest.TestCase):

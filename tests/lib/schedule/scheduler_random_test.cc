@@ -154,7 +154,8 @@ struct RandomLoad {
         for (const AddedSequence& added : simulation.last_plan.added) {
             const Sequence& sequence = *simulation.scheduler.find(added.sequence);
             // One that was begun elsewhere had its blocks already.
-            wrong += preempted && !lent.contains(added.sequence);
+            // One that is held gives its blocks to whoever wants to come in.
+            wrong += preempted && !lent.contains(added.sequence) && held.empty();
             if (policy->name != std::string("fcfs") || has_limited) continue;
             if (sequence.index != 0 || sequence.num_preemptions > 0) continue;
             // Others pass it while it waits for blocks from elsewhere.
@@ -197,6 +198,19 @@ struct RandomLoad {
         if (draw(2) == 0) limits.most_tokens = 1 + draw(40);
         simulation.scheduler.limit_plans(limits);
         has_limited = true;
+    }
+
+    // Or not any more, or somebody who has ended long ago.
+    void hold_something() {
+        const auto id = static_cast<RequestId>(1 + draw(static_cast<int>(next_request)));
+        simulation.scheduler.hold(id);
+        held.insert(id);
+        has_limited = true;
+    }
+
+    void let_something_go_on() {
+        if (held.empty()) return;
+        simulation.scheduler.go_on(*std::next(held.begin(), draw(static_cast<int>(held.size()))));
     }
 
     // To somewhere between what the longest sequence needs and what there was at first.
@@ -260,7 +274,9 @@ struct RandomLoad {
             await_blocks();
         } else if (what < 32) {
             receive_blocks();
-        } else if (what < 114) {
+        } else if (what < 36) {
+            if (holds) what < 34 ? hold_something() : let_something_go_on();
+        } else if (what < 116) {
             plan();
         } else {
             commit();
@@ -274,6 +290,7 @@ struct RandomLoad {
             step();
             if (i % 8 == 0) simulation.scheduler.check_integrity();
         }
+        for (const RequestId id : held) simulation.scheduler.go_on(id);
         for (int i = 0; i < 20000 && simulation.scheduler.has_work(); ++i) {
             plan();
             commit();
@@ -288,6 +305,8 @@ struct RandomLoad {
     SequenceId last_admitted = 0;
     bool limits = draw(3) == 0;
     bool has_limited = false;
+    bool holds = draw(3) == 0;
+    std::set<RequestId> held;                  // at some time
     std::vector<int32_t> full_sizes;           // blocks of each group at first
     std::map<SequenceId, RemoteLease> leases;  // what somebody else is to fill
     std::set<SequenceId> lent;                 // those that ever waited for it

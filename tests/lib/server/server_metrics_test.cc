@@ -69,7 +69,7 @@ void see_everything(ServerMetrics& metrics) {
     metrics.http_exchange({"/v1/chat/completions", "POST", 200, 0.25, 512, 2048});
     metrics.http_exchange({"/v1/chat/completions", "POST", 429, 0.001, 512, 128});
     metrics.event_loop_lag(0.0002);
-    metrics.stream_paused();
+    metrics.stream_paused(true);
     for (size_t kind = 0; kind < kNumTimeoutKinds; ++kind) {
         metrics.timed_out(static_cast<TimeoutKind>(kind));
     }
@@ -203,6 +203,17 @@ TEST_CASE("several models stand beside each other") {
     CHECK(read.value("nvllm_generated_tokens_total", {{"model_name", "a"}}) == 3.0);
     CHECK(read.value("nvllm_generated_tokens_total", {{"model_name", "b"}}) == 4.0);
     CHECK(read.sum("vllm:generation_tokens_total") == 7.0);
+}
+
+TEST_CASE("a rate sees the first refusal, whatever its reason") {
+    ServerMetrics metrics;
+    metrics.model("demo");
+    for (const std::string_view reason : kRejectionReasons) {
+        const Labels child = {{"model_name", "demo"}, {"reason", std::string(reason)}};
+        CHECK(PrometheusText(metrics.text()).value("nvllm_requests_rejected_total", child) == 0.0);
+        metrics.model("demo").rejected(reason);
+        CHECK(PrometheusText(metrics.text()).value("nvllm_requests_rejected_total", child) == 1.0);
+    }
 }
 
 // Whatever clients and operators come up with, the number of lines has an end.
