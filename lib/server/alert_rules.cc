@@ -94,6 +94,23 @@ std::string AlertChange::message() const {
                        value ? fmt::format("it is {}", *value) : "there is no value");
 }
 
+namespace {
+
+// The one that is farthest beyond the threshold; nothing when none is.
+std::optional<double> worst_of(const AlertRule& rule, const std::vector<double>& values) {
+    const bool is_low_worse =
+        rule.comparison == Comparison::below || rule.comparison == Comparison::at_most;
+    std::optional<double> worst;
+    for (const double value : values) {
+        if (!rule.evaluate(value)) continue;
+        const bool is_worse = !worst || (is_low_worse ? value < *worst : value > *worst);
+        if (is_worse) worst = value;
+    }
+    return worst;
+}
+
+}  // namespace
+
 AlertRules::AlertRules(std::span<const std::string> texts) {
     for (const std::string& text : texts) {
         auto rule = AlertRule::parse(text);
@@ -111,12 +128,11 @@ std::vector<AlertChange> AlertRules::update(const MetricLookup& lookup) {
     std::vector<AlertChange> changes;
     for (Watched& watched : watched_) {
         const std::vector<double> values = lookup(watched.rule.metric);
-        const auto beyond = std::ranges::find_if(
-            values, [&](double value) { return watched.rule.evaluate(value); });
-        const bool holds = beyond != values.end();
+        const std::optional<double> worst = worst_of(watched.rule, values);
+        const bool holds = worst.has_value();
         if (holds == std::exchange(watched.holds, holds)) continue;
         AlertChange& change = changes.emplace_back(AlertChange{watched.rule.text, holds, {}});
-        if (!values.empty()) change.value = holds ? *beyond : values.front();
+        if (!values.empty()) change.value = holds ? *worst : values.front();
     }
     return changes;
 }

@@ -35,7 +35,7 @@ struct AlertRule {
 struct AlertChange {
     std::string rule;
     bool holds = false;
-    std::optional<double> value;  // the first that is beyond the threshold, or else the first
+    std::optional<double> value;  // the farthest beyond the threshold, or else the first
 
     // One line for the log.
     std::string message() const;

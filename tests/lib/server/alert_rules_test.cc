@@ -90,7 +90,7 @@ TEST_CASE("a rule holds when it does so for one of a metric's values") {
     CHECK(rules.update(of({50, 60})).empty());
     const auto began = rules.update(of({50, 90, 95}));
     REQUIRE(began.size() == 1);
-    CHECK(began[0].message() == "alert: heat > 85 (it is 90)");
+    CHECK(began[0].message() == "alert: heat > 85 (it is 95)");
     CHECK(rules.update(of({50, 86})).empty());
     CHECK(rules.update(of({50, 60})).front().message() == "alert over: heat > 85 (it is 50)");
 }
@@ -103,6 +103,17 @@ TEST_CASE("a scrape is asked for one sample, or for all of a name") {
     CHECK(lookup("calls{model=\"b\"}") == std::vector<double>{3});
     CHECK(lookup("load") == std::vector<double>{0.5});
     CHECK(lookup("lo").empty());
+}
+
+TEST_CASE("the value that is told is the worst, and values are never added up") {
+    const std::vector<std::string> texts = {"free < 5", "heat > 85", "state != 0"};
+    AlertRules rules(texts);
+    const auto changes = rules.update([](std::string_view metric) {
+        if (metric == "free") return std::vector<double>{4, 1, 3, 9};
+        return metric == "heat" ? std::vector<double>{60, 60} : std::vector<double>{0, 0};
+    });
+    REQUIRE(changes.size() == 1);
+    CHECK(changes[0].message() == "alert: free < 5 (it is 1)");
 }
 
 TEST_CASE("a temperature to warn of is a rule more") {
