@@ -95,7 +95,7 @@ class FaultServer(Server):
         return "libasan" in pathlib.Path(f"/proc/{self.pid}/maps").read_text()
 
     def outgoing_connections(self):
-        """TCP sockets of the process that do not belong to its listening port."""
+        """TCP sockets of the process that do not belong to a port it listens at."""
         inodes = set()
         for entry in os.scandir(f"/proc/{self.pid}/fd"):
             try:
@@ -104,13 +104,15 @@ class FaultServer(Server):
                 continue
             if target.startswith("socket:["):
                 inodes.add(target[8:-1])
-        found = []
+        rows = []
         for table in ("tcp", "tcp6"):
-            for line in pathlib.Path(f"/proc/{self.pid}/net/{table}").read_text().splitlines()[1:]:
-                fields = line.split()
-                if fields[9] in inodes and int(fields[1].rsplit(":", 1)[1], 16) != self.port:
-                    found.append(line)
-        return found
+            lines = pathlib.Path(f"/proc/{self.pid}/net/{table}").read_text().splitlines()[1:]
+            rows += [fields for fields in map(str.split, lines) if fields[9] in inodes]
+
+        def port(fields):
+            return fields[1].rsplit(":", 1)[1]
+        listening = {port(fields) for fields in rows if fields[3] == "0A"} | {f"{self.port:04X}"}
+        return [fields for fields in rows if port(fields) not in listening]
 
     def check(self, timeout_s=30.0):
         super().check(timeout_s)

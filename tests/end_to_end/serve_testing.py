@@ -299,15 +299,15 @@ class Server:
     """nvllm-serve as a process of its own at a free port, ready when the constructor returns.
 
     `key`: sent with every request that does not bring its own Authorization header. `sockets`: (name, listening
-    socket) pairs that are passed as a service manager does.
+    socket) pairs that are passed as a service manager does. `launcher`: a command that starts it.
     """
 
-    def __init__(self, *arguments, model=DEMO, key=None, env=None, waits=True, sockets=()):
+    def __init__(self, *arguments, model=DEMO, key=None, env=None, waits=True, sockets=(), launcher=()):
         self.key = key
         self.lines = collections.deque(maxlen=20000)
         self.known_canary = None
         model_arguments = [] if model is None else ["--model", str(model)]
-        command = [SERVE, *model_arguments, "--port", "0", *map(str, arguments)]
+        command = [*launcher, SERVE, *model_arguments, "--port", "0", *map(str, arguments)]
         self.process = subprocess.Popen(passing(sockets, command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         pass_fds=[one.fileno() for _, one in sockets], stderr=subprocess.PIPE, text=True,
                                         errors="replace", env=env or environment())
