@@ -57,7 +57,7 @@ class ManyStreams(unittest.TestCase):
         return asyncio.run(run())
 
     def test_n1_connections_that_are_held_cost_little(self):
-        count = sized(400, 4000)
+        count = sized(400, 4090)
         allow_open_files(2 * count + 300)
         with FaultServer("--max-num-seqs", 64, interval_ms=1) as server:
             server.learn()
@@ -327,7 +327,8 @@ class NotReading(unittest.TestCase):
         allow_open_files(2 * count + 300)
         # Without a bound an answer would be more than a megabyte.
         body = completion(plain_prompt(0), 1900, n=4, logprobs=20)
-        with FaultServer(*ROOMY, "--write-timeout", sized(5, 20), "--request-timeout", 0, interval_ms=1) as server:
+        with FaultServer(*ROOMY, "--max-queued-requests", 4 * count, "--write-timeout", sized(5, 20), "--request-timeout", 0,
+                         "--queue-timeout", 0, interval_ms=1) as server:
             server.learn()
 
             def row():
