@@ -60,12 +60,12 @@ rows() {
     done
 }
 
-# Rows N5: 500 connections for 20 s in each of the three ways; a new client is served all the while.
+# Rows N5: 500 connections for 20 s in each of slowhttptest's four ways; a new client is served all the while.
 slow() {
     step "slow clients"
     local mode ended
     for mode in "-H -i 3 /openapi.json" "-B -i 3 -s 8192 -f application/json /v1/completions" \
-        "-X -w 8 -y 16 -n 3 -z 8 -k 1 /openapi.json"; do
+        "-R -t HEAD -a 10 -b 3000 /openapi.json" "-X -w 8 -y 16 -n 3 -z 8 -k 1 /openapi.json"; do
         start_server 1 env --header-timeout 10 --body-timeout 10 --write-timeout 10
         # shellcheck disable=SC2086  # a list of words is meant
         slowhttptest ${mode% *} -c 500 -r 200 -l 20 -p 3 -u "$url${mode##* }" >"$work/slow" 2>&1 &
@@ -105,17 +105,18 @@ LUA
         # shellcheck disable=SC2086  # a list of words is meant
         out=$(taskset -c 1 wrk -t1 -c64 -d10s --latency "$url"$what)
         echo "$out" | awk -v what="${what%% *}" -v ticks=$(($(cpu_ticks) - before)) -v hertz="$(getconf CLK_TCK)" '
-            /99%/ { p99 = $2 } /requests in/ { count = $1 } /Requests\/sec/ { rate = $2 }
-            END { printf "%s: %s requests/s, p99 %s, %.1f us of CPU a request\n", what, rate, p99, ticks / hertz / count * 1e6 }'
+            /50%/ { p50 = $2 } /99%/ { p99 = $2 } /requests in/ { count = $1 } /Requests\/sec/ { rate = $2 }
+            END { printf "%s: %s requests/s, p50 %s, p99 %s, %.1f us of CPU a request\n", what, rate, p50, p99, ticks / hertz / count * 1e6 }'
     done
     stop_server
 }
 
-# Row R9: the server connects to nobody, whatever it is asked.
+# Goal R9: the server connects to nobody, whatever it is asked. The tracer is a grandchild (-D): signals and the process id are
+# the server's own.
 egress() {
     step "no outgoing connection"
     mkdir "$work/bin"
-    printf '#!/bin/sh\nexec strace -f -qq -e trace=connect -o %s/connects.$$ %s/nvllm-serve "$@"\n' "$work" "$NVLLM_BIN" \
+    printf '#!/bin/sh\nexec strace -D -f -qq -e trace=connect -o %s/connects.$$ %s/nvllm-serve "$@"\n' "$work" "$NVLLM_BIN" \
         >"$work/bin/nvllm-serve"
     chmod +x "$work/bin/nvllm-serve"
     NVLLM_BIN=$work/bin python3 -B tests/end_to_end/test_serve_framing.py
