@@ -88,6 +88,8 @@ void Engine::Loop::stop() {
     // Nobody wants the step that is under way.
     executor_->kill("the engine ends");
     if (thread_.joinable()) thread_.join();
+    // Listeners may own what owns the engine: they go now that nobody calls them, or never.
+    const std::unordered_map<RequestId, OutputListener> unheard = std::exchange(listeners_, {});
     // Whoever waits for a snapshot, or for another size of the cache, is told that none comes.
     const std::lock_guard lock(mutex_);
     inbox_.clear();

@@ -178,18 +178,23 @@ class HttpServer::Core {
         }
     }
 
+    // Nothing that a connection lacks may end it: nobody would be accepted any more.
     asio::awaitable<void> accept(std::shared_ptr<Listener> listener) {
         asio::steady_timer pause(io);
         while (listener->acceptor.is_open()) {
             boost::system::error_code fault;
-            Socket socket = co_await listener->acceptor.async_accept(
-                io, asio::redirect_error(use_awaitable, fault));
-            const bool is_full = counts.open >= limits.max_connections + kMostRefusals;
-            if (!fault) admit(std::move(socket), *listener);
-            if (fault && out_of_descriptors(fault)) note_accept_fault(fault.message());
-            if ((fault && out_of_descriptors(fault)) || is_full) {
+            try {
+                Socket socket = co_await listener->acceptor.async_accept(
+                    io, asio::redirect_error(use_awaitable, fault));
+                if (!fault) admit(std::move(socket), *listener);
+                const bool is_full = counts.open >= limits.max_connections + kMostRefusals;
+                if (!is_full && !(fault && out_of_descriptors(fault))) continue;
+                if (fault) note_accept_fault(fault.message());
                 pause.expires_after(kAcceptPause);
                 co_await pause.async_wait(asio::redirect_error(use_awaitable, fault));
+            } catch (const std::bad_alloc&) {
+                note_accept_fault("out of memory");
+                std::erase_if(connections, [](const auto& each) { return each.second.expired(); });
             }
         }
     }
@@ -267,7 +272,18 @@ void HttpServer::use_tls(const TlsFiles& files) {
 
 uint16_t HttpServer::listen(const Endpoint& endpoint) { return core_->listen(endpoint); }
 
-void HttpServer::run() { core_->io.run(); }
+// What had no memory is lost, and the rest goes on.
+void HttpServer::run() {
+    bool is_over = false;
+    while (!is_over) {
+        try {
+            core_->io.run();
+            is_over = true;
+        } catch (const std::bad_alloc&) {
+            log_error("out of memory on the thread of the connections");
+        }
+    }
+}
 
 void HttpServer::post(std::function<void()> task) { asio::post(core_->io, std::move(task)); }
 

@@ -393,8 +393,25 @@ class Server::Core {
         log_alert_changes(alerts.update(lookup_in_scrape(metrics.text())));
     }
 
-    // On the I/O thread, again and again.
+    // On the I/O thread, again and again, also without memory: drains and deadlines hang on it.
     void tick() {
+        bool goes_on = true;
+        try {
+            goes_on = look_around();
+        } catch (const std::bad_alloc&) {
+            log_error("out of memory while deadlines were looked at");
+        }
+        while (goes_on) {
+            try {
+                return http.post_after(kTick, [this] { tick(); });
+            } catch (const std::bad_alloc&) {
+                std::this_thread::sleep_for(milliseconds(1));
+            }
+        }
+    }
+
+    // False when all ends.
+    bool look_around() {
         const auto now = std::chrono::steady_clock::now();
         metrics.event_loop_lag(std::chrono::duration<double>(now - tick_at).count());
         tick_at = now + kTick;
@@ -407,9 +424,7 @@ class Server::Core {
         }
         if (manager.keep_alive_interval() && now >= next_keep_alive) keep_alive(now);
         if (models.has_unused()) text.try_run([this] { end_unused(); });
-        if (is_aborted) return;
-        if (drain_until && has_drained(now)) return;
-        http.post_after(kTick, [this] { tick(); });
+        return !is_aborted && !(drain_until && has_drained(now));
     }
 
     void end_unused() {

@@ -143,10 +143,10 @@ class Ending(unittest.TestCase):
             server = self.server()
             streams = Streams(server, 20, 1900)
             server.signal(first)
-            time.sleep(0.1)
+            wait_until(lambda: "ending: " in server.log, what="the first signal taken")
             begun_s = time.monotonic()
             server.signal(second)
-            self.assertEqual(server.wait(10.0), code)
+            self.assertEqual(server.wait(), code, server.log[-4000:])
             print(f"\n    G3: ended {(time.monotonic() - begun_s) * 1000:.0f} ms after the second signal")
             for client in streams.join():
                 answer = client.answer()
