@@ -17,6 +17,9 @@ namespace nvllm::server {
 struct CareLimits {
     // After a step without enough memory, requests are refused for so long.
     std::chrono::milliseconds out_of_memory_pause{1000};
+    // And as long as the process could not have so much more address space (ulimit -v): what is
+    // under way needs some to end well.
+    size_t spare_bytes = size_t{64} << 20;
     // Sequences whose logits were no numbers, after the weights were read again, before the backup
     // takes over.
     int64_t most_nonfinite_after_reload = 3;

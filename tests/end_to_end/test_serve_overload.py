@@ -1,7 +1,9 @@
-"""More than a server takes: rows C1, C2, C3 and C6 of the fault table."""
+"""More than a server takes: rows C1, C2, C3, C5 and C6 of the fault table."""
 
 import asyncio
 import json
+import pathlib
+import resource
 import time
 import unittest
 
@@ -135,6 +137,50 @@ class SmallCache(unittest.TestCase):
             answer = server.complete([30] * 100, max_tokens=28, n=4, ignore_eos=True)
             self.assertEqual(answer["usage"]["completion_tokens"], 4 * 28)
             server.check()
+
+
+class AddressSpace(unittest.TestCase):
+    """C5: the process may not have much more address space: new requests are refused while what is under way ends well."""
+
+    COUNT = 40
+    SPARE_BYTES = 60 << 20  # less than the server wants to have in hand
+
+    def test_c5_near_the_limit_of_memory_requests_are_refused(self):
+        with FaultServer("--max-num-seqs", 64, interval_ms=5) as server:
+            server.learn()
+            if server.is_sanitized():
+                self.skipTest("a sanitizer has a use of its own for address space")
+            prompts = [plain_prompt(number) for number in range(self.COUNT)]
+            streams = [server.start_stream(completion(prompt, 300)) for prompt in prompts]
+            for stream in streams:
+                stream.receive_until(b"data: ")
+            unlimited = self.limit(server, self.size_bytes(server) + self.SPARE_BYTES)
+            refused = wait_until(lambda: self.refusal(server), 30.0, "a refusal")
+            self.assertEqual((refused.status, refused.error["code"], refused.headers["Retry-After"]),
+                             (503, "out_of_memory", "1"))
+            self.assertEqual(server.get("/live").status, 200)
+            for stream in streams:
+                self.assertTrue(stream.receive_until(b"data: [DONE]\n\n\r\n0\r\n\r\n"))
+                stream.close()
+            self.limit(server, unlimited)
+            wait_until(lambda: self.refusal(server) is None, 30.0, "an answer")
+            server.check()
+
+    @staticmethod
+    def size_bytes(server):
+        return int(pathlib.Path(f"/proc/{server.pid}/statm").read_text().split()[0]) * resource.getpagesize()
+
+    @staticmethod
+    def limit(server, most_bytes):
+        """What the limit was."""
+        before, hard = resource.prlimit(server.pid, resource.RLIMIT_AS)
+        resource.prlimit(server.pid, resource.RLIMIT_AS, (most_bytes, hard))
+        return before
+
+    @staticmethod
+    def refusal(server):
+        answer = server.post("/v1/completions", completion(plain_prompt(99), 1))
+        return None if answer.status == 200 else answer
 
 
 class Retrying:
