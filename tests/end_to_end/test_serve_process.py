@@ -83,12 +83,13 @@ class Ending(unittest.TestCase):
 
     def test_g1_clients_that_read_slowly_get_all_of_their_answer(self):
         server = self.server(interval_ms=1)
-        # More than the system holds for them, and the engine is long done.
+        # More than the system holds for them: the one is computed, and the other is paused, when the end is asked for.
         body = completion(plain_prompt(0), 1900, n=16, logprobs=0)
         slow = [server.raw(receive_buffer=4096).send(server.raw_post("/v1/completions", {**body, "stream": stream}))
                 for stream in (False, True)]
         wait_until(lambda: server.status()["requests"]["running"] > 0, what="running")
-        wait_until(lambda: server.status()["calls"]["open"] == 0, what="done")
+        wait_until(lambda: server.status()["calls"]["open"] == 1, what="done")
+        wait_until(lambda: "nvllm_stream_paused 1" in server.get("/metrics").text, what="paused")
         server.signal(signal.SIGTERM)
         time.sleep(0.3)
         whole, stream = (connection.answer() for connection in slow)
