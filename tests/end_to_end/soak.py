@@ -14,6 +14,7 @@ import pathlib
 import random
 import signal
 import sys
+import tempfile
 import time
 
 from fault_testing import (FaultServer, all_ended, allow_open_files, answers_in, closing_post, completion, connect,
@@ -207,7 +208,7 @@ def main():
     parser.add_argument("--model")
     parser.add_argument("--isolation", choices=("thread", "process"), default="thread")
     parser.add_argument("--most-growth", type=float, default=1.0, help="MiB an hour, of the second half")
-    parser.add_argument("--admin", default=f"/tmp/nvllm-soak-{os.getpid()}.socket")
+    parser.add_argument("--admin", default=f"{tempfile.gettempdir()}/nvllm-soak-{os.getpid()}.socket")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     allow_open_files(4096)
