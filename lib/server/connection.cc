@@ -158,6 +158,7 @@ asio::awaitable<bool> Connection::refuse_head(HttpResponse refusal) {
     refusal.closes |= has_body;
     const int status = refusal.status;
     written_bytes_ = 0;
+    refusal.headers.push_back(context_.callbacks.name(reader_.head()));
     const bool goes_on = co_await respond(reader_.head(), std::move(refusal));
     context_.callbacks.answered(reader_.head(), status, 0.0, written_bytes_);
     if (has_body) co_await discard_rest();
@@ -202,6 +203,7 @@ asio::awaitable<void> Connection::refuse(const ApiError& error) {
     // Named: GCC 12 ends the life of an aggregate written inside co_await twice.
     const HttpRequest unread;
     written_bytes_ = 0;
+    response.headers.push_back(context_.callbacks.name(unread));
     co_await respond(unread, std::move(response));
     context_.callbacks.answered(unread, error.status, 0.0, written_bytes_);
     co_await discard_rest();

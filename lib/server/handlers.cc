@@ -137,6 +137,8 @@ HttpResponse Handlers::answer(const Route& route, const Exchange& exchange) {
             return tokenize(request);
         case RouteAction::detokenize:
             return detokenize(request);
+        case RouteAction::tokenizer_info:
+            return tokenizer_info(request);
         case RouteAction::drain:
             service_.drain();
             return json_response({{"status", "draining"}});
@@ -213,7 +215,8 @@ HttpResponse Handlers::list_models() const {
 }
 
 HttpResponse Handlers::describe_model(const HttpRequest& request) const {
-    const std::string name = request.path.substr(std::string_view("/v1/models/").size());
+    const std::string name =
+        percent_decoded(request.path.substr(std::string_view("/v1/models/").size()));
     ApiError error;
     const auto model = service_.models.find(name);
     if (model != nullptr) return json_response(model_json(*model, name));
@@ -279,6 +282,30 @@ HttpResponse Handlers::detokenize(const HttpRequest& request) const {
     const std::string text =
         tokenizer->decode(std::get<std::vector<int32_t>>(ids->input.prompt), false);
     return json_response({{"prompt", text}, {"content", text}});
+}
+
+// In vLLM's words, which lm-eval looks for.
+HttpResponse Handlers::tokenizer_info(const HttpRequest& request) const {
+    constexpr std::string_view kModel = "model=";
+    const bool is_named = request.query.starts_with(kModel);
+    ApiError error;
+    const auto model = find_ready(
+        service_.models,
+        is_named ? percent_decoded(request.query.substr(kModel.size())) : std::string(), error);
+    if (model == nullptr) return error_response(error);
+    const auto& tokenizer = model->engine()->tokenizer();
+    if (tokenizer == nullptr) {
+        return error_response({.message = "this model has no tokenizer", .code = "no_tokenizer"});
+    }
+    const auto text_or_null = [](const std::string& text) {
+        return text.empty() ? Json(nullptr) : Json(text);
+    };
+    return json_response({{"tokenizer_class", tokenizer->algorithm()},
+                          {"bos_token", text_or_null(tokenizer->bos_text())},
+                          {"eos_token", text_or_null(tokenizer->eos_text())},
+                          {"vocab_size", tokenizer->vocab_size()},
+                          {"model_max_length", model->engine()->memory_plan().max_model_len},
+                          {"chat_template", text_or_null(tokenizer->chat_template())}});
 }
 
 }  // namespace nvllm::server

@@ -79,6 +79,7 @@ class Handlers {
     HttpResponse status() const;
     HttpResponse tokenize(const HttpRequest& request) const;
     HttpResponse detokenize(const HttpRequest& request) const;
+    HttpResponse tokenizer_info(const HttpRequest& request) const;
     HttpResponse resize_cache(const HttpRequest& request) const;
     HttpResponse dump_state() const;
     HttpResponse timeline(const HttpRequest& request) const;

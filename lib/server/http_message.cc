@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <ctime>
 
 namespace nvllm::server {
@@ -65,6 +66,19 @@ const std::string& http_date() {
 
 bool equal_ignoring_case(std::string_view one, std::string_view other) {
     return std::ranges::equal(one, other, {}, lower, lower);
+}
+
+std::string percent_decoded(std::string_view text) {
+    std::string decoded;
+    for (size_t i = 0; i < text.size(); ++i) {
+        uint8_t byte = 0;
+        const char* const digits = text.data() + i + 1;
+        const bool is_escape = text[i] == '%' && i + 2 < text.size() &&
+                               std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+        decoded += is_escape ? static_cast<char>(byte) : text[i];
+        if (is_escape) i += 2;
+    }
+    return decoded;
 }
 
 const std::string* HttpRequest::header(std::string_view name) const {

@@ -48,6 +48,9 @@ std::string response_head(const HttpResponse& response, std::optional<uint64_t> 
 std::string chunk(std::string_view bytes);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
+// With "%2F" as "/"; what is no such escape stays.
+std::string percent_decoded(std::string_view text);
+
 bool equal_ignoring_case(std::string_view one, std::string_view other);
 
 }  // namespace nvllm::server

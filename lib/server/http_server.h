@@ -71,6 +71,8 @@ class HttpServer {
     struct Callbacks {
         // Looks at the head of a request before its body is read; an answer refuses it.
         std::function<std::optional<HttpResponse>(const HttpRequest& head, const Endpoint&)> gate;
+        // The header that names an answer which no handler gives; the head may be empty.
+        std::function<HttpHeader(const HttpRequest& head)> name;
         // A request is complete.
         std::function<void(std::shared_ptr<Exchange>, const Endpoint&)> handle;
         // An answer went out in full, or not: for logs and metrics.

@@ -33,6 +33,8 @@ constexpr std::array kRoutes = {
     Route{"POST", "/v1/embeddings", user, embeddings, kOffLoop, kJsonBody, "Texts as vectors."},
     Route{"POST", "/tokenize", user, tokenize, kOffLoop, kJsonBody, "A text as token ids."},
     Route{"POST", "/detokenize", user, detokenize, kOffLoop, kJsonBody, "Token ids as a text."},
+    Route{"GET", "/tokenizer_info", user, tokenizer_info, kOnLoop, kNoBody,
+          "What clients that tokenize by these routes must know; of ?model=NAME."},
     Route{"POST", "/admin/drain", admin, drain, kOnLoop, kNoBody,
           "Takes no new requests and ends when all are answered."},
     Route{"POST", "/admin/keys/reload", admin, reload_keys, kOffLoop, kNoBody,

@@ -29,6 +29,7 @@ enum class RouteAction {
     embeddings,
     tokenize,
     detokenize,
+    tokenizer_info,
     drain,
     reload_keys,
     resize_cache,

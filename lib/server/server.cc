@@ -241,10 +241,9 @@ class Server::Core {
         return {
             .gate =
                 [this](const HttpRequest& head, const Endpoint& endpoint) {
-                    auto refusal = gate.check(head, endpoint, is_draining);
-                    if (refusal) refusal->headers.push_back(id_header(head, new_id(head)));
-                    return refusal;
+                    return gate.check(head, endpoint, is_draining);
                 },
+            .name = [this](const HttpRequest& head) { return id_header(head, new_id(head)); },
             .handle = [this](std::shared_ptr<Exchange> exchange,
                              const Endpoint&) { handle(std::move(exchange)); },
             .answered = [this](const HttpRequest& request, int status, double seconds,

@@ -297,8 +297,23 @@ class Http(ServedTestCase):
                 answer = server.complete(max_tokens=1, **({"model": name} if name else {}))
                 self.assertEqual(answer["model"], name or "one")
             self.assertEqual(server.get("/v1/models/two").json()["max_model_len"], 2048)
+            self.assertEqual(server.get("/v1/models/%74w%6F").json()["id"], "two")
             self.assert_refused(server.post(COMPLETIONS, {"prompt": "a", "model": "demo"}), 404, "model_not_found", "model")
             server.check()
+
+    def test_tokenizer(self):
+        """What is said of it is what its routes do."""
+        info = self.server.get("/tokenizer_info").json()
+        self.assertEqual((info["bos_token"], info["eos_token"], info["vocab_size"]), ("<|begin|>", "<|end|>", 2048))
+        self.assertIn("messages", info["chat_template"])
+        for text, ids in ((info["bos_token"], [0]), (info["eos_token"], [1]), (STORY, None)):
+            encoded = self.server.must(self.server.post("/tokenize", {"prompt": text, "add_special_tokens": False}))
+            self.assertEqual(encoded["count"], len(encoded["tokens"]))
+            if ids:
+                self.assertEqual(encoded["tokens"], ids)
+            self.assertEqual(self.server.must(self.server.post("/detokenize", {"tokens": encoded["tokens"]}))["prompt"], text)
+        self.assertEqual(self.server.must(self.server.post("/tokenize", {"prompt": STORY}))["tokens"][0], 0)
+        self.assert_refused(self.server.get("/tokenizer_info?model=x"), 404, "model_not_found", "model")
 
     def test_several_models(self):
         """Each by its name; the first when none is named."""

@@ -289,11 +289,11 @@ class Requests(ServedTestCase):
 
     def test_Q9_ids_of_requests(self):
         seen = set()
-        for path in ("/ready", "/v1/models", "/nope", "/v1/completions"):
+        for path in ("/ready", "/v1/models", "/nope", "/v1/completions", "/" + "x" * 9000):
             answer = self.server.get(path)
             self.assertTrue(answer.headers["x-request-id"], answer)
             seen.add(answer.headers["x-request-id"])
-        self.assertEqual(len(seen), 4)
+        self.assertEqual(len(seen), 5)
         for given, is_kept in (("a-B_9.z", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("a\tb", False),
                                ("é", False), ("a/b", False), ("<script>", False)):
             for path in ("/ready", "/nope"):
