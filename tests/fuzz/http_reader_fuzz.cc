@@ -1,0 +1,67 @@
+// Bytes as HTTP: cut into pieces or not, the same requests come out, and the same is refused.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/server/http_reader.h"
+
+namespace {
+
+using nvllm::server::HttpLimits;
+using nvllm::server::HttpReader;
+using nvllm::server::HttpRequest;
+
+constexpr HttpLimits kLimits = {
+    .max_header_bytes = 1024, .max_headers = 8, .max_target_bytes = 64, .max_body_bytes = 256};
+
+struct Outcome {
+    std::vector<std::string> requests;
+    bool is_refused = false;
+
+    bool operator==(const Outcome&) const = default;
+};
+
+void check(const HttpRequest& request) {
+    const bool is_within = request.headers.size() <= static_cast<size_t>(kLimits.max_headers) &&
+                           request.target.size() <= kLimits.max_target_bytes &&
+                           request.body.size() <= kLimits.max_body_bytes;
+    bool is_plain = true;
+    for (const auto& header : request.headers) {
+        for (const char letter : {'\r', '\n', '\0'}) {
+            is_plain = is_plain && header.value.find(letter) == std::string::npos &&
+                       header.name.find(letter) == std::string::npos;
+        }
+    }
+    if (!is_within || !is_plain) std::abort();
+}
+
+Outcome read(std::string_view bytes, size_t piece) {
+    HttpReader reader(kLimits);
+    Outcome outcome;
+    while (!bytes.empty()) {
+        reader.feed(bytes.substr(0, piece));
+        bytes.remove_prefix(std::min(piece, bytes.size()));
+        while (reader.stage() == HttpReader::Stage::done) {
+            const HttpRequest request = reader.take();
+            check(request);
+            outcome.requests.push_back(request.method + " " + request.target + " " + request.body);
+        }
+    }
+    outcome.is_refused = reader.stage() == HttpReader::Stage::refused;
+    if (outcome.is_refused && reader.error().status < 400) std::abort();
+    return outcome;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size < 2) return 0;
+    const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+    const Outcome whole = read(bytes, bytes.size());
+    if (read(bytes, 1) != whole || read(bytes, 1 + data[0] % 64) != whole) std::abort();
+    return 0;
+}
