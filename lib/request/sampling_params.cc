@@ -4,25 +4,14 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 #include <string_view>
+
+#include "lib/request/sampling_limits.h"
 
 namespace nvllm {
 namespace {
 
-// The ranges of the OpenAI API where it has them; the rest keeps a request from filling memory with
-// a list.
-constexpr int32_t kMostContinuations = 16;
-constexpr int32_t kMostSequences = 64;
-constexpr int32_t kMostLogprobs = 20;
-constexpr size_t kMostStopStrings = 16;
-constexpr size_t kLongestStopString = 256;
-constexpr size_t kMostStopTokens = 1024;
-constexpr size_t kMostBiases = 1024;
-constexpr size_t kMostBadWords = 1024;
-constexpr size_t kLongestBadWord = 64;
-constexpr float kMostSigma = 100.0f;
-constexpr int32_t kMostTokens = std::numeric_limits<int32_t>::max();
+using namespace sampling_limits;
 
 // "<field> <complaint>".
 Fault refuse(std::string_view field, std::string_view complaint) {
@@ -31,23 +20,22 @@ Fault refuse(std::string_view field, std::string_view complaint) {
 
 using Answer = std::optional<Fault>;
 
-Answer check_count(std::string_view field, int64_t value, int64_t least, int64_t most) {
-    if (value >= least && value <= most) return std::nullopt;
-    if (most == kMostTokens)
-        return refuse(field, fmt::format("is {}; it must be at least {}", value, least));
-    return refuse(field, fmt::format("is {}; it must be from {} to {}", value, least, most));
+Answer check_count(std::string_view field, int64_t value, Counts range) {
+    if (value >= range.least && value <= range.most) return std::nullopt;
+    if (range.most == kUnbounded) {
+        return refuse(field, fmt::format("is {}; it must be at least {}", value, range.least));
+    }
+    return refuse(field,
+                  fmt::format("is {}; it must be from {} to {}", value, range.least, range.most));
 }
 
-// Both ends belong to the range. NaN is in no range.
-Answer check_number(std::string_view field, float value, float least, float most) {
-    if (value >= least && value <= most) return std::nullopt;
-    return refuse(field, fmt::format("is {}; it must be from {} to {}", value, least, most));
-}
-
-// Above zero, up to `most`.
-Answer check_positive(std::string_view field, float value, float most) {
-    if (value > 0.0f && value <= most) return std::nullopt;
-    return refuse(field, fmt::format("is {}; it must be above 0 and at most {}", value, most));
+// NaN is in no range.
+Answer check_number(std::string_view field, float value, Numbers range) {
+    const bool is_enough = range.is_above ? value > range.least : value >= range.least;
+    if (is_enough && value <= range.most) return std::nullopt;
+    const char* const bounds = range.is_above ? "is {}; it must be above {} and at most {}"
+                                              : "is {}; it must be from {} to {}";
+    return refuse(field, fmt::format(fmt::runtime(bounds), value, range.least, range.most));
 }
 
 Answer check_length(std::string_view field, size_t length, size_t most) {
@@ -62,36 +50,36 @@ Answer check_token(std::string_view field, size_t index, int32_t token, int32_t 
 }
 
 Answer check_numbers(const SamplingParams& params) {
-    if (auto fault = check_number("temperature", params.temperature, 0.0f, 2.0f)) return fault;
-    if (auto fault = check_positive("top_p", params.top_p, 1.0f)) return fault;
-    if (auto fault = check_number("min_p", params.min_p, 0.0f, 1.0f)) return fault;
-    if (auto fault = check_positive("typical_p", params.typical_p, 1.0f)) return fault;
-    if (auto fault = check_number("top_n_sigma", params.top_n_sigma, 0.0f, kMostSigma))
+    if (auto fault = check_number("temperature", params.temperature, kTemperature)) return fault;
+    if (auto fault = check_number("top_p", params.top_p, kTopP)) return fault;
+    if (auto fault = check_number("min_p", params.min_p, kMinP)) return fault;
+    if (auto fault = check_number("typical_p", params.typical_p, kTypicalP)) return fault;
+    if (auto fault = check_number("top_n_sigma", params.top_n_sigma, kTopNSigma)) return fault;
+    if (auto fault =
+            check_number("repetition_penalty", params.repetition_penalty, kRepetitionPenalty))
         return fault;
-    if (auto fault = check_positive("repetition_penalty", params.repetition_penalty, 10.0f))
+    if (auto fault = check_number("presence_penalty", params.presence_penalty, kPresencePenalty))
         return fault;
-    if (auto fault = check_number("presence_penalty", params.presence_penalty, -2.0f, 2.0f))
-        return fault;
-    return check_number("frequency_penalty", params.frequency_penalty, -2.0f, 2.0f);
+    return check_number("frequency_penalty", params.frequency_penalty, kFrequencyPenalty);
 }
 
 Answer check_counts(const SamplingParams& params) {
-    if (auto fault = check_count("n", params.n, 1, kMostContinuations)) return fault;
+    if (auto fault = check_count("n", params.n, kN)) return fault;
     if (params.best_of) {
-        if (auto fault = check_count("best_of", *params.best_of, params.n, kMostSequences))
+        if (auto fault = check_count("best_of", *params.best_of, {params.n, kBestOf.most}))
             return fault;
     }
-    if (auto fault = check_count("top_k", params.top_k, 0, kMostTokens)) return fault;
+    if (auto fault = check_count("top_k", params.top_k, kTopK)) return fault;
     if (params.max_tokens) {
-        if (auto fault = check_count("max_tokens", *params.max_tokens, 1, kMostTokens))
-            return fault;
+        if (auto fault = check_count("max_tokens", *params.max_tokens, kMaxTokens)) return fault;
     }
-    const int32_t most_min = params.max_tokens.value_or(kMostTokens);
-    if (auto fault = check_count("min_tokens", params.min_tokens, 0, most_min)) return fault;
+    const int32_t most_min = params.max_tokens.value_or(kMinTokens.most);
+    if (auto fault = check_count("min_tokens", params.min_tokens, {kMinTokens.least, most_min}))
+        return fault;
     for (const auto& [field, count] : {std::pair("logprobs", params.logprobs),
                                        std::pair("prompt_logprobs", params.prompt_logprobs)}) {
         if (!count) continue;
-        if (auto fault = check_count(field, *count, 0, kMostLogprobs)) return fault;
+        if (auto fault = check_count(field, *count, kLogprobs)) return fault;
     }
     return std::nullopt;
 }
@@ -103,7 +91,7 @@ Answer check_logit_bias(const SamplingParams& params, int32_t vocab_size) {
         const auto [token, bias] = params.logit_bias[i];
         if (auto fault = check_token("logit_bias", i, token, vocab_size)) return fault;
         const std::string field = fmt::format("logit_bias[{}]", i);
-        if (auto fault = check_number(field, bias, -100.0f, 100.0f)) return fault;
+        if (auto fault = check_number(field, bias, kBias)) return fault;
     }
     return std::nullopt;
 }
@@ -127,7 +115,7 @@ Answer check_vocabulary(const SamplingParams& params, int32_t vocab_size) {
     for (size_t i = 0; i < params.bad_words.size(); ++i) {
         const std::string field = fmt::format("bad_words[{}]", i);
         if (params.bad_words[i].empty()) return refuse(field, "has no tokens");
-        if (auto fault = check_length(field, params.bad_words[i].size(), kLongestBadWord))
+        if (auto fault = check_length(field, params.bad_words[i].size(), kLongestBadWordTokens))
             return fault;
         if (auto fault = check_tokens(field, params.bad_words[i], vocab_size)) return fault;
     }
@@ -138,10 +126,10 @@ Answer check_stops(const SamplingParams& params, int32_t vocab_size) {
     if (auto fault = check_length("stop", params.stop.size(), kMostStopStrings)) return fault;
     for (size_t i = 0; i < params.stop.size(); ++i) {
         const size_t length = params.stop[i].size();
-        if (length >= 1 && length <= kLongestStopString) continue;
-        return refuse(
-            fmt::format("stop[{}]", i),
-            fmt::format("is {} bytes long; it must be from 1 to {}", length, kLongestStopString));
+        if (length >= 1 && length <= kLongestStopStringBytes) continue;
+        return refuse(fmt::format("stop[{}]", i),
+                      fmt::format("is {} bytes long; it must be from 1 to {}", length,
+                                  kLongestStopStringBytes));
     }
     const size_t num_ids = params.stop_token_ids.size();
     if (auto fault = check_length("stop_token_ids", num_ids, kMostStopTokens)) return fault;
@@ -150,7 +138,7 @@ Answer check_stops(const SamplingParams& params, int32_t vocab_size) {
 
 // Beams are compared by the model's own logprobs: nothing may change or choose them.
 Answer check_beams(const SamplingParams& params) {
-    if (auto fault = check_number("length_penalty", params.length_penalty, -10.0f, 10.0f))
+    if (auto fault = check_number("length_penalty", params.length_penalty, kLengthPenalty))
         return fault;
     if (!params.use_beam_search) return std::nullopt;
     const std::pair<std::string_view, bool> set[] = {
