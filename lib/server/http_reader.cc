@@ -238,7 +238,9 @@ void HttpReader::read_body() {
         refuse(400, "a chunk's size line is too long");
         return;
     }
-    if (is_chunked && !parser_->is_done() && has_bare_line_feed(bytes_)) {
+    // Less than the parser is given may be of a chunk itself.
+    const bool is_framing = bytes_.size() >= kShortestEndOfChunks;
+    if (is_chunked && !parser_->is_done() && is_framing && has_bare_line_feed(bytes_)) {
         refuse(400, "a line between chunks ends without a carriage return");
         return;
     }

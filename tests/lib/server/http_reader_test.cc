@@ -244,6 +244,7 @@ TEST_CASE("http reader: how the bytes are cut makes no difference") {
             chunked("2;a\r\nab\r\n1\r\nc\r\n0\r\nX: y\r\n\r\n"),
         get("") + get("") + with_length("0", "") + "GET /half HTTP/1.1\r\nHost",
         chunked("3\r\nabc\r\n2\r\n"),
+        chunked("3\r\nabc\r\n1\r\n\n\r\n2\r\n\n\n\r\n0\r\n\r\n"),
     };
     for (const Refused& refused : refused_cases()) {
         if (refused.bytes.size() < 500) cases.push_back(get("") + refused.bytes + get(""));
