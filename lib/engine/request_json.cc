@@ -232,9 +232,7 @@ Fault fault(std::string message, std::string field = {}) {
 }
 
 Fault unknown_field(const std::string& name) {
-    std::vector<std::string_view> known;
-    for (const Field& field : kFields) known.emplace_back(field.name);
-    const auto nearest = nearest_name(name, known);
+    const auto nearest = nearest_name(name, request_fields());
     return fault(fmt::format("unknown field '{}'{}", name,
                              nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""),
                  name);
@@ -277,7 +275,11 @@ std::optional<Fault> check_prompt_fields(const Json& object) {
 
 }  // namespace
 
-bool is_request_field(std::string_view name) { return find_field(name) != nullptr; }
+std::vector<std::string_view> request_fields() {
+    std::vector<std::string_view> names;
+    for (const Field& field : kFields) names.emplace_back(field.name);
+    return names;
+}
 
 Result<JsonRequest> request_from_json(const Json& object, const SamplingParams& defaults) {
     if (!object.is_object()) return fault("a request is a JSON object");

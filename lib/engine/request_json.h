@@ -24,8 +24,8 @@ struct JsonRequest {
 Result<JsonRequest> request_from_json(const nlohmann::ordered_json& object,
                                       const SamplingParams& defaults);
 
-// Whether request_from_json() knows a field of this name.
-bool is_request_field(std::string_view name);
+// The names that request_from_json() knows.
+std::vector<std::string_view> request_fields();
 
 // As above from text, with a bound on nesting.
 Result<JsonRequest> request_from_json_text(const std::string& text, const SamplingParams& defaults);

@@ -75,9 +75,13 @@ std::string vector_json(const std::vector<float>& vector, bool as_base64) {
 
 }  // namespace
 
-Result<EmbeddingQuestion> read_embedding_question(const Json& body, const PoolingParams& defaults,
+Result<EmbeddingQuestion> read_embedding_question(const Json& whole, const PoolingParams& defaults,
                                                   const CallLimits& limits) {
+    Json body = whole;
+    auto ignored = take_idle_fields(body, CallKind::embedding, limits.is_strict);
+    if (!ignored) return ignored.fault();
     EmbeddingQuestion question;
+    question.ignored = std::move(*ignored);
     question.model =
         body.value("model", Json()).is_string() ? body["model"].get<std::string>() : "";
     const auto base64 = wants_base64(body);
@@ -233,13 +237,14 @@ void Handlers::embed(const ExchangePointer& exchange) {
     };
     const auto defaults = model->engine()->input_processor().default_pooling();
     if (!defaults) return refuse(defaults.fault());
-    CallLimits limits = model->call_limits();
-    limits.max_prompts = service_.config.max_prompts;
-    auto question = read_embedding_question(*body, *defaults, limits);
+    auto question = read_embedding_question(*body, *defaults, model->call_limits());
     if (!question) return refuse(question.fault());
     const auto num_texts = static_cast<int64_t>(question->inputs.size());
     auto admitted = admit(exchange, *model, question->inputs, num_texts);
     if (!admitted) return;
+    if (!question->ignored.empty()) {
+        exchange->answer_headers.push_back(ignored_header(question->ignored));
+    }
     auto call = std::make_shared<EmbeddingCall>(std::move(*question), model, exchange,
                                                 std::move(admitted->place), end_listener());
     service_.calls.add(call);

@@ -20,7 +20,8 @@ namespace nvllm::server {
 struct EmbeddingQuestion {
     std::string model;
     std::vector<RequestInput> inputs;
-    bool as_base64 = false;  // of little-endian float32
+    bool as_base64 = false;            // of little-endian float32
+    std::vector<std::string> ignored;  // fields that do nothing
 };
 
 // Fields of the OpenAI API, and `pooling` (last, mean, cls) and `normalize` beside them; `defaults`

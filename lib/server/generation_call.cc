@@ -4,10 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <string_view>
+
+#include "lib/request/sampling_limits.h"
+#include "lib/server/parameters.h"
+#include "lib/server/server_config.h"
 
 namespace nvllm::server {
 namespace {
@@ -23,49 +24,12 @@ Fault unsupported(std::string field, const std::string& complaint) {
             "unsupported_parameter"};
 }
 
-// Taken because clients send them; they say who asks, or how another kind of server should work.
-constexpr std::array<std::string_view, 11> kWithoutEffect = {"user",
-                                                             "safety_identifier",
-                                                             "metadata",
-                                                             "store",
-                                                             "service_tier",
-                                                             "verbosity",
-                                                             "prompt_cache_key",
-                                                             "reasoning_effort",
-                                                             "request_id",
-                                                             "parallel_tool_calls",
-                                                             "prompt_cache_retention"};
-
-// Not built; answers would differ from what was asked for.
-constexpr std::string_view kNotBuilt[] = {"functions",
-                                          "function_call",
-                                          "grammar",
-                                          "guided_json",
-                                          "guided_regex",
-                                          "guided_choice",
-                                          "guided_grammar",
-                                          "guided_decoding_backend",
-                                          "structured_outputs",
-                                          "json_schema",
-                                          "audio",
-                                          "prediction",
-                                          "web_search_options",
-                                          "logits_processors",
-                                          "suffix",
-                                          "lora",
-                                          "prompt_embeds",
-                                          "kv_transfer_params",
-                                          "images",
-                                          "chat_template",
-                                          "truncate_prompt_tokens",
-                                          "return_tokens_as_token_ids"};
-
 // The fields of one body, taken out one after the other.
 class Fields {
   public:
     // `place`: what goes before a field's name in faults.
-    explicit Fields(const Json& body, std::string place = {})
-        : rest_(body), place_(std::move(place)) {}
+    explicit Fields(Json body, std::string place = {})
+        : rest_(std::move(body)), place_(std::move(place)) {}
 
     // Null counts as absent.
     std::optional<Json> take(const char* name) {
@@ -98,12 +62,13 @@ class Fields {
         }
     }
 
-    std::optional<int32_t> take_count(const char* name, int32_t most) {
+    std::optional<int32_t> take_count(const char* name, sampling_limits::Counts range) {
         const auto value = take(name);
         if (!value) return std::nullopt;
-        if (value->is_number_integer() && *value >= 0 && *value <= most)
+        if (value->is_number_integer() && *value >= range.least && *value <= range.most)
             return value->get<int32_t>();
-        keep(wrong(place_ + name, fmt::format("must be an integer from 0 to {}", most)));
+        keep(wrong(place_ + name,
+                   fmt::format("must be an integer from {} to {}", range.least, range.most)));
         return std::nullopt;
     }
 
@@ -118,8 +83,6 @@ class Fields {
     std::string place_;
     std::optional<Fault> fault_;
 };
-
-constexpr int32_t kMostLogprobs = 20;
 
 void take_streaming(Fields& fields, const CallLimits& limits, GenerationCall& call) {
     fields.take_bool("stream", call.stream);
@@ -172,32 +135,10 @@ void take_tools(Fields& fields, const CallLimits& limits) {
     }
 }
 
-void take_what_is_not_built(Fields& fields) {
-    for (const std::string_view name : kNotBuilt) {
-        const auto value = fields.take(std::string(name).c_str());
-        const bool says_nothing = !value || *value == Json("") || *value == Json(false) ||
-                                  (value->is_structured() && value->empty());
-        if (!says_nothing) fields.keep(unsupported(std::string(name), "is not supported"));
-    }
-    if (const auto modalities = fields.take("modalities");
-        modalities && *modalities != Json::array({"text"})) {
+void take_modalities(Fields& fields) {
+    const auto modalities = fields.take("modalities");
+    if (modalities && *modalities != Json::array({"text"})) {
         fields.keep(unsupported("modalities", "can only be [\"text\"]"));
-    }
-}
-
-void take_without_effect(Fields& fields, const CallLimits& limits, GenerationCall& call) {
-    for (const std::string_view name : kWithoutEffect) {
-        if (fields.take(std::string(name).c_str())) call.ignored.emplace_back(name);
-    }
-    std::vector<std::string> unknown;
-    for (const auto& [name, value] : fields.rest().items()) {
-        if (!is_request_field(name)) unknown.push_back(name);
-    }
-    // request_from_json() refuses them with the nearest known name.
-    if (limits.is_strict) return;
-    for (const std::string& name : unknown) {
-        fields.rest().erase(name);
-        call.ignored.push_back(name);
     }
 }
 
@@ -207,15 +148,13 @@ GenerationCall start(Fields& fields, const CallLimits& limits) {
     take_streaming(fields, limits, call);
     take_format(fields);
     take_tools(fields, limits);
-    take_what_is_not_built(fields);
+    take_modalities(fields);
     return call;
 }
 
 // Sampling and the like, with `prompt` in place of what may be several.
 Result<RequestInput> read_input(Fields& fields, const SamplingParams& defaults,
-                                const CallLimits& limits, GenerationCall& call,
                                 const char* prompt_field, Json prompt) {
-    take_without_effect(fields, limits, call);
     if (fields.fault()) return *fields.fault();
     fields.rest()[prompt_field] = std::move(prompt);
     auto request = request_from_json(fields.rest(), defaults);
@@ -232,6 +171,14 @@ void take_max_tokens(Fields& fields, GenerationCall& call) {
 }
 
 }  // namespace
+
+CallLimits call_limits(const ServerConfig& config) {
+    return {.max_prompts = config.max_prompts,
+            .max_messages = config.max_messages,
+            .max_tools = config.max_tools,
+            .is_strict = config.strict_fields,
+            .allows_streaming = config.streaming};
+}
 
 Result<std::vector<Json>> split_prompts(const Json& prompt, const std::string& field,
                                         const CallLimits& limits) {
@@ -269,16 +216,20 @@ std::optional<Fault> set_prompt(const Json& prompt, RequestInput& input, std::st
 
 Result<GenerationCall> read_completion_call(const Json& body, const SamplingParams& defaults,
                                             const CallLimits& limits) {
-    Fields fields(body);
+    Json kept = body;
+    auto ignored = take_idle_fields(kept, CallKind::completion, limits.is_strict);
+    if (!ignored) return ignored.fault();
+    Fields fields(std::move(kept));
     GenerationCall call = start(fields, limits);
+    call.ignored = std::move(*ignored);
     fields.take_bool("echo", call.echo);
-    call.logprobs = fields.take_count("logprobs", kMostLogprobs);
+    call.logprobs = fields.take_count("logprobs", sampling_limits::kLogprobs);
     const auto prompt = fields.take("prompt");
     if (!prompt) return wrong("prompt", "is missing");
     take_max_tokens(fields, call);
     auto prompts = split_prompts(*prompt, "prompt", limits);
     if (!prompts) return prompts.fault();
-    auto input = read_input(fields, defaults, limits, call, "prompt", "");
+    auto input = read_input(fields, defaults, "prompt", "");
     if (!input) return input.fault();
     call.prompt_logprobs = input->sampling.prompt_logprobs.has_value();
     input->sampling.logprobs = call.logprobs;
@@ -297,12 +248,16 @@ Result<GenerationCall> read_completion_call(const Json& body, const SamplingPara
 
 Result<GenerationCall> read_chat_call(const Json& body, const SamplingParams& defaults,
                                       const CallLimits& limits) {
-    Fields fields(body);
+    Json kept = body;
+    auto ignored = take_idle_fields(kept, CallKind::chat, limits.is_strict);
+    if (!ignored) return ignored.fault();
+    Fields fields(std::move(kept));
     GenerationCall call = start(fields, limits);
+    call.ignored = std::move(*ignored);
     call.is_chat = true;
     bool wants_logprobs = false;
     fields.take_bool("logprobs", wants_logprobs);
-    const auto top = fields.take_count("top_logprobs", kMostLogprobs);
+    const auto top = fields.take_count("top_logprobs", sampling_limits::kLogprobs);
     if (top && !wants_logprobs) {
         fields.keep(wrong("top_logprobs", "needs 'logprobs' set to true"));
     }
@@ -311,7 +266,7 @@ Result<GenerationCall> read_chat_call(const Json& body, const SamplingParams& de
     if (fields.fault()) return *fields.fault();
     auto checked = read_messages(*messages, limits);
     if (!checked) return checked.fault();
-    auto input = read_input(fields, defaults, limits, call, "messages", std::move(*checked));
+    auto input = read_input(fields, defaults, "messages", std::move(*checked));
     if (!input) return input.fault();
     call.prompt_logprobs = input->sampling.prompt_logprobs.has_value();
     input->sampling.logprobs.reset();

@@ -48,6 +48,10 @@ struct CallLimits {
     bool knows_developer_role = false;
 };
 
+struct ServerConfig;
+// What the server's options say of calls, without what depends on a model.
+CallLimits call_limits(const ServerConfig& config);
+
 Result<GenerationCall> read_completion_call(const nlohmann::ordered_json& body,
                                             const SamplingParams& defaults,
                                             const CallLimits& limits);

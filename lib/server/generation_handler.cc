@@ -24,16 +24,16 @@ std::string plain_name(const std::string& name) {
     return plain;
 }
 
-std::string joined(const std::vector<std::string>& names) {
+}  // namespace
+
+HttpHeader ignored_header(const std::vector<std::string>& names) {
     std::vector<std::string> plain;
     for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
         plain.push_back(plain_name(names[i]));
     }
     if (names.size() > kMostNames) plain.emplace_back("...");
-    return fmt::format("{}", fmt::join(plain, ", "));
+    return {"x-nvllm-ignored", fmt::format("{}", fmt::join(plain, ", "))};
 }
-
-}  // namespace
 
 void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
     const auto body = body_of(exchange);
@@ -45,7 +45,7 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
     auto admitted = admit(exchange, *model, call->inputs, call->num_sequences());
     if (!admitted) return;
     if (!call->ignored.empty()) {
-        exchange->answer_headers.push_back({"x-nvllm-ignored", joined(call->ignored)});
+        exchange->answer_headers.push_back(ignored_header(call->ignored));
     }
     auto generation =
         std::make_shared<Generation>(std::move(*call), model, exchange, std::move(admitted->place),
@@ -56,12 +56,7 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
 
 Result<GenerationCall> Handlers::read_call(const Json& body, const HostedModel& model,
                                            bool is_chat) const {
-    CallLimits limits = model.call_limits();
-    limits.max_prompts = service_.config.max_prompts;
-    limits.max_messages = service_.config.max_messages;
-    limits.max_tools = service_.config.max_tools;
-    limits.is_strict = service_.config.strict_fields;
-    limits.allows_streaming = service_.config.streaming;
+    const CallLimits& limits = model.call_limits();
     return is_chat ? read_chat_call(body, model.default_sampling(), limits)
                    : read_completion_call(body, model.default_sampling(), limits);
 }

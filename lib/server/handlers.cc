@@ -26,6 +26,12 @@ HttpResponse json_response(const Json& body, int status = 200) {
     return response;
 }
 
+HttpResponse json_response(const Json& body, const std::vector<std::string>& ignored) {
+    HttpResponse response = json_response(body);
+    if (!ignored.empty()) response.headers.push_back(ignored_header(ignored));
+    return response;
+}
+
 Json model_json(const HostedModel& model, const std::string& name) {
     Json json = {{"id", name},
                  {"object", "model"},
@@ -92,6 +98,9 @@ std::shared_ptr<HostedModel> find_ready(const ModelSet& models, const std::strin
     return nullptr;
 }
 
+Handlers::Handlers(Service& service)
+    : service_(service), document_(write_json(openapi_document(service.version, service.config))) {}
+
 void Handlers::run(const Route& route, const ExchangePointer& exchange) {
     try {
         if (route.action == RouteAction::completions) return generate(exchange, false);
@@ -124,7 +133,7 @@ HttpResponse Handlers::answer(const Route& route, const Exchange& exchange) {
         case RouteAction::version:
             return json_response({{"version", service_.version}});
         case RouteAction::openapi:
-            return json_response(openapi_document(service_.version));
+            return document();
         case RouteAction::scrape:
             return scrape();
         case RouteAction::status:
@@ -161,6 +170,12 @@ HttpResponse Handlers::answer(const Route& route, const Exchange& exchange) {
             break;
     }
     return error_response({.status = 500, .message = "a route without a handler"});
+}
+
+HttpResponse Handlers::document() const {
+    HttpResponse response;
+    response.body = document_;
+    return response;
 }
 
 HttpResponse Handlers::page() const {
@@ -224,9 +239,20 @@ HttpResponse Handlers::describe_model(const HttpRequest& request) const {
     return error_response(error);
 }
 
+Result<Json> Handlers::known_fields(const HttpRequest& request, CallKind kind,
+                                    std::vector<std::string>& ignored) const {
+    auto body = read_body(request, service_.config);
+    if (!body || !body->is_object()) return body;
+    auto idle = take_idle_fields(*body, kind, service_.config.strict_fields);
+    if (!idle) return idle.fault();
+    ignored = std::move(*idle);
+    return body;
+}
+
 // {"prompt"| "content": text} or {"messages": [...]}, as vLLM and llama.cpp name it.
 HttpResponse Handlers::tokenize(const HttpRequest& request) const {
-    auto body = read_body(request, service_.config);
+    std::vector<std::string> ignored;
+    auto body = known_fields(request, CallKind::tokenize, ignored);
     if (!body) return error_response(api_error(body.fault()));
     ApiError error;
     const auto model = find_ready(service_.models, name_in(*body), error);
@@ -261,11 +287,13 @@ HttpResponse Handlers::tokenize(const HttpRequest& request) const {
     }
     return json_response({{"count", ids.size()},
                           {"max_model_len", model->engine()->memory_plan().max_model_len},
-                          {"tokens", ids}});
+                          {"tokens", ids}},
+                         ignored);
 }
 
 HttpResponse Handlers::detokenize(const HttpRequest& request) const {
-    auto body = read_body(request, service_.config);
+    std::vector<std::string> ignored;
+    auto body = known_fields(request, CallKind::detokenize, ignored);
     if (!body) return error_response(api_error(body.fault()));
     ApiError error;
     const auto model = find_ready(service_.models, name_in(*body), error);
@@ -281,7 +309,7 @@ HttpResponse Handlers::detokenize(const HttpRequest& request) const {
     }
     const std::string text =
         tokenizer->decode(std::get<std::vector<int32_t>>(ids->input.prompt), false);
-    return json_response({{"prompt", text}, {"content", text}});
+    return json_response({{"prompt", text}, {"content", text}}, ignored);
 }
 
 // In vLLM's words, which lm-eval looks for.

@@ -15,6 +15,7 @@
 #include "lib/server/exchange.h"
 #include "lib/server/living_calls.h"
 #include "lib/server/model_set.h"
+#include "lib/server/parameters.h"
 #include "lib/server/routes.h"
 #include "lib/server/server_config.h"
 
@@ -43,7 +44,7 @@ class Handlers {
   public:
     using ExchangePointer = std::shared_ptr<Exchange>;
 
-    explicit Handlers(Service& service) : service_(service) {}
+    explicit Handlers(Service& service);
 
     void run(const Route& route, const ExchangePointer& exchange);
 
@@ -71,6 +72,7 @@ class Handlers {
     // Isolation of cached prompts: what the client says, else its key's name.
     std::string cache_salt(const std::string& given, const std::string& key_name) const;
 
+    HttpResponse document() const;
     HttpResponse page() const;
     HttpResponse readiness() const;
     HttpResponse list_models() const;
@@ -79,6 +81,9 @@ class Handlers {
     HttpResponse status() const;
     HttpResponse tokenize(const HttpRequest& request) const;
     HttpResponse detokenize(const HttpRequest& request) const;
+    // The body with what is known of such a call; `ignored` gets the names of the rest.
+    Result<nlohmann::ordered_json> known_fields(const HttpRequest& request, CallKind kind,
+                                                std::vector<std::string>& ignored) const;
     HttpResponse tokenizer_info(const HttpRequest& request) const;
     HttpResponse resize_cache(const HttpRequest& request) const;
     HttpResponse dump_state() const;
@@ -86,10 +91,14 @@ class Handlers {
     HttpResponse change_models(const HttpRequest& request, bool loads) const;
 
     Service& service_;
+    const std::string document_;  // of the interface
 };
 
 // The body as JSON, under the server's limits. Faults have the code invalid_json.
 Result<nlohmann::ordered_json> read_body(const HttpRequest& request, const ServerConfig& config);
+
+// Says which fields of a body were taken and do nothing.
+HttpHeader ignored_header(const std::vector<std::string>& names);
 
 // A model that can answer now; `error` says why there is none.
 std::shared_ptr<HostedModel> find_ready(const ModelSet& models, const std::string& name,

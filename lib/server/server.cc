@@ -82,7 +82,7 @@ ModelLimits model_limits(const ServerConfig& config) {
     return {.max_queued_requests = config.max_queued_requests,
             .max_queued_pools = config.max_queued_pools,
             .overload_status = config.overload_status,
-            .call = {}};
+            .call = call_limits(config)};
 }
 
 std::shared_ptr<AdmissionControl> request_places(const ServerConfig& config) {

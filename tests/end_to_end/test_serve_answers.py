@@ -82,6 +82,7 @@ class SameEveryWay(ServedTestCase):
             self.assertEqual(choice["ends"][0][0], known["finish_reason"])
             self.assertEqual(answer["usage"]["prompt_tokens"], known["usage"]["prompt_tokens"])
             self.assertEqual(answer["usage"]["completion_tokens"], known["usage"]["completion_tokens"])
+            self.assertEqual(answer["usage"]["completion_tokens"], len(choice["ids"]))
 
     def test_stream_and_websocket_say_what_the_whole_answer_says(self):
         """K3 among the rest: the counts of all ways are equal."""
@@ -314,6 +315,20 @@ class Http(ServedTestCase):
             self.assertEqual(self.server.must(self.server.post("/detokenize", {"tokens": encoded["tokens"]}))["prompt"], text)
         self.assertEqual(self.server.must(self.server.post("/tokenize", {"prompt": STORY}))["tokens"][0], 0)
         self.assert_refused(self.server.get("/tokenizer_info?model=x"), 404, "model_not_found", "model")
+
+    def test_every_field_of_tokenizing_counts(self):
+        def ids(**fields):
+            return self.server.must(self.server.post("/tokenize", fields))["tokens"]
+
+        talk = [*QUESTION, {"role": "assistant", "content": "It"}]
+        ways = [ids(prompt=STORY), ids(prompt=STORY, add_special_tokens=False), ids(messages=talk),
+                ids(messages=talk, add_generation_prompt=True), ids(messages=talk, continue_final_message=True)]
+        self.assertEqual(ids(content=STORY), ways[1])
+        self.assertEqual(len({str(way) for way in ways}), len(ways) - (ways[2] == ways[3]), ways)
+        self.assert_refused(self.server.post("/tokenize", {"prompt": STORY, "model": "x"}), 404, "model_not_found", "model")
+        for path, body in (("/tokenize", {"prompt": STORY}), ("/detokenize", {"tokens": [5]}), ("/v1/embeddings", {"input": STORY})):
+            self.assertIsNone(self.server.post(path, body).headers["x-nvllm-ignored"])
+            self.assertEqual(self.server.post(path, {**body, "no_such": 1}).headers["x-nvllm-ignored"], "no_such")
 
     def test_several_models(self):
         """Each by its name; the first when none is named."""

@@ -1,12 +1,9 @@
-// The table of routes and the document that is made from it.
+// The table of routes.
 #include "lib/server/routes.h"
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
-
-#include "lib/server/openapi.h"
 
 using namespace nvllm::server;
 
@@ -53,19 +50,4 @@ TEST_CASE("routes: what starts work or shows anything needs a key") {
         CHECK((route.access == RouteAccess::admin) == route.path.starts_with("/admin/"));
         if (route.has_json_body) CHECK(route.is_off_loop);
     }
-}
-
-TEST_CASE("routes: the document has all of them but the administration's") {
-    const auto document = openapi_document("1.2.3");
-    CHECK(document["info"]["version"] == "1.2.3");
-    size_t operations = 0;
-    for (const auto& [path, methods] : document["paths"].items()) operations += methods.size();
-    size_t expected = 0;
-    for (const Route& route : route_table()) expected += route.access != RouteAccess::admin;
-    CHECK(operations == expected);
-    CHECK(document["paths"].contains("/v1/models/{name}"));
-    CHECK(document["paths"]["/v1/completions"]["post"].contains("requestBody"));
-    CHECK(!document["paths"]["/v1/completions"]["post"].contains("security"));
-    CHECK(document["paths"]["/ready"]["get"]["security"].empty());
-    CHECK(document.dump().find("/admin") == std::string::npos);
 }

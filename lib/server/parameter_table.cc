@@ -1,0 +1,388 @@
+// Names, types, ranges, defaults and meanings of all fields.
+#include "lib/server/parameter_table.h"
+
+#include "lib/request/sampling_limits.h"
+
+namespace nvllm::server {
+namespace {
+
+using namespace sampling_limits;
+using namespace schema;
+
+constexpr uint8_t kCompletion = 1, kChat = 2, kEmbedding = 4, kTokenize = 8, kDetokenize = 16;
+constexpr uint8_t kGeneration = kCompletion | kChat;
+constexpr uint8_t kAll = kGeneration | kEmbedding | kTokenize | kDetokenize;
+
+using Parameters = std::vector<Parameter>;
+
+Json counted(Counts range) { return integer(range.least, range.most); }
+Json token_id() { return integer(0, kUnbounded); }
+Json token_ids(std::optional<size_t> most = std::nullopt, size_t least = 0) {
+    return list(token_id(), most, least);
+}
+
+// A text, token ids, or several of either.
+Json prompts(const CallLimits& limits) {
+    const auto most = static_cast<size_t>(limits.max_prompts);
+    return any_of({text(), token_ids(std::nullopt, 1), list(text(), most, 1),
+                   list(token_ids(std::nullopt, 1), most, 1)});
+}
+
+Json stop_string() {
+    Json json = text();
+    json["minLength"] = 1;
+    json["maxLength"] = kLongestStopStringBytes;
+    return json;
+}
+
+Json biases() {
+    Json json = map_of(number(kBias));
+    json["maxProperties"] = kMostBiases;
+    json["propertyNames"]["pattern"] = "^[0-9]+$";
+    return json;
+}
+
+Json function_call() {
+    return object({{"id", text(), false},
+                   {"type", text(), false},
+                   {"function", object({{"name", text()}, {"arguments", anything(), false}})}});
+}
+
+Json text_part() {
+    Json json = object({{"type", values({"text", "refusal"})},
+                        {"text", text(), false},
+                        {"refusal", text(), false}});
+    json["anyOf"] = Json::array(
+        {Json::parse(R"({"required": ["text"]})"), Json::parse(R"({"required": ["refusal"]})")});
+    return json;
+}
+
+Json message() {
+    Json json = object({{"role", values({"system", "developer", "user", "assistant", "tool"})},
+                        {"content", any_of({text(), list(text_part())}), false},
+                        {"name", text(), false},
+                        {"tool_calls", or_null(list(function_call())), false},
+                        {"tool_call_id", text(), false}});
+    json["properties"]["content"] = or_null(json["properties"]["content"]);
+    // A text is needed, except beside calls of tools; a tool's answer says what it answers.
+    json["allOf"] = Json::parse(R"([
+        {"if": {"required": ["role"], "properties": {"role": {"const": "tool"}}},
+         "then": {"required": ["tool_call_id"]}},
+        {"if": {"required": ["role", "tool_calls"],
+                "properties": {"role": {"const": "assistant"},
+                               "tool_calls": {"type": "array", "minItems": 1}}},
+         "else": {"required": ["content"], "properties": {"content": {"not": {"type": "null"}}}}}])");
+    return json;
+}
+
+Json messages(const CallLimits& limits) {
+    return list(message(), static_cast<size_t>(limits.max_messages), 1);
+}
+
+Json text_format() {
+    Json type = Json::object();
+    type["const"] = "text";
+    return object({{"type", std::move(type)}});
+}
+
+void add_inputs(Parameters& table, const CallLimits& limits) {
+    table.insert(
+        table.end(),
+        {{"model", kAll, text(), {}, "A name from /v1/models; the first model when absent."},
+         {"prompt",
+          kCompletion,
+          prompts(limits),
+          {},
+          "A text, a list of token ids, or a list of either: a choice, or n, for each.",
+          kCompletion},
+         {"messages",
+          kChat,
+          messages(limits),
+          {},
+          "The conversation; the model's template makes a prompt of it.",
+          kChat},
+         {"messages", kTokenize, messages(limits), {}, "A conversation in place of a text."},
+         {"input",
+          kEmbedding,
+          prompts(limits),
+          {},
+          "A text, a list of token ids, or a list of either: a vector for each.",
+          kEmbedding},
+         {"prompt", kTokenize, text(), {}, "The text."},
+         {"content",
+          kTokenize,
+          text(),
+          {},
+          "The text, of which no special tokens are made around it unless asked for."},
+         {"tokens", kDetokenize, token_ids(), {}, "Token ids.", kDetokenize},
+         {"add_special_tokens",
+          kTokenize,
+          boolean(),
+          {},
+          "Put the tokenizer's own tokens around the text: true for prompt, false for content."},
+         {"documents", kChat, anything(), {}, "Given to the template."},
+         {"add_generation_prompt", kChat | kTokenize, boolean(), true,
+          "End the prompt where the assistant is to speak."},
+         {"continue_final_message", kChat | kTokenize, boolean(), false,
+          "Go on writing the last message."},
+         {"chat_template_kwargs", kChat, object(), {}, "Further variables of the template."}});
+}
+
+void add_lengths(Parameters& table) {
+    table.insert(
+        table.end(),
+        {{"max_tokens",
+          kChat,
+          counted(kMaxTokens),
+          {},
+          "Tokens generated at most; to the end of the context when absent."},
+         {"max_tokens",
+          kCompletion,
+          integer(0, kMaxTokens.most),
+          {},
+          "Tokens generated at most; to the end of the context when absent. 0 only with echo: "
+          "the prompt alone comes back."},
+         {"max_completion_tokens",
+          kGeneration,
+          counted(kMaxTokens),
+          {},
+          "Another name of max_tokens."},
+         {"min_tokens", kGeneration, counted(kMinTokens), 0,
+          "No end before this many tokens; at most max_tokens."},
+         {"ignore_eos", kGeneration, boolean(), false, "The model's end tokens do not stop."},
+         {"stop",
+          kGeneration,
+          any_of({stop_string(), list(stop_string(), kMostStopStrings)}),
+          {},
+          "Texts that stop, of at most 256 bytes each."},
+         {"stop_token_ids",
+          kGeneration,
+          token_ids(kMostStopTokens),
+          {},
+          "Token ids that stop besides the model's end tokens."},
+         {"include_stop_str_in_output", kGeneration, boolean(), false,
+          "Leave the stop in the answer."},
+         {"skip_special_tokens", kGeneration, boolean(), true, "Special tokens leave no text."}});
+}
+
+void add_choosing(Parameters& table) {
+    const SamplingParams plain;
+    table.insert(
+        table.end(),
+        {{"temperature", kGeneration, number(kTemperature), plain.temperature,
+          "0 takes the likeliest token; above 1 flattens."},
+         {"top_p", kGeneration, number(kTopP), plain.top_p,
+          "Keep the likeliest tokens that together have this probability."},
+         {"top_k", kGeneration, integer(-1, kTopK.most), plain.top_k,
+          "Keep so many of the likeliest tokens; 0 and -1: all."},
+         {"min_p", kGeneration, number(kMinP), plain.min_p,
+          "Keep tokens with this share of the likeliest one's probability."},
+         {"typical_p", kGeneration, number(kTypicalP), plain.typical_p,
+          "Keep the tokens of most typical surprise that together have this probability."},
+         {"top_n_sigma", kGeneration, number(kTopNSigma), plain.top_n_sigma,
+          "Keep tokens whose logit is at most so many deviations below the best; 0: all."},
+         {"samplers",
+          kGeneration,
+          list(values({"temperature", "top_n_sigma", "top_k", "top_p", "min_p", "typical_p"})),
+          {},
+          "Which of these to apply, in this order."},
+         {"repetition_penalty", kGeneration, number(kRepetitionPenalty), plain.repetition_penalty,
+          "Divides positive and multiplies negative logits of tokens that were seen."},
+         {"presence_penalty", kGeneration, number(kPresencePenalty), plain.presence_penalty,
+          "Subtracted once from logits of tokens generated before."},
+         {"frequency_penalty", kGeneration, number(kFrequencyPenalty), plain.frequency_penalty,
+          "Subtracted for each time a token was generated."},
+         {"logit_bias", kGeneration, biases(), {}, "Added to the logits of these token ids."},
+         {"allowed_token_ids",
+          kGeneration,
+          token_ids(),
+          {},
+          "Nothing else may be chosen; at most as many as the vocabulary has."},
+         {"bad_words",
+          kGeneration,
+          list(text(), kMostBadWords),
+          {},
+          "Texts that are never written, of at most 64 tokens each."},
+         {"seed",
+          kGeneration,
+          integer(INT64_MIN, INT64_MAX),
+          {},
+          "The same request with the same seed has the same answer; drawn when absent."}});
+}
+
+void add_several(Parameters& table) {
+    const SamplingParams plain;
+    table.insert(
+        table.end(),
+        {{"n", kGeneration, counted(kN), plain.n, "Choices for each prompt."},
+         {"best_of",
+          kGeneration,
+          counted(kBestOf),
+          {},
+          "Continuations made, of which the n likeliest are given; at least n. With beam search "
+          "its width."},
+         {"use_beam_search", kGeneration, boolean(), plain.use_beam_search,
+          "The likeliest continuations instead of drawn ones; nothing that changes logits and no "
+          "stop, min_tokens or logprobs beside it."},
+         {"length_penalty", kGeneration, number(kLengthPenalty), plain.length_penalty,
+          "Scores of beams are divided by length to this power."},
+         {"early_stopping", kGeneration, values({true, false, "never"}), false,
+          "When a beam search ends."}});
+}
+
+void add_answers(Parameters& table) {
+    table.insert(
+        table.end(),
+        {{"stream", kGeneration, boolean(), false, "The answer as server-sent events."},
+         {"stream_options",
+          kGeneration,
+          object({{"include_usage", or_null(boolean()), false},
+                  {"continuous_usage_stats", or_null(boolean()), false},
+                  {"include_obfuscation", or_null(boolean()), false}}),
+          {},
+          "Only with stream. The counts of tokens in one more chunk at the end, or in every chunk; "
+          "include_obfuscation does nothing."},
+         {"return_progress", kGeneration, boolean(), false,
+          "Chunks of a stream while the prompt is computed."},
+         {"return_token_ids", kGeneration, boolean(), false, "The choices' token ids."},
+         {"echo", kCompletion, boolean(), false, "The prompt before the answer."},
+         {"logprobs",
+          kCompletion,
+          counted(kLogprobs),
+          {},
+          "Logprobs of what was chosen and of so many of the likeliest tokens."},
+         {"logprobs", kChat, boolean(), false, "Logprobs of what was chosen."},
+         {"top_logprobs",
+          kChat,
+          counted(kLogprobs),
+          {},
+          "And of so many of the likeliest tokens; needs logprobs."},
+         {"prompt_logprobs",
+          kGeneration,
+          counted(kLogprobs),
+          {},
+          "The same of the prompt's tokens."},
+         {"encoding_format", kEmbedding, values({"float", "base64"}), "float",
+          "Lists of numbers, or base64 of little-endian float32."},
+         {"dimensions",
+          kEmbedding,
+          integer(1, INT32_MAX),
+          {},
+          "Only so many numbers of each vector; at most as many as it has."},
+         {"pooling",
+          kEmbedding,
+          values({"last", "mean", "cls"}),
+          {},
+          "Which positions make the vector; as the model's authors have it when absent."},
+         {"normalize",
+          kEmbedding,
+          boolean(),
+          {},
+          "Vectors of length 1; as the model's authors have it when absent."},
+         {"cache_salt",
+          kGeneration,
+          text(),
+          {},
+          "Cached prompts are shared among requests with the same salt only."},
+         {"priority", kGeneration, integer(INT32_MIN, INT32_MAX), 0,
+          "Lower is served first, where the server schedules by priority."}});
+}
+
+void add_what_is_limited(Parameters& table, const CallLimits& limits) {
+    table.insert(
+        table.end(),
+        {{"response_format",
+          kGeneration,
+          text_format(),
+          {},
+          "Only {\"type\": \"text\"}; json_object and json_schema are refused as unsupported."},
+         {"tools",
+          kGeneration,
+          list(anything(), static_cast<size_t>(limits.max_tools)),
+          {},
+          "Refused as unsupported, unless empty or tool_choice is none."},
+         {"tool_choice",
+          kGeneration,
+          values({"none", "auto"}),
+          {},
+          "Others are refused as unsupported."},
+         {"modalities", kGeneration, values({Json::array({"text"})}), {}, "Only text."}});
+}
+
+void add_idle(Parameters& table) {
+    for (const char* name :
+         {"safety_identifier", "metadata", "store", "service_tier", "verbosity", "prompt_cache_key",
+          "reasoning_effort", "request_id", "parallel_tool_calls", "prompt_cache_retention"}) {
+        table.push_back({name,
+                         kGeneration,
+                         anything(),
+                         {},
+                         "Taken, and does nothing.",
+                         0,
+                         ParameterUse::no_effect});
+    }
+    table.push_back({"user",
+                     kGeneration | kEmbedding,
+                     anything(),
+                     {},
+                     "Taken, and does nothing.",
+                     0,
+                     ParameterUse::no_effect});
+}
+
+// What says nothing is taken.
+void add_not_built(Parameters& table) {
+    const auto add = [&](const char* name, uint8_t calls, std::string_view why) {
+        table.push_back({name,
+                         calls,
+                         values({"", false, Json::array(), Json::object()}),
+                         {},
+                         why,
+                         0,
+                         ParameterUse::not_built});
+    };
+    for (const char* name : {"functions",
+                             "function_call",
+                             "grammar",
+                             "guided_json",
+                             "guided_regex",
+                             "guided_choice",
+                             "guided_grammar",
+                             "guided_decoding_backend",
+                             "structured_outputs",
+                             "json_schema",
+                             "audio",
+                             "prediction",
+                             "web_search_options",
+                             "logits_processors",
+                             "suffix",
+                             "lora",
+                             "prompt_embeds",
+                             "kv_transfer_params",
+                             "images",
+                             "chat_template",
+                             "return_tokens_as_token_ids"}) {
+        add(name, kGeneration, "Not built: refused as unsupported.");
+    }
+    add("truncate_prompt_tokens", kGeneration | kEmbedding, "Not built: refused as unsupported.");
+    add("prompt_token_ids", kGeneration, "Refused: token ids are given as prompt of a completion.");
+    add("prompt", kChat, "Refused: a chat has messages.");
+    add("messages", kCompletion, "Refused: a completion has a prompt.");
+}
+
+}  // namespace
+
+Parameters make_parameters(const CallLimits& limits) {
+    Parameters table;
+    add_inputs(table, limits);
+    add_lengths(table);
+    add_choosing(table);
+    add_several(table);
+    add_answers(table);
+    add_what_is_limited(table, limits);
+    add_idle(table);
+    add_not_built(table);
+    return table;
+}
+
+}  // namespace nvllm::server

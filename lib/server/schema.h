@@ -1,0 +1,44 @@
+// Pieces of JSON Schema, as OpenAPI 3.1 takes them. Included only by what writes such documents.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "lib/request/sampling_limits.h"
+
+namespace nvllm::server::schema {
+
+using Json = nlohmann::ordered_json;
+
+Json anything();
+Json text();
+Json boolean();
+Json number();
+Json number(sampling_limits::Numbers range);
+// From `least`, without an end.
+Json integer(int64_t least = std::numeric_limits<int64_t>::min());
+Json integer(int64_t least, int64_t most);
+// One of these values, of any type.
+Json values(std::vector<Json> allowed);
+Json list(Json item, std::optional<size_t> most = std::nullopt, size_t least = 0);
+Json any_of(std::vector<Json> alternatives);
+Json or_null(Json schema);
+// "#/components/schemas/<name>"
+Json reference(std::string_view name);
+
+struct Property {
+    std::string_view name;
+    Json schema;
+    bool is_required = true;
+};
+// Other properties are allowed.
+Json object(std::vector<Property> properties = {});
+// Any keys, all with such values.
+Json map_of(Json value);
+
+}  // namespace nvllm::server::schema
