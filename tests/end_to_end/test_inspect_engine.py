@@ -18,6 +18,7 @@ import time
 import unittest
 
 from programs import BIN, DEMO, RUN, SOURCE, TIMEOUT_S, environment, run
+from serve_testing import Server
 
 INSPECT = str(BIN / "nvllm-inspect")
 USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE, CANNOT_CREATE = 64, 65, 66, 69, 73
@@ -186,6 +187,23 @@ class Sockets(EngineTest):
         process.send_signal(signal.SIGINT)
         process.wait(TIMEOUT_S)
         self.assertFalse(path.exists())
+
+    def test_live_server(self):
+        """A server's engines, each at a socket of its own, while it answers."""
+        path = self.folder / "serve.sock"
+        with Server("--model", f"a={DEMO}", "--model", f"b={DEMO}", "--inspect-socket", path, model=None) as server:
+            body = {"prompt": "Once", "max_tokens": 1900, "n": 8, "ignore_eos": True, "stream": True}
+            with server.raw() as connection:
+                connection.send(server.raw_post("/v1/completions", {**body, "model": "a"}))
+                connection.head()
+                busy, idle = ([json.loads(line) for line in inspect("watch", socket_path, "--count", 3, "--interval", 0.1).stdout.splitlines()]
+                              for socket_path in (path, f"{path}.2"))
+                self.assertEqual([line["scheduler"]["num_running"] for line in busy], [8, 8, 8])
+                self.assertLess(busy[0]["scheduler"]["steps"], busy[2]["scheduler"]["steps"])
+                self.assertEqual([line["scheduler"]["num_running"] for line in idle], [0, 0, 0])
+                self.assertIn("Group 0", inspect("cache", "--socket", path).stdout)
+            server.check()
+        self.assertFalse(path.exists() or pathlib.Path(f"{path}.2").exists())
 
     def test_bad_clients(self):
         process, path = self.engine()

@@ -18,7 +18,7 @@ namespace nvllm::inspect {
 namespace {
 
 constexpr const char* kExamples =
-    "  nvllm-run --inspect-socket \"$XDG_RUNTIME_DIR/nvllm.sock\" ...\n"
+    "  nvllm-serve --inspect-socket \"$XDG_RUNTIME_DIR/nvllm.sock\" ...   (or nvllm-run)\n"
     "  nvllm-inspect watch \"$XDG_RUNTIME_DIR/nvllm.sock\"\n"
     "\n"
     "On a terminal, q or Ctrl-C leaves. Otherwise each snapshot is a line of JSON,\n"

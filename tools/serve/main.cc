@@ -44,6 +44,14 @@ ServedModel served_model(const std::string& text, const EngineConfig& engine) {
     return model;
 }
 
+// Each engine needs an --inspect-socket of its own: PATH, PATH.2, PATH.3, ...
+void part_sockets(std::vector<ServedModel>& models) {
+    for (size_t i = 1; i < models.size(); ++i) {
+        std::string& socket = models[i].config.inspect_socket;
+        if (!socket.empty()) socket += fmt::format(".{}", i + 1);
+    }
+}
+
 std::vector<ServedModel> served_models(const ServerConfig& config, const EngineConfig& engine) {
     std::vector<ServedModel> models;
     for (const std::string& text : config.models) models.push_back(served_model(text, engine));
@@ -53,6 +61,7 @@ std::vector<ServedModel> served_models(const ServerConfig& config, const EngineC
         log_info("no model was named: serving the bundled demo");
     }
     if (!config.served_model_names.empty()) models.front().names = config.served_model_names;
+    part_sockets(models);
     return models;
 }
 
