@@ -342,6 +342,7 @@ class Server:
 
     def is_ready(self):
         if self.process.poll() is not None:
+            self.reader.join(TIMEOUT_S)
             raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log}")
         try:
             return self.request("GET", "/ready").status == 200
