@@ -322,9 +322,10 @@ class Http(ServedTestCase):
 
         talk = [*QUESTION, {"role": "assistant", "content": "It"}]
         ways = [ids(prompt=STORY), ids(prompt=STORY, add_special_tokens=False), ids(messages=talk),
-                ids(messages=talk, add_generation_prompt=True), ids(messages=talk, continue_final_message=True)]
+                ids(messages=talk, add_generation_prompt=False), ids(messages=talk, continue_final_message=True)]
         self.assertEqual(ids(content=STORY), ways[1])
-        self.assertEqual(len({str(way) for way in ways}), len(ways) - (ways[2] == ways[3]), ways)
+        self.assertEqual(ids(messages=talk, add_generation_prompt=True), ways[2])
+        self.assertEqual(len({str(way) for way in ways}), len(ways), ways)
         self.assert_refused(self.server.post("/tokenize", {"prompt": STORY, "model": "x"}), 404, "model_not_found", "model")
         for path, body in (("/tokenize", {"prompt": STORY}), ("/detokenize", {"tokens": [5]}), ("/v1/embeddings", {"input": STORY})):
             self.assertIsNone(self.server.post(path, body).headers["x-nvllm-ignored"])
