@@ -24,12 +24,17 @@ constexpr size_t kNumActivations = 4;
 
 // Most columns of a block.
 constexpr int64_t kMaxMatmulColumns = 96;
+// Values of k that are added up in lanes before the lanes are added together.
+constexpr int64_t kMatmulStretch = 1024;
 
 // One block of a matrix product: rows of x, packed in panels, by consecutive weight rows.
 struct MatmulBlock {
     const void* x;  // from MatmulKernels::pack, [tokens] rows in panels
     int64_t tokens;
     const void* weight;  // [columns, in], contiguous
+    // Room for kMaxMatmulColumns x kMatmulStretch packed values; unused for up to
+    // max_in_place_tokens.
+    void* packed_weight;
     int64_t columns;
     int64_t in;
     const float* bias;  // [columns], or null
@@ -45,7 +50,8 @@ struct MatmulKernels {
     int64_t max_panel_rows;
     int64_t columns_at_once;  // a block's columns are best a multiple of this
     int64_t step;
-    size_t x_bytes;  // of one packed value
+    size_t packed_bytes;  // of one packed value
+    int64_t max_in_place_tokens;
     void (*pack)(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed);
     void (*multiply)(const MatmulBlock& block);
 };

@@ -29,6 +29,9 @@ struct BFloat16Pairs {
     static void load_tail(const BFloat16* p, int64_t count, BFloat16* out) {
         Avx512::load_pairs(p, count, out);
     }
+    static void store(BFloat16* p, Vector x) {
+        _mm512_storeu_si512(p, reinterpret_cast<__m512i>(x));
+    }
     static __m512 multiply_add(Vector x, Vector w, __m512 sum) {
         return _mm512_dpbf16_ps(sum, x, w);
     }

@@ -2,21 +2,28 @@
 // threads.
 #include "kernels/cpu/matmul.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/rows.h"
 
 namespace nvllm::cpu {
 namespace {
 
 constexpr int64_t kMaxStep = 32;  // of any MatmulKernels
-constexpr int64_t kBlockBytes = 256
-                                << 10;  // weights of one block: they stay in the second-level cache
-constexpr int64_t kLeastGroups = 4;     // or x passes through the first-level cache too often
+// Of one block that is used in place: the second panel finds its weights in the second-level cache.
+constexpr int64_t kBlockBytes = 256 << 10;
+constexpr int64_t kLeastGroups = 4;  // or x passes through the first-level cache too often
 constexpr int64_t kBlocksPerThread =
     8;  // so that threads end together though their blocks take turns
 constexpr int64_t kLeastTokenBlock = 32;
+constexpr size_t kPackedWeightBytes = sizeof(float) * kMaxMatmulColumns * kMatmulStretch;
 
 int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 int64_t rounded_up(int64_t value, int64_t to) { return divided_up(value, to) * to; }
+
+size_t packed_x_bytes(int64_t tokens, int64_t in) {
+    return static_cast<size_t>(tokens * rounded_up(in, kMaxStep)) * sizeof(float);
+}
 
 struct Product {
     const ConstTensorView& x;
@@ -32,19 +39,23 @@ struct Product {
     int64_t block_tokens;
     int64_t block_columns;
     std::byte* packed;
+    std::byte* packed_weights;  // of one block for each thread, or null
 
+    bool packs_weights() const { return tokens > kernel.max_in_place_tokens; }
     int64_t padded_in() const { return rounded_up(in, kernel.step); }
     int64_t num_token_blocks() const { return divided_up(tokens, block_tokens); }
     int64_t num_column_blocks() const { return divided_up(out, block_columns); }
     std::byte* packed_row(int64_t token) const {
-        return packed + token * padded_in() * static_cast<int64_t>(kernel.x_bytes);
+        return packed + token * padded_in() * static_cast<int64_t>(kernel.packed_bytes);
     }
 };
 
 void choose_blocks(Product& product, int num_threads) {
     const int64_t group = product.kernel.columns_at_once;
     const int64_t row_bytes = product.in * static_cast<int64_t>(dtype_bytes(product.weight.dtype));
-    const int64_t in_cache = std::max(kBlockBytes / row_bytes, kLeastGroups * group);
+    const int64_t in_cache = product.packs_weights()
+                                 ? kMaxMatmulColumns
+                                 : std::max(kBlockBytes / row_bytes, kLeastGroups * group);
     const int64_t fair_share = divided_up(product.out, kBlocksPerThread * num_threads);
     const int64_t most = kMaxMatmulColumns / group;
     const int64_t groups = std::min(divided_up(std::min(in_cache, fair_share), group), most);
@@ -77,11 +88,15 @@ void pack_x(const Product& product, ThreadPool& threads) {
         });
 }
 
-void multiply_block(const Product& product, int64_t token, int64_t column) {
+void multiply_block(const Product& product, int64_t token, int64_t column, int thread) {
     MatmulBlock block;
     block.x = product.packed_row(token);
     block.tokens = std::min(product.block_tokens, product.tokens - token);
     block.weight = element(product.weight.data, product.weight.dtype, column * product.in);
+    block.packed_weight =
+        product.packed_weights == nullptr
+            ? nullptr
+            : product.packed_weights + static_cast<size_t>(thread) * kPackedWeightBytes;
     block.columns = std::min(product.block_columns, product.out - column);
     block.in = product.in;
     block.y = product.y.as<float>() + token * product.y.stride(0) + column;
@@ -116,26 +131,40 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
                     weight.dim(0),
                     0,
                     0,
+                    nullptr,
                     nullptr};
-    choose_blocks(product, context.threads->num_threads());
+    const int num_threads = context.threads->num_threads();
+    choose_blocks(product, num_threads);
 
     const ScratchArena::Scope scope(*context.scratch);
-    product.packed = static_cast<std::byte*>(
-        context.scratch->take(matmul_scratch_bytes(product.tokens, product.in)));
+    product.packed =
+        static_cast<std::byte*>(context.scratch->take(packed_x_bytes(product.tokens, product.in)));
+    if (product.packs_weights()) {
+        product.packed_weights = static_cast<std::byte*>(
+            context.scratch->take(static_cast<size_t>(num_threads) * kPackedWeightBytes));
+    }
     pack_x(product, *context.threads);
 
     const int64_t token_blocks = product.num_token_blocks();
     const int64_t blocks = token_blocks * product.num_column_blocks();
-    context.threads->parallel_for(blocks, 1, [&](int64_t begin, int64_t end, int) {
+    context.threads->parallel_for(blocks, 1, [&](int64_t begin, int64_t end, int thread) {
         for (int64_t i = begin; i < end; ++i) {
             multiply_block(product, i % token_blocks * product.block_tokens,
-                           i / token_blocks * product.block_columns);
+                           i / token_blocks * product.block_columns, thread);
         }
     });
 }
 
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in) {
-    return static_cast<size_t>(tokens * rounded_up(in, kMaxStep)) * sizeof(float);
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, int num_threads) {
+    // The arena hands out whole lines.
+    const size_t x = packed_x_bytes(rounded_up(tokens, 16), in);
+    const auto packs = [&](const MatmulKernels& kernel) {
+        return tokens > kernel.max_in_place_tokens;
+    };
+    const bool may_pack = std::ranges::any_of(kernels().matmul, [&](const MatmulByWeight& row) {
+        return std::ranges::any_of(row, packs);
+    });
+    return x + (may_pack ? static_cast<size_t>(num_threads) * kPackedWeightBytes : 0);
 }
 
 }  // namespace nvllm::cpu

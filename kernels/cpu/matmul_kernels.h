@@ -1,13 +1,16 @@
 // Matrix products of packed x panels with rows of weights, as dot products along k.
 //
 // A register tile holds one vector of partial sums for each (row of x, row of weight) pair. Every
-// pair has its own chain of fused multiply-adds over k and its own reduction, so a result does not
-// depend on what else is in the tile.
+// pair has its own chain of fused multiply-adds over a stretch of k and its own reduction, and the
+// sums of its stretches are added in their order, so a result does not depend on what else is in
+// the tile.
 //
-// Weights are read straight from where they lie. With few rows of x they come from memory, once,
+// With few rows of x weights are read straight from where they lie: they come from memory, once,
 // and each of a group's rows is prefetched a little ahead, at its end on into the next group. With
-// many rows of x they stay in the second-level cache, and the next stretch of x is prefetched
-// instead.
+// many rows of x a block of weights is packed as x is, widened once instead of once for every
+// panel, one stretch of k after the other: then a panel's stretch stays in the first-level cache
+// for all groups of the block, the block's in the second-level cache for all panels, and the next
+// panel is prefetched.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +49,7 @@ struct WidenedFactors {
     static void load_tail(const W* p, int64_t count, W* out) {
         for (int64_t i = 0; i < step; ++i) out[i] = i < count ? p[i] : W{};
     }
+    static void store(Packed* p, Vector x) { S::store(p, x); }
     static Vector multiply_add(Vector x, Vector w, Vector sum) { return S::fma(x, w, sum); }
     // One step of x, rounded to the type X.
     template <typename X>
@@ -78,6 +82,7 @@ struct WidenedPairs {
     static void load_tail(const BFloat16* p, int64_t count, BFloat16* out) {
         S::load_pairs(p, count, out);
     }
+    static void store(Packed* p, Vector x) { S::store(p, x); }
     static Vector multiply_add(Vector x, Vector w, Vector sum) { return S::fma(x, w, sum); }
     template <typename X>
     static void pack(const float* x, Packed* out) {
@@ -106,84 +111,122 @@ void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* 
     }
 }
 
+// Weight rows where they lie.
+template <class Factors>
+class RowsInPlace {
+  public:
+    using Weight = typename Factors::Weight;
+    using Packed = typename Factors::Packed;
+    static constexpr int columns = kTileColumns;
+
+    // `rows` outlive this.
+    RowsInPlace(const Weight* const* rows, int64_t end) : rows_(rows), end_(end) {}
+
+    void go_to(int64_t k) {
+        // From here a row's own end is near: on to the row that is `columns` rows later.
+        if (k + kAhead >= end_) ahead_ = kAhead + (columns - 1) * end_;
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; ++c) {
+            at_[c] = rows_[c] + k;
+            __builtin_prefetch(at_[c] + ahead_, 0, 3);
+        }
+    }
+    void go_to_tail(int64_t k) {
+        for (int c = 0; c < columns; ++c) {
+            Factors::load_tail(rows_[c] + k, end_ - k, tails_[c]);
+            at_[c] = tails_[c];
+        }
+    }
+    template <int part>
+    typename Factors::Vector load(int column) const {
+        return Factors::template load_weight<part>(at_[column]);
+    }
+
+  private:
+    // How far ahead weights are prefetched, in values.
+    static constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(Weight));
+    const Weight* const* rows_;
+    const int64_t end_;
+    int64_t ahead_ = kAhead;
+    const Weight* at_[columns];
+    Weight tails_[columns][Factors::step];
+};
+
+// A group of weight rows packed as a panel of x is: [steps][columns][step].
+template <class Factors>
+class PackedRows {
+  public:
+    using Packed = typename Factors::Packed;
+    static constexpr int64_t step_values = kTileColumns * Factors::step;
+
+    // `packed` begins at k = `begin`. `next_x`: what to prefetch meanwhile.
+    PackedRows(const Packed* packed, int64_t begin, const Packed* next_x)
+        : packed_(packed), begin_(begin), next_x_(reinterpret_cast<const char*>(next_x)) {}
+
+    void go_to(int64_t k) {
+        at_ = packed_ + (k - begin_) * kTileColumns;
+#pragma GCC unroll 16
+        for (int64_t byte = 0; byte < kStepBytes; byte += kLine) {
+            __builtin_prefetch(reinterpret_cast<const char*>(at_) + kStepBytes * 4 + byte, 0, 3);
+        }
+#pragma GCC unroll 4
+        for (int line = 0; line < kLinesOfX; ++line)
+            __builtin_prefetch(next_x_ + line * kLine, 0, 2);
+        next_x_ += kLinesOfX * kLine;
+    }
+    void go_to_tail(int64_t k) { at_ = packed_ + (k - begin_) * kTileColumns; }
+    template <int part>
+    typename Factors::Vector load(int column) const {
+        return Factors::template load_x<part>(at_ + column * Factors::step);
+    }
+
+  private:
+    static constexpr int64_t kLine = 64;
+    static constexpr int64_t kStepBytes = step_values * static_cast<int64_t>(sizeof(Packed));
+    static constexpr int kLinesOfX = 2;
+    const Packed* const packed_;
+    const int64_t begin_;
+    const char* next_x_;
+    const Packed* at_ = nullptr;
+};
+
 template <class Factors>
 struct MatmulTile {
     using S = typename Factors::Simd;
     using F = typename S::F;
     using Vector = typename Factors::Vector;
-    using Weight = typename Factors::Weight;
     using Packed = typename Factors::Packed;
     static constexpr int64_t step = Factors::step;
     static constexpr int max_rows = Factors::rows;
     static constexpr int columns = kTileColumns;
-    static constexpr int64_t kLine = 64;
-    // How far ahead weights are prefetched, in values.
-    static constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(Weight));
 
-    // A stretch of k for one tile. Sums go on from `partial` unless the stretch is the first, and
-    // to `partial` unless it is the last, which reduces them to sums[row * columns + column].
-    struct Stretch {
-        const Packed* x;  // one panel, from k = begin
-        const Weight* const* weights;
-        int64_t begin;
-        int64_t end;  // a multiple of step, or the end of the rows
-        bool first;
-        bool last;
-        F* partial;
-        const char* next_x;  // what to prefetch, unless weights are
-        float* sums;
-    };
-
-    template <int rows, bool prefetch_weights>
-    static void multiply(const Stretch& stretch) {
+    // The products of one stretch [begin, end) of k, which is full or ends with the rows, reduced
+    // to sums[row * columns + column]. x: one panel, from k = begin.
+    template <int rows, class Weights>
+    static void multiply(const Packed* x, int64_t begin, int64_t end, Weights weights,
+                         float* sums) {
         F total[columns * rows];
 #pragma GCC unroll 32
-        for (int i = 0; i < columns * rows; ++i)
-            total[i] = stretch.first ? S::zero() : stretch.partial[i];
-        const Packed* x = stretch.x;
-        const char* next_x = stretch.next_x;
-        int64_t ahead = kAhead;
-        int64_t k = stretch.begin;
-        for (; k + step <= stretch.end; k += step, x += rows * step) {
-            const Weight* at[columns];
-#pragma GCC unroll 8
-            for (int c = 0; c < columns; ++c) at[c] = stretch.weights[c] + k;
-            if constexpr (prefetch_weights) {
-                // From here a row's own end is near: on to the row that is `columns` rows later.
-                if (k + kAhead >= stretch.end) ahead = kAhead + (columns - 1) * stretch.end;
-#pragma GCC unroll 8
-                for (int c = 0; c < columns; ++c) __builtin_prefetch(at[c] + ahead, 0, 3);
-            } else {
-#pragma GCC unroll 8
-                for (int c = 0; c < columns; ++c) __builtin_prefetch(next_x + c * kLine, 0, 2);
-                next_x += columns * kLine;
-            }
-            multiply_step<rows>(x, at, total);
+        for (int i = 0; i < columns * rows; ++i) total[i] = S::zero();
+        int64_t k = begin;
+        for (; k + step <= end; k += step, x += rows * step) {
+            weights.go_to(k);
+            multiply_step<rows>(x, weights, total);
         }
-        if (k < stretch.end) {
-            Weight tails[columns][step];
-            const Weight* at[columns];
-            for (int c = 0; c < columns; ++c) {
-                Factors::load_tail(stretch.weights[c] + k, stretch.end - k, tails[c]);
-                at[c] = tails[c];
-            }
-            multiply_step<rows>(x, at, total);
+        if (k < end) {
+            weights.go_to_tail(k);
+            multiply_step<rows>(x, weights, total);
         }
-        if (stretch.last) {
 #pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) {
-                S::reduce_add4(total[r], total[rows + r], total[2 * rows + r], total[3 * rows + r],
-                               stretch.sums + r * columns);
-            }
-        } else {
-#pragma GCC unroll 32
-            for (int i = 0; i < columns * rows; ++i) stretch.partial[i] = total[i];
+        for (int r = 0; r < rows; ++r) {
+            S::reduce_add4(total[r], total[rows + r], total[2 * rows + r], total[3 * rows + r],
+                           sums + r * columns);
         }
     }
 
   private:
-    template <int rows, int part = 0>
-    static void multiply_step(const Packed* x, const Weight* const* weights, F* total) {
+    template <int rows, int part = 0, class Weights>
+    static void multiply_step(const Packed* x, const Weights& weights, F* total) {
         Vector factor[rows];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
@@ -193,7 +236,7 @@ struct MatmulTile {
         }
 #pragma GCC unroll 8
         for (int c = 0; c < columns; ++c) {
-            const Vector weight = Factors::template load_weight<part>(weights[c]);
+            const Vector weight = weights.template load<part>(c);
 #pragma GCC unroll 8
             for (int r = 0; r < rows; ++r) {
                 total[c * rows + r] = Factors::multiply_add(factor[r], weight, total[c * rows + r]);
@@ -213,94 +256,154 @@ struct MatmulKernel {
     static constexpr int columns = Tile::columns;
     static constexpr int max_rows = Tile::max_rows;
     static constexpr int64_t step = Tile::step;
-    // A panel longer than this is multiplied in stretches, so that it stays in the first-level
-    // cache from one group of weight rows to the next.
-    static constexpr int64_t kStretchBytes = 24 << 10;
-    static constexpr int64_t max_stretch =
-        kStretchBytes / (max_rows * static_cast<int64_t>(sizeof(Packed))) / step * step;
-    static constexpr int64_t kFewPanels = 2;
-    static constexpr int64_t max_groups = kMaxMatmulColumns / columns;
+    static_assert(kMatmulStretch % step == 0);
+    // Beyond that many, widening the weights anew for each costs more than packing them once, which
+    // does not go on while they come from memory.
+    static constexpr int64_t kFewPanels = 16;
+    static constexpr int64_t max_in_place_tokens = kFewPanels * max_rows;
 
     static void multiply_block(const MatmulBlock& block) {
-        const int64_t panels = (block.tokens + max_rows - 1) / max_rows;
-        const int64_t padded = (block.in + step - 1) / step * step;
-        // With few panels weights come from memory, best in one forward stream.
-        const int64_t stretch = panels <= kFewPanels ? padded : max_stretch;
-        for (int64_t panel = 0; panel < panels; ++panel) {
-            const int64_t begin = block.tokens * panel / panels;
-            const int64_t end = block.tokens * (panel + 1) / panels;
-            const Packed* x = static_cast<const Packed*>(block.x) + begin * padded;
-            multiply_panel(block, x, begin, end - begin, stretch);
+        if (block.tokens > max_in_place_tokens) {
+            multiply_packed(block);
+        } else {
+            multiply_in_place(block);
         }
     }
 
   private:
-    static void multiply_panel(const MatmulBlock& block, const Packed* x, int64_t token,
-                               int64_t rows, int64_t stretch) {
-        F partial[max_groups][columns * max_rows];
-        for (int64_t k = 0; k < block.in; k += stretch) {
-            for (int64_t column = 0; column < block.columns; column += columns) {
-                const int64_t end = k + stretch < block.in ? k + stretch : block.in;
-                typename Tile::Stretch part{x + rows * k,
-                                            nullptr,
-                                            k,
-                                            end,
-                                            k == 0,
-                                            end == block.in,
-                                            partial[column / columns],
-                                            nullptr,
-                                            nullptr};
-                multiply_group(block, token, rows, column, part);
-            }
-        }
+    struct Panel {
+        const Packed* x;  // from k = 0
+        int64_t token;    // of its first row
+        int64_t rows;
+    };
+
+    static int64_t padded_in(const MatmulBlock& block) {
+        return (block.in + step - 1) / step * step;
+    }
+    static int64_t num_panels(const MatmulBlock& block) {
+        return (block.tokens + max_rows - 1) / max_rows;
+    }
+    static Panel panel_at(const MatmulBlock& block, int64_t panel) {
+        const int64_t panels = num_panels(block);
+        const int64_t begin = block.tokens * panel / panels;
+        const int64_t end = block.tokens * (panel + 1) / panels;
+        return {static_cast<const Packed*>(block.x) + begin * padded_in(block), begin, end - begin};
     }
 
-    static void multiply_group(const MatmulBlock& block, int64_t token, int64_t rows,
-                               int64_t column, typename Tile::Stretch& part) {
+    // A short group repeats its last row: the sums are the same code's, the surplus is dropped.
+    static void find_rows(const MatmulBlock& block, int64_t column, const Weight** rows) {
         const Weight* first = static_cast<const Weight*>(block.weight) + column * block.in;
         const int64_t count = block.columns - column < columns ? block.columns - column : columns;
-        const Weight* weights[columns];
-        // A short group repeats its last row: the sums are the same code's, the surplus is dropped.
-        for (int c = 0; c < columns; ++c)
-            weights[c] = first + (c < count ? c : count - 1) * block.in;
-        float sums[columns * max_rows];
-        part.weights = weights;
-        // Each group fetches its share of what this panel reads next.
-        part.next_x = reinterpret_cast<const char*>(part.x) + kStretchBytes +
-                      column / columns * (max_stretch / step) * columns * Tile::kLine;
-        part.sums = sums;
-        if (block.tokens <= kFewPanels * max_rows) {
-            multiply_rows<max_rows, true>(rows, part);
-        } else {
-            multiply_rows<max_rows, false>(rows, part);
-        }
-        if (!part.last) return;
-        for (int64_t row = 0; row < rows; ++row) {
-            float* y = block.y + (token + row) * block.y_stride + column;
-            const float* bias = block.bias == nullptr ? nullptr : block.bias + column;
-            if (count == columns) {
-                store(sums + row * columns, bias, block.accumulate, y, columns);
-            } else {
-                store(sums + row * columns, bias, block.accumulate, y, count);
+        for (int c = 0; c < columns; ++c) rows[c] = first + (c < count ? c : count - 1) * block.in;
+    }
+
+    static void multiply_in_place(const MatmulBlock& block) {
+        const int64_t panels = num_panels(block);
+        for (int64_t index = 0; index < panels; ++index) {
+            const Panel panel = panel_at(block, index);
+            for (int64_t column = 0; column < block.columns; column += columns) {
+                const Weight* rows[columns];
+                find_rows(block, column, rows);
+                const RowsInPlace<Factors> weights(rows, block.in);
+                for (int64_t k = 0; k < block.in; k += kMatmulStretch)
+                    multiply_group(block, panel, column, k, weights);
             }
         }
     }
 
-    [[gnu::always_inline]] static void store(const float* sums, const float* bias, bool accumulate,
-                                             float* y, int64_t count) {
-        float values[columns];
-        for (int64_t c = 0; c < count; ++c)
-            values[c] = bias == nullptr ? sums[c] : sums[c] + bias[c];
-        for (int64_t c = 0; c < count; ++c) y[c] = accumulate ? y[c] + values[c] : values[c];
+    static void multiply_packed(const MatmulBlock& block) {
+        const int64_t panels = num_panels(block);
+        auto* const packed = static_cast<Packed*>(block.packed_weight);
+        for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
+            pack_weights(block, k, packed);
+            const int64_t length =
+                block.in - k < kMatmulStretch ? padded_in(block) - k : kMatmulStretch;
+            for (int64_t index = 0; index < panels; ++index) {
+                const Panel panel = panel_at(block, index);
+                const Panel next = panel_at(block, index + 1 < panels ? index + 1 : 0);
+                for (int64_t column = 0; column < block.columns; column += columns) {
+                    // Each group fetches its share of the next panel.
+                    const int64_t share = next.rows * length * column / block.columns;
+                    const PackedRows<Factors> weights(packed + column * length, k,
+                                                      next.x + next.rows * k + share);
+                    multiply_group(block, panel, column, k, weights);
+                }
+            }
+        }
     }
 
-    template <int rows, bool prefetch_weights>
-    static void multiply_rows(int64_t wanted, const typename Tile::Stretch& part) {
-        if constexpr (rows > 0) {
-            if (wanted == rows) {
-                Tile::template multiply<rows, prefetch_weights>(part);
+    // All rows from k = begin on, up to the end of the stretch.
+    static void pack_weights(const MatmulBlock& block, int64_t begin, Packed* out) {
+        const int64_t end = stretch_end(block, begin);
+        for (int64_t column = 0; column < block.columns; column += columns) {
+            const Weight* rows[columns];
+            find_rows(block, column, rows);
+            RowsInPlace<Factors> weights(rows, block.in);
+            int64_t k = begin;
+            for (; k + step <= end; k += step) {
+                weights.go_to(k);
+                out = pack_step(weights, out);
+            }
+            if (k == end) continue;
+            weights.go_to_tail(k);
+            out = pack_step(weights, out);
+        }
+    }
+
+    template <int part = 0>
+    static Packed* pack_step(const RowsInPlace<Factors>& weights, Packed* out) {
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; ++c) {
+            Factors::store(out + c * step + part * (step / Factors::parts),
+                           weights.template load<part>(c));
+        }
+        if constexpr (part + 1 < Factors::parts) {
+            return pack_step<part + 1>(weights, out);
+        } else {
+            return out + columns * step;
+        }
+    }
+
+    static int64_t stretch_end(const MatmulBlock& block, int64_t begin) {
+        return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
+    }
+
+    // One stretch of a panel by one group of columns.
+    template <class Weights>
+    static void multiply_group(const MatmulBlock& block, const Panel& panel, int64_t column,
+                               int64_t k, const Weights& weights) {
+        float sums[columns * max_rows];
+        const int64_t end = stretch_end(block, k);
+        multiply_rows<max_rows>(panel, k, end, weights, sums);
+        const int64_t count = block.columns - column < columns ? block.columns - column : columns;
+        const bool adds = block.accumulate || k > 0;
+        const float* bias = block.bias == nullptr || end < block.in ? nullptr : block.bias + column;
+        for (int64_t row = 0; row < panel.rows; ++row) {
+            float* y = block.y + (panel.token + row) * block.y_stride + column;
+            if (count == columns) {
+                store(sums + row * columns, bias, adds, y, columns);
             } else {
-                multiply_rows<rows - 1, prefetch_weights>(wanted, part);
+                store(sums + row * columns, bias, adds, y, count);
+            }
+        }
+    }
+
+    [[gnu::always_inline]] static void store(const float* sums, const float* bias, bool adds,
+                                             float* y, int64_t count) {
+        float values[columns];
+        for (int64_t c = 0; c < count; ++c) values[c] = adds ? y[c] + sums[c] : sums[c];
+        for (int64_t c = 0; c < count; ++c)
+            y[c] = bias == nullptr ? values[c] : values[c] + bias[c];
+    }
+
+    template <int rows, class Weights>
+    static void multiply_rows(const Panel& panel, int64_t k, int64_t end, const Weights& weights,
+                              float* sums) {
+        if constexpr (rows > 0) {
+            if (panel.rows == rows) {
+                Tile::template multiply<rows>(panel.x + rows * k, k, end, weights, sums);
+            } else {
+                multiply_rows<rows - 1>(panel, k, end, weights, sums);
             }
         }
     }
@@ -309,9 +412,14 @@ struct MatmulKernel {
 // The kernels for x rounded to X by weights of Factors::Weight.
 template <class Factors, typename X>
 MatmulKernels matmul_kernels() {
-    return {Factors::rows,          kTileColumns,
-            Factors::step,          sizeof(typename Factors::Packed),
-            pack_panel<Factors, X>, MatmulKernel<Factors>::multiply_block};
+    using Kernel = MatmulKernel<Factors>;
+    return {Factors::rows,
+            kTileColumns,
+            Factors::step,
+            sizeof(typename Factors::Packed),
+            Kernel::max_in_place_tokens,
+            pack_panel<Factors, X>,
+            Kernel::multiply_block};
 }
 
 }  // namespace nvllm::cpu

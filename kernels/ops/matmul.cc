@@ -23,8 +23,8 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
     cpu::matmul(context, x, weight, bias, product_type, output, y);
 }
 
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType) {
-    return cpu::matmul_scratch_bytes(tokens, in);
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, int num_threads) {
+    return cpu::matmul_scratch_bytes(tokens, in, num_threads);
 }
 
 }  // namespace nvllm::ops

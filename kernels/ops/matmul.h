@@ -27,13 +27,15 @@ enum class MatmulOutput : uint8_t {
 // Order of the sum over k, with L lanes (16 in AVX-512, 8 in AVX2, 4 in scalar): lane l adds the
 // products k = l, l + L, l + 2 L, ... in that order by fused multiply-add (scalar: multiply, then
 // add). With bfloat16 weights a lane takes pairs instead: k = 2 l, 2 l + 1, 2 L + 2 l, 2 L + 2 l +
-// 1, ...; AVX-512 BF16 adds both products of a pair in one instruction. The lanes are then added as
-// a balanced binary tree (l with l + L / 2, and so on). A tail is padded with zeros.
+// 1, ...; AVX-512 BF16 adds both products of a pair in one instruction. After every 1,024 values of
+// k the lanes are added as a balanced binary tree (l with l + L / 2, and so on), and that sum is
+// added to those before it; they begin with y where the product is accumulated, and end with the
+// bias. A tail is padded with zeros.
 void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
             const ConstTensorView& bias, DType product_type, MatmulOutput output,
             const TensorView& y);
 
-// Scratch bytes that matmul takes from the arena for `tokens` rows of `in` values.
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type);
+// Scratch bytes that matmul takes from the arena for `tokens` rows of `in` values, at most.
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, int num_threads);
 
 }  // namespace nvllm::ops

@@ -109,6 +109,9 @@ TEST_CASE("matmul of larger sizes, where blocks and panels are cut") {
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
         check_problem(machine, {130, 1000, 77, DType::bf16, DType::bf16});
+        check_problem(machine, {130, 2077, 30, DType::bf16, DType::bf16});
+        check_problem(machine, {110, 1024, 9, DType::f16, DType::f32});
+        check_problem(machine, {210, 1025, 98, DType::f32, DType::f32});
         check_problem(machine, {1, 3000, 400, DType::bf16, DType::bf16});
         check_problem(machine, {75, 257, 301, DType::f32, DType::f32});
         check_problem(machine, {300, 300, 3, DType::f16, DType::f16});
@@ -122,7 +125,7 @@ TEST_CASE("a row has the same bits alone, among 512, and with any number of thre
                                                         {DType::f32, DType::f32},
                                                         {DType::bf16, DType::f32},
                                                         {DType::f16, DType::f16}}) {
-            const int64_t in = 523, out = 131;
+            const int64_t in = 1100, out = 131;  // a stretch of k, and more
             Case all({512, in, out, weight_type, product_type});
             testing::Machine one_thread(1);
             const std::vector<float> expected = all.run(one_thread, MatmulOutput::overwrite, true);
@@ -131,8 +134,8 @@ TEST_CASE("a row has the same bits alone, among 512, and with any number of thre
                 CHECK(
                     testing::same_bits(all.run(machine, MatmulOutput::overwrite, true), expected));
             }
-            for (const int64_t count : {1, 2, 3, 5, 8, 16, 63}) {
-                for (const int64_t first : {0, 7, 449}) {
+            for (const int64_t count : {1, 2, 3, 5, 8, 16, 63, 120}) {
+                for (const int64_t first : {0, 7, 389}) {
                     testing::Machine machine(2);
                     std::vector<float> some(static_cast<size_t>(count * out));
                     ops::matmul(machine.context(),
@@ -211,7 +214,7 @@ TEST_CASE("matmul takes no more scratch than it says, and none that grows") {
             test.run(machine, MatmulOutput::overwrite, false);
             CHECK(machine.scratch().num_growths() == 0);
             CHECK(machine.scratch().peak_bytes() <=
-                  (ops::matmul_scratch_bytes(tokens, in, DType::bf16) + 63) / 64 * 64);
+                  (ops::matmul_scratch_bytes(tokens, in, 2) + 63) / 64 * 64);
         });
     }
 }

@@ -100,8 +100,9 @@ class Decoder final : public Model {
             passing = std::max(passing, block.scratch_bytes(tokens, settings_.num_threads));
         }
         const size_t picked = scratch_for_activations(rows * config_.hidden_size);
-        const size_t at_head = 2 * picked + scratch_for_activations(rows * config_.vocab_size) +
-                               scratch_for_bytes(parts_.head.scratch_bytes(rows));
+        const size_t at_head =
+            2 * picked + scratch_for_activations(rows * config_.vocab_size) +
+            scratch_for_bytes(parts_.head.scratch_bytes(rows, settings_.num_threads));
         return shared + std::max(passing, at_head);
     }
 

@@ -20,7 +20,8 @@ void EncoderBlock::apply(const ForwardContext& batch, int32_t index,
 }
 
 size_t EncoderBlock::scratch_bytes(int64_t tokens, int num_threads) const {
-    return std::max(attention.scratch_bytes(tokens, num_threads), mlp.scratch_bytes(tokens));
+    return std::max(attention.scratch_bytes(tokens, num_threads),
+                    mlp.scratch_bytes(tokens, num_threads));
 }
 
 size_t EncoderBlock::bytes() const {

@@ -139,13 +139,13 @@ void SparseMlp::apply(const Context& context, const ConstTensorView& x, ops::Mat
     }
 }
 
-size_t SparseMlp::scratch_bytes(int64_t tokens) const {
+size_t SparseMlp::scratch_bytes(int64_t tokens, int num_threads) const {
     const size_t chosen = scratch_for_activations(tokens * experts_per_token);
     const auto num_experts = static_cast<int64_t>(experts.size());
     const size_t routing = scratch_for_activations(tokens * num_experts) +
-                           scratch_for_bytes(router.scratch_bytes(tokens));
+                           scratch_for_bytes(router.scratch_bytes(tokens, num_threads));
     const size_t rows = 2 * scratch_for_activations(tokens * router.in());
-    const size_t expert = experts.empty() ? 0 : experts.front().scratch_bytes(tokens);
+    const size_t expert = experts.empty() ? 0 : experts.front().scratch_bytes(tokens, num_threads);
     return 4 * chosen + scratch_for_activations(num_experts + 1) + std::max(routing, rows + expert);
 }
 

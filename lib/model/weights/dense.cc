@@ -15,8 +15,8 @@ class DensePart : public LinearPart {
     int64_t out() const override { return weight_.view().dim(0); }
     size_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
 
-    size_t scratch_bytes(int64_t tokens) const override {
-        return ops::matmul_scratch_bytes(tokens, in(), product_type_);
+    size_t scratch_bytes(int64_t tokens, int num_threads) const override {
+        return ops::matmul_scratch_bytes(tokens, in(), num_threads);
     }
 
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,

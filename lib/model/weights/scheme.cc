@@ -37,9 +37,10 @@ size_t LinearWeight::bytes() const {
     return bytes;
 }
 
-size_t LinearWeight::scratch_bytes(int64_t tokens) const {
+size_t LinearWeight::scratch_bytes(int64_t tokens, int num_threads) const {
     size_t bytes = 0;
-    for (const auto& part : parts_) bytes = std::max(bytes, part->scratch_bytes(tokens));
+    for (const auto& part : parts_)
+        bytes = std::max(bytes, part->scratch_bytes(tokens, num_threads));
     return bytes;
 }
 

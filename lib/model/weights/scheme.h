@@ -22,7 +22,7 @@ class LinearPart {
     // Bytes of weights, mapped or owned.
     virtual size_t bytes() const = 0;
     // Scratch that apply() takes from the arena for `tokens` rows.
-    virtual size_t scratch_bytes(int64_t tokens) const = 0;
+    virtual size_t scratch_bytes(int64_t tokens, int num_threads) const = 0;
     // x: float32 [tokens, in]; y: float32 [tokens, out]; rows of both may be strided.
     virtual void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                        const TensorView& y) const = 0;
@@ -64,7 +64,7 @@ class LinearWeight {
     // Columns of all parts together.
     int64_t out() const;
     size_t bytes() const;
-    size_t scratch_bytes(int64_t tokens) const;
+    size_t scratch_bytes(int64_t tokens, int num_threads) const;
     // x: float32 [tokens, in]; y: float32 [tokens, out]; rows of both may be strided.
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const;

@@ -77,7 +77,7 @@ TEST_CASE("sparse mlp: each token is the weighted sum of its experts") {
             ThreadPool threads(2);
             DummySource source(11, DType::f32, threads);
             const SparseMlp layer = make_layer(source, 6, per_token, normalize);
-            ScratchArena scratch(layer.scratch_bytes(kTokens));
+            ScratchArena scratch(layer.scratch_bytes(kTokens, 3));
             Context context;
             context.scratch = &scratch;
             context.threads = &threads;

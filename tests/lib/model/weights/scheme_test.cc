@@ -108,7 +108,7 @@ TEST_CASE("schemes: every row applies within the scratch it announces") {
             const auto part = scheme.load(source, name);
             CHECK(part->in() == 96);
             CHECK(part->out() == 33);
-            ScratchArena scratch(part->scratch_bytes(20) + 64);
+            ScratchArena scratch(part->scratch_bytes(20, 2) + 64);
             Context context;
             context.scratch = &scratch;
             context.threads = &threads;
