@@ -48,8 +48,15 @@ struct AttentionKernels {
         }
     }
 
+    // One step of the online softmax (Milakov & Gimelshein 2018). The maximum starts at the lowest
+    // finite value, so that a tile in which nothing is visible changes nothing and needs no case of
+    // its own.
     static void softmax_tile(const SoftmaxTile& tile) {
-        for (int64_t row = 0; row < tile.rows; ++row) softmax_row(tile, row);
+        for (int64_t row = 0; row < tile.rows; ++row) tile.correction[row] = scale_row(tile, row);
+        int64_t row = 0;
+        for (; row + L <= tile.rows; row += L) raise_maximum(tile, row, L);
+        if (row < tile.rows) raise_maximum(tile, row, tile.rows - row);
+        for (row = 0; row < tile.rows; ++row) add_row(tile, row);
     }
 
   private:
@@ -98,40 +105,56 @@ struct AttentionKernels {
         }
     }
 
-    // One row's step of the online softmax (Milakov & Gimelshein 2018). The maximum starts at the
-    // lowest finite value, so that a tile in which nothing is visible changes nothing and needs no
-    // case of its own.
-    static void softmax_row(const SoftmaxTile& tile, int64_t row) {
+    // Scores as they are compared, minus infinity where nothing is to be seen; their maximum.
+    static float scale_row(const SoftmaxTile& tile, int64_t row) {
         float* scores = tile.scores + row * kTile;
+        const bool sees_all = tile.begin[row] <= 0 && tile.end[row] >= kTile;
+        const F hidden = S::set(-__builtin_inff());
         const F begin = S::set(static_cast<float>(tile.begin[row]));
         const F end = S::set(static_cast<float>(tile.end[row]));
-        const F hidden = S::set(-__builtin_inff());
-        F values[kVectors];
         F most = hidden;
+#pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) {
             F score = S::mul(S::load(scores + v * L), S::set(tile.scale));
             if (tile.soft_cap > 0) score = capped(score, tile.soft_cap);
-            const F position = S::add(S::lane_indices(), S::set(static_cast<float>(v * L)));
-            score = S::select_less(position, begin, hidden, score);
-            values[v] = S::select_less(position, end, score, hidden);
-            most = S::max(most, values[v]);
+            if (!sees_all) {
+                const F position = S::add(S::lane_indices(), S::set(static_cast<float>(v * L)));
+                score = S::select_less(position, begin, hidden, score);
+                score = S::select_less(position, end, score, hidden);
+            }
+            S::store(scores + v * L, score);
+            most = S::max(most, score);
         }
-        const float before = tile.maximum[row];
-        const float tile_maximum = S::reduce_max(most);
-        const float maximum = before < tile_maximum ? tile_maximum : before;
-        const float correction = S::first(Math::exp(S::set(before - maximum)));
+        return S::reduce_max(most);
+    }
+
+    // Of `count` rows, from the tile's own maximum, which stands where the correction will.
+    static void raise_maximum(const SoftmaxTile& tile, int64_t row, int64_t count) {
+        const F before = S::load(tile.maximum + row, count);
+        const F own = S::load(tile.correction + row, count);
+        const F maximum = S::select_less(before, own, own, before);
+        S::store(tile.maximum + row, maximum, count);
+        S::store(tile.correction + row, Math::exp_of_negative(S::sub(before, maximum)), count);
+    }
+
+    // The sum is a balanced tree over the 64 positions: l with l + 32, and so on down, the same on
+    // every instruction set.
+    static void add_row(const SoftmaxTile& tile, int64_t row) {
+        float* scores = tile.scores + row * kTile;
+        const F maximum = S::set(tile.maximum[row]);
+        F values[kVectors];
+#pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) {
-            values[v] = Math::exp(S::sub(values[v], S::set(maximum)));
+            values[v] = Math::exp_of_negative(S::sub(S::load(scores + v * L), maximum));
             S::store(scores + v * L, values[v]);
         }
-        // A balanced tree over the 64 positions: l with l + 32, and so on down, the same on every
-        // instruction set.
+#pragma GCC unroll 4
         for (int width = kVectors / 2; width > 0; width /= 2) {
+#pragma GCC unroll 8
             for (int v = 0; v < width; ++v) values[v] = S::add(values[v], values[v + width]);
         }
-        tile.maximum[row] = maximum;
-        tile.correction[row] = correction;
-        tile.denominator[row] = tile.denominator[row] * correction + S::reduce_add(values[0]);
+        tile.denominator[row] =
+            tile.denominator[row] * tile.correction[row] + S::reduce_add(values[0]);
     }
 
     static F capped(F score, float cap) {
