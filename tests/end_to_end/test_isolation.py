@@ -141,10 +141,10 @@ class Isolation(unittest.TestCase):
         self.assertFalse(is_alive(worker))
 
     def test_stopped_and_continued(self):
-        with Running("--watchdog-timeout", "0.5") as running:
+        with Running("--watchdog-timeout", "2") as running:
             worker = running.busy_worker()
             os.kill(running.process.pid, signal.SIGSTOP)
-            time.sleep(2)
+            time.sleep(4)
             os.kill(running.process.pid, signal.SIGCONT)
             self.assertEqual(running.worker(), worker)
             answers, err = running.finish()
