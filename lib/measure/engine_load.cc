@@ -59,6 +59,21 @@ int64_t LoadResult::output_tokens() const {
     return total;
 }
 
+double LoadResult::decode_tokens_per_second() const {
+    double begin_s = 0.0;
+    for (const RequestRecord& request : requests) {
+        begin_s = std::max(begin_s, request.first_token_s());
+    }
+    int64_t count = 0;
+    double end_s = begin_s;
+    for (const RequestRecord& request : requests) {
+        count += std::ranges::count_if(request.token_times_s,
+                                       [&](double time_s) { return time_s > begin_s; });
+        end_s = std::max(end_s, request.token_times_s.empty() ? 0.0 : request.token_times_s.back());
+    }
+    return end_s > begin_s ? static_cast<double>(count) / (end_s - begin_s) : 0.0;
+}
+
 EngineLoad::EngineLoad(Engine& engine) : engine_(engine) {
     engine_.set_step_listener([this](const StepRecord& step) {
         num_steps_ += 1;

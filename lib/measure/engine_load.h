@@ -39,6 +39,9 @@ struct LoadResult {
 
     int64_t prompt_tokens() const;
     int64_t output_tokens() const;
+    // Of all requests together from when the last of them had its first token; 0 when nothing came
+    // after it. Of one batch this is decoding alone.
+    double decode_tokens_per_second() const;
 };
 
 // When requests are handed over.

@@ -51,12 +51,14 @@ Json series_json(const ThroughputSeries& series) {
             {"requests_per_second", median(series.requests_per_second())},
             {"tokens_per_second", median(series.total_tokens_per_second())},
             {"output_tokens_per_second", median(series.output_tokens_per_second())},
+            {"decode_tokens_per_second", median(series.decode_tokens_per_second())},
             {"slots_filled", first.slots_filled},
             {"steps", first.num_steps},
             {"samples",
              {{"elapsed_time", series.elapsed_s()},
               {"tokens_per_second", series.total_tokens_per_second()},
-              {"output_tokens_per_second", series.output_tokens_per_second()}}}};
+              {"output_tokens_per_second", series.output_tokens_per_second()},
+              {"decode_tokens_per_second", series.decode_tokens_per_second()}}}};
 }
 
 }  // namespace
@@ -91,6 +93,12 @@ std::vector<double> ThroughputSeries::output_tokens_per_second() const {
 std::vector<double> ThroughputSeries::total_tokens_per_second() const {
     return per_second(
         runs, [](const LoadResult& run) { return run.prompt_tokens() + run.output_tokens(); });
+}
+
+std::vector<double> ThroughputSeries::decode_tokens_per_second() const {
+    std::vector<double> rates;
+    for (const LoadResult& run : runs) rates.push_back(run.decode_tokens_per_second());
+    return rates;
 }
 
 std::vector<ThroughputSeries> measure_throughput(EngineLoad& load, std::span<const WorkItem> items,

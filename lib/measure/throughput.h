@@ -31,6 +31,7 @@ struct ThroughputSeries {
     std::vector<double> requests_per_second() const;
     std::vector<double> output_tokens_per_second() const;
     std::vector<double> total_tokens_per_second() const;
+    std::vector<double> decode_tokens_per_second() const;
 };
 
 // The ways take turns, so that a change of the machine's speed meets all of them. Every repeat has

@@ -1,36 +1,50 @@
 #!/usr/bin/env python3
-"""Writes a checkpoint of random bfloat16 weights in the shape of Llama-3.2-1B, to measure starts and speed.
+"""Writes a checkpoint of random bfloat16 weights in the shape of Llama-3.2-1B or Qwen3-0.6B, to measure starts and speed.
 
-Usage: make_checkpoint.py FOLDER. Needs nothing but Python: values are random bits with small exponents.
+Usage: make_checkpoint.py FOLDER [llama-1b|qwen-0.6b]. Needs nothing but Python: values are random bits with small exponents.
+The tokenizer is the bundled demo's, which is far smaller than the vocabulary.
 """
 
 import json
 import os
 import pathlib
 import random
+import shutil
 import struct
 import sys
 
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192,
-    "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128256,
-    "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": True,
-    "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                     "original_max_position_embeddings": 8192},
-    "torch_dtype": "bfloat16", "bos_token_id": 128000, "eos_token_id": 128001,
+SHAPES = {
+    "llama-1b": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192,
+        "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128256,
+        "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": True,
+        "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                         "original_max_position_embeddings": 8192},
+        "torch_dtype": "bfloat16", "bos_token_id": 128000, "eos_token_id": 128001,
+    },
+    "qwen-0.6b": {
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072,
+        "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
+        "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "tie_word_embeddings": True,
+        "torch_dtype": "bfloat16", "bos_token_id": 151643, "eos_token_id": 151645,
+    },
 }
+TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
 
 
-def tensors():
+def tensors(config):
     """Names and shapes, as transformers names them."""
-    hidden, inner = CONFIG["hidden_size"], CONFIG["intermediate_size"]
-    kv = CONFIG["num_key_value_heads"] * CONFIG["head_dim"]
-    yield "model.embed_tokens.weight", [CONFIG["vocab_size"], hidden]
-    for layer in range(CONFIG["num_hidden_layers"]):
+    hidden, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    queries, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
+    yield "model.embed_tokens.weight", [config["vocab_size"], hidden]
+    for layer in range(config["num_hidden_layers"]):
         name = f"model.layers.{layer}"
         yield f"{name}.input_layernorm.weight", [hidden]
-        for projection, rows in (("q", hidden), ("k", kv), ("v", kv), ("o", hidden)):
-            yield f"{name}.self_attn.{projection}_proj.weight", [rows, hidden]
+        for projection, shape in (("q", [queries, hidden]), ("k", [kv, hidden]), ("v", [kv, hidden]), ("o", [hidden, queries])):
+            yield f"{name}.self_attn.{projection}_proj.weight", shape
+        if config["model_type"] == "qwen3":
+            yield f"{name}.self_attn.q_norm.weight", [head]
+            yield f"{name}.self_attn.k_norm.weight", [head]
         yield f"{name}.post_attention_layernorm.weight", [hidden]
         yield f"{name}.mlp.gate_proj.weight", [inner, hidden]
         yield f"{name}.mlp.up_proj.weight", [inner, hidden]
@@ -46,10 +60,13 @@ def random_chunk(values):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
+    config = SHAPES[sys.argv[2] if len(sys.argv) > 2 else "llama-1b"]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(CONFIG, indent=2) + "\n")
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(TOKENIZER / name, folder / name)
     header, offset = {}, 0
-    for name, shape in tensors():
+    for name, shape in tensors(config):
         size = 2
         for dimension in shape:
             size *= dimension
@@ -60,7 +77,7 @@ def main():
     chunk = random_chunk(1 << 19)
     with open(folder / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for name, shape in tensors():
+        for name, shape in tensors(config):
             left = header[name]["data_offsets"][1] - header[name]["data_offsets"][0]
             while left > 0:
                 file.write(chunk[:left])

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Writes a Hugging Face checkpoint of the llama or qwen3 architecture as a GGUF file, so that llama.cpp and what comes from it
+can be measured on the same weights.
+
+Usage: make_gguf.py FOLDER FILE. Needs numpy and gguf from PyPI. The tokenizer is byte-level BPE from tokenizer.json.
+"""
+
+import json
+import pathlib
+import struct
+import sys
+
+import gguf
+import numpy as np
+
+LAYER_NAMES = {
+    "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+    "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+}
+TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+
+
+def tensors(folder):
+    """Names and bfloat16 bits of all tensors, mapped from the file."""
+    for path in sorted(folder.glob("*.safetensors")):
+        with open(path, "rb") as file:
+            size, = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(size))
+        data = np.memmap(path, np.uint8, "r", 8 + size)
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            if entry["dtype"] != "BF16":
+                raise SystemExit(f"{name}: {entry['dtype']}, and only BF16 is written")
+            begin, end = entry["data_offsets"]
+            yield name, data[begin:end].view(np.uint16).reshape(entry["shape"])
+
+
+def peer_name(name):
+    stem = name.removesuffix(".weight")
+    if stem in TOP_NAMES:
+        return TOP_NAMES[stem] + ".weight"
+    layer, inner = stem.removeprefix("model.layers.").split(".", 1)
+    return f"blk.{layer}.{LAYER_NAMES[inner]}.weight"
+
+
+def in_pairs(bits, heads):
+    """Rows of each head from halves to neighbouring pairs, as llama.cpp rotates the llama architecture."""
+    rows, columns = bits.shape
+    return bits.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+
+
+def add_tokenizer(writer, folder, vocab_size, eos):
+    model = json.loads((folder / "tokenizer.json").read_text())["model"]
+    tokens = [f"[unused{i}]" for i in range(vocab_size)]
+    types = [gguf.TokenType.UNUSED] * vocab_size
+    for text, index in model["vocab"].items():
+        tokens[index], types[index] = text, gguf.TokenType.NORMAL
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]])
+    writer.add_eos_token_id(eos)
+    writer.add_add_bos_token(False)
+
+
+def rope_factors(config):
+    """Divisors of the frequencies of Llama 3's scaling (its reference implementation)."""
+    scaling, size = config["rope_scaling"], config["head_dim"]
+    frequencies = config["rope_theta"] ** (-np.arange(0, size, 2) / size)
+    wavelengths = 2 * np.pi / frequencies
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    original = scaling["original_max_position_embeddings"]
+    smooth = np.clip((original / wavelengths - low) / (high - low), 0.0, 1.0)
+    return (1.0 / ((1.0 - smooth) / scaling["factor"] + smooth)).astype(np.float32)
+
+
+def main():
+    folder, target = pathlib.Path(sys.argv[1]), sys.argv[2]
+    config = json.loads((folder / "config.json").read_text())
+    architecture = config["model_type"]
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    writer = gguf.GGUFWriter(target, architecture)
+    writer.add_name(folder.name)
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(kv_heads)
+    writer.add_key_length(config["head_dim"])
+    writer.add_value_length(config["head_dim"])
+    writer.add_rope_dimension_count(config["head_dim"])
+    writer.add_rope_freq_base(config["rope_theta"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_BF16)
+    add_tokenizer(writer, folder, config["vocab_size"], config["eos_token_id"])
+    if config.get("rope_scaling"):
+        writer.add_tensor("rope_freqs.weight", rope_factors(config))
+    for name, bits in tensors(folder):
+        if architecture == "llama" and "q_proj" in name or architecture == "llama" and "k_proj" in name:
+            bits = in_pairs(bits, heads if "q_proj" in name else kv_heads)
+        if bits.ndim == 1:
+            writer.add_tensor(peer_name(name), (bits.astype(np.uint32) << 16).view(np.float32))
+        else:
+            writer.add_tensor(peer_name(name), np.ascontiguousarray(bits).view(np.uint8),
+                              raw_dtype=gguf.GGMLQuantizationType.BF16)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+if __name__ == "__main__":
+    main()
