@@ -25,20 +25,19 @@ int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) 
 
 // One thread's memory, all sizes in multiples of a cache line.
 struct Workspace {
-    float* queries;       // [rows, width]
-    float* outputs;       // [rows, width]
-    float* scores;        // [rows, kTile]
-    float* rows_of_keys;  // [kTile, width]
-    float* keys;          // [width, kTile], transposed
-    float* values;        // [kTile, width]
-    float* maximum;       // [rows], as all below
+    float* queries;  // [rows, width]
+    float* outputs;  // [rows, width]
+    float* scores;   // [rows, kTile]
+    float* keys;     // [width, kTile]
+    float* values;   // [kTile, width]
+    float* maximum;  // [rows], as all below
     float* denominator;
     float* correction;
     int64_t* begin;
     int64_t* end;
 
     static size_t bytes(int64_t rows, int64_t width) {
-        const int64_t floats = rows * (2 * width + kTile + 3) + 3 * kTile * width;
+        const int64_t floats = rows * (2 * width + kTile + 3) + 2 * kTile * width;
         return static_cast<size_t>(floats) * sizeof(float) +
                static_cast<size_t>(2 * rows) * sizeof(int64_t);
     }
@@ -49,7 +48,6 @@ struct Workspace {
         queries = floats(rows * width);
         outputs = floats(rows * width);
         scores = floats(rows * kTile);
-        rows_of_keys = floats(kTile * width);
         keys = floats(kTile * width);
         values = floats(kTile * width);
         maximum = floats(rows);
@@ -112,50 +110,67 @@ Item find_item(const Batch& batch, int64_t index) {
         count,    first_position,         batch.options.causal ? first_position + count : length};
 }
 
-// Widens positions [begin, end) of one kv head into rows `width` apart; row 0 is position `tile`.
-void load_tile(const Batch& batch, const Item& item, const ConstTensorView& cache, int64_t tile,
-               int64_t begin, int64_t end, float* rows) {
-    const auto widen = kernels().widen[float_type_index(cache.dtype)];
+// Positions [begin, end) block by block: body(first value of the kv head in the block, offset in
+// the block, position, count).
+template <typename Body>
+void for_each_run(const Batch& batch, const Item& item, int64_t begin, int64_t end, Body body) {
+    const ConstTensorView& cache = batch.value_cache;  // or keys: their heads are as long
     const int32_t* table =
         batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
     for (int64_t position = begin; position < end;) {
         const int64_t offset = position % batch.block_size;
         const int64_t count = std::min(batch.block_size - offset, end - position);
         const int64_t block = table[position / batch.block_size];
-        const int64_t start =
-            block * cache.stride(0) + item.kv_head * cache.stride(1) + offset * batch.head_dim;
-        float* target = rows + (position - tile) * batch.width;
-        if (batch.width == batch.head_dim) {
-            widen(element(cache.data, cache.dtype, start), 1.0f, target, count * batch.head_dim);
-        } else {
-            for (int64_t i = 0; i < count; ++i) {
-                widen(element(cache.data, cache.dtype, start + i * batch.head_dim), 1.0f,
-                      target + i * batch.width, batch.head_dim);
-            }
-        }
+        body(block * cache.stride(0) + item.kv_head * cache.stride(1), offset, position, count);
         position += count;
     }
 }
 
-// Asks memory for positions [begin, end) of one kv head. Blocks lie anywhere, so the processor
-// cannot foresee them.
-void prefetch_tile(const Batch& batch, const Item& item, const ConstTensorView& cache,
-                   int64_t begin, int64_t end) {
+// Positions from `tile` on side by side in every row.
+void load_keys(const Batch& batch, const Item& item, int64_t tile, int64_t begin, int64_t end,
+               float* keys) {
+    const ConstTensorView& cache = batch.key_cache;
+    const auto widen = kernels().widen_rows[float_type_index(cache.dtype)];
+    for_each_run(batch, item, begin, end,
+                 [&](int64_t first, int64_t offset, int64_t position, int64_t count) {
+                     widen(element(cache.data, cache.dtype, first + offset), batch.block_size,
+                           keys + (position - tile), kTile, batch.head_dim, count);
+                 });
+}
+
+// A row for each position from `tile` on.
+void load_values(const Batch& batch, const Item& item, int64_t tile, int64_t begin, int64_t end,
+                 float* values) {
+    const ConstTensorView& cache = batch.value_cache;
+    const auto widen = kernels().widen_rows[float_type_index(cache.dtype)];
+    for_each_run(batch, item, begin, end,
+                 [&](int64_t first, int64_t offset, int64_t position, int64_t count) {
+                     widen(element(cache.data, cache.dtype, first + offset * batch.head_dim),
+                           batch.head_dim, values + (position - tile) * batch.width, batch.width,
+                           count, batch.head_dim);
+                 });
+}
+
+void prefetch(const void* begin, int64_t bytes) {
     constexpr int64_t kLine = 64;
-    const int32_t* table =
-        batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
-    const int64_t row_bytes = batch.head_dim * static_cast<int64_t>(dtype_bytes(cache.dtype));
-    for (int64_t position = begin; position < end;) {
-        const int64_t offset = position % batch.block_size;
-        const int64_t count = std::min(batch.block_size - offset, end - position);
-        const int64_t block = table[position / batch.block_size];
-        const auto* rows = static_cast<const std::byte*>(element(
-            cache.data, cache.dtype,
-            block * cache.stride(0) + item.kv_head * cache.stride(1) + offset * batch.head_dim));
-        for (int64_t byte = 0; byte < count * row_bytes; byte += kLine)
-            __builtin_prefetch(rows + byte);
-        position += count;
-    }
+    for (int64_t byte = 0; byte < bytes; byte += kLine)
+        __builtin_prefetch(static_cast<const std::byte*>(begin) + byte);
+}
+
+// Asks memory for positions [begin, end) of one kv head. Blocks lie anywhere, so the processor
+// cannot foresee them; what it cannot foresee of keys in blocks larger than a tile is left to it.
+void prefetch_tile(const Batch& batch, const Item& item, int64_t begin, int64_t end) {
+    const auto prefetch_values = [](const ConstTensorView& cache, int64_t first, int64_t count) {
+        prefetch(element(cache.data, cache.dtype, first),
+                 count * static_cast<int64_t>(dtype_bytes(cache.dtype)));
+    };
+    for_each_run(batch, item, begin, end,
+                 [&](int64_t first, int64_t offset, int64_t, int64_t count) {
+                     if (batch.block_size <= kTile)
+                         prefetch_values(batch.key_cache, first, batch.block_size * batch.head_dim);
+                     prefetch_values(batch.value_cache, first + offset * batch.head_dim,
+                                     count * batch.head_dim);
+                 });
 }
 
 void load_queries(const Batch& batch, const Item& item, const Workspace& space) {
@@ -195,13 +210,11 @@ void add_tile(const Batch& batch, const Item& item, int64_t tile, int64_t begin,
     const Kernels& kernel = kernels();
     const int64_t rows = item.num_queries * batch.group;
     const int64_t next_end = std::min(end + kTile, item.end);
-    load_tile(batch, item, batch.key_cache, tile, begin, end, space.rows_of_keys);
-    prefetch_tile(batch, item, batch.key_cache, end, next_end);
-    kernel.transpose_tile(space.rows_of_keys, batch.head_dim, batch.width, space.keys);
+    load_keys(batch, item, tile, begin, end, space.keys);
     kernel.outer_product(space.queries, batch.width, space.keys, kTile, space.scores, kTile, rows,
                          batch.head_dim, kTile, nullptr);
-    load_tile(batch, item, batch.value_cache, tile, begin, end, space.values);
-    prefetch_tile(batch, item, batch.value_cache, end, next_end);
+    load_values(batch, item, tile, begin, end, space.values);
+    prefetch_tile(batch, item, end, next_end);
     set_visible(batch, item, tile, space);
     kernel.softmax_tile({space.scores, rows, space.begin, space.end, batch.options.scale,
                          batch.options.soft_cap, space.maximum, space.denominator,
@@ -254,7 +267,7 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                       queries.dim(1) / kv_heads,
                       queries.dim(2),
                       padded_width(queries.dim(2)),
-                      key_cache.dim(2)};
+                      value_cache.dim(2)};
     int64_t num_items = 0;
     for (int64_t sequence = 0; sequence < batch.num_sequences; ++sequence) {
         num_items += batch.num_items(sequence);

@@ -1,4 +1,4 @@
-// Tile kernels of attention: transposing keys, products with ascending sums, the running softmax.
+// Tile kernels of attention: products with ascending sums, the running softmax.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,6 @@ struct AttentionKernels {
     static constexpr int64_t L = S::lanes;
     static constexpr int64_t kTile = 64;
     static constexpr int kVectors = kTile / L;
-
-    // Whole squares of lanes: x rows are padded, and so is `out` (rows beyond `width` are written
-    // too).
-    static void transpose_tile(const float* x, int64_t width, int64_t width_padded, float* out) {
-        for (int64_t d = 0; d < width; d += L) {
-            for (int64_t p = 0; p < kTile; p += L) {
-                S::transpose(x + p * width_padded + d, width_padded, out + d * kTile + p, kTile);
-            }
-        }
-    }
 
     static void outer_product(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
                               float* c, int64_t c_stride, int64_t rows, int64_t depth,

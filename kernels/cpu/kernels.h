@@ -76,6 +76,9 @@ struct Kernels {
     // Rows of values: out = x * scale in float32, and x rounded to nearest even.
     void (*widen[kNumFloatTypes])(const void* x, float scale, float* out, int64_t count);
     void (*narrow[kNumFloatTypes])(const float* x, void* out, int64_t count);
+    // `rows` rows of `count` values as float32; strides in values.
+    void (*widen_rows[kNumFloatTypes])(const void* x, int64_t x_stride, float* out,
+                                       int64_t out_stride, int64_t rows, int64_t count);
 
     void (*add)(const float* x, float* y, int64_t count);
     void (*soft_cap)(float cap, float* x, int64_t count);
@@ -97,8 +100,6 @@ struct Kernels {
 
     // Lanes of a vector; rows of the tiles below are padded to a multiple of it.
     int64_t lanes;
-    // out[d, p] = x[p, d] for p in [0, 64), d in [0, width); x rows are width_padded apart.
-    void (*transpose_tile)(const float* x, int64_t width, int64_t width_padded, float* out);
     void (*softmax_tile)(const SoftmaxTile& tile);
     // c[rows, width] += a[rows, depth] · b[depth, width], k ascending, by fused multiply-add onto
     // c, after c was multiplied by `factor` of its row (null: by zero). width is a multiple of

@@ -1,6 +1,7 @@
 // Paged key-value storage on the CPU.
 #include "kernels/cpu/kv_cache.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -9,9 +10,9 @@
 namespace nvllm::cpu {
 namespace {
 
-// One token's rows of all heads into their slot.
-void write_token(const ConstTensorView& rows, int64_t token, int64_t slot,
-                 const TensorView& cache) {
+// One token's values of all heads into their slot.
+void write_values(const ConstTensorView& rows, int64_t token, int64_t slot,
+                  const TensorView& cache) {
     const int64_t block_size = cache.dim(2);
     const int64_t head_dim = cache.dim(3);
     const auto narrow = kernels().narrow[float_type_index(cache.dtype)];
@@ -22,18 +23,48 @@ void write_token(const ConstTensorView& rows, int64_t token, int64_t slot,
     }
 }
 
+template <typename Bits>
+void scatter(const std::byte* values, int64_t count, int64_t stride, void* target) {
+    for (int64_t i = 0; i < count; ++i) {
+        Bits bits;
+        std::memcpy(&bits, values + i * static_cast<int64_t>(sizeof(Bits)), sizeof(Bits));
+        static_cast<Bits*>(target)[i * stride] = bits;
+    }
+}
+
+// One token's keys of all heads: each value lies a block's length after the one before.
+void write_keys(const ConstTensorView& rows, int64_t token, int64_t slot, const TensorView& cache) {
+    constexpr int64_t kPart = 64;
+    const int64_t head_dim = cache.dim(2);
+    const int64_t block_size = cache.dim(3);
+    const auto narrow = kernels().narrow[float_type_index(cache.dtype)];
+    const auto scatter_part = dtype_bytes(cache.dtype) == 2 ? scatter<uint16_t> : scatter<uint32_t>;
+    const int64_t base = slot / block_size * cache.stride(0) + slot % block_size;
+    alignas(64) std::byte part[kPart * sizeof(float)];
+    for (int64_t head = 0; head < cache.dim(1); ++head) {
+        const float* row = rows.as<float>() + token * rows.stride(0) + head * rows.stride(1);
+        for (int64_t i = 0; i < head_dim; i += kPart) {
+            const int64_t count = std::min(kPart, head_dim - i);
+            narrow(row + i, part, count);
+            scatter_part(
+                part, count, block_size,
+                element(cache.data, cache.dtype, base + head * cache.stride(1) + i * block_size));
+        }
+    }
+}
+
 }  // namespace
 
 void write_kv(const Context& context, const ConstTensorView& keys, const ConstTensorView& values,
               const ConstTensorView& slots, const TensorView& key_cache,
               const TensorView& value_cache) {
-    const int64_t num_slots = key_cache.dim(0) * key_cache.dim(2);
-    const int64_t width = 2 * key_cache.dim(1) * key_cache.dim(3);
+    const int64_t num_slots = value_cache.dim(0) * value_cache.dim(2);
+    const int64_t width = 2 * value_cache.dim(1) * value_cache.dim(3);
     parallel_rows(context, slots.dim(0), width, [&](int64_t token) {
         const int64_t slot = slots.as<int64_t>()[token];
         NVLLM_CHECK(slot >= 0 && slot < num_slots, "write_kv: no slot " + std::to_string(slot));
-        write_token(keys, token, slot, key_cache);
-        write_token(values, token, slot, value_cache);
+        write_keys(keys, token, slot, key_cache);
+        write_values(values, token, slot, value_cache);
     });
 }
 

@@ -49,6 +49,16 @@ struct RowKernels {
     }
 
     template <typename T>
+    static void widen_rows(const void* x, int64_t x_stride, float* out, int64_t out_stride,
+                           int64_t rows, int64_t count) {
+        const T* source = static_cast<const T*>(x);
+        for (int64_t row = 0; row < rows; ++row, source += x_stride, out += out_stride) {
+            for_each_vector(count,
+                            [=](int64_t i, auto n) { store(out + i, load(source + i, n), n); });
+        }
+    }
+
+    template <typename T>
     static void narrow(const float* x, void* out, int64_t count) {
         T* target = static_cast<T*>(out);
         for_each_vector(count, [=](int64_t i, auto n) { store(target + i, load(x + i, n), n); });

@@ -119,28 +119,6 @@ struct Avx2 {
     }
     static float first(F x) { return _mm256_cvtss_f32(x); }
 
-    static void transpose(const float* x, int64_t stride, float* out, int64_t out_stride) {
-        F row[8];
-        F pair[8];
-        for (int i = 0; i < 8; ++i) row[i] = _mm256_loadu_ps(x + i * stride);
-        for (int i = 0; i < 8; i += 2) {
-            pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
-            pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
-        }
-        for (int i = 0; i < 8; i += 4) {
-            row[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
-            row[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
-            row[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
-            row[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
-        }
-        for (int i = 0; i < 4; ++i) {
-            _mm256_storeu_ps(out + i * out_stride,
-                             _mm256_permute2f128_ps(row[i], row[i + 4], 0x20));
-            _mm256_storeu_ps(out + (i + 4) * out_stride,
-                             _mm256_permute2f128_ps(row[i], row[i + 4], 0x31));
-        }
-    }
-
   private:
     static __m256i mask(int64_t count) {
         const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

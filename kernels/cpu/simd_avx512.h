@@ -134,34 +134,6 @@ struct Avx512 {
     }
     static float first(F x) { return _mm512_cvtss_f32(x); }
 
-    static void transpose(const float* x, int64_t stride, float* out, int64_t out_stride) {
-        F row[16];
-        F next[16];
-        for (int i = 0; i < 16; ++i) row[i] = _mm512_loadu_ps(x + i * stride);
-        for (int i = 0; i < 16; i += 2) {
-            next[i] = _mm512_unpacklo_ps(row[i], row[i + 1]);
-            next[i + 1] = _mm512_unpackhi_ps(row[i], row[i + 1]);
-        }
-        for (int i = 0; i < 16; i += 4) {
-            row[i] = _mm512_shuffle_ps(next[i], next[i + 2], 0x44);
-            row[i + 1] = _mm512_shuffle_ps(next[i], next[i + 2], 0xee);
-            row[i + 2] = _mm512_shuffle_ps(next[i + 1], next[i + 3], 0x44);
-            row[i + 3] = _mm512_shuffle_ps(next[i + 1], next[i + 3], 0xee);
-        }
-        // row[4 b + j] holds column 4 q + j of rows 4 b .. 4 b + 3 in quarter q; what is left is to
-        // transpose quarters.
-        for (int j = 0; j < 4; ++j) {
-            const F low01 = _mm512_shuffle_f32x4(row[j], row[4 + j], 0x44);
-            const F high01 = _mm512_shuffle_f32x4(row[j], row[4 + j], 0xee);
-            const F low23 = _mm512_shuffle_f32x4(row[8 + j], row[12 + j], 0x44);
-            const F high23 = _mm512_shuffle_f32x4(row[8 + j], row[12 + j], 0xee);
-            store(out + j * out_stride, _mm512_shuffle_f32x4(low01, low23, 0x88));
-            store(out + (4 + j) * out_stride, _mm512_shuffle_f32x4(low01, low23, 0xdd));
-            store(out + (8 + j) * out_stride, _mm512_shuffle_f32x4(high01, high23, 0x88));
-            store(out + (12 + j) * out_stride, _mm512_shuffle_f32x4(high01, high23, 0xdd));
-        }
-    }
-
   private:
     static __mmask16 mask(int64_t count) {
         return static_cast<__mmask16>((1u << static_cast<unsigned>(count)) - 1u);

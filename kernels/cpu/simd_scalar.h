@@ -124,13 +124,6 @@ struct Scalar {
         out[3] = reduce_add(d);
     }
     static float first(F x) { return x[0]; }
-
-    // out[j * out_stride + i] = x[i * stride + j] for i, j < lanes.
-    static void transpose(const float* x, int64_t stride, float* out, int64_t out_stride) {
-        for (int64_t i = 0; i < lanes; ++i) {
-            for (int64_t j = 0; j < lanes; ++j) out[j * out_stride + i] = x[i * stride + j];
-        }
-    }
 };
 
 }  // namespace nvllm::cpu

@@ -11,9 +11,11 @@ void check_caches(const ConstTensorView& queries, const ConstTensorView& keys,
                   const ConstTensorView& values) {
     NVLLM_CHECK(is_float_type(keys.dtype) && keys.rank == 4 && keys.contiguous(),
                 "paged_attention: keys " + keys.describe());
-    NVLLM_CHECK(is_float_type(values.dtype) && values.contiguous() && same_shape(keys, values),
+    NVLLM_CHECK(is_float_type(values.dtype) && values.rank == 4 && values.contiguous() &&
+                    keys.dim(0) == values.dim(0) && keys.dim(1) == values.dim(1) &&
+                    keys.dim(2) == values.dim(3) && keys.dim(3) == values.dim(2),
                 "paged_attention: keys " + keys.describe() + ", values " + values.describe());
-    NVLLM_CHECK(keys.dim(3) == queries.dim(2) && keys.dim(1) > 0 && keys.dim(2) > 0 &&
+    NVLLM_CHECK(keys.dim(2) == queries.dim(2) && keys.dim(1) > 0 && keys.dim(3) > 0 &&
                     queries.dim(1) % keys.dim(1) == 0,
                 "paged_attention: queries " + queries.describe() + ", keys " + keys.describe());
 }
@@ -34,7 +36,7 @@ void check_sequences(const ConstTensorView& queries, const ConstTensorView& keys
         const int64_t length = context_lengths.as<int32_t>()[s];
         NVLLM_CHECK(starts[s] >= 0 && starts[s] <= starts[s + 1] &&
                         starts[s + 1] - starts[s] <= length &&
-                        length <= block_tables.dim(1) * keys.dim(2),
+                        length <= block_tables.dim(1) * keys.dim(3),
                     "paged_attention: sequence " + std::to_string(s) + " of length " +
                         std::to_string(length));
     }

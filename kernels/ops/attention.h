@@ -19,8 +19,8 @@ struct PagedAttentionOptions {
 //   queries          float32 [tokens, heads, head_dim], rows may be strided; the rows of sequence s
 //   are
 //                    [query_starts[s], query_starts[s + 1])
-//   key_cache, value_cache   [blocks, kv_heads, block_size, head_dim]; heads is a multiple of
-//   kv_heads, and query head
+//   key_cache, value_cache   as write_kv() writes them; heads is a multiple of kv_heads, and query
+//   head
 //                    h reads kv head h / (heads / kv_heads). Keys of the queries themselves are
 //                    written already.
 //   query_starts     int32 [sequences + 1]

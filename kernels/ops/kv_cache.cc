@@ -7,12 +7,13 @@
 namespace nvllm::ops {
 namespace {
 
-void check_cache(const ViewLayout& cache, const ViewLayout& rows, const char* name) {
+void check_cache(const ViewLayout& cache, int head_dim_axis, const ViewLayout& rows,
+                 const char* name) {
     NVLLM_CHECK(cache.rank == 4 && is_float_type(cache.dtype) && cache.contiguous(),
                 std::string("write_kv: cache ") + cache.describe());
     check_rows(rows, 3, "write_kv");
     NVLLM_CHECK(
-        rows.rank == 3 && rows.dim(1) == cache.dim(1) && rows.dim(2) == cache.dim(3),
+        rows.rank == 3 && rows.dim(1) == cache.dim(1) && rows.dim(2) == cache.dim(head_dim_axis),
         std::string("write_kv: ") + name + " " + rows.describe() + " to " + cache.describe());
 }
 
@@ -22,9 +23,9 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
               const ConstTensorView& slots, const TensorView& key_cache,
               const TensorView& value_cache) {
     require_cpu(context, "write_kv");
-    check_cache(key_cache, keys, "keys");
-    check_cache(value_cache, values, "values");
-    NVLLM_CHECK(key_cache.dim(0) == value_cache.dim(0) && key_cache.dim(2) == value_cache.dim(2),
+    check_cache(key_cache, 2, keys, "keys");
+    check_cache(value_cache, 3, values, "values");
+    NVLLM_CHECK(key_cache.dim(0) == value_cache.dim(0) && key_cache.dim(3) == value_cache.dim(2),
                 "write_kv: " + key_cache.describe() + " beside " + value_cache.describe());
     NVLLM_CHECK(keys.dim(0) == values.dim(0),
                 "write_kv: " + keys.describe() + " beside " + values.describe());

@@ -49,14 +49,18 @@ std::vector<KvLayer> KvStorage::reserve(const std::vector<KvGroup>& groups,
         for (const int32_t layer : group.layers) {
             KvLayer& place = layers.at(static_cast<size_t>(layer));
             place.group = static_cast<int32_t>(g);
-            for (TensorView* view : {&place.keys, &place.values}) {
-                tensors_.push_back(Tensor::allocate(
-                    dtype, {num_blocks[g], group.kv_heads, block_size, group.head_dim}));
-                *view = tensors_.back().mutable_view();
-            }
+            place.keys =
+                allocate(dtype, {num_blocks[g], group.kv_heads, group.head_dim, block_size});
+            place.values =
+                allocate(dtype, {num_blocks[g], group.kv_heads, block_size, group.head_dim});
         }
     }
     return layers;
+}
+
+TensorView KvStorage::allocate(DType dtype, std::initializer_list<int64_t> shape) {
+    tensors_.push_back(Tensor::allocate(dtype, shape));
+    return tensors_.back().mutable_view();
 }
 
 void KvStorage::copy_blocks(const Context& context, std::span<const BlockMove> copies) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -18,8 +19,8 @@ namespace nvllm {
 
 class KvStorage {
   public:
-    // One pair of tensors [num_blocks[g], kv_heads, block_size, head_dim] in `dtype` for each layer
-    // of each group g. Throws does_not_fit when the memory cannot be reserved.
+    // One pair of tensors of num_blocks[g] blocks in `dtype`, as ops::write_kv() writes them, for
+    // each layer of each group g. Throws does_not_fit when the memory cannot be reserved.
     // `num_host_blocks`: the same for the blocks of sequences that are swapped out; may be empty.
     KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
               std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype);
@@ -43,6 +44,7 @@ class KvStorage {
     std::vector<KvLayer> reserve(const std::vector<KvGroup>& groups,
                                  std::span<const int32_t> num_blocks, int32_t block_size,
                                  DType dtype);
+    TensorView allocate(DType dtype, std::initializer_list<int64_t> shape);
 
     std::vector<Tensor> tensors_;
     std::vector<KvLayer> layers_;

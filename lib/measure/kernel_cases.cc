@@ -167,9 +167,9 @@ KernelCase attention_case(const Context& context, const KernelShapes& shapes, in
     made.run = [=, &context, dtype = shapes.dtype](size_t call) {
         auto* keys = static_cast<std::byte*>(cache.at(call));
         std::byte* values = keys + static_cast<size_t>(cached) * dtype_bytes(dtype);
-        const auto shape = {sequences * blocks, kv_heads, kBlock, dim};
         ops::paged_attention(context, {queries->data(), DType::f32, {tokens, heads, dim}},
-                             {keys, dtype, shape}, {values, dtype, shape},
+                             {keys, dtype, {sequences * blocks, kv_heads, dim, kBlock}},
+                             {values, dtype, {sequences * blocks, kv_heads, kBlock, dim}},
                              {starts.data(), DType::i32, {sequences + 1}},
                              {lengths.data(), DType::i32, {sequences}},
                              {tables.data(), DType::i32, {sequences, blocks}},

@@ -26,7 +26,7 @@ struct KvGroup {
     }
 };
 
-// Storage of one layer: keys and values [blocks, kv_heads, block_size, head_dim].
+// Storage of one layer, as ops::write_kv() writes it.
 struct KvLayer {
     TensorView keys;
     TensorView values;

@@ -53,7 +53,8 @@ struct Step {
         // What was never written must never be read into a result.
         Buffer keys(shape.dtype, std::vector<float>(static_cast<size_t>(values), std::nanf("")));
         Buffer cached(shape.dtype, std::vector<float>(static_cast<size_t>(values), std::nanf("")));
-        const auto cache_shape = {blocks, shape.kv_heads, block_size, shape.head_dim};
+        const auto key_shape = {blocks, shape.kv_heads, shape.head_dim, block_size};
+        const auto value_shape = {blocks, shape.kv_heads, block_size, shape.head_dim};
 
         std::vector<int32_t> tables(static_cast<size_t>(sequences * max_blocks), 1 << 30);
         std::vector<int32_t> starts = {0}, context_lengths;
@@ -82,8 +83,8 @@ struct Step {
                               .rows(0, length),
                           testing::view(text_values, {text.length, shape.kv_heads, shape.head_dim})
                               .rows(0, length),
-                          testing::view(slots, {length}), keys.view(cache_shape),
-                          cached.view(cache_shape));
+                          testing::view(slots, {length}), keys.view(key_shape),
+                          cached.view(value_shape));
             const int64_t width = shape.heads * shape.head_dim;
             for (int64_t t = length - count; t < length; ++t) {
                 queries.insert(queries.end(), text.queries.begin() + t * width,
@@ -97,7 +98,7 @@ struct Step {
         ops::paged_attention(machine.context(),
                              testing::matrix(queries, tokens, shape.heads * shape.head_dim, stride)
                                  .split_last(shape.heads),
-                             keys.view(cache_shape), cached.view(cache_shape),
+                             keys.view(key_shape), cached.view(value_shape),
                              testing::view(starts, {sequences + 1}),
                              testing::view(context_lengths, {sequences}),
                              testing::view(tables, {sequences, max_blocks}), options,

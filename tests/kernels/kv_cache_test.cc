@@ -22,19 +22,18 @@ TEST_CASE("write_kv puts each token's heads into its slot and touches nothing el
                 ops::write_kv(machine.context(), both.columns(0, width).split_last(heads),
                               both.columns(width, width).split_last(heads),
                               testing::view(slots, {tokens}),
-                              keys.view({blocks, heads, block_size, head_dim}),
+                              keys.view({blocks, heads, head_dim, block_size}),
                               values.view({blocks, heads, block_size, head_dim}));
                 Buffer want_keys(dtype, keys.size()), want_values(dtype, keys.size());
                 for (int64_t t = 0; t < tokens; ++t) {
                     const int64_t slot = slots[static_cast<size_t>(t)];
                     for (int64_t i = 0; i < width; ++i) {
-                        const int64_t to =
-                            ((slot / block_size * heads + i / head_dim) * block_size +
-                             slot % block_size) *
-                                head_dim +
-                            i % head_dim;
-                        want_keys.set(to, x[static_cast<size_t>(t * 2 * width + i)]);
-                        want_values.set(to, x[static_cast<size_t>(t * 2 * width + width + i)]);
+                        const int64_t head = slot / block_size * heads + i / head_dim;
+                        const int64_t offset = slot % block_size;
+                        want_keys.set((head * head_dim + i % head_dim) * block_size + offset,
+                                      x[static_cast<size_t>(t * 2 * width + i)]);
+                        want_values.set((head * block_size + offset) * head_dim + i % head_dim,
+                                        x[static_cast<size_t>(t * 2 * width + width + i)]);
                     }
                 }
                 for (int64_t i = 0; i < keys.size(); ++i) {

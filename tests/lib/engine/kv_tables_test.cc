@@ -38,17 +38,17 @@ WorkerConfig worker_config(int32_t block_size, int32_t num_blocks, int32_t num_h
 std::vector<float> gather(const KvLayer& layer, const std::vector<int32_t>& table,
                           int32_t block_size, int32_t count) {
     std::vector<float> rows;
-    for (const TensorView& view : {layer.keys, layer.values}) {
-        const int64_t heads = view.dim(1);
-        const int64_t size = view.dim(3);
-        for (int32_t position = 0; position < count; ++position) {
+    const int64_t heads = layer.values.dim(1);
+    const int64_t size = layer.values.dim(3);
+    for (const bool is_key : {true, false}) {
+        const float* data = (is_key ? layer.keys : layer.values).as<float>();
+        for (int64_t i = 0; i < count * heads * size; ++i) {
+            const int64_t position = i / (heads * size);
             const int64_t block = table[static_cast<size_t>(position / block_size)];
-            for (int64_t head = 0; head < heads; ++head) {
-                const float* row =
-                    view.as<float>() +
-                    ((block * heads + head) * block_size + position % block_size) * size;
-                rows.insert(rows.end(), row, row + size);
-            }
+            const float* head = data + (block * heads + i / size % heads) * block_size * size;
+            const int64_t offset = position % block_size;
+            rows.push_back(is_key ? head[i % size * block_size + offset]
+                                  : head[offset * size + i % size]);
         }
     }
     return rows;

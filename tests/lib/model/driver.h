@@ -32,8 +32,10 @@ class Driver {
         for (size_t group = 0; group < groups.size(); ++group) {
             for (const int32_t layer : groups[group].layers) {
                 KvLayer& kv = layers_[static_cast<size_t>(layer)];
-                kv.keys = storage(groups[group], kv_dtype);
-                kv.values = storage(groups[group], kv_dtype);
+                kv.keys = storage(kv_dtype, {num_blocks_, groups[group].kv_heads,
+                                             groups[group].head_dim, block_size_});
+                kv.values = storage(kv_dtype, {num_blocks_, groups[group].kv_heads, block_size_,
+                                               groups[group].head_dim});
                 kv.group = static_cast<int32_t>(group);
             }
         }
@@ -108,9 +110,8 @@ class Driver {
         return hidden;
     }
 
-    TensorView storage(const KvGroup& group, DType dtype) {
-        tensors_.push_back(
-            Tensor::allocate(dtype, {num_blocks_, group.kv_heads, block_size_, group.head_dim}));
+    TensorView storage(DType dtype, std::initializer_list<int64_t> shape) {
+        tensors_.push_back(Tensor::allocate(dtype, shape));
         return tensors_.back().mutable_view();
     }
 
