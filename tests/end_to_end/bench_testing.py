@@ -1,12 +1,9 @@
 """What the tests of nvllm-bench share: running it, reading its results, and what its errors look like."""
 
 import json
-import pathlib
 import subprocess
-import tempfile
-import unittest
 
-from programs import BIN, DEMO, TIMEOUT_S, environment
+from programs import BIN, DEMO, TIMEOUT_S, FolderTest, environment
 
 BENCH = str(BIN / "nvllm-bench")
 USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE, CANNOT_CREATE = 64, 65, 66, 69, 73
@@ -20,12 +17,7 @@ def bench(*arguments, check=True):
     return done
 
 
-class BenchTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class BenchTest(FolderTest):
     def file(self, name, text):
         path = self.folder / name
         path.write_text(text)

@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import subprocess
+import tempfile
+import time
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -37,6 +39,27 @@ def run_jsonl(requests, *arguments, model=DEMO):
     lines = "".join(json.dumps(request) + "\n" for request in requests)
     done = run("-m", model, "--input-format", "jsonl", "--output-format", "jsonl", *arguments, stdin=lines)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def wait_until(is_true, timeout_s=TIMEOUT_S, what="what was waited for"):
+    """Returns the first truthy value of is_true(); fails when there is none in time."""
+    end = time.monotonic() + timeout_s
+    while True:
+        value = is_true()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {timeout_s} s")
+        time.sleep(0.01)
+
+
+class FolderTest(unittest.TestCase):
+    """Has a folder of its own, which goes with the test."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
 
 
 def needs_shared(name):

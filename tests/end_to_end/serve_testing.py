@@ -12,26 +12,13 @@ import socket
 import struct
 import subprocess
 import threading
-import time
 import unittest
 
-from programs import BIN, DEMO, TIMEOUT_S, environment
+from programs import BIN, DEMO, TIMEOUT_S, environment, wait_until
 
 SERVE = str(BIN / "nvllm-serve")
 CANARY = {"prompt": "Once upon a time", "max_tokens": 12, "temperature": 0}
 JSON_HEADERS = {"Content-Type": "application/json"}
-
-
-def wait_until(is_true, timeout_s=TIMEOUT_S, what="what was waited for"):
-    """Returns the first truthy value of is_true(); fails when there is none in time."""
-    end = time.monotonic() + timeout_s
-    while True:
-        value = is_true()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {timeout_s} s")
-        time.sleep(0.01)
 
 
 class Answer:

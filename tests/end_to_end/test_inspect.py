@@ -3,15 +3,13 @@
 import base64
 import json
 import os
-import pathlib
 import select
 import shutil
 import subprocess
-import tempfile
 import time
 import unittest
 
-from programs import BIN, DEMO, RUN, SHARED, SOURCE, TIMEOUT_S, environment, needs_shared
+from programs import BIN, DEMO, RUN, SHARED, SOURCE, TIMEOUT_S, FolderTest, environment, needs_shared
 
 INSPECT = str(BIN / "nvllm-inspect")
 FAMILIES = SOURCE / "tests" / "fixtures" / "families"
@@ -49,12 +47,7 @@ def inspect_lines(*arguments, **options):
     return [json.loads(line) for line in inspect(*arguments, **options).stdout.splitlines()]
 
 
-class InspectTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class InspectTest(FolderTest):
     def model_with(self, config, name="model"):
         (self.folder / name).mkdir(exist_ok=True)
         (self.folder / name / "config.json").write_text(json.dumps(config))

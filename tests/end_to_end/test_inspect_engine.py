@@ -13,11 +13,9 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
-from programs import BIN, DEMO, RUN, SOURCE, TIMEOUT_S, environment, run
+from programs import BIN, DEMO, RUN, SOURCE, TIMEOUT_S, FolderTest, environment, run, wait_until
 from serve_testing import Server
 
 INSPECT = str(BIN / "nvllm-inspect")
@@ -36,20 +34,7 @@ def inspect_json(*arguments, **options):
     return json.loads(inspect(*arguments, "--json", **options).stdout)
 
 
-def wait_for(condition, what):
-    end = time.monotonic() + TIMEOUT_S
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"waited in vain for {what}")
-        time.sleep(0.01)
-
-
-class EngineTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class EngineTest(FolderTest):
     def requests(self, count, max_tokens):
         """A file of prompts that all begin alike."""
         path = self.folder / "requests.jsonl"
@@ -85,7 +70,7 @@ class EngineTest(unittest.TestCase):
             except OSError:
                 return False
 
-        wait_for(answers, "the engine's socket")
+        wait_until(answers, what="the engine's socket")
         return process, path
 
     def snapshot(self, path, line=b"summary\n"):
@@ -166,7 +151,7 @@ class Sockets(EngineTest):
     def test_live(self):
         process, path = self.engine()
         self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
-        wait_for(lambda: self.snapshot(path)["scheduler"]["num_running"] == 4, "four running")
+        wait_until(lambda: self.snapshot(path)["scheduler"]["num_running"] == 4, what="four running")
         first, second = self.snapshot(path), self.snapshot(path, b"snapshot\n")
         self.assertFalse(first["has_tree"])
         self.assertTrue(second["has_tree"])
@@ -238,7 +223,7 @@ class Sockets(EngineTest):
                 before = now
             return now > before + 5
 
-        wait_for(advances, "steps after bad clients")
+        wait_until(advances, what="steps after bad clients")
         self.assertIsNone(process.poll())
 
     def test_places(self):
@@ -300,11 +285,11 @@ class Watch(EngineTest):
                 text += os.read(leader, 65536)
             return text.count(b"\x1b[H") >= 2
 
-        wait_for(redrawn, "a redraw")
+        wait_until(redrawn, what="a redraw")
         if change:
             change(follower)
             frames = text.count(b"\x1b[H")
-            wait_for(lambda: redrawn() and text.count(b"\x1b[H") >= frames + 2, "two more redraws")
+            wait_until(lambda: redrawn() and text.count(b"\x1b[H") >= frames + 2, what="two more redraws")
         os.write(leader, keys)
         process.wait(TIMEOUT_S)
         redrawn()

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from programs import DEMO, RUN, TIMEOUT_S, environment, run_jsonl
+from programs import DEMO, RUN, TIMEOUT_S, environment, run_jsonl, wait_until
 
 # Each step takes a while, so that there is time to disturb it.
 SLOW = environment(NVLLM_FAULTS="worker.step:*=sleep=4")
@@ -36,16 +36,6 @@ def is_alive(process_id):
         return pathlib.Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def wait_until(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.002)
-    raise AssertionError("it did not come true in time")
 
 
 class Running:

@@ -9,11 +9,10 @@ import select
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import unittest
 
-from programs import DEMO, TIMEOUT_S, environment
+from programs import DEMO, TIMEOUT_S, FolderTest, environment
 from serve_testing import CANARY, SERVE, RawConnection, Server, passing, wait_until
 
 USAGE, UNAVAILABLE = 64, 69
@@ -54,12 +53,7 @@ class Manager:
         self.socket.close()
 
 
-class ServiceTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class ServiceTest(FolderTest):
     def manager(self, address=None):
         manager = Manager(address or str(self.folder / "notify"))
         self.addCleanup(manager.close)

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from programs import BIN, DEMO, TIMEOUT_S, environment
+from programs import BIN, DEMO, TIMEOUT_S, FolderTest, environment
 
 PROGRAMS = ("nvllm-run", "nvllm-serve", "nvllm-bench", "nvllm-inspect")
 SHELLS = ("bash", "zsh", "fish")
@@ -155,12 +155,7 @@ class PrecedenceTest(unittest.TestCase):
         return origins
 
 
-class FileTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class FileTest(FolderTest):
     def write(self, text, name="nvllm.yaml"):
         (self.folder / name).write_text(text)
         return self.folder / name
