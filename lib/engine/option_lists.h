@@ -1,7 +1,7 @@
 // The field lists of the options that every program with an engine has.
 #pragma once
 
-#include "lib/base/options.h"
+#include "lib/base/option_list.h"
 #include "lib/engine/engine_config.h"
 #include "lib/request/sampling_params.h"
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/options.h"
 #include "lib/server/answer_schemas.h"
 #include "lib/server/parameters.h"
 #include "lib/server/routes.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/options.h"
+#include "lib/base/option_list.h"
 
 namespace nvllm::server {
 

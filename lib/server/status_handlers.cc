@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
+#include "lib/base/options.h"
 #include "lib/engine/inspection.h"
 #include "lib/server/handlers.h"
 
