@@ -224,8 +224,15 @@ class Scheduler {
     void plan_sequence(Draft& draft, ScheduledSequence& sequence);
     bool take_victim(Draft& draft, const ScheduledSequence& needy);
     void drop_entry(Draft& draft, ScheduledSequence& sequence);
-    void tell(Draft& draft, ScheduledSequence& sequence);
+    void tell(Draft& draft, ScheduledSequence& sequence,
+              std::vector<std::vector<BlockId>> block_tables);
+    void add_entry(Draft& draft, ScheduledSequence& sequence, int32_t count,
+                   std::vector<std::vector<BlockId>>&& new_blocks);
+    std::optional<BatchPlan> seal(Draft& draft);
+
+    // Newcomers.
     void admit_waiting(Draft& draft);
+    void take_slot(ScheduledSequence& sequence, bool oldest);
     int32_t slots_to_take(const ScheduledSequence& sequence) const;
     int32_t num_free_slots() const;
     bool is_turn_of_oldest() const;
@@ -234,14 +241,11 @@ class Scheduler {
     bool makes_way(Draft& draft, const ScheduledSequence& sequence);
     bool let_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
     bool swap_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
-    void add_entry(Draft& draft, ScheduledSequence& sequence, int32_t count,
-                   std::vector<std::vector<BlockId>>&& new_blocks);
     int32_t num_growing() const;
     bool may_grow(const ScheduledSequence& sequence) const;
     bool ready(const ScheduledSequence& sequence) const;
     bool may_skip_prompt(const ScheduledSequence& sequence) const;
     static bool reads_early_positions(const ScheduledSequence& sequence);
-    std::optional<BatchPlan> seal(Draft& draft);
 
     // Holding.
     void pause_held();
