@@ -1,17 +1,13 @@
 // The grid and its record.
 #include "lib/measure/sweep.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
+#include "lib/base/child_process.h"
 #include "lib/base/file.h"
 #include "lib/measure/json_fields.h"
 
@@ -74,24 +70,7 @@ std::set<std::string> finished_points(const std::filesystem::path& file) {
 }
 
 int run_quietly(const std::vector<std::string>& arguments) {
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    std::vector<char*> pointers;
-    for (const std::string& argument : arguments) {
-        pointers.push_back(const_cast<char*>(argument.c_str()));
-    }
-    pointers.push_back(nullptr);
-    pid_t process = 0;
-    const int error = ::posix_spawn(&process, arguments.at(0).c_str(), &actions, nullptr,
-                                    pointers.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) {
-        throw Error(ErrorKind::unavailable, arguments[0] + ": " + std::strerror(error));
-    }
-    int status = 0;
-    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-    }
+    const int status = ChildProcess(arguments, {}).wait();
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -9,6 +9,7 @@
 #include "lib/base/commands.h"
 #include "lib/base/options.h"
 #include "lib/engine/engine_config.h"
+#include "lib/engine/option_lists.h"
 #include "lib/measure/engine_load.h"
 #include "lib/measure/workload.h"
 
@@ -23,6 +24,16 @@ struct ResultOptions {
 
 OptionList<ResultOptions> result_options();
 OptionList<WorkloadOptions> workload_options();
+
+// Reads a sub-command's options and the engine's, as answered() of commands.h does.
+template <typename Own>
+bool answered(const Invocation& invocation, const OptionList<Own>& own_list, Own& own,
+              EngineConfig& config) {
+    OptionSet options;
+    options.add(own_list, own);
+    options.add(engine_options(), config);
+    return nvllm::answered(invocation, options);
+}
 
 // The bundled demo when no model was named, said on stderr.
 void choose_model(EngineConfig& config);

@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/engine/option_lists.h"
 #include "tools/bench/bench.h"
 
 namespace nvllm::bench {
@@ -43,12 +42,7 @@ OptionList<Options> own_options() {
 int run_latency(const Invocation& invocation) {
     Options own;
     EngineConfig config;
-    const auto own_list = own_options();
-    const auto engine_list = engine_options();
-    OptionSet options;
-    options.add(own_list, own);
-    options.add(engine_list, config);
-    if (answered(invocation, options)) return 0;
+    if (answered(invocation, own_options(), own, config)) return 0;
     choose_model(config);
     config.max_num_seqs = std::max(config.max_num_seqs, own.batch_size);
 

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/main_guard.h"
-#include "lib/engine/option_lists.h"
 #include "lib/measure/environment.h"
 #include "lib/measure/number_list.h"
 #include "tools/bench/bench.h"
@@ -107,15 +106,10 @@ std::vector<const char*> with_long_pg(const Invocation& invocation) {
 int run_micro(const Invocation& invocation) {
     Options own;
     EngineConfig config;
-    const auto own_list = own_options();
-    const auto engine_list = engine_options();
-    OptionSet options;
-    options.add(own_list, own);
-    options.add(engine_list, config);
     const std::vector<const char*> arguments = with_long_pg(invocation);
     Invocation rewritten = invocation;
     rewritten.argv = arguments.data();
-    if (answered(rewritten, options)) return 0;
+    if (answered(rewritten, own_options(), own, config)) return 0;
     const std::vector<MicroTest> tests = tests_of(own);
     choose_model(config);
     config.enable_prefix_caching = true;  // how the depth is kept

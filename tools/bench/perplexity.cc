@@ -7,7 +7,6 @@
 
 #include "lib/base/file.h"
 #include "lib/base/progress.h"
-#include "lib/engine/option_lists.h"
 #include "lib/measure/divergence.h"
 #include "lib/text/tokenizer.h"
 #include "tools/bench/bench.h"
@@ -131,12 +130,7 @@ int publish_divergence(const Invocation& invocation, const EngineConfig& config,
 int run_perplexity(const Invocation& invocation) {
     Options own;
     EngineConfig config;
-    const auto own_list = own_options();
-    const auto engine_list = engine_options();
-    OptionSet options;
-    options.add(own_list, own);
-    options.add(engine_list, config);
-    if (answered(invocation, options)) return 0;
+    if (answered(invocation, own_options(), own, config)) return 0;
     check(own);
     choose_model(config);
 

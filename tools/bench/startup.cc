@@ -7,7 +7,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/main_guard.h"
-#include "lib/engine/option_lists.h"
 #include "tools/bench/bench.h"
 
 namespace nvllm::bench {
@@ -73,12 +72,7 @@ int run_startup(const Invocation& invocation) {
     const double main_s = MonotonicClock().now_s();
     Options own;
     EngineConfig config;
-    const auto own_list = own_options();
-    const auto engine_list = engine_options();
-    OptionSet options;
-    options.add(own_list, own);
-    options.add(engine_list, config);
-    if (answered(invocation, options)) return 0;
+    if (answered(invocation, own_options(), own, config)) return 0;
     choose_model(config);
     if (own.once) return start_once(config, own.prompt_tokens, main_s);
 

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/progress.h"
-#include "lib/engine/option_lists.h"
 #include "lib/measure/multiple_choice.h"
 #include "tools/bench/bench.h"
 
@@ -67,12 +66,7 @@ std::string table(const ChoiceAccuracy& accuracy, size_t count) {
 int run_task(const Invocation& invocation) {
     Options own;
     EngineConfig config;
-    const auto own_list = own_options();
-    const auto engine_list = engine_options();
-    OptionSet options;
-    options.add(own_list, own);
-    options.add(engine_list, config);
-    if (answered(invocation, options)) return 0;
+    if (answered(invocation, own_options(), own, config)) return 0;
     if (own.file.empty()) throw Error(ErrorKind::usage, "no questions: name a JSONL file");
     std::vector<Question> questions = read_questions(own.file);
     if (own.limit && questions.size() > static_cast<size_t>(*own.limit)) {

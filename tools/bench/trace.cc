@@ -8,7 +8,6 @@
 
 #include "lib/base/main_guard.h"
 #include "lib/checkpoint/model_directory.h"
-#include "lib/engine/option_lists.h"
 #include "lib/measure/serving.h"
 #include "lib/measure/serving_report.h"
 #include "lib/text/tokenizer.h"
@@ -128,12 +127,7 @@ int publish_replay(const Invocation& invocation, const EngineConfig* config, con
 int run_trace(const Invocation& invocation) {
     Options own;
     EngineConfig config;
-    const auto own_list = own_options();
-    const auto engine_list = engine_options();
-    OptionSet options;
-    options.add(own_list, own);
-    options.add(engine_list, config);
-    if (answered(invocation, options)) return 0;
+    if (answered(invocation, own_options(), own, config)) return 0;
     if (own.file.empty()) throw Error(ErrorKind::usage, "no trace: name a JSONL file");
     watch_stop_signals();
     choose_model(config);
