@@ -15,10 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Fault wrong(std::string field, const std::string& complaint) {
-    return {ErrorKind::bad_data, fmt::format("'{}' {}", field, complaint), std::move(field)};
-}
-
 std::optional<Fault> read_pooling(const Json& body, PoolingParams& pooling) {
     const Json kind = body.value("pooling", Json());
     const Json normalize = body.value("normalize", Json());
@@ -31,15 +27,15 @@ std::optional<Fault> read_pooling(const Json& body, PoolingParams& pooling) {
             pooling.kind = each;
             is_known = true;
         }
-        if (!is_known) return wrong("pooling", "must be last, mean or cls");
+        if (!is_known) return field_fault("pooling", "must be last, mean or cls");
     }
     if (!normalize.is_null()) {
-        if (!normalize.is_boolean()) return wrong("normalize", "must be true or false");
+        if (!normalize.is_boolean()) return field_fault("normalize", "must be true or false");
         pooling.normalize = normalize.get<bool>();
     }
     if (!dimensions.is_null()) {
         if (!dimensions.is_number_integer() || dimensions < 1 || dimensions > INT32_MAX) {
-            return wrong("dimensions", "must be an integer of at least 1");
+            return field_fault("dimensions", "must be an integer of at least 1");
         }
         pooling.dimensions = dimensions.get<int32_t>();
     }
@@ -50,7 +46,7 @@ Result<bool> wants_base64(const Json& body) {
     const Json format = body.value("encoding_format", Json());
     if (format.is_null() || format == "float") return false;
     if (format == "base64") return true;
-    return wrong("encoding_format", "must be float or base64");
+    return field_fault("encoding_format", "must be float or base64");
 }
 
 std::string base64_of(const std::vector<float>& vector) {

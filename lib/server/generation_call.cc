@@ -15,10 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Fault wrong(std::string field, const std::string& complaint) {
-    return {ErrorKind::bad_data, fmt::format("'{}' {}", field, complaint), std::move(field)};
-}
-
 Fault unsupported(std::string field, const std::string& complaint) {
     return {ErrorKind::bad_data, fmt::format("'{}' {}", field, complaint), std::move(field),
             "unsupported_parameter"};
@@ -48,7 +44,7 @@ class Fields {
         if (value->is_boolean()) {
             target = value->get<bool>();
         } else {
-            keep(wrong(place_ + name, "must be true or false"));
+            keep(field_fault(place_ + name, "must be true or false"));
         }
     }
 
@@ -58,7 +54,7 @@ class Fields {
         if (value->is_string()) {
             target = value->get<std::string>();
         } else {
-            keep(wrong(place_ + name, "must be a string"));
+            keep(field_fault(place_ + name, "must be a string"));
         }
     }
 
@@ -67,8 +63,8 @@ class Fields {
         if (!value) return std::nullopt;
         if (value->is_number_integer() && *value >= range.least && *value <= range.most)
             return value->get<int32_t>();
-        keep(wrong(place_ + name,
-                   fmt::format("must be an integer from {} to {}", range.least, range.most)));
+        keep(field_fault(place_ + name,
+                         fmt::format("must be an integer from {} to {}", range.least, range.most)));
         return std::nullopt;
     }
 
@@ -94,11 +90,11 @@ void take_streaming(Fields& fields, const CallLimits& limits, GenerationCall& ca
     const auto options = fields.take("stream_options");
     if (!options) return;
     if (!options->is_object()) {
-        fields.keep(wrong("stream_options", "must be an object"));
+        fields.keep(field_fault("stream_options", "must be an object"));
         return;
     }
     if (!call.stream) {
-        fields.keep(wrong("stream_options", "is for streamed answers: set 'stream' to true"));
+        fields.keep(field_fault("stream_options", "is for streamed answers: set 'stream' to true"));
     }
     Fields inner(*options, "stream_options.");
     bool is_obfuscated = false;
@@ -116,17 +112,17 @@ void take_format(Fields& fields) {
     const bool is_known = format->is_object() && (format->value("type", Json()) == "json_object" ||
                                                   format->value("type", Json()) == "json_schema");
     fields.keep(is_known ? unsupported("response_format", "can only be {\"type\": \"text\"} so far")
-                         : wrong("response_format", "must be an object of type text"));
+                         : field_fault("response_format", "must be an object of type text"));
 }
 
 void take_tools(Fields& fields, const CallLimits& limits) {
     const auto tools = fields.take("tools");
     const auto choice = fields.take("tool_choice");
     if (tools && !tools->is_array()) {
-        fields.keep(wrong("tools", "must be a list"));
+        fields.keep(field_fault("tools", "must be a list"));
     } else if (tools && tools->size() > static_cast<size_t>(limits.max_tools)) {
-        fields.keep(wrong("tools", fmt::format("has {} entries; it must have at most {}",
-                                               tools->size(), limits.max_tools)));
+        fields.keep(field_fault("tools", fmt::format("has {} entries; it must have at most {}",
+                                                     tools->size(), limits.max_tools)));
     } else if (tools && !tools->empty() && choice != Json("none")) {
         fields.keep(unsupported("tools", "cannot be called yet"));
     }
@@ -185,18 +181,18 @@ Result<std::vector<Json>> split_prompts(const Json& prompt, const std::string& f
     using Prompts = std::vector<Json>;
     if (prompt.is_string()) return Prompts{prompt};
     if (!prompt.is_array() || prompt.empty()) {
-        return wrong(field, "must be a text, a list of token ids, or a list of either");
+        return field_fault(field, "must be a text, a list of token ids, or a list of either");
     }
     const bool is_one = prompt.front().is_number();
     if (is_one) return Prompts{prompt};
     if (prompt.size() > static_cast<size_t>(limits.max_prompts)) {
-        return wrong(field, fmt::format("has {} entries; it must have at most {}", prompt.size(),
-                                        limits.max_prompts));
+        return field_fault(field, fmt::format("has {} entries; it must have at most {}",
+                                              prompt.size(), limits.max_prompts));
     }
     for (const Json& each : prompt) {
         const bool is_alike = each.is_string() == prompt.front().is_string();
         if (!is_alike || (!each.is_string() && !each.is_array())) {
-            return wrong(field, "must hold texts only, or lists of token ids only");
+            return field_fault(field, "must hold texts only, or lists of token ids only");
         }
     }
     return Prompts(prompt.begin(), prompt.end());
@@ -225,7 +221,7 @@ Result<GenerationCall> read_completion_call(const Json& body, const SamplingPara
     fields.take_bool("echo", call.echo);
     call.logprobs = fields.take_count("logprobs", sampling_limits::kLogprobs);
     const auto prompt = fields.take("prompt");
-    if (!prompt) return wrong("prompt", "is missing");
+    if (!prompt) return field_fault("prompt", "is missing");
     take_max_tokens(fields, call);
     auto prompts = split_prompts(*prompt, "prompt", limits);
     if (!prompts) return prompts.fault();
@@ -259,10 +255,10 @@ Result<GenerationCall> read_chat_call(const Json& body, const SamplingParams& de
     fields.take_bool("logprobs", wants_logprobs);
     const auto top = fields.take_count("top_logprobs", sampling_limits::kLogprobs);
     if (top && !wants_logprobs) {
-        fields.keep(wrong("top_logprobs", "needs 'logprobs' set to true"));
+        fields.keep(field_fault("top_logprobs", "needs 'logprobs' set to true"));
     }
     const auto messages = fields.take("messages");
-    if (!messages) return wrong("messages", "is missing");
+    if (!messages) return field_fault("messages", "is missing");
     if (fields.fault()) return *fields.fault();
     auto checked = read_messages(*messages, limits);
     if (!checked) return checked.fault();

@@ -46,7 +46,7 @@ Json model_json(const HostedModel& model, const std::string& name) {
 }
 
 ApiError wrong_field(const std::string& field, const std::string& complaint) {
-    return {.message = fmt::format("'{}' {}", field, complaint), .param = field};
+    return api_error(field_fault(field, complaint));
 }
 
 std::string name_in(const Json& body) {

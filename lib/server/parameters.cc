@@ -110,6 +110,10 @@ Fault unknown_parameter(const std::string& name, CallKind kind) {
             name};
 }
 
+Fault field_fault(std::string name, const std::string& complaint) {
+    return {ErrorKind::bad_data, fmt::format("'{}' {}", name, complaint), std::move(name)};
+}
+
 Result<std::vector<std::string>> take_idle_fields(Json& body, CallKind kind, bool is_strict) {
     if (auto refusal = find_refused(body, kind, is_strict)) return *refusal;
     std::vector<std::string> idle;

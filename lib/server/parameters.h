@@ -34,6 +34,9 @@ std::optional<ParameterUse> parameter_use(std::string_view name, CallKind kind);
 // "unknown field 'x'; did you mean 'y'?"
 Fault unknown_parameter(const std::string& name, CallKind kind);
 
+// "'x' must be a string".
+Fault field_fault(std::string name, const std::string& complaint);
+
 // Takes out of `body` all that does nothing for a call of this kind, and gives back the names; or
 // the first field that is refused (one that is not built, or with `is_strict` an unknown one) and
 // leaves `body` as it is.

@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "tests/error_of.h"
 #include "tests/lib/base/sample_options.h"
 
 using namespace nvllm;
@@ -26,14 +27,7 @@ void read(SampleOptions& sample, std::vector<std::string> arguments) {
 
 std::string usage_error(std::vector<std::string> arguments) {
     SampleOptions sample;
-    try {
-        read(sample, arguments);
-    } catch (const Error& error) {
-        CHECK(error.kind() == ErrorKind::usage);
-        return error.what();
-    }
-    FAIL_CHECK("nothing was thrown");
-    return "";
+    return test::error_of(ErrorKind::usage, [&] { read(sample, arguments); });
 }
 
 std::string prompt_of(std::vector<std::string> arguments) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lib/base/config_file.h"
+#include "tests/error_of.h"
 
 using namespace nvllm;
 
@@ -31,14 +32,7 @@ struct Program {
 
 std::string fault(const std::string& text) {
     Program program;
-    try {
-        program.read(text);
-    } catch (const Error& error) {
-        CHECK(error.kind() == ErrorKind::bad_config);
-        return error.what();
-    }
-    FAIL_CHECK("nothing was thrown");
-    return "";
+    return test::error_of(ErrorKind::bad_config, [&] { program.read(text); });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
+#include "tests/error_of.h"
 #include "tests/lib/base/base64.h"
 #include "tests/shared_data.h"
 
@@ -17,14 +18,7 @@ using namespace nvllm;
 namespace {
 
 std::string json_error(const std::string& text, const JsonLimits& limits = {}) {
-    try {
-        parse_json(text, "a.json", limits);
-    } catch (const Error& error) {
-        CHECK(error.kind() == ErrorKind::bad_data);
-        return error.what();
-    }
-    FAIL_CHECK("nothing was thrown");
-    return "";
+    return test::error_of(ErrorKind::bad_data, [&] { parse_json(text, "a.json", limits); });
 }
 
 }  // namespace

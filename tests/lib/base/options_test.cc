@@ -7,6 +7,7 @@
 #include <map>
 
 #include "lib/base/config_file.h"
+#include "tests/error_of.h"
 #include "tests/lib/base/sample_options.h"
 
 using namespace nvllm;
@@ -22,23 +23,10 @@ EnvironmentLookup environment_of(std::map<std::string, std::string> variables) {
     };
 }
 
-// The message of the Error that `action` throws, after its kind was checked.
-template <typename Action>
-std::string error_of(ErrorKind kind, Action action) {
-    try {
-        action();
-    } catch (const Error& error) {
-        CHECK(error.kind() == kind);
-        return error.what();
-    }
-    FAIL_CHECK("nothing was thrown");
-    return "";
-}
-
 std::string file_error(const std::string& text) {
     SampleOptions sample;
-    return error_of(ErrorKind::bad_config,
-                    [&] { apply_config_text(sample.options, text, "a.yaml"); });
+    return test::error_of(ErrorKind::bad_config,
+                          [&] { apply_config_text(sample.options, text, "a.yaml"); });
 }
 
 }  // namespace
@@ -108,7 +96,7 @@ TEST_CASE("every kind of member is set, shown and refused") {
                                        ErrorKind::usage);
     };
     const auto refusal = [&](const char* name, std::vector<std::string> texts) {
-        return error_of(ErrorKind::usage, [&] { set(name, texts); });
+        return test::error_of(ErrorKind::usage, [&] { set(name, texts); });
     };
     set("max-num-seqs", {"17"});
     CHECK(sample.engine.max_num_seqs == 17);
@@ -155,7 +143,7 @@ TEST_CASE("environment variables are named after options and faults after variab
     CHECK(sample.sampling.echo);
     CHECK(sample.engine.policy == "fcfs");
     CHECK(sample.options.find("echo")->where() == "NVLLM_ECHO");
-    CHECK(error_of(ErrorKind::bad_config, [&] {
+    CHECK(test::error_of(ErrorKind::bad_config, [&] {
               apply_environment(sample.options, environment_of({{"NVLLM_MAX_NUM_SEQS", "-3"}}));
           }) == "NVLLM_MAX_NUM_SEQS: '-3' is not a whole number from 1 to 4096");
 }
@@ -219,8 +207,8 @@ TEST_CASE("faults of a configuration file name file, line, key, value and range"
     CHECK(file_error("? [a]\n: 1\n").find("plain words") != std::string::npos);
     CHECK(file_error(std::string(100000, '[')).find("a.yaml") == 0);
     SampleOptions sample;
-    CHECK(error_of(ErrorKind::not_found,
-                   [&] { apply_config_file(sample.options, "/no/such.yaml"); }) != "");
+    CHECK(test::error_of(ErrorKind::not_found,
+                         [&] { apply_config_file(sample.options, "/no/such.yaml"); }) != "");
 }
 
 TEST_CASE("a file of aliases that double each other ends quickly") {

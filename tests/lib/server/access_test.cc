@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "kernels/error.h"
+#include "tests/error_of.h"
 
 using namespace nvllm;
 using namespace nvllm::server;
@@ -25,13 +26,8 @@ std::filesystem::path key_file(const std::string& text) {
 }
 
 std::string refusal(const std::string& text) {
-    try {
-        read_key_file(key_file(text));
-    } catch (const Error& error) {
-        CHECK(error.kind() == ErrorKind::bad_config);
-        return error.what();
-    }
-    return "";
+    return nvllm::test::error_of(nvllm::ErrorKind::bad_config,
+                                 [&] { read_key_file(key_file(text)); });
 }
 
 }  // namespace
