@@ -4,63 +4,31 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
-#include <cstring>
 
 #include "kernels/error.h"
 #include "lib/base/unix_socket.h"
+#include "tests/error_of.h"
+#include "tests/lib/base/manager_listener.h"
 
 using namespace nvllm;
 
 namespace {
-
-// The manager's end of the conversation, at an abstract address.
-class Listener {
-  public:
-    Listener() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0)) {
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        const std::string name = "nvllm-notify-" + std::to_string(::getpid());
-        std::memcpy(address.sun_path + 1, name.data(), name.size());
-        const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-        REQUIRE(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-        ::setenv("NOTIFY_SOCKET", ("@" + name).c_str(), 1);
-    }
-    ~Listener() { ::unsetenv("NOTIFY_SOCKET"); }
-
-    // The next message; empty when there is none.
-    std::string heard() {
-        std::array<char, 4096> text{};
-        const ssize_t count = ::recv(socket_.get(), text.data(), text.size(), 0);
-        return count < 0 ? "" : std::string(text.data(), static_cast<size_t>(count));
-    }
-
-  private:
-    OwnedDescriptor socket_;
-};
 
 void set_process(const char* variable) {
     ::setenv(variable, std::to_string(::getpid()).c_str(), 1);
 }
 
 std::string fault() {
-    try {
-        ServiceManager::from_environment();
-    } catch (const Error& error) {
-        CHECK(error.kind() == ErrorKind::bad_config);
-        return error.what();
-    }
-    return "";
+    return test::error_of(ErrorKind::bad_config, [] { ServiceManager::from_environment(); });
 }
 
 }  // namespace
 
 TEST_CASE("a manager that was named is told, and its variables are gone") {
-    Listener listener;
+    test::ManagerListener listener;
     ::setenv("WATCHDOG_USEC", "3000000", 1);
     set_process("WATCHDOG_PID");
     const ServiceManager manager = ServiceManager::from_environment();

@@ -1,0 +1,54 @@
+// What is looked at again and again while a server runs: deadlines, models in need of care, alerts,
+// models that nobody uses; and the service manager's keep-alives.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+
+#include "lib/base/service_manager.h"
+#include "lib/base/task_pool.h"
+#include "lib/server/alert_rules.h"
+#include "lib/server/living_calls.h"
+#include "lib/server/model_care.h"
+#include "lib/server/model_loader.h"
+
+namespace nvllm::server {
+
+// All of it outlives the look; tasks of the text threads may still refer to the look when they end,
+// so those threads are joined before it.
+struct LookedAt {
+    const ServerConfig& config;
+    const ServiceManager& manager;
+    ServerMetrics& metrics;
+    ModelSet& models;
+    ModelLoader& loader;
+    const LivingCalls& calls;
+    TaskPool& text;
+};
+
+class PeriodicLook {
+  public:
+    using Clock = std::chrono::steady_clock;
+    static constexpr std::chrono::milliseconds kInterval{50};
+
+    // Throws usage for a text of --alert-rules that is no rule.
+    explicit PeriodicLook(const LookedAt& around);
+
+    // On the I/O thread, once every kInterval; what may take longer goes to the text threads.
+    void look(Clock::time_point now);
+
+  private:
+    void look_for_alerts();
+    void keep_alive(Clock::time_point now);
+
+    const LookedAt around_;
+    const CallTimeouts timeouts_;
+    ModelCare care_;
+    std::mutex alerts_mutex_;  // held while a text thread looks
+    AlertRules alerts_;
+    Clock::time_point expected_at_ = Clock::now() + kInterval;
+    Clock::time_point next_alert_look_{};
+    Clock::time_point next_keep_alive_{};
+};
+
+}  // namespace nvllm::server
