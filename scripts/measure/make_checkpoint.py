@@ -2,7 +2,7 @@
 """Writes a checkpoint of random bfloat16 weights in the shape of Llama-3.2-1B or Qwen3-0.6B, to measure starts and speed.
 
 Usage: make_checkpoint.py FOLDER [llama-1b|qwen-0.6b]. Needs nothing but Python: values are random bits with small exponents.
-The tokenizer is the bundled demo's, which is far smaller than the vocabulary.
+The tokenizer is the bundled demo's, filled up with tokens that no text has but that have a text.
 """
 
 import json
@@ -30,6 +30,17 @@ SHAPES = {
     },
 }
 TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
+
+
+def filled_up(vocab_size):
+    """The demo's tokenizer with a token for every id."""
+    tokenizer = json.loads((TOKENIZER / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    taken = set(vocabulary.values()) | {token["id"] for token in tokenizer["added_tokens"]}
+    for index in range(vocab_size):
+        if index not in taken:
+            vocabulary[f"[unused{index}]"] = index
+    return tokenizer
 
 
 def tensors(config):
@@ -63,8 +74,8 @@ def main():
     config = SHAPES[sys.argv[2] if len(sys.argv) > 2 else "llama-1b"]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(TOKENIZER / name, folder / name)
+    shutil.copy(TOKENIZER / "tokenizer_config.json", folder)
+    (folder / "tokenizer.json").write_text(json.dumps(filled_up(config["vocab_size"])))
     header, offset = {}, 0
     for name, shape in tensors(config):
         size = 2

@@ -52,11 +52,14 @@ def in_pairs(bits, heads):
 
 
 def add_tokenizer(writer, folder, vocab_size, eos):
-    model = json.loads((folder / "tokenizer.json").read_text())["model"]
-    tokens = [f"[unused{i}]" for i in range(vocab_size)]
-    types = [gguf.TokenType.UNUSED] * vocab_size
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    model = tokenizer["model"]
+    tokens = [f"[none{i}]" for i in range(vocab_size)]
+    types = [gguf.TokenType.NORMAL] * vocab_size
     for text, index in model["vocab"].items():
-        tokens[index], types[index] = text, gguf.TokenType.NORMAL
+        tokens[index] = text
+    for token in tokenizer["added_tokens"]:
+        tokens[token["id"]], types[token["id"]] = token["content"], gguf.TokenType.CONTROL
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("default")
     writer.add_token_list(tokens)

@@ -24,6 +24,7 @@ StepResult tokens_for(const Ids& sequences) {
                                     .logprobs = {},
                                     .prompt_logprobs = {},
                                     .candidates = {},
+                                    .embedding = {},
                                     .fault = {}});
     }
     return result;
