@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Servers whose worker, memory or numbers fail: what clients see of it, and what is counted.
 
-Rows of the fault table: G6 (a killed worker), G7 (a step that hangs), Q14 (numbers that are none), want of memory,
-fragmentation; and models that come and go under load.
+Rows of the fault table: G6 (a killed worker), G7 (a step that hangs), H3 (a checkpoint cut short), Q14 (numbers that are
+none), want of memory, fragmentation; and models that come and go under load.
 """
 import concurrent.futures
+import contextlib
 import json
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -88,6 +90,32 @@ class KilledWorkerTest(unittest.TestCase):
         server.process.wait()
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), 10, "the end of the worker")
         server.kill()
+
+
+class CutShortTest(unittest.TestCase):
+    def test_h3_a_checkpoint_is_cut_short_while_it_is_served(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = Path(folder) / "model"
+            shutil.copytree(DEMO, model)
+            with Server(model=model) as server:
+                server.complete("Once", max_tokens=3)
+                weights = next(model.glob("*.safetensors"))
+                os.truncate(weights, weights.stat().st_size // 2)
+                # What the worker still has in memory may serve; the next one cannot read it.
+                pid = server.status()["worker"]["pid"]
+                self.assertIn(self.ask(server).status, (200, 503))
+                with contextlib.suppress(ProcessLookupError):  # a bus error may have been quicker
+                    os.kill(pid, signal.SIGKILL)
+                wait_until(lambda: (answer := self.ask(server)).status == 503 and answer.error["code"] == "engine_dead", 30,
+                           "the engine given up")
+                self.assertEqual(server.get("/ready").json()["status"], "engine_dead")
+                self.assertEqual(server.get("/live").status, 200)
+                self.assertIsNone(server.process.poll())
+                self.assertIn(weights.name, server.log)
+
+    @staticmethod
+    def ask(server):
+        return server.post("/v1/completions", {"prompt": "Once", "max_tokens": 3})
 
 
 class HangTest(unittest.TestCase):
