@@ -30,9 +30,6 @@ constexpr milliseconds kLinger{2000};
 constexpr milliseconds kPeerPause{100};
 // An operation that begins just when the deadline has passed is stopped so much later.
 constexpr milliseconds kDeadlineRepeat{20};
-// What a client has the write timeout to take: one that reads, however slowly, is not cut off for
-// the length of its answer.
-constexpr size_t kWriteBytes = 64 * 1024;
 
 }  // namespace
 
@@ -192,7 +189,7 @@ asio::awaitable<bool> Connection::read_until(HttpReader::Stage stage) {
         reader_.feed({space.data(), count});
     }
     if (reader_.stage() != HttpReader::Stage::refused) co_return true;
-    ++context_.counts.bad_requests;
+    if (reader_.error().status != 503) ++context_.counts.bad_requests;
     co_await refuse(reader_.error());
     co_return false;
 }
@@ -331,10 +328,12 @@ asio::awaitable<bool> Connection::stream_events(PendingExchange& exchange, std::
 }
 
 asio::awaitable<void> Connection::speak_websocket() {
-    WebSocketSession session(reader_.take(), context_.limits, context_.counts,
-                             [this](std::shared_ptr<Exchange> exchange) {
-                                 context_.callbacks.handle(std::move(exchange), endpoint_);
-                             });
+    WebSocketSession session(
+        reader_.take(), context_.limits, context_.counts,
+        [this](std::shared_ptr<Exchange> exchange) {
+            context_.callbacks.handle(std::move(exchange), endpoint_);
+        },
+        [this] { context_.callbacks.timed_out(TimeoutKind::write); });
     disarm();
     cut_websocket_ = [&session] {
         if (session.cut) session.cut();

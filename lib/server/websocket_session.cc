@@ -35,8 +35,8 @@ beast::http::request<beast::http::empty_body> as_beast(const HttpRequest& reques
 // One socket and what waits for it, shared by the coroutine that reads and the one that answers.
 template <typename Stream>
 struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
-    Conversation(Stream& stream, asio::io_context& given_io)
-        : io(given_io), socket(stream), news(io) {}
+    Conversation(Stream& stream, asio::io_context& given_io, std::chrono::milliseconds limit)
+        : io(given_io), socket(stream), news(io), patience(io), write_timeout(limit) {}
     ~Conversation() {
         if (exchange != nullptr) exchange->settle();
     }
@@ -44,6 +44,9 @@ struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
     asio::io_context& io;
     websocket::stream<Stream&> socket;
     asio::steady_timer news;
+    asio::steady_timer patience;  // with the client, to take what is sent
+    const std::chrono::milliseconds write_timeout;
+    std::function<void()> write_timed_out;
     std::deque<std::string> messages;
     std::shared_ptr<PendingExchange> exchange;
     bool is_over = false;
@@ -77,10 +80,37 @@ struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
         end(Departure::closed);
     }
 
+    // False when the client is gone or does not read.
     asio::awaitable<bool> send(std::string_view text) {
         boost::system::error_code fault;
-        co_await socket.async_write(asio::buffer(text), asio::redirect_error(use_awaitable, fault));
+        bool is_whole = false;
+        while (!fault && !is_whole) {
+            const auto piece = asio::buffer(text.substr(0, kWriteBytes));
+            text.remove_prefix(piece.size());
+            is_whole = text.empty();
+            limit_write();
+            co_await socket.async_write_some(is_whole, piece,
+                                             asio::redirect_error(use_awaitable, fault));
+            patience.expires_at(asio::steady_timer::time_point::max());
+        }
         co_return !fault;
+    }
+
+    void limit_write() {
+        patience.expires_after(write_timeout);
+        patience.async_wait([weak = this->weak_from_this()](boost::system::error_code cancelled) {
+            const auto self = weak.lock();
+            if (!cancelled && self != nullptr) self->cut_off();
+        });
+    }
+
+    // A write that ended just now has set the timer anew.
+    void cut_off() {
+        if (patience.expiry() > std::chrono::steady_clock::now()) return;
+        write_timed_out();
+        end(Departure::stalled);
+        boost::system::error_code closed;
+        beast::get_lowest_layer(socket).close(closed);
     }
 };
 
@@ -119,7 +149,8 @@ asio::awaitable<bool> send_answer(Conversation<Stream>& talk, PendingExchange& e
 template <typename Stream>
 asio::awaitable<void> WebSocketSession::speak(Stream& stream) {
     auto& io = static_cast<asio::io_context&>(stream.get_executor().context());
-    auto talk = std::make_shared<Conversation<Stream>>(stream, io);
+    auto talk = std::make_shared<Conversation<Stream>>(stream, io, limits_.write_timeout);
+    talk->write_timed_out = write_timed_out_;
     websocket::stream_base::timeout timeouts{limits_.header_timeout, limits_.idle_timeout, true};
     talk->socket.set_option(timeouts);
     talk->socket.read_message_max(limits_.http.max_body_bytes);

@@ -20,12 +20,15 @@ using TlsStream = asio::ssl::stream<Socket>;
 class WebSocketSession {
   public:
     // `upgrade`: the request that asked for it; each message becomes a POST of its target.
+    // `write_timed_out`: a client did not read, and is cut off.
     WebSocketSession(HttpRequest upgrade, const ConnectionLimits& limits, ConnectionCounts& counts,
-                     std::function<void(std::shared_ptr<Exchange>)> handle)
+                     std::function<void(std::shared_ptr<Exchange>)> handle,
+                     std::function<void()> write_timed_out)
         : upgrade_(std::move(upgrade)),
           limits_(limits),
           counts_(counts),
-          handle_(std::move(handle)) {}
+          handle_(std::move(handle)),
+          write_timed_out_(std::move(write_timed_out)) {}
 
     asio::awaitable<void> run(Socket& stream);
     asio::awaitable<void> run(TlsStream& stream);
@@ -41,6 +44,7 @@ class WebSocketSession {
     const ConnectionLimits& limits_;
     ConnectionCounts& counts_;
     std::function<void(std::shared_ptr<Exchange>)> handle_;
+    std::function<void()> write_timed_out_;
 };
 
 bool wants_websocket(const HttpRequest& request);

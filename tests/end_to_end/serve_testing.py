@@ -189,8 +189,8 @@ class RawConnection:
 class WebSocket:
     """A client of RFC 6455 that masks, answers pings, and checks what it gets."""
 
-    def __init__(self, port, path, headers=None, timeout_s=TIMEOUT_S):
-        self.connection = RawConnection(port, timeout_s)
+    def __init__(self, port, path, headers=None, timeout_s=TIMEOUT_S, receive_buffer=None):
+        self.connection = RawConnection(port, timeout_s, receive_buffer)
         key = base64.b64encode(os.urandom(16)).decode()
         fields = {"Host": f"127.0.0.1:{port}", "Upgrade": "websocket", "Connection": "Upgrade",
                   "Sec-WebSocket-Key": key, "Sec-WebSocket-Version": "13", **(headers or {})}
@@ -410,8 +410,8 @@ class Server:
         return request_bytes("POST", path, {"Host": f"127.0.0.1:{self.port}", **JSON_HEADERS, **self.headers(headers)},
                              body)
 
-    def websocket(self, path, headers=None):
-        return WebSocket(self.port, path, self.headers(headers))
+    def websocket(self, path, headers=None, **more):
+        return WebSocket(self.port, path, self.headers(headers), **more)
 
     def status(self):
         return self.must(self.get("/nvllm/status"))

@@ -318,6 +318,31 @@ class NotReading(unittest.TestCase):
 
             server.check_settles(row)
 
+    def test_n4_a_websocket_that_stops_reading_is_given_up(self):
+        with FaultServer(*ROOMY, "--write-timeout", 1, interval_ms=3) as server:
+            server.learn()
+            before = self.num_write_timeouts(server)
+            silent = server.websocket("/v1/completions", receive_buffer=4096)
+            silent.send(completion(plain_prompt(0), 1900, n=16, logprobs=0, stream=True))
+            whole = server.websocket("/v1/completions", receive_buffer=4096)
+            whole.send(completion(plain_prompt(1), 1900, n=16, logprobs=20))
+            # Beside them one that reads, longer than the write timeout.
+            with server.websocket("/v1/completions") as reading:
+                chunks = reading.answers(completion(plain_prompt(2), 1000, stream=True))
+            ids = [token for chunk in chunks for choice in chunk["choices"] for token in choice["token_ids"]]
+            self.assertEqual(ids, metronome_ids(plain_prompt(2), 1000))
+            wait_until(lambda: self.num_write_timeouts(server) == before + 2, 30.0, "both given up")
+            wait_until(lambda: server.status()["calls"]["open"] == 0, 10.0, "no call under way")
+            calls = server.status()["calls"]
+            self.assertEqual(calls["aborted"], 1)  # the other one was computed, and not taken
+            for socket in (silent, whole):
+                socket.connection.close()
+            server.check()
+
+    @staticmethod
+    def num_write_timeouts(server):
+        found = re.search(r'^nvllm_timeouts_total\{what="write"\} (\d+)', server.get("/metrics").text, re.MULTILINE)
+        return int(found[1])
 
     # The server's own of a stream that nobody reads: what waits, what is on its way, and what engine and connection know.
     MOST_KIB = 320
