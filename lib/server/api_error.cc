@@ -56,6 +56,13 @@ ApiError shutting_down() {
             .retry_after_s = 1};
 }
 
+ApiError out_of_memory() {
+    return {.status = 503,
+            .message = "there is no memory left for this request",
+            .code = "out_of_memory",
+            .retry_after_s = 1};
+}
+
 ApiError api_error(const Fault& fault) {
     ApiError error;
     error.status = error_kind_row(fault.kind).http_status;

@@ -30,6 +30,7 @@ std::string error_body(const ApiError& error);
 HttpResponse error_response(const ApiError& error);
 
 ApiError shutting_down();
+ApiError out_of_memory();
 
 // What a request's own fault looks like from outside.
 ApiError api_error(const Fault& fault);

@@ -153,11 +153,7 @@ void EmbeddingCall::gather(size_t number, RequestOutput&& output) {
         if (answers) is_answered_ = true;
     }
     if (error) fail(*error, AbortCause::unknown);
-    if (answers) {
-        HttpResponse response;
-        response.body = answer();
-        exchange_->respond(std::move(response));
-    }
+    if (answers) exchange_->respond(response());
     if (is_over) on_end_(*this, end_);
 }
 
@@ -205,6 +201,16 @@ Usage EmbeddingCall::usage() const {
 CallFigures EmbeddingCall::figures() const {
     const double age_s = std::chrono::duration<double>(Clock::now() - begun_).count();
     return {"embd-" + exchange_->request_id, true, age_s, usage().prompt_tokens, 0};
+}
+
+HttpResponse EmbeddingCall::response() const {
+    try {
+        HttpResponse response;
+        response.body = answer();
+        return response;
+    } catch (const std::bad_alloc&) {
+        return error_response(out_of_memory());
+    }
 }
 
 std::string EmbeddingCall::answer() const {

@@ -56,6 +56,7 @@ class EmbeddingCall final : public LivingCall, public std::enable_shared_from_th
     void release();
     void take_back(AbortCause cause);
     void fail(const ApiError& error, AbortCause cause);
+    HttpResponse response() const;
     std::string answer() const;
 
     const EmbeddingQuestion question_;

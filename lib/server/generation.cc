@@ -2,6 +2,7 @@
 #include "lib/server/generation.h"
 
 #include <algorithm>
+#include <new>
 
 namespace nvllm::server {
 namespace {
@@ -246,13 +247,19 @@ Usage Generation::usage_locked() const {
 
 void Generation::answer_whole() {
     HttpResponse response;
-    {
-        const std::lock_guard lock(mutex_);
-        std::vector<ChoicePiece> pieces;
-        for (size_t index = 0; index < choices_.size(); ++index) pieces.push_back(piece_of(index));
-        response.body = whole_answer(head_, pieces, usage_locked());
+    try {
+        response.body = whole_body();
+    } catch (const std::bad_alloc&) {
+        response = error_response(out_of_memory());
     }
     exchange_->respond(std::move(response));
+}
+
+std::string Generation::whole_body() {
+    const std::lock_guard lock(mutex_);
+    std::vector<ChoicePiece> pieces;
+    for (size_t index = 0; index < choices_.size(); ++index) pieces.push_back(piece_of(index));
+    return whole_answer(head_, pieces, usage_locked());
 }
 
 // What has gathered of a choice, which is then forgotten.

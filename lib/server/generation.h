@@ -88,6 +88,7 @@ class Generation final : public EventSource,
     void fail(ApiError error, AbortCause cause);
     void depart(Departure why);
     void answer_whole();
+    std::string whole_body();
     ChoicePiece piece_of(size_t index);
     std::string logprobs_of(size_t index, const ChoicePiece& piece, bool is_first);
     std::string echo_text(const Prompt& prompt, size_t number) const;

@@ -18,6 +18,9 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostKeys = 2048;
 // A small text can be a large document.
 constexpr size_t kMostParts = 256 * 1024;
+// A body is read and turned into tokens in less than so many times its size.
+constexpr size_t kBodyTimes = 8;
+constexpr size_t kSmallBody = 32 * 1024;
 
 HttpResponse json_response(const Json& body, int status = 200) {
     HttpResponse response;
@@ -47,6 +50,19 @@ Json model_json(const HostedModel& model, const std::string& name) {
 
 ApiError wrong_field(const std::string& field, const std::string& complaint) {
     return api_error(field_fault(field, complaint));
+}
+
+// What takes as much to answer as somebody sends.
+bool is_question(RouteAction action) {
+    return action == RouteAction::completions || action == RouteAction::chat_completions ||
+           action == RouteAction::embeddings || action == RouteAction::tokenize ||
+           action == RouteAction::detokenize;
+}
+
+// What has been let in comes first.
+bool has_memory_for(const HttpRequest& request, const MemoryReserve& reserve) {
+    const bool is_small = request.body.size() <= kSmallBody;
+    return reserve.is_whole() && (is_small || can_have_memory(kBodyTimes * request.body.size()));
 }
 
 std::string name_in(const Json& body) {
@@ -103,15 +119,15 @@ Handlers::Handlers(Service& service)
 
 void Handlers::run(const Route& route, const ExchangePointer& exchange) {
     try {
+        if (is_question(route.action) && !has_memory_for(exchange->request(), service_.reserve)) {
+            return exchange->respond(error_response(out_of_memory()));
+        }
         if (route.action == RouteAction::completions) return generate(exchange, false);
         if (route.action == RouteAction::chat_completions) return generate(exchange, true);
         if (route.action == RouteAction::embeddings) return embed(exchange);
         exchange->respond(answer(route, *exchange));
     } catch (const std::bad_alloc&) {
-        exchange->respond(error_response({.status = 503,
-                                          .message = "there is no memory left for this request",
-                                          .code = "out_of_memory",
-                                          .retry_after_s = 1}));
+        exchange->respond(error_response(out_of_memory()));
     } catch (const Error& error) {
         exchange->respond(error_response(api_error(Fault{error.kind(), error.what()})));
     } catch (const std::exception&) {

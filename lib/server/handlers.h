@@ -14,6 +14,7 @@
 #include "lib/server/call_place.h"
 #include "lib/server/exchange.h"
 #include "lib/server/living_calls.h"
+#include "lib/server/memory_reserve.h"
 #include "lib/server/model_set.h"
 #include "lib/server/parameters.h"
 #include "lib/server/routes.h"
@@ -30,6 +31,7 @@ struct Service {
     LivingCalls& calls;
     TaskPool& text;
     ServerMetrics& metrics;
+    const MemoryReserve& reserve;
     std::shared_ptr<AdmissionControl> requests;  // places of requests, for all models together
     std::function<bool()> is_ending;
     std::function<void()> drain;

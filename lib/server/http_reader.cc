@@ -7,7 +7,10 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <new>
 #include <stdexcept>
+
+#include "lib/server/memory_reserve.h"
 
 namespace nvllm::server {
 namespace {
@@ -78,8 +81,14 @@ HttpReader::~HttpReader() = default;
 
 void HttpReader::feed(std::string_view bytes) {
     if (stage_ == Stage::refused) return;
-    bytes_ += bytes;
-    advance();
+    try {
+        const WithoutReserve without;
+        bytes_ += bytes;
+        advance();
+    } catch (const std::bad_alloc&) {
+        refuse(503, "");
+        error_ = out_of_memory();
+    }
 }
 
 void HttpReader::advance() {
@@ -93,7 +102,7 @@ void HttpReader::refuse(int status, std::string message, std::string code) {
     error_.message = std::move(message);
     error_.code = std::move(code);
     parser_.reset();
-    bytes_.clear();
+    bytes_ = {};
 }
 
 // True when the head is there and right.

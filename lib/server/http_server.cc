@@ -28,7 +28,7 @@ namespace {
 using asio::use_awaitable;
 using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol>;
 
-// Without descriptors, or with every place taken: how long nobody is accepted.
+// Without descriptors or memory, or with every place taken: how long nobody is accepted.
 constexpr std::chrono::milliseconds kAcceptPause{250};
 // Connections above the limit that are told so; beyond these they wait unaccepted.
 constexpr int64_t kMostRefusals = 64;
@@ -187,7 +187,8 @@ class HttpServer::Core {
                 Socket socket = co_await listener->acceptor.async_accept(
                     io, asio::redirect_error(use_awaitable, fault));
                 if (!fault) admit(std::move(socket), *listener);
-                const bool is_full = counts.open >= limits.max_connections + kMostRefusals;
+                const bool is_full = counts.open >= limits.max_connections + kMostRefusals ||
+                                     !callbacks.has_memory();
                 if (!is_full && !(fault && out_of_descriptors(fault))) continue;
                 if (fault) note_accept_fault(fault.message());
                 pause.expires_after(kAcceptPause);

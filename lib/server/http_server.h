@@ -78,6 +78,8 @@ class HttpServer {
         // An answer went out in full, or not: for logs and metrics.
         std::function<void(const HttpRequest&, int status, double seconds, uint64_t bytes)>
             answered;
+        // False while memory is short: hardly anybody is accepted then.
+        std::function<bool()> has_memory;
         // A client took too long.
         std::function<void(TimeoutKind)> timed_out;
     };

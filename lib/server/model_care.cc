@@ -1,26 +1,12 @@
 // Counts of faults that rose since the last look.
 #include "lib/server/model_care.h"
 
-#include <sys/mman.h>
-
 #include <utility>
 
 namespace nvllm::server {
-namespace {
-
-// Asks the system, and gives it back.
-bool can_have(size_t bytes) {
-    void* space =
-        ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (space == MAP_FAILED) return false;
-    ::munmap(space, bytes);
-    return true;
-}
-
-}  // namespace
 
 void ModelCare::look(const ModelSet& models, Clock::time_point now) {
-    const bool is_short = !can_have(limits_.spare_bytes);
+    const bool is_short = !reserve_.refill() || !can_have_memory(limits_.spare_bytes);
     for (const auto& model : models.all()) {
         if (is_short) model->refuse_until(now + limits_.out_of_memory_pause);
         if (model->state() == ModelState::ready) look_at(model, known_[model->config().model], now);

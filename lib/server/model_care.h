@@ -10,6 +10,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "lib/server/memory_reserve.h"
 #include "lib/server/model_set.h"
 
 namespace nvllm::server {
@@ -29,10 +30,11 @@ class ModelCare {
   public:
     using Clock = std::chrono::steady_clock;
 
+    // `reserve`: outlives this; while it is not whole, requests are refused as well.
     // `switch_to_backup`: puts the model's backup in its place; called at most once for a model.
-    ModelCare(const CareLimits& limits,
+    ModelCare(const CareLimits& limits, MemoryReserve& reserve,
               std::function<void(const std::shared_ptr<HostedModel>&)> switch_to_backup)
-        : limits_(limits), switch_to_backup_(std::move(switch_to_backup)) {}
+        : limits_(limits), reserve_(reserve), switch_to_backup_(std::move(switch_to_backup)) {}
 
     void look(const ModelSet& models, Clock::time_point now);
 
@@ -46,6 +48,7 @@ class ModelCare {
     void look_at(const std::shared_ptr<HostedModel>& model, Known& known, Clock::time_point now);
 
     const CareLimits limits_;
+    MemoryReserve& reserve_;
     const std::function<void(const std::shared_ptr<HostedModel>&)> switch_to_backup_;
     std::unordered_map<std::string, Known> known_;
 };

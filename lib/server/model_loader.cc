@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/server/memory_reserve.h"
 #include "lib/server/server_parts.h"
 
 namespace nvllm::server {
@@ -61,6 +62,7 @@ void ModelLoader::add(std::vector<std::string> names, EngineConfig config) {
 }
 
 void ModelLoader::begin(std::function<void(bool is_loaded)> done) {
+    is_loading_ = true;
     first_ = std::async(std::launch::async, [this, done = std::move(done)] { load_first(done); });
 }
 
@@ -70,14 +72,19 @@ void ModelLoader::load_first(const std::function<void(bool is_loaded)>& done) {
     try {
         for (const auto& model : models_.all()) load_now(*model);
     } catch (...) {
+        is_loading_ = false;
         done(false);
         throw;
     }
+    is_loading_ = false;
     done(true);
 }
 
 void ModelLoader::load_now(HostedModel& model) {
-    model.load(broker_.fit(model.config()));
+    {
+        const WithoutReserve without;
+        model.load(broker_.fit(model.config()));
+    }
     broker_.models_changed();
     log_loaded(model);
 }

@@ -4,6 +4,7 @@
 // each that comes later.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <memory>
@@ -35,6 +36,8 @@ class ModelLoader {
     // Loads what was added, one after the other; then, or when one fails, `done` is called on the
     // thread that loads. Once, by the thread that calls wait().
     void begin(std::function<void(bool is_loaded)> done);
+    // Of the first models some are still to come.
+    bool is_loading() const { return is_loading_; }
     // Waits until the first models are loaded. Throws what kept one from it. REQUIRES: begin().
     void wait();
     // Waits for whatever loads and ends all engines; what they call is still called. Not on the I/O
@@ -63,6 +66,7 @@ class ModelLoader {
     ServerMetrics& metrics_;
     MemoryBroker broker_;
     std::future<void> first_;
+    std::atomic<bool> is_loading_ = false;
     std::mutex mutex_;
     std::vector<std::future<void>> later_;
 };

@@ -41,11 +41,16 @@ void PendingExchange::stream(std::shared_ptr<EventSource> source) {
 // Many wakes before the I/O thread gets to it are one.
 void PendingExchange::wake() {
     if (is_waking_.exchange(true)) return;
-    asio::post(io_, [self = shared_from_this()] {
-        self->is_waking_ = false;
-        self->has_news_ = true;
-        self->timer_.cancel();
-    });
+    try {
+        asio::post(io_, [self = shared_from_this()] {
+            self->is_waking_ = false;
+            self->has_news_ = true;
+            self->timer_.cancel();
+        });
+    } catch (...) {
+        is_waking_ = false;
+        throw;
+    }
 }
 
 void PendingExchange::when_gone(std::function<void(Departure)> gone) {

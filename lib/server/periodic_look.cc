@@ -2,7 +2,10 @@
 #include "lib/server/periodic_look.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
+#include "lib/base/log.h"
 #include "lib/server/server_parts.h"
 
 namespace nvllm::server {
@@ -22,7 +25,7 @@ bool is_stuck(const std::shared_ptr<HostedModel>& model) {
 PeriodicLook::PeriodicLook(const LookedAt& around)
     : around_(around),
       timeouts_(call_timeouts(around.config)),
-      care_({},
+      care_({}, around.reserve,
             [this](const std::shared_ptr<HostedModel>& model) { around_.loader.replace(model); }),
       alerts_(make_alert_rules(around.config)) {}
 
@@ -33,12 +36,23 @@ void PeriodicLook::look(Clock::time_point now) {
     care_.look(around_.models, now);
     if (!alerts_.empty() && now >= next_alert_look_) {
         next_alert_look_ = now + kBetweenAlertLooks;
-        around_.text.try_run([this] { look_for_alerts(); });
+        run_aside([this] { look_for_alerts(); });
     }
     if (around_.manager.keep_alive_interval() && now >= next_keep_alive_) keep_alive(now);
     if (around_.models.has_unused()) {
-        around_.text.try_run([this] { around_.loader.end_unused(); });
+        run_aside([this] { around_.loader.end_unused(); });
     }
+}
+
+// On a text thread; what lacks memory is tried again at its next turn.
+void PeriodicLook::run_aside(std::function<void()> work) {
+    around_.text.try_run([work = std::move(work)] {
+        try {
+            work();
+        } catch (const std::bad_alloc&) {
+            log_error("out of memory beside the requests");
+        }
+    });
 }
 
 void PeriodicLook::look_for_alerts() {

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <mutex>
 
 #include "lib/base/service_manager.h"
 #include "lib/base/task_pool.h"
 #include "lib/server/alert_rules.h"
 #include "lib/server/living_calls.h"
+#include "lib/server/memory_reserve.h"
 #include "lib/server/model_care.h"
 #include "lib/server/model_loader.h"
 
@@ -24,6 +26,7 @@ struct LookedAt {
     ModelLoader& loader;
     const LivingCalls& calls;
     TaskPool& text;
+    MemoryReserve& reserve;
 };
 
 class PeriodicLook {
@@ -38,6 +41,7 @@ class PeriodicLook {
     void look(Clock::time_point now);
 
   private:
+    void run_aside(std::function<void()> work);
     void look_for_alerts();
     void keep_alive(Clock::time_point now);
 

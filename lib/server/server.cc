@@ -14,6 +14,7 @@
 #include "lib/server/gate.h"
 #include "lib/server/handlers.h"
 #include "lib/server/http_server.h"
+#include "lib/server/memory_reserve.h"
 #include "lib/server/model_loader.h"
 #include "lib/server/periodic_look.h"
 #include "lib/server/request_names.h"
@@ -29,6 +30,9 @@ constexpr size_t kMostWaitingTasks = 8192;
 // How long last events and farewells may take to be written.
 constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kFarewellOfAbort{500};
+// What answers under way may take when there is no more memory, and how long they wait for more.
+constexpr size_t kReserveBytes = size_t{16} << 20;
+constexpr milliseconds kPatienceWithoutMemory{5000};
 // From the end of the drain to the end of the process: farewells, engines, workers.
 constexpr milliseconds kLongestEnding{10'000};
 constexpr std::chrono::seconds kLongestDump{5};
@@ -76,7 +80,7 @@ class Server::Core {
         loader.begin([this](bool is_loaded) { is_loaded ? say_ready() : abort(); });
         tick_later();
         http.run();
-        loader.wait();
+        if (!loader.is_loading()) loader.wait();
     }
 
     void drain() {
@@ -110,6 +114,8 @@ class Server::Core {
         if (!ending.has_begun()) manager.ready(status);
     }
 
+    bool is_loading() const { return loader.is_loading(); }
+
     void dump_state() {
         for (const auto& model : models.all()) {
             if (model->state() != ModelState::ready) continue;
@@ -135,6 +141,7 @@ class Server::Core {
                 .calls = calls,
                 .text = text,
                 .metrics = metrics,
+                .reserve = reserve,
                 .requests = request_places(config),
                 .is_ending = [this] { return ending.has_begun(); },
                 .drain = [this] { drain(); },
@@ -158,6 +165,7 @@ class Server::Core {
                              const Endpoint&) { handle(std::move(exchange)); },
             .answered = [this](const HttpRequest& request, int status, double seconds,
                                uint64_t bytes) { note_answer(request, status, seconds, bytes); },
+            .has_memory = [this] { return !reserve.is_low(); },
             .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
     }
 
@@ -239,6 +247,8 @@ class Server::Core {
         return true;
     }
 
+    // Behind nothing: what fails without it ends first.
+    MemoryReserve reserve{kReserveBytes, kPatienceWithoutMemory};
     ServerMetrics metrics;
     RequestNames names;
     // Outlives whatever still holds one of its exchanges.
@@ -250,7 +260,7 @@ class Server::Core {
     Gate gate{config, keys};
     Service service;
     Handlers handlers{service};
-    PeriodicLook periodic{{config, manager, metrics, models, loader, calls, text}};
+    PeriodicLook periodic{{config, manager, metrics, models, loader, calls, text, reserve}};
     TaskPool text;  // its tasks use all of the above
 };
 
@@ -265,6 +275,7 @@ void Server::run() { core_->run(); }
 void Server::drain() { core_->drain(); }
 void Server::abort() { core_->abort(); }
 bool Server::was_aborted() const { return core_->ending.is_aborted(); }
+bool Server::is_loading() const { return core_->is_loading(); }
 void Server::reload() { core_->reload(); }
 void Server::dump_state() { core_->dump_state(); }
 

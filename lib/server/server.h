@@ -38,7 +38,8 @@ class Server {
     // The port it listens at; 0 for a Unix socket.
     uint16_t port() const;
 
-    // Serves until it has been drained or aborted. Throws what kept the first models from loading.
+    // Serves until it has been drained or aborted, which may be while models are still loaded.
+    // Throws what kept the first models from loading.
     void run();
 
     // From any thread. No new requests; run() returns when all answers have ended, or cuts those
@@ -48,6 +49,8 @@ class Server {
     void abort();
     // Whether abort() cut anything short.
     bool was_aborted() const;
+    // Whether the first models are still being loaded: the destructor waits for that.
+    bool is_loading() const;
     // The key file is read again; what is wrong with it is logged and the old keys stay.
     void reload();
     // The engines' books go to the log's stream.

@@ -166,6 +166,36 @@ class AddressSpace(unittest.TestCase):
             wait_until(lambda: self.refusal(server) is None, 30.0, "an answer")
             server.check()
 
+    def test_c5_all_memory_gone_at_once(self):
+        """Not a byte more than there is, from one moment to the next, while large requests come."""
+        for isolation in ("thread", "process"):
+            for spare_bytes in (0, 1 << 20):
+                with self.subTest(isolation=isolation, spare_bytes=spare_bytes):
+                    self.lose_all_memory(isolation, spare_bytes)
+
+    def lose_all_memory(self, isolation, spare_bytes):
+        with FaultServer("--max-num-seqs", 64, "--isolation", isolation, interval_ms=5) as server:
+            server.learn()
+            if server.is_sanitized():
+                self.skipTest("a sanitizer has a use of its own for address space")
+            prompts = [plain_prompt(number) for number in range(self.COUNT)]
+            streams = [server.start_stream(completion(prompt, 300)) for prompt in prompts]
+            for stream in streams:
+                stream.receive_until(b"data: ")
+            unlimited = self.limit(server, self.size_bytes(server) + spare_bytes)
+            large = closing_post(server, "/v1/completions", completion("x" * (2 << 20), 5))
+            answers = [client.answer() for client in run_clients(server.port, [large] * 30)]
+            for answer in answers:
+                self.assertEqual((answer.status, answer.error["code"]), (503, "out_of_memory"), answer)
+            for stream in streams:
+                self.assertTrue(stream.receive_until(b"data: [DONE]\n\n\r\n0\r\n\r\n"))
+                stream.close()
+            self.assertEqual(server.get("/live").status, 200)
+            self.limit(server, unlimited)
+            wait_until(lambda: self.refusal(server) is None, 30.0, "an answer")
+            self.assertEqual(server.status()["calls"]["finished"], server.status()["calls"]["accepted"])
+            server.check()
+
     @staticmethod
     def size_bytes(server):
         return int(pathlib.Path(f"/proc/{server.pid}/statm").read_text().split()[0]) * resource.getpagesize()

@@ -1,5 +1,5 @@
-"""Signals, ends and starts of the server, and a log that cannot be written: rows G1 to G5, G9, G10 and H11 of the fault
-table."""
+"""Signals, ends and starts of the server, and a log that cannot be written: rows G1 to G5, G9, G10, H11 and H12 of the
+fault table."""
 
 import os
 import pathlib
@@ -162,6 +162,20 @@ class Ending(unittest.TestCase):
                 process.send_signal(number)
                 # Before it looks after signals itself the system ends it.
                 self.assertIn(process.wait(20.0), (*code, -number))
+
+    def test_h12_a_signal_ends_it_at_once_while_a_model_is_read_slowly(self):
+        slow = {**environment(), "NVLLM_FAULTS": "worker.start:*=sleep=60000"}
+        for isolation in ("thread", "process"):
+            for number, code in ((signal.SIGTERM, 0), (signal.SIGINT, 0)):
+                with self.subTest(isolation=isolation, signal=number):
+                    server = FaultServer("--isolation", isolation, env=slow, waits=False)
+                    self.addCleanup(server.kill)
+                    ready = server.get("/ready")
+                    self.assertEqual((ready.status, ready.json()["status"]), (503, "loading"))
+                    begun_s = time.monotonic()
+                    server.signal(number)
+                    self.assertEqual(server.process.wait(20.0), code)
+                    print(f"\n    H12: ended {(time.monotonic() - begun_s) * 1000:.0f} ms after {number.name}")
 
     def test_g4_other_signals_touch_no_stream(self):
         with tempfile.TemporaryDirectory() as folder:

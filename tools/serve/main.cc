@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 
 #include "lib/base/commands.h"
@@ -141,7 +142,10 @@ int run_program(int argc, char** argv) {
     running = server.get();
     server->run();
     running = nullptr;
-    return server->was_aborted() ? exit_code_for_signal(ending_signal) : 0;
+    const int code = server->was_aborted() ? exit_code_for_signal(ending_signal) : 0;
+    // Reading a model may take minutes more, and nobody wants it.
+    if (server->is_loading()) std::_Exit(code);
+    return code;
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ struct Surroundings {
     ModelSet models;
     ModelLoader loader{config, models, metrics};
     LivingCalls calls;
-    PeriodicLook periodic{{config, manager, metrics, models, loader, calls, text}};
+    MemoryReserve reserve{size_t{1} << 20, milliseconds(100)};
+    PeriodicLook periodic{{config, manager, metrics, models, loader, calls, text, reserve}};
     TaskPool text{1, 8};
 };
 
