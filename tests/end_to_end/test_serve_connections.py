@@ -74,7 +74,7 @@ class ManyStreams(unittest.TestCase):
                 print(f"\n    N1: {count} connections held, {kib:.1f} KiB each; first byte of a new client's /live p50 "
                       f"{percentile(alive_ms, 0.5):.1f} ms, most {max(alive_ms):.1f} ms; of its stream "
                       f"{percentile(stream_ms, 0.5):.1f} ms, most {max(stream_ms):.1f} ms")
-                self.assertLessEqual(kib, 32)
+                self.assertLessEqual(kib, 128 if server.is_sanitized() else 32)  # redzones, and freed memory kept
                 for connection in held:
                     self.assertEqual(connection.send(LIVE).answer().status, 200)
                     connection.close()
