@@ -20,7 +20,10 @@ from programs import environment
 from serve_testing import DEMO, RawConnection, Server, joined_text, request_bytes, wait_until
 
 DRAFT = Path(DEMO).parent / "demo-draft"
-NUM_STREAMS = 64
+# Sanitizers are several times slower, and look for wrong accesses: fewer streams and kills lead to them all.
+IS_SANITIZED = bool(os.environ.get("NVLLM_SANITIZED"))
+NUM_STREAMS = 16 if IS_SANITIZED else 64
+NUM_KILLS = 6 if IS_SANITIZED else 20
 PROMPTS = [f"Once upon a time number {i} there was" for i in range(NUM_STREAMS)]
 
 
@@ -61,13 +64,13 @@ class KilledWorkerTest(unittest.TestCase):
             undisturbed = stream_texts(server, PROMPTS)
             kills = 0
             rounds = 0
-            while kills < 20:
+            while kills < NUM_KILLS:
                 rounds += 1
                 self.assertLess(rounds, 60, "the worker could not be killed often enough in mid-stream")
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
                     texts = pool.submit(stream_texts, server, PROMPTS)
                     killed_in_round = set()
-                    while not texts.done() and kills < 20 and len(killed_in_round) < 4:
+                    while not texts.done() and kills < NUM_KILLS and len(killed_in_round) < 4:
                         status = server.status()
                         pid = status["worker"]["pid"]
                         if pid and pid not in killed_in_round and status["requests"]["running"] > 0:
@@ -184,11 +187,11 @@ class NumbersTest(unittest.TestCase):
             for _ in range(40):
                 answer = server.post("/v1/completions", {"prompt": poisoned, "max_tokens": 2})
                 self.assertIn(answer.status, (500, 503), answer)
-                if server.get("/v1/models").json()["data"][0]["root"] == str(DRAFT):
+                if "takes its place" in server.log:
                     break
                 time.sleep(0.1)
+            wait_until(lambda: server.get("/ready").status == 200, 60, "the backup")
             self.assertEqual(server.get("/v1/models").json()["data"][0]["root"], str(DRAFT))
-            wait_until(lambda: server.get("/ready").status == 200, 20, "the backup")
             self.assertEqual(server.complete("Once upon", max_tokens=3)["model"], "m")
             self.assertIn("takes its place", server.log)
             self.assertIn("the weights are read again", server.log)
@@ -259,7 +262,7 @@ class ModelsTest(unittest.TestCase):
                 changing = threading.Thread(target=change_models)
                 changing.start()
                 try:
-                    for _ in range(3):
+                    for _ in range(1 if IS_SANITIZED else 3):
                         self.assertEqual(stream_texts(server, PROMPTS[:32], 60), expected)
                 finally:
                     stop.set()
