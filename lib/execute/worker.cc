@@ -203,10 +203,24 @@ void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, S
             }
         });
     }
+    accept_tokens(result);
     // Rows of one sequence may have been several threads' work.
     for (size_t row = 0; row < logit_rows_.size(); ++row) {
         if (row_faults_[row]) {
             result.sequences[logit_rows_[row].entry].fault = std::move(row_faults_[row]);
+        }
+    }
+}
+
+// Not by the threads that sampled: others were reading the tokens before, for logprobs of the
+// prompt.
+void Worker::accept_tokens(const StepResult& result) {
+    for (const SequenceStep& step : result.sequences) {
+        if (step.token_ids.empty()) continue;
+        SequenceState& state = sequences_.at(step.sequence);
+        for (const int32_t token : step.token_ids) {
+            state.token_ids.push_back(token);
+            state.sampling.accept(token);
         }
     }
 }
@@ -240,8 +254,6 @@ std::optional<Fault> Worker::sample_row(std::span<float> logits, SamplerScratch&
     SequenceState& state = sequences_.at(step.sequence);
     Result<SampledToken> sampled = sample(state.sampling, logits, scratch);
     if (!sampled) return sampled.fault();
-    state.token_ids.push_back(sampled->token_id);
-    state.sampling.accept(sampled->token_id);
     step.token_ids.push_back(sampled->token_id);
     if (sampled->logprobs) step.logprobs.push_back(std::move(*sampled->logprobs));
     return std::nullopt;

@@ -86,6 +86,7 @@ class Worker {
     // Samples from, or scores with, all rows that want logits, a bounded number at a time.
     void use_logits(const ForwardContext& batch, const TensorView& hidden, StepResult& result);
     // What tests asked for at the fault point of rows.
+    void accept_tokens(const StepResult& result);
     void pretend_faults(const TensorView& logits, int64_t first, const StepResult& result);
     std::optional<Fault> use_row(const LogitRow& row, std::span<float> logits,
                                  SamplerScratch& scratch, SequenceStep& step);
