@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# nvllm-serve and llama.cpp's llama-server in turn under the same load of nvllm-bench serve: random prompts of 64 tokens, 32
-# generated, 1, 8, 32 and 128 at once. Usage: compare_serve.sh PEER_BIN_DIR CHECKPOINT GGUF [CONCURRENCY...]
+# nvllm-serve and llama.cpp's llama-server in turn under the same load of nvllm-bench serve: random prompts of 64 tokens of the
+# bundled tokenizer (about 75 as servers count), 32 generated, 1, 8, 32 and 128 at once.
+# Usage: compare_serve.sh PEER_BIN_DIR CHECKPOINT GGUF [CONCURRENCY...]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 peer=$1 checkpoint=$2 gguf=$3
@@ -14,7 +15,7 @@ trap 'kill "$server" 2>/dev/null || true; rm -rf "$results"' EXIT
 cat "$checkpoint"/*.safetensors "$gguf" >/dev/null
 
 load() { # CONCURRENCY REQUESTS
-    "$bin/nvllm-bench" serve --port $port --tokenizer "$checkpoint" --random-input-len 64 --random-output-len 32 \
+    "$bin/nvllm-bench" serve --port $port --tokenizer models/demo --random-input-len 64 --random-output-len 32 \
         --num-prompts "$2" --max-concurrency "$1" --metric-percentiles 50,99 --ready-check-timeout-sec 60 \
         --save-result --result-dir "$results" --label "run" 2>/dev/null >"$results/text" || cat "$results/text" >&2
 }
