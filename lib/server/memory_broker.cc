@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ranges>
 #include <utility>
 
 #include "lib/base/log.h"
@@ -72,9 +71,8 @@ uint64_t pool_bytes(std::span<const Party> parties) {
 // Equal parts of `left` for all that are below their bound, and again of what the bounds leave.
 void fill_evenly(uint64_t& left, std::span<uint64_t> shares, std::span<const uint64_t> bounds) {
     while (left > 0) {
-        const auto num_open = static_cast<uint64_t>(
-            std::ranges::count_if(std::views::iota(size_t{0}, shares.size()),
-                                  [&](size_t i) { return shares[i] < bounds[i]; }));
+        uint64_t num_open = 0;
+        for (size_t i = 0; i < shares.size(); ++i) num_open += shares[i] < bounds[i] ? 1 : 0;
         if (num_open == 0) return;
         const uint64_t part = std::max<uint64_t>(left / num_open, 1);
         for (size_t i = 0; i < shares.size() && left > 0; ++i) {
