@@ -48,6 +48,7 @@ class Parser {
                         "every program has an option --" + field.name);
             const std::string names = cli_names(field, false);
             general_[field.name] = is_switch(field) ? app_.add_flag(names) : add_valued(names);
+            note_bare_value(field);
         }
         for (BoundOption& option : options.all()) add(option);
     }
@@ -83,9 +84,7 @@ class Parser {
     void add(BoundOption& option) {
         const OptionField& field = option.field();
         Entry entry{&option, nullptr, nullptr};
-        if (field.bare_value) {
-            for (const std::string& flag : flags_of(field)) bare_values_[flag] = *field.bare_value;
-        }
+        note_bare_value(field);
         if (is_switch(option.field())) {
             entry.flag = app_.add_flag(cli_names(field, true))
                              ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -107,25 +106,21 @@ class Parser {
                option->get_items_expected_max() > 0;
     }
 
+    void note_bare_value(const OptionField& field) {
+        if (!field.bare_value) return;
+        for (const std::string& flag : flags_of(field)) bare_values_[flag] = *field.bare_value;
+    }
+
     // "--name=value" and "-n=value" as two arguments: CLI11 takes the next argument as the value
     // whatever it looks like, but loses the empty one after "=" and keeps the "=" after a short
     // name.
-    std::vector<std::string> split_values(std::span<const std::string> arguments) {
+    std::vector<std::string> split_values(std::span<const std::string> arguments) const {
         std::vector<std::string> split;
         for (size_t i = 0; i < arguments.size(); ++i) {
             const std::string& argument = arguments[i];
             const size_t equals = argument.find('=');
             const std::string flag = argument.substr(0, equals);
             const bool takes_value = flag.size() > 1 && flag[0] == '-' && is_valued_flag(flag);
-            if (flag == "--help" || flag == "-h") {
-                split.push_back(flag);
-                if (equals != std::string::npos) help_topic_ = argument.substr(equals + 1);
-                const bool is_topic_next = equals == std::string::npos &&
-                                           i + 1 < arguments.size() &&
-                                           !arguments[i + 1].starts_with('-');
-                if (is_topic_next) help_topic_ = arguments[++i];
-                continue;
-            }
             if (!takes_value) {
                 split.push_back(argument);
                 if (argument != "--") continue;
@@ -176,7 +171,7 @@ class Parser {
     ParsedCommandLine collect() const {
         ParsedCommandLine parsed;
         parsed.wants_help = is_given("help");
-        parsed.help_topic = help_topic_;
+        if (parsed.wants_help) parsed.help_topic = general_.at("help")->results().back();
         parsed.wants_version = is_given("version");
         parsed.wants_manual = is_given("man");
         parsed.wants_option_list = is_given("list-options");
@@ -204,7 +199,6 @@ class Parser {
     CLI::App app_;
     std::map<std::string, CLI::Option*> general_;
     std::map<std::string, std::string> bare_values_;  // by flag
-    std::string help_topic_;
     std::vector<Entry> entries_;
 };
 

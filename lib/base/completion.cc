@@ -13,7 +13,8 @@ namespace {
 enum class ValueKind { none, words, model, file };
 
 ValueKind value_kind(const OptionField& field) {
-    if (is_switch(field)) return ValueKind::none;
+    // Nothing is offered for what may stand alone: the next word may be somebody else's.
+    if (is_switch(field) || field.bare_value) return ValueKind::none;
     if (!field.choices.empty()) return ValueKind::words;
     return field.value_name.find("MODEL") != std::string::npos ? ValueKind::model : ValueKind::file;
 }
@@ -152,13 +153,14 @@ std::string zsh_action(const OptionField& field) {
 }
 
 std::string zsh_option(const OptionField& field) {
+    const bool takes_value = value_kind(field) != ValueKind::none;
     std::string value;
-    if (!is_switch(field)) {
+    if (takes_value) {
         value = fmt::format(":{}:{}", zsh_escaped(shown_value_name(field)), zsh_action(field));
     }
     std::string lines;
     for (const std::string& flag : flags_of(field)) {
-        const std::string sign = is_switch(field) || flag.size() == 2 ? "" : "=";
+        const std::string sign = takes_value && flag.size() > 2 ? "=" : "";
         lines +=
             fmt::format("        '*{}{}[{}]{}' \\\n", flag, sign, zsh_escaped(field.help), value);
     }

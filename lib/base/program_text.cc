@@ -23,7 +23,15 @@ OptionField general(std::string name, OptionKind kind, std::string help,
 }
 
 std::vector<OptionField> make_general_options() {
-    std::vector<OptionField> fields = {
+    OptionField help =
+        general("help", OptionKind::text,
+                "Print this help, or with a word only what is said about it.", "[TOPIC]");
+    help.short_name = 'h';
+    help.bare_value = "";
+    OptionField completion = general("completion", OptionKind::choice,
+                                     "Print a script that completes in this shell.", "SHELL");
+    completion.choices = {"bash", "zsh", "fish"};
+    return {
         general("config", OptionKind::text,
                 "Read options from a YAML file, by their names or in sections that all programs "
                 "read.",
@@ -32,16 +40,11 @@ std::vector<OptionField> make_general_options() {
                 "Read all settings, check them, say ok or what is wrong, and leave."),
         general("print-config", OptionKind::boolean,
                 "Print the values in force and where each comes from, as a configuration file."),
-        general("help", OptionKind::boolean,
-                "Print this help, or with a word only what is said about it.", "[TOPIC]"),
+        help,
         general("version", OptionKind::boolean, "Print the version."),
-        general("completion", OptionKind::choice, "Print a script that completes in this shell.",
-                "SHELL"),
+        completion,
         general("man", OptionKind::boolean, "Print the manual page, for man -l -."),
         general("list-options", OptionKind::boolean, "Print all options as JSON.")};
-    fields[3].short_name = 'h';
-    fields[5].choices = {"bash", "zsh", "fish"};
-    return fields;
 }
 
 std::string json_list(const std::vector<std::string>& words) {

@@ -40,7 +40,8 @@ struct LoadResult {
     int64_t prompt_tokens() const;
     int64_t output_tokens() const;
     // Of all requests together from when the last of them had its first token; 0 when nothing came
-    // after it. Of one batch this is decoding alone.
+    // after it. Of one batch this is decoding alone. Every output counts as one token, as steps
+    // make them.
     double decode_tokens_per_second() const;
 };
 

@@ -49,6 +49,19 @@ bool is_metric(std::string_view text) {
     return is_name && (labels.empty() || labels.ends_with('}'));
 }
 
+// The one that is farthest beyond the threshold; nothing when none is.
+std::optional<double> worst_of(const AlertRule& rule, const std::vector<double>& values) {
+    const bool is_low_worse =
+        rule.comparison == Comparison::below || rule.comparison == Comparison::at_most;
+    std::optional<double> worst;
+    for (const double value : values) {
+        if (!rule.evaluate(value)) continue;
+        const bool is_worse = !worst || (is_low_worse ? value < *worst : value > *worst);
+        if (is_worse) worst = value;
+    }
+    return worst;
+}
+
 }  // namespace
 
 std::optional<AlertRule> AlertRule::parse(std::string_view text) {
@@ -93,23 +106,6 @@ std::string AlertChange::message() const {
     return fmt::format("{}: {} ({})", state, rule,
                        value ? fmt::format("it is {}", *value) : "there is no value");
 }
-
-namespace {
-
-// The one that is farthest beyond the threshold; nothing when none is.
-std::optional<double> worst_of(const AlertRule& rule, const std::vector<double>& values) {
-    const bool is_low_worse =
-        rule.comparison == Comparison::below || rule.comparison == Comparison::at_most;
-    std::optional<double> worst;
-    for (const double value : values) {
-        if (!rule.evaluate(value)) continue;
-        const bool is_worse = !worst || (is_low_worse ? value < *worst : value > *worst);
-        if (is_worse) worst = value;
-    }
-    return worst;
-}
-
-}  // namespace
 
 AlertRules::AlertRules(std::span<const std::string> texts) {
     for (const std::string& text : texts) {

@@ -71,9 +71,8 @@ std::string vector_json(const std::vector<float>& vector, bool as_base64) {
 
 }  // namespace
 
-Result<EmbeddingQuestion> read_embedding_question(const Json& whole, const PoolingParams& defaults,
+Result<EmbeddingQuestion> read_embedding_question(Json body, const PoolingParams& defaults,
                                                   const CallLimits& limits) {
-    Json body = whole;
     auto ignored = take_idle_fields(body, CallKind::embedding, limits.is_strict);
     if (!ignored) return ignored.fault();
     EmbeddingQuestion question;
@@ -230,7 +229,7 @@ std::string EmbeddingCall::answer() const {
 }
 
 void Handlers::embed(const ExchangePointer& exchange) {
-    const auto body = body_of(exchange);
+    auto body = body_of(exchange);
     if (!body) return;
     const auto model = model_of(exchange, *body);
     if (model == nullptr) return;
@@ -239,7 +238,7 @@ void Handlers::embed(const ExchangePointer& exchange) {
     };
     const auto defaults = model->engine()->input_processor().default_pooling();
     if (!defaults) return refuse(defaults.fault());
-    auto question = read_embedding_question(*body, *defaults, model->call_limits());
+    auto question = read_embedding_question(std::move(*body), *defaults, model->call_limits());
     if (!question) return refuse(question.fault());
     const auto num_texts = static_cast<int64_t>(question->inputs.size());
     auto admitted = admit(exchange, *model, question->inputs, num_texts);

@@ -26,7 +26,7 @@ struct EmbeddingQuestion {
 
 // Fields of the OpenAI API, and `pooling` (last, mean, cls) and `normalize` beside them; `defaults`
 // holds where these are absent.
-Result<EmbeddingQuestion> read_embedding_question(const nlohmann::ordered_json& body,
+Result<EmbeddingQuestion> read_embedding_question(nlohmann::ordered_json body,
                                                   const PoolingParams& defaults,
                                                   const CallLimits& limits);
 

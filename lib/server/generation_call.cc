@@ -138,14 +138,19 @@ void take_modalities(Fields& fields) {
     }
 }
 
-GenerationCall start(Fields& fields, const CallLimits& limits) {
-    GenerationCall call;
+// Of `body` what such a call knows; what all calls have in common, and the names of the rest, are
+// in `call`.
+Result<Fields> begin(Json body, CallKind kind, const CallLimits& limits, GenerationCall& call) {
+    auto ignored = take_idle_fields(body, kind, limits.is_strict);
+    if (!ignored) return ignored.fault();
+    call.ignored = std::move(*ignored);
+    Fields fields(std::move(body));
     fields.take_text("model", call.model);
     take_streaming(fields, limits, call);
     take_format(fields);
     take_tools(fields, limits);
     take_modalities(fields);
-    return call;
+    return fields;
 }
 
 // Sampling and the like, with `prompt` in place of what may be several.
@@ -210,14 +215,12 @@ std::optional<Fault> set_prompt(const Json& prompt, RequestInput& input, std::st
     return std::nullopt;
 }
 
-Result<GenerationCall> read_completion_call(const Json& body, const SamplingParams& defaults,
+Result<GenerationCall> read_completion_call(Json body, const SamplingParams& defaults,
                                             const CallLimits& limits) {
-    Json kept = body;
-    auto ignored = take_idle_fields(kept, CallKind::completion, limits.is_strict);
-    if (!ignored) return ignored.fault();
-    Fields fields(std::move(kept));
-    GenerationCall call = start(fields, limits);
-    call.ignored = std::move(*ignored);
+    GenerationCall call;
+    auto known = begin(std::move(body), CallKind::completion, limits, call);
+    if (!known) return known.fault();
+    Fields& fields = *known;
     fields.take_bool("echo", call.echo);
     call.logprobs = fields.take_count("logprobs", sampling_limits::kLogprobs);
     const auto prompt = fields.take("prompt");
@@ -242,14 +245,12 @@ Result<GenerationCall> read_completion_call(const Json& body, const SamplingPara
     return call;
 }
 
-Result<GenerationCall> read_chat_call(const Json& body, const SamplingParams& defaults,
+Result<GenerationCall> read_chat_call(Json body, const SamplingParams& defaults,
                                       const CallLimits& limits) {
-    Json kept = body;
-    auto ignored = take_idle_fields(kept, CallKind::chat, limits.is_strict);
-    if (!ignored) return ignored.fault();
-    Fields fields(std::move(kept));
-    GenerationCall call = start(fields, limits);
-    call.ignored = std::move(*ignored);
+    GenerationCall call;
+    auto known = begin(std::move(body), CallKind::chat, limits, call);
+    if (!known) return known.fault();
+    Fields& fields = *known;
     call.is_chat = true;
     bool wants_logprobs = false;
     fields.take_bool("logprobs", wants_logprobs);

@@ -52,11 +52,13 @@ struct ServerConfig;
 // What the server's options say of calls, without what depends on a model.
 CallLimits call_limits(const ServerConfig& config);
 
-Result<GenerationCall> read_completion_call(const nlohmann::ordered_json& body,
+// A body of /v1/completions, and one of /v1/chat/completions: `defaults` hold where it says
+// nothing. Faults name the field.
+Result<GenerationCall> read_completion_call(nlohmann::ordered_json body,
                                             const SamplingParams& defaults,
                                             const CallLimits& limits);
-Result<GenerationCall> read_chat_call(const nlohmann::ordered_json& body,
-                                      const SamplingParams& defaults, const CallLimits& limits);
+Result<GenerationCall> read_chat_call(nlohmann::ordered_json body, const SamplingParams& defaults,
+                                      const CallLimits& limits);
 
 // "text", [1, 2], ["one", "two"] or [[1, 2], [3]], the value of `field`: each of them.
 Result<std::vector<nlohmann::ordered_json>> split_prompts(const nlohmann::ordered_json& prompt,

@@ -36,11 +36,11 @@ HttpHeader ignored_header(const std::vector<std::string>& names) {
 }
 
 void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
-    const auto body = body_of(exchange);
+    auto body = body_of(exchange);
     if (!body) return;
     const auto model = model_of(exchange, *body);
     if (model == nullptr) return;
-    auto call = read_call(*body, *model, is_chat);
+    auto call = read_call(std::move(*body), *model, is_chat);
     if (!call) return exchange->respond(error_response(api_error(call.fault())));
     auto admitted = admit(exchange, *model, call->inputs, call->num_sequences());
     if (!admitted) return;
@@ -54,11 +54,11 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
     generation->start(std::move(admitted->prepared));
 }
 
-Result<GenerationCall> Handlers::read_call(const Json& body, const HostedModel& model,
+Result<GenerationCall> Handlers::read_call(Json body, const HostedModel& model,
                                            bool is_chat) const {
     const CallLimits& limits = model.call_limits();
-    return is_chat ? read_chat_call(body, model.default_sampling(), limits)
-                   : read_completion_call(body, model.default_sampling(), limits);
+    return is_chat ? read_chat_call(std::move(body), model.default_sampling(), limits)
+                   : read_completion_call(std::move(body), model.default_sampling(), limits);
 }
 
 }  // namespace nvllm::server

@@ -54,7 +54,7 @@ class Handlers {
     HttpResponse answer(const Route& route, const Exchange& exchange);
 
     void generate(const ExchangePointer& exchange, bool is_chat);
-    Result<GenerationCall> read_call(const nlohmann::ordered_json& body, const HostedModel& model,
+    Result<GenerationCall> read_call(nlohmann::ordered_json body, const HostedModel& model,
                                      bool is_chat) const;
     void embed(const ExchangePointer& exchange);
 

@@ -158,7 +158,12 @@ void MemoryBroker::models_changed() {
 void MemoryBroker::run() {
     std::unique_lock lock(mutex_);
     while (!ending_) {
-        wake_.wait_for(lock, kBetweenLooks, [this] { return ending_ || changed_; });
+        const auto is_wanted = [this] { return ending_ || changed_; };
+        if (num_sharing_ > 1) {
+            wake_.wait_for(lock, kBetweenLooks, is_wanted);
+        } else {
+            wake_.wait(lock, is_wanted);  // one model alone has it all
+        }
         changed_ = false;
         if (ending_) return;
         lock.unlock();

@@ -104,7 +104,7 @@ def main():
     if config.get("rope_scaling"):
         writer.add_tensor("rope_freqs.weight", rope_factors(config))
     for name, bits in tensors(folder):
-        if architecture == "llama" and "q_proj" in name or architecture == "llama" and "k_proj" in name:
+        if architecture == "llama" and ("q_proj" in name or "k_proj" in name):
             bits = in_pairs(bits, heads if "q_proj" in name else kv_heads)
         if bits.ndim == 1:
             writer.add_tensor(peer_name(name), (bits.astype(np.uint32) << 16).view(np.float32))

@@ -145,15 +145,18 @@ class AddressSpace(unittest.TestCase):
     COUNT = 40
     SPARE_BYTES = 60 << 20  # less than the server wants to have in hand
 
+    def running_streams(self, server):
+        if server.is_sanitized():
+            self.skipTest("a sanitizer has a use of its own for address space")
+        streams = [server.start_stream(completion(plain_prompt(number), 300)) for number in range(self.COUNT)]
+        for stream in streams:
+            stream.receive_until(b"data: ")
+        return streams
+
     def test_c5_near_the_limit_of_memory_requests_are_refused(self):
         with FaultServer("--max-num-seqs", 64, interval_ms=5) as server:
             server.learn()
-            if server.is_sanitized():
-                self.skipTest("a sanitizer has a use of its own for address space")
-            prompts = [plain_prompt(number) for number in range(self.COUNT)]
-            streams = [server.start_stream(completion(prompt, 300)) for prompt in prompts]
-            for stream in streams:
-                stream.receive_until(b"data: ")
+            streams = self.running_streams(server)
             unlimited = self.limit(server, self.size_bytes(server) + self.SPARE_BYTES)
             refused = wait_until(lambda: self.refusal(server), 30.0, "a refusal")
             self.assertEqual((refused.status, refused.error["code"], refused.headers["Retry-After"]),
@@ -176,12 +179,7 @@ class AddressSpace(unittest.TestCase):
     def lose_all_memory(self, isolation, spare_bytes):
         with FaultServer("--max-num-seqs", 64, "--isolation", isolation, interval_ms=5) as server:
             server.learn()
-            if server.is_sanitized():
-                self.skipTest("a sanitizer has a use of its own for address space")
-            prompts = [plain_prompt(number) for number in range(self.COUNT)]
-            streams = [server.start_stream(completion(prompt, 300)) for prompt in prompts]
-            for stream in streams:
-                stream.receive_until(b"data: ")
+            streams = self.running_streams(server)
             unlimited = self.limit(server, self.size_bytes(server) + spare_bytes)
             large = closing_post(server, "/v1/completions", completion("x" * (2 << 20), 5))
             answers = [client.answer() for client in run_clients(server.port, [large] * 30)]
