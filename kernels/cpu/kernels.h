@@ -32,6 +32,9 @@ struct MatmulBlock {
     const void* x;  // from MatmulKernels::pack, [tokens] rows in panels
     int64_t tokens;
     const void* weight;  // [columns, in], contiguous
+    // The weights that the thread will probably multiply next, as many; null: none. They are
+    // fetched meanwhile, never read.
+    const void* next_weight;
     // Room for kMaxMatmulColumns x kMatmulStretch packed values; unused for up to
     // max_in_place_tokens.
     void* packed_weight;

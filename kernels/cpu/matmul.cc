@@ -45,6 +45,9 @@ struct Product {
     int64_t padded_in() const { return rounded_up(in, kernel.step); }
     int64_t num_token_blocks() const { return divided_up(tokens, block_tokens); }
     int64_t num_column_blocks() const { return divided_up(out, block_columns); }
+    const void* weight_row(int64_t column) const {
+        return element(weight.data, weight.dtype, column * in);
+    }
     std::byte* packed_row(int64_t token) const {
         return packed + token * padded_in() * static_cast<int64_t>(kernel.packed_bytes);
     }
@@ -88,11 +91,13 @@ void pack_x(const Product& product, ThreadPool& threads) {
         });
 }
 
-void multiply_block(const Product& product, int64_t token, int64_t column, int thread) {
+void multiply_block(const Product& product, int64_t token, int64_t column, int64_t next_column,
+                    int thread) {
     MatmulBlock block;
     block.x = product.packed_row(token);
     block.tokens = std::min(product.block_tokens, product.tokens - token);
-    block.weight = element(product.weight.data, product.weight.dtype, column * product.in);
+    block.weight = product.weight_row(column);
+    block.next_weight = next_column < product.out ? product.weight_row(next_column) : nullptr;
     block.packed_weight =
         product.packed_weights == nullptr
             ? nullptr
@@ -147,11 +152,11 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
 
     const int64_t token_blocks = product.num_token_blocks();
     const int64_t blocks = token_blocks * product.num_column_blocks();
-    context.threads->parallel_for(blocks, 1, [&](int64_t begin, int64_t end, int thread) {
-        for (int64_t i = begin; i < end; ++i) {
-            multiply_block(product, i % token_blocks * product.block_tokens,
-                           i / token_blocks * product.block_columns, thread);
-        }
+    const auto column_of = [&](int64_t i) { return i / token_blocks * product.block_columns; };
+    context.threads->parallel_for(blocks, 1, [&](int64_t i, int64_t, int thread) {
+        // The other threads will have taken as many blocks as this one when it takes its next.
+        multiply_block(product, i % token_blocks * product.block_tokens, column_of(i),
+                       column_of(i + num_threads), thread);
     });
 }
 

@@ -6,14 +6,18 @@
 // the tile.
 //
 // With few rows of x weights are read straight from where they lie: they come from memory, once,
-// and each of a group's rows is prefetched a little ahead, at its end on into the next group. With
-// many rows of x a block of weights is packed as x is, widened once instead of once for every
-// panel, one stretch of k after the other: then a panel's stretch stays in the first-level cache
-// for all groups of the block, the block's in the second-level cache for all panels, and the next
-// panel is prefetched.
+// and each of a group's rows is prefetched a little ahead, at its end on into the next group; from
+// two panels on, the next block is fetched while this one is used again. With many rows of x a
+// block of weights is packed as x is, widened once instead of once for every panel, one stretch of
+// k after the other: then a panel's stretch stays in the first-level cache for all groups of the
+// block, the block's in the second-level cache for all panels; the next panel is prefetched, and
+// in the end what will be packed next.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "kernels/cpu/kernels.h"
 
@@ -111,6 +115,10 @@ void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* 
     }
 }
 
+// From each row of a group to the row of the next block that is fetched beside it, in values; 0:
+// none.
+using NextBlock = std::array<int64_t, kTileColumns>;
+
 // Weight rows where they lie.
 template <class Factors>
 class RowsInPlace {
@@ -119,8 +127,9 @@ class RowsInPlace {
     using Packed = typename Factors::Packed;
     static constexpr int columns = kTileColumns;
 
-    // `rows` outlive this.
-    RowsInPlace(const Weight* const* rows, int64_t end) : rows_(rows), end_(end) {}
+    // `rows` outlive this; `next`: what to fetch meanwhile, in values from where each row is, or 0.
+    RowsInPlace(const Weight* const* rows, int64_t end, const NextBlock& next = {})
+        : rows_(rows), end_(end), next_(next) {}
 
     void go_to(int64_t k) {
         // From here a row's own end is near: on to the row that is `columns` rows later.
@@ -129,6 +138,7 @@ class RowsInPlace {
         for (int c = 0; c < columns; ++c) {
             at_[c] = rows_[c] + k;
             __builtin_prefetch(at_[c] + ahead_, 0, 3);
+            __builtin_prefetch(at_[c] + next_[static_cast<size_t>(c)], 0, 2);
         }
     }
     void go_to_tail(int64_t k) {
@@ -147,9 +157,17 @@ class RowsInPlace {
     static constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(Weight));
     const Weight* const* rows_;
     const int64_t end_;
+    const NextBlock next_;
     int64_t ahead_ = kAhead;
     const Weight* at_[columns];
     Weight tails_[columns][Factors::step];
+};
+
+// What a group of columns fetches while it multiplies, so that it is at hand when its turn comes.
+template <class Factors>
+struct Upcoming {
+    const typename Factors::Packed* x;       // a share of the next panel
+    const typename Factors::Weight* weight;  // one row that will be packed next
 };
 
 // A group of weight rows packed as a panel of x is: [steps][columns][step].
@@ -157,11 +175,13 @@ template <class Factors>
 class PackedRows {
   public:
     using Packed = typename Factors::Packed;
-    static constexpr int64_t step_values = kTileColumns * Factors::step;
 
-    // `packed` begins at k = `begin`. `next_x`: what to prefetch meanwhile.
-    PackedRows(const Packed* packed, int64_t begin, const Packed* next_x)
-        : packed_(packed), begin_(begin), next_x_(reinterpret_cast<const char*>(next_x)) {}
+    // `packed` begins at k = `begin`.
+    PackedRows(const Packed* packed, int64_t begin, const Upcoming<Factors>& upcoming)
+        : packed_(packed),
+          begin_(begin),
+          next_x_(reinterpret_cast<const char*>(upcoming.x)),
+          next_weight_(upcoming.weight - begin) {}
 
     void go_to(int64_t k) {
         at_ = packed_ + (k - begin_) * kTileColumns;
@@ -173,6 +193,7 @@ class PackedRows {
         for (int line = 0; line < kLinesOfX; ++line)
             __builtin_prefetch(next_x_ + line * kLine, 0, 2);
         next_x_ += kLinesOfX * kLine;
+        __builtin_prefetch(next_weight_ + k, 0, 2);
     }
     void go_to_tail(int64_t k) { at_ = packed_ + (k - begin_) * kTileColumns; }
     template <int part>
@@ -182,11 +203,13 @@ class PackedRows {
 
   private:
     static constexpr int64_t kLine = 64;
-    static constexpr int64_t kStepBytes = step_values * static_cast<int64_t>(sizeof(Packed));
+    static constexpr int64_t kStepBytes =
+        kTileColumns * Factors::step * static_cast<int64_t>(sizeof(Packed));
     static constexpr int kLinesOfX = 2;
     const Packed* const packed_;
     const int64_t begin_;
     const char* next_x_;
+    const typename Factors::Weight* const next_weight_;
     const Packed* at_ = nullptr;
 };
 
@@ -194,17 +217,18 @@ template <class Factors>
 struct MatmulTile {
     using S = typename Factors::Simd;
     using F = typename S::F;
+    using Four = typename S::Four;
     using Vector = typename Factors::Vector;
     using Packed = typename Factors::Packed;
     static constexpr int64_t step = Factors::step;
     static constexpr int max_rows = Factors::rows;
     static constexpr int columns = kTileColumns;
 
-    // The products of one stretch [begin, end) of k, which is full or ends with the rows, reduced
-    // to sums[row * columns + column]. x: one panel, from k = begin.
+    // The products of one stretch [begin, end) of k, which is full or ends with the rows, summed up
+    // for each row. x: one panel, from k = begin.
     template <int rows, class Weights>
-    static void multiply(const Packed* x, int64_t begin, int64_t end, Weights weights,
-                         float* sums) {
+    [[gnu::always_inline]] static void multiply(const Packed* x, int64_t begin, int64_t end,
+                                                Weights& weights, Four* sums) {
         F total[columns * rows];
 #pragma GCC unroll 32
         for (int i = 0; i < columns * rows; ++i) total[i] = S::zero();
@@ -219,27 +243,38 @@ struct MatmulTile {
         }
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
-            S::reduce_add4(total[r], total[rows + r], total[2 * rows + r], total[3 * rows + r],
-                           sums + r * columns);
+            sums[r] =
+                S::reduce_add4(total[r], total[rows + r], total[2 * rows + r], total[3 * rows + r]);
         }
     }
 
   private:
+    // Holds the fewer of both factors' vectors in registers, beside the sums: there is room for one
+    // more of the other's.
     template <int rows, int part = 0, class Weights>
-    static void multiply_step(const Packed* x, const Weights& weights, F* total) {
-        Vector factor[rows];
+    [[gnu::always_inline]] static void multiply_step(const Packed* x, const Weights& weights,
+                                                     F* total) {
+        constexpr bool holds_weights = rows > columns;
+        Vector held[holds_weights ? columns : rows];
 #pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-            factor[r] = Factors::template load_x<part>(x + r * step);
-            // Or the compiler loads it anew for every column.
-            if constexpr (rows > 1) S::hold_in_register(factor[r]);
+        for (int i = 0; i < (holds_weights ? columns : rows); ++i) {
+            if constexpr (holds_weights) {
+                held[i] = weights.template load<part>(i);
+            } else {
+                held[i] = Factors::template load_x<part>(x + i * step);
+            }
+            // Or the compiler loads it anew each time.
+            if constexpr (rows > 1) S::hold_in_register(held[i]);
         }
 #pragma GCC unroll 8
-        for (int c = 0; c < columns; ++c) {
-            const Vector weight = weights.template load<part>(c);
+        for (int i = 0; i < (holds_weights ? rows : columns); ++i) {
+            const Vector passing = holds_weights ? Factors::template load_x<part>(x + i * step)
+                                                 : weights.template load<part>(i);
 #pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) {
-                total[c * rows + r] = Factors::multiply_add(factor[r], weight, total[c * rows + r]);
+            for (int j = 0; j < (holds_weights ? columns : rows); ++j) {
+                F& sum = holds_weights ? total[j * rows + i] : total[i * rows + j];
+                sum = holds_weights ? Factors::multiply_add(passing, held[j], sum)
+                                    : Factors::multiply_add(held[j], passing, sum);
             }
         }
         if constexpr (part + 1 < Factors::parts) multiply_step<rows, part + 1>(x, weights, total);
@@ -252,7 +287,7 @@ struct MatmulKernel {
     using Tile = MatmulTile<Factors>;
     using Weight = typename Factors::Weight;
     using Packed = typename Factors::Packed;
-    using F = typename Tile::F;
+    using Four = typename Tile::Four;
     static constexpr int columns = Tile::columns;
     static constexpr int max_rows = Tile::max_rows;
     static constexpr int64_t step = Tile::step;
@@ -297,39 +332,95 @@ struct MatmulKernel {
         for (int c = 0; c < columns; ++c) rows[c] = first + (c < count ? c : count - 1) * block.in;
     }
 
+    // Calls body with the panel's number of rows as a constant.
+    template <int rows = max_rows, typename Body>
+    static void with_rows(const Panel& panel, Body body) {
+        if constexpr (rows > 0) {
+            if (panel.rows == rows) {
+                body(std::integral_constant<int, rows>());
+            } else {
+                with_rows<rows - 1>(panel, body);
+            }
+        }
+    }
+
     static void multiply_in_place(const MatmulBlock& block) {
         const int64_t panels = num_panels(block);
         for (int64_t index = 0; index < panels; ++index) {
             const Panel panel = panel_at(block, index);
-            for (int64_t column = 0; column < block.columns; column += columns) {
-                const Weight* rows[columns];
-                find_rows(block, column, rows);
-                const RowsInPlace<Factors> weights(rows, block.in);
-                for (int64_t k = 0; k < block.in; k += kMatmulStretch)
-                    multiply_group(block, panel, column, k, weights);
+            const NextBlock next = next_block(block, index, panels);
+            with_rows(panel, [&](auto rows) { multiply_panel<rows()>(block, panel, next); });
+        }
+    }
+
+    // Panels share the rows of each group, so that memory is busy all the time; one panel alone
+    // reads no faster than memory gives.
+    static NextBlock next_block(const MatmulBlock& block, int64_t index, int64_t panels) {
+        NextBlock next{};
+        if (panels == 1 || block.next_weight == nullptr) return next;
+        const int64_t distance = static_cast<const Weight*>(block.next_weight) -
+                                 static_cast<const Weight*>(block.weight);
+        for (int64_t c = 0; c < columns; ++c) {
+            if (c * panels / columns == index) next[static_cast<size_t>(c)] = distance;
+        }
+        return next;
+    }
+
+    template <int rows>
+    static void multiply_panel(const MatmulBlock& block, const Panel& panel,
+                               const NextBlock& next) {
+        for (int64_t column = 0; column < block.columns; column += columns) {
+            const Weight* weight_rows[columns];
+            find_rows(block, column, weight_rows);
+            for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
+                RowsInPlace<Factors> weights(weight_rows, block.in, next);
+                multiply_group<rows>(block, panel, column, k, weights);
             }
         }
     }
 
     static void multiply_packed(const MatmulBlock& block) {
         const int64_t panels = num_panels(block);
-        auto* const packed = static_cast<Packed*>(block.packed_weight);
+        const int64_t groups = (block.columns + columns - 1) / columns;
         for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
-            pack_weights(block, k, packed);
-            const int64_t length =
-                block.in - k < kMatmulStretch ? padded_in(block) - k : kMatmulStretch;
+            pack_weights(block, k, static_cast<Packed*>(block.packed_weight));
             for (int64_t index = 0; index < panels; ++index) {
                 const Panel panel = panel_at(block, index);
                 const Panel next = panel_at(block, index + 1 < panels ? index + 1 : 0);
-                for (int64_t column = 0; column < block.columns; column += columns) {
-                    // Each group fetches its share of the next panel.
-                    const int64_t share = next.rows * length * column / block.columns;
-                    const PackedRows<Factors> weights(packed + column * length, k,
-                                                      next.x + next.rows * k + share);
-                    multiply_group(block, panel, column, k, weights);
-                }
+                // A row for each group of the last panels; before that it would not stay in cache.
+                const int64_t next_row = block.columns - (panels - index) * groups;
+                with_rows(panel, [&](auto rows) {
+                    multiply_packed_panel<rows()>(block, panel, next, next_row, k);
+                });
             }
         }
+    }
+
+    template <int rows>
+    static void multiply_packed_panel(const MatmulBlock& block, const Panel& panel,
+                                      const Panel& next, int64_t next_row, int64_t k) {
+        const int64_t length =
+            block.in - k < kMatmulStretch ? padded_in(block) - k : kMatmulStretch;
+        const auto* packed = static_cast<const Packed*>(block.packed_weight);
+        const int64_t share = next.rows * length * columns / block.columns;
+        Upcoming<Factors> upcoming = {next.x + next.rows * k, nullptr};
+        for (int64_t column = 0; column < block.columns; column += columns) {
+            upcoming.weight = row_to_pack(block, next_row++, k);
+            PackedRows<Factors> weights(packed, k, upcoming);
+            multiply_group<rows>(block, panel, column, k, weights);
+            packed += columns * length;
+            upcoming.x += share;
+        }
+    }
+
+    // Where weight row `row` goes on after this stretch, or that row of the block that follows; for
+    // a row that is none, something that is at hand already.
+    static const Weight* row_to_pack(const MatmulBlock& block, int64_t row, int64_t k) {
+        const bool is_last = k + kMatmulStretch >= block.in;
+        const void* first = is_last ? block.next_weight : block.weight;
+        if (row < 0 || first == nullptr) return static_cast<const Weight*>(block.packed_weight);
+        return static_cast<const Weight*>(first) + row * block.in +
+               (is_last ? 0 : k + kMatmulStretch);
     }
 
     // All rows from k = begin on, up to the end of the stretch.
@@ -369,43 +460,40 @@ struct MatmulKernel {
     }
 
     // One stretch of a panel by one group of columns.
-    template <class Weights>
-    static void multiply_group(const MatmulBlock& block, const Panel& panel, int64_t column,
-                               int64_t k, const Weights& weights) {
-        float sums[columns * max_rows];
+    template <int rows, class Weights>
+    [[gnu::always_inline]] static void multiply_group(const MatmulBlock& block, const Panel& panel,
+                                                      int64_t column, int64_t k, Weights& weights) {
         const int64_t end = stretch_end(block, k);
-        multiply_rows<max_rows>(panel, k, end, weights, sums);
+        float* const y = block.y + panel.token * block.y_stride + column;
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r) __builtin_prefetch(y + r * block.y_stride, 1, 3);
+        Four sums[rows];
+        Tile::template multiply<rows>(panel.x + rows * k, k, end, weights, sums);
         const int64_t count = block.columns - column < columns ? block.columns - column : columns;
         const bool adds = block.accumulate || k > 0;
         const float* bias = block.bias == nullptr || end < block.in ? nullptr : block.bias + column;
-        for (int64_t row = 0; row < panel.rows; ++row) {
-            float* y = block.y + (panel.token + row) * block.y_stride + column;
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r) {
             if (count == columns) {
-                store(sums + row * columns, bias, adds, y, columns);
+                store(sums[r], bias, adds, y + r * block.y_stride, sizeof(Four));
             } else {
-                store(sums + row * columns, bias, adds, y, count);
+                store(sums[r], bias, adds, y + r * block.y_stride,
+                      static_cast<size_t>(count) * sizeof(float));
             }
         }
     }
 
-    [[gnu::always_inline]] static void store(const float* sums, const float* bias, bool adds,
-                                             float* y, int64_t count) {
-        float values[columns];
-        for (int64_t c = 0; c < count; ++c) values[c] = adds ? y[c] + sums[c] : sums[c];
-        for (int64_t c = 0; c < count; ++c)
-            y[c] = bias == nullptr ? values[c] : values[c] + bias[c];
+    // `bytes`: of the columns that there are.
+    [[gnu::always_inline]] static void store(Four sums, const float* bias, bool adds, float* y,
+                                             size_t bytes) {
+        if (adds) sums = load_four(y, bytes) + sums;
+        if (bias != nullptr) sums = sums + load_four(bias, bytes);
+        std::memcpy(y, &sums, bytes);
     }
-
-    template <int rows, class Weights>
-    static void multiply_rows(const Panel& panel, int64_t k, int64_t end, const Weights& weights,
-                              float* sums) {
-        if constexpr (rows > 0) {
-            if (panel.rows == rows) {
-                Tile::template multiply<rows>(panel.x + rows * k, k, end, weights, sums);
-            } else {
-                multiply_rows<rows - 1>(panel, k, end, weights, sums);
-            }
-        }
+    [[gnu::always_inline]] static Four load_four(const float* from, size_t bytes) {
+        Four values{};
+        std::memcpy(&values, from, bytes);
+        return values;
     }
 };
 

@@ -16,6 +16,7 @@ struct Avx2 {
     static constexpr int outer_vectors = 2;
 
     using F = __m256;
+    using Four = __m128;
 
     static F zero() { return _mm256_setzero_ps(); }
     static F set(float x) { return _mm256_set1_ps(x); }
@@ -103,23 +104,26 @@ struct Avx2 {
         most = _mm_max_ps(most, _mm_movehl_ps(most, most));
         return _mm_cvtss_f32(_mm_max_ss(most, _mm_movehdup_ps(most)));
     }
-    static void reduce_add4(F a, F b, F c, F d, float* out) {
-        const F ab =
-            _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
-        const F cd =
-            _mm256_add_ps(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
-        // Now [a, a, c, c | b, b, d, d] in two halves of each sum.
-        F sum = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
-        sum = _mm256_add_ps(sum, _mm256_movehdup_ps(sum));
+    static Four reduce_add4(F a, F b, F c, F d) {
+        // What stays in its place is blended: fewer ports shuffle than blend.
+        const F ab = add_halves(a, b);
+        const F cd = add_halves(c, d);
+        // [a, a, c, c | b, b, d, d]
+        F sum = add(_mm256_blend_ps(ab, cd, 0xcc), _mm256_shuffle_ps(ab, cd, 0x4e));
+        sum = add(sum, _mm256_movehdup_ps(sum));
         const __m128 ac = _mm256_castps256_ps128(sum);
         const __m128 bd = _mm256_extractf128_ps(sum, 1);
         // [a, c, b, d] to [a, b, c, d]
         const __m128 all = _mm_shuffle_ps(ac, bd, 0x88);
-        _mm_storeu_ps(out, _mm_shuffle_ps(all, all, 0xd8));
+        return _mm_shuffle_ps(all, all, 0xd8);
     }
     static float first(F x) { return _mm256_cvtss_f32(x); }
 
   private:
+    // Both halves of a added, then those of b.
+    static F add_halves(F a, F b) {
+        return add(_mm256_blend_ps(a, b, 0xf0), _mm256_permute2f128_ps(a, b, 0x21));
+    }
     static __m256i mask(int64_t count) {
         const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
         return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lane);

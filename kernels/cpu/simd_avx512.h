@@ -21,6 +21,7 @@ struct Avx512 {
     static constexpr int outer_vectors = 4;
 
     using F = __m512;
+    using Four = __m128;
 
     static F zero() { return _mm512_setzero_ps(); }
     static F set(float x) { return _mm512_set1_ps(x); }
@@ -122,19 +123,27 @@ struct Avx512 {
         most = _mm_max_ps(most, _mm_movehl_ps(most, most));
         return _mm_cvtss_f32(_mm_max_ss(most, _mm_movehdup_ps(most)));
     }
-    static void reduce_add4(F a, F b, F c, F d, float* out) {
-        const F ab = add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
-        const F cd = add(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
-        // One sum in each quarter from here on.
-        F sum = add(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    static Four reduce_add4(F a, F b, F c, F d) {
+        // One sum in each quarter.
+        F sum = add_quarters(add_halves(a, b), add_halves(c, d));
         sum = add(sum, _mm512_permute_ps(sum, 0x4e));
         sum = add(sum, _mm512_permute_ps(sum, 0xb1));
-        const __m512i quarters = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-        _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(quarters, sum)));
+        const __m512i quarters = _mm512_setr_epi32(0, 8, 4, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+        return _mm512_castps512_ps128(_mm512_permutexvar_ps(quarters, sum));
     }
     static float first(F x) { return _mm512_cvtss_f32(x); }
 
   private:
+    // The halves of a added, then those of b; and the quarters of each half so. What stays in its
+    // place is blended: only one port shuffles, and it is needed for multiplying too.
+    static F add_halves(F a, F b) {
+        return add(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4(a, b, 0x4e));
+    }
+    static F add_quarters(F a, F b) {
+        const __m512i others =
+            _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+        return add(_mm512_mask_blend_ps(0xf0f0, a, b), _mm512_permutex2var_ps(a, others, b));
+    }
     static __mmask16 mask(int64_t count) {
         return static_cast<__mmask16>((1u << static_cast<unsigned>(count)) - 1u);
     }

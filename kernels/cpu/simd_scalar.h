@@ -21,6 +21,7 @@ struct Scalar {
 
     using F = float __attribute__((vector_size(16)));
     using Int = int32_t __attribute__((vector_size(16)));
+    using Four = F;  // four float32 lanes, whatever `lanes` is
 
     static F zero() { return F{}; }
     static F set(float x) { return F{x, x, x, x}; }
@@ -117,11 +118,8 @@ struct Scalar {
         return even > odd ? even : odd;
     }
     // Four such sums at once.
-    static void reduce_add4(F a, F b, F c, F d, float* out) {
-        out[0] = reduce_add(a);
-        out[1] = reduce_add(b);
-        out[2] = reduce_add(c);
-        out[3] = reduce_add(d);
+    static Four reduce_add4(F a, F b, F c, F d) {
+        return Four{reduce_add(a), reduce_add(b), reduce_add(c), reduce_add(d)};
     }
     static float first(F x) { return x[0]; }
 };
