@@ -16,7 +16,7 @@ namespace nvllm::cpu {
 namespace {
 
 constexpr int64_t kTile = ops::kAttentionTile;
-constexpr int64_t kRowsPerItem = 96;
+constexpr int64_t kRowsPerItem = 192;
 constexpr int64_t kMaxLanes = 16;
 
 int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
@@ -194,8 +194,25 @@ int64_t first_visible(const Batch& batch, int64_t position) {
     return batch.options.window > 0 ? std::max<int64_t>(0, position + 1 - batch.options.window) : 0;
 }
 
-void set_visible(const Batch& batch, const Item& item, int64_t tile, const Workspace& space) {
-    for (int64_t query = 0; query < item.num_queries; ++query) {
+// The queries of an item that see anything of a tile.
+struct Seeing {
+    int64_t first;
+    int64_t count;
+};
+
+Seeing queries_that_see(const Batch& batch, const Item& item, int64_t tile) {
+    if (!batch.options.causal) return {0, item.num_queries};
+    const int64_t first = std::max<int64_t>(0, tile - item.first_position);
+    const int64_t window = batch.options.window;
+    const int64_t end =
+        window > 0 ? std::min(item.num_queries, tile + kTile - 1 + window - item.first_position)
+                   : item.num_queries;
+    return {first, end - first};
+}
+
+void set_visible(const Batch& batch, const Item& item, int64_t tile, const Seeing& seeing,
+                 const Workspace& space) {
+    for (int64_t query = seeing.first; query < seeing.first + seeing.count; ++query) {
         const int64_t position = item.first_position + query;
         const int64_t visible_end = batch.options.causal ? position + 1 : item.end;
         for (int64_t row = query * batch.group; row < (query + 1) * batch.group; ++row) {
@@ -208,20 +225,23 @@ void set_visible(const Batch& batch, const Item& item, int64_t tile, const Works
 void add_tile(const Batch& batch, const Item& item, int64_t tile, int64_t begin, int64_t end,
               const Workspace& space) {
     const Kernels& kernel = kernels();
-    const int64_t rows = item.num_queries * batch.group;
-    const int64_t next_end = std::min(end + kTile, item.end);
+    const Seeing seeing = queries_that_see(batch, item, tile);
+    const int64_t row = seeing.first * batch.group;
+    const int64_t rows = seeing.count * batch.group;
+    float* const scores = space.scores + row * kTile;
     load_keys(batch, item, tile, begin, end, space.keys);
-    kernel.outer_product(space.queries, batch.width, space.keys, kTile, space.scores, kTile, rows,
-                         batch.head_dim, kTile, nullptr);
+    kernel.outer_product(space.queries + row * batch.width, batch.width, space.keys, kTile, scores,
+                         kTile, rows, batch.head_dim, kTile, nullptr);
     load_values(batch, item, tile, begin, end, space.values);
-    prefetch_tile(batch, item, end, next_end);
-    set_visible(batch, item, tile, space);
-    kernel.softmax_tile({space.scores, rows, space.begin, space.end, batch.options.scale,
-                         batch.options.soft_cap, space.maximum, space.denominator,
-                         space.correction});
-    kernel.outer_product(space.scores + (begin - tile), kTile,
-                         space.values + (begin - tile) * batch.width, batch.width, space.outputs,
-                         batch.width, rows, end - begin, batch.width, space.correction);
+    prefetch_tile(batch, item, end, std::min(end + kTile, item.end));
+    set_visible(batch, item, tile, seeing, space);
+    kernel.softmax_tile({scores, rows, space.begin + row, space.end + row, batch.options.scale,
+                         batch.options.soft_cap, space.maximum + row, space.denominator + row,
+                         space.correction + row});
+    kernel.outer_product(scores + (begin - tile), kTile,
+                         space.values + (begin - tile) * batch.width, batch.width,
+                         space.outputs + row * batch.width, batch.width, rows, end - begin,
+                         batch.width, space.correction + row);
 }
 
 void store_outputs(const Batch& batch, const Item& item, const Workspace& space) {

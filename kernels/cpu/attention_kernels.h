@@ -15,6 +15,7 @@ struct AttentionKernels {
     static constexpr int64_t L = S::lanes;
     static constexpr int64_t kTile = 64;
     static constexpr int kVectors = kTile / L;
+    static constexpr float kLog2OfE = 1.44269504f;
 
     static void outer_product(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
                               float* c, int64_t c_stride, int64_t rows, int64_t depth,
@@ -95,18 +96,22 @@ struct AttentionKernels {
         }
     }
 
-    // Scores as they are compared, minus infinity where nothing is to be seen; their maximum.
+    // Scores as they are compared, as powers of two, minus infinity where nothing is to be seen;
+    // their maximum.
     static float scale_row(const SoftmaxTile& tile, int64_t row) {
         float* scores = tile.scores + row * kTile;
         const bool sees_all = tile.begin[row] <= 0 && tile.end[row] >= kTile;
+        const F scale = S::set(tile.scale);
+        const F scale_to_two = S::set(tile.scale * kLog2OfE);
         const F hidden = S::set(-__builtin_inff());
         const F begin = S::set(static_cast<float>(tile.begin[row]));
         const F end = S::set(static_cast<float>(tile.end[row]));
         F most = hidden;
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) {
-            F score = S::mul(S::load(scores + v * L), S::set(tile.scale));
-            if (tile.soft_cap > 0) score = capped(score, tile.soft_cap);
+            F score = S::load(scores + v * L);
+            score = tile.soft_cap > 0 ? capped(S::mul(score, scale), tile.soft_cap)
+                                      : S::mul(score, scale_to_two);
             if (!sees_all) {
                 const F position = S::add(S::lane_indices(), S::set(static_cast<float>(v * L)));
                 score = S::select_less(position, begin, hidden, score);
@@ -124,7 +129,7 @@ struct AttentionKernels {
         const F own = S::load(tile.correction + row, count);
         const F maximum = S::select_less(before, own, own, before);
         S::store(tile.maximum + row, maximum, count);
-        S::store(tile.correction + row, Math::exp_of_negative(S::sub(before, maximum)), count);
+        S::store(tile.correction + row, Math::exp2_of_negative(S::sub(before, maximum)), count);
     }
 
     // The sum is a balanced tree over the 64 positions: l with l + 32, and so on down, the same on
@@ -135,7 +140,7 @@ struct AttentionKernels {
         F values[kVectors];
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) {
-            values[v] = Math::exp_of_negative(S::sub(S::load(scores + v * L), maximum));
+            values[v] = Math::exp2_of_negative(S::sub(S::load(scores + v * L), maximum));
             S::store(scores + v * L, values[v]);
         }
 #pragma GCC unroll 4
@@ -149,7 +154,7 @@ struct AttentionKernels {
 
     static F capped(F score, float cap) {
         const F limit = S::set(cap);
-        return S::mul(limit, Math::tanh(S::div(score, limit)));
+        return S::mul(S::set(cap * kLog2OfE), Math::tanh(S::div(score, limit)));
     }
 };
 

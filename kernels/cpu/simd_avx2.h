@@ -89,6 +89,10 @@ struct Avx2 {
     static F round(F x) {
         return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
+    static F add_to_exponent(F x, F n) {
+        return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x),
+                                                    _mm256_slli_epi32(_mm256_castps_si256(n), 23)));
+    }
     static F power_of_two(F n) {
         const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
         return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));

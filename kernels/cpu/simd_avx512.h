@@ -106,6 +106,10 @@ struct Avx512 {
     static F round(F x) {
         return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
+    static F add_to_exponent(F x, F n) {
+        return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x),
+                                                    _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
+    }
     static F power_of_two(F n) {
         const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
         return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));

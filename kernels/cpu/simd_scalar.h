@@ -104,6 +104,11 @@ struct Scalar {
         for (int i = 0; i < lanes; ++i) x[i] = __builtin_rintf(x[i]);
         return x;
     }
+    // x times two to the whole number in the lowest bits of n; the product is a normal number.
+    static F add_to_exponent(F x, F n) {
+        using Bits = uint32_t __attribute__((vector_size(16)));
+        return reinterpret_cast<F>(reinterpret_cast<Bits>(x) + (reinterpret_cast<Bits>(n) << 23));
+    }
     // 2^n for whole n in [-126, 127].
     static F power_of_two(F n) {
         const Int whole = __builtin_convertvector(n, Int);
