@@ -78,6 +78,7 @@ struct Batch {
     int64_t head_dim;
     int64_t width;  // head_dim padded
     int64_t block_size;
+    const int64_t* item_starts;  // [num_sequences]: items of the sequences before each
 
     int64_t queries_per_item() const { return std::max<int64_t>(1, kRowsPerItem / group); }
     int64_t num_queries(int64_t sequence) const {
@@ -98,8 +99,10 @@ struct Item {
 };
 
 Item find_item(const Batch& batch, int64_t index) {
-    int64_t sequence = 0;
-    while (index >= batch.num_items(sequence)) index -= batch.num_items(sequence++);
+    const int64_t* after =
+        std::upper_bound(batch.item_starts, batch.item_starts + batch.num_sequences, index);
+    const int64_t sequence = after - batch.item_starts - 1;
+    index -= batch.item_starts[sequence];
     const int64_t run = index / batch.kv_heads * batch.queries_per_item();
     const int64_t num_queries = batch.num_queries(sequence);
     const int64_t length = batch.context_lengths[sequence];
@@ -110,66 +113,68 @@ Item find_item(const Batch& batch, int64_t index) {
         count,    first_position,         batch.options.causal ? first_position + count : length};
 }
 
-// Positions [begin, end) block by block: body(first value of the kv head in the block, offset in
-// the block, position, count).
-template <typename Body>
-void for_each_run(const Batch& batch, const Item& item, int64_t begin, int64_t end, Body body) {
+// A tile of an item.
+struct Place {
+    const Item& item;
+    int64_t tile;  // its first position
+};
+
+// Value 0 of a position's kv head, or of its block's for keys, where positions lie side by side.
+int64_t first_value(const Batch& batch, const Item& item, int64_t position) {
     const ConstTensorView& cache = batch.value_cache;  // or keys: their heads are as long
     const int32_t* table =
         batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
+    return table[position / batch.block_size] * cache.stride(0) + item.kv_head * cache.stride(1);
+}
+
+const void* keys_at(const Batch& batch, const Item& item, int64_t position) {
+    return element(batch.key_cache.data, batch.key_cache.dtype,
+                   first_value(batch, item, position) + position % batch.block_size);
+}
+
+const void* values_at(const Batch& batch, const Item& item, int64_t position) {
+    return element(
+        batch.value_cache.data, batch.value_cache.dtype,
+        first_value(batch, item, position) + position % batch.block_size * batch.head_dim);
+}
+
+// Positions [begin, end) of a tile block by block: body(position, count, the position that will be
+// wanted next instead).
+template <typename Body>
+void for_each_run(const Batch& batch, const Place& place, int64_t begin, int64_t end,
+                  const Place& next, Body body) {
     for (int64_t position = begin; position < end;) {
-        const int64_t offset = position % batch.block_size;
-        const int64_t count = std::min(batch.block_size - offset, end - position);
-        const int64_t block = table[position / batch.block_size];
-        body(block * cache.stride(0) + item.kv_head * cache.stride(1), offset, position, count);
+        const int64_t count =
+            std::min(batch.block_size - position % batch.block_size, end - position);
+        const int64_t wanted = next.tile + (position - place.tile);
+        body(position, count, std::min(wanted, next.item.end - 1));
         position += count;
     }
 }
 
-// Positions from `tile` on side by side in every row.
-void load_keys(const Batch& batch, const Item& item, int64_t tile, int64_t begin, int64_t end,
-               float* keys) {
-    const ConstTensorView& cache = batch.key_cache;
-    const auto widen = kernels().widen_rows[float_type_index(cache.dtype)];
-    for_each_run(batch, item, begin, end,
-                 [&](int64_t first, int64_t offset, int64_t position, int64_t count) {
-                     widen(element(cache.data, cache.dtype, first + offset), batch.block_size,
-                           keys + (position - tile), kTile, batch.head_dim, count);
+// Positions from the tile's first on side by side in every row. What is wanted next is asked of
+// memory meanwhile: blocks lie anywhere, so the processor cannot foresee them.
+void load_keys(const Batch& batch, const Place& place, int64_t begin, int64_t end,
+               const Place& next, float* keys) {
+    const auto widen = kernels().widen_rows[float_type_index(batch.key_cache.dtype)];
+    for_each_run(batch, place, begin, end, next,
+                 [&](int64_t position, int64_t count, int64_t wanted) {
+                     widen({keys_at(batch, place.item, position), batch.block_size,
+                            keys_at(batch, next.item, wanted), keys + (position - place.tile),
+                            kTile, batch.head_dim, count});
                  });
 }
 
-// A row for each position from `tile` on.
-void load_values(const Batch& batch, const Item& item, int64_t tile, int64_t begin, int64_t end,
-                 float* values) {
-    const ConstTensorView& cache = batch.value_cache;
-    const auto widen = kernels().widen_rows[float_type_index(cache.dtype)];
-    for_each_run(batch, item, begin, end,
-                 [&](int64_t first, int64_t offset, int64_t position, int64_t count) {
-                     widen(element(cache.data, cache.dtype, first + offset * batch.head_dim),
-                           batch.head_dim, values + (position - tile) * batch.width, batch.width,
-                           count, batch.head_dim);
-                 });
-}
-
-void prefetch(const void* begin, int64_t bytes) {
-    constexpr int64_t kLine = 64;
-    for (int64_t byte = 0; byte < bytes; byte += kLine)
-        __builtin_prefetch(static_cast<const std::byte*>(begin) + byte);
-}
-
-// Asks memory for positions [begin, end) of one kv head. Blocks lie anywhere, so the processor
-// cannot foresee them; what it cannot foresee of keys in blocks larger than a tile is left to it.
-void prefetch_tile(const Batch& batch, const Item& item, int64_t begin, int64_t end) {
-    const auto prefetch_values = [](const ConstTensorView& cache, int64_t first, int64_t count) {
-        prefetch(element(cache.data, cache.dtype, first),
-                 count * static_cast<int64_t>(dtype_bytes(cache.dtype)));
-    };
-    for_each_run(batch, item, begin, end,
-                 [&](int64_t first, int64_t offset, int64_t, int64_t count) {
-                     if (batch.block_size <= kTile)
-                         prefetch_values(batch.key_cache, first, batch.block_size * batch.head_dim);
-                     prefetch_values(batch.value_cache, first + offset * batch.head_dim,
-                                     count * batch.head_dim);
+// A row for each position from the tile's first on.
+void load_values(const Batch& batch, const Place& place, int64_t begin, int64_t end,
+                 const Place& next, float* values) {
+    const auto widen = kernels().widen_rows[float_type_index(batch.value_cache.dtype)];
+    for_each_run(batch, place, begin, end, next,
+                 [&](int64_t position, int64_t count, int64_t wanted) {
+                     widen({values_at(batch, place.item, position), batch.head_dim,
+                            values_at(batch, next.item, wanted),
+                            values + (position - place.tile) * batch.width, batch.width, count,
+                            batch.head_dim});
                  });
 }
 
@@ -222,18 +227,18 @@ void set_visible(const Batch& batch, const Item& item, int64_t tile, const Seein
     }
 }
 
-void add_tile(const Batch& batch, const Item& item, int64_t tile, int64_t begin, int64_t end,
+void add_tile(const Batch& batch, const Place& place, int64_t begin, int64_t end, const Place& next,
               const Workspace& space) {
+    const auto& [item, tile] = place;
     const Kernels& kernel = kernels();
     const Seeing seeing = queries_that_see(batch, item, tile);
     const int64_t row = seeing.first * batch.group;
     const int64_t rows = seeing.count * batch.group;
     float* const scores = space.scores + row * kTile;
-    load_keys(batch, item, tile, begin, end, space.keys);
+    load_keys(batch, place, begin, end, next, space.keys);
     kernel.outer_product(space.queries + row * batch.width, batch.width, space.keys, kTile, scores,
                          kTile, rows, batch.head_dim, kTile, nullptr);
-    load_values(batch, item, tile, begin, end, space.values);
-    prefetch_tile(batch, item, end, std::min(end + kTile, item.end));
+    load_values(batch, place, begin, end, next, space.values);
     set_visible(batch, item, tile, seeing, space);
     kernel.softmax_tile({scores, rows, space.begin + row, space.end + row, batch.options.scale,
                          batch.options.soft_cap, space.maximum + row, space.denominator + row,
@@ -257,11 +262,19 @@ void store_outputs(const Batch& batch, const Item& item, const Workspace& space)
     }
 }
 
-void run_item(const Batch& batch, const Item& item, const Workspace& space) {
+int64_t first_tile(const Batch& batch, const Item& item) {
+    return first_visible(batch, item.first_position) / kTile * kTile;
+}
+
+// `after`: what the thread will probably do next.
+void run_item(const Batch& batch, const Item& item, const Item& after, const Workspace& space) {
     load_queries(batch, item, space);
     const int64_t first = first_visible(batch, item.first_position);
-    for (int64_t tile = first / kTile * kTile; tile < item.end; tile += kTile) {
-        add_tile(batch, item, tile, std::max(tile, first), std::min(tile + kTile, item.end), space);
+    for (int64_t tile = first_tile(batch, item); tile < item.end; tile += kTile) {
+        const Place next = tile + kTile < item.end ? Place{item, tile + kTile}
+                                                   : Place{after, first_tile(batch, after)};
+        add_tile(batch, {item, tile}, std::max(tile, first), std::min(tile + kTile, item.end), next,
+                 space);
     }
     store_outputs(batch, item, space);
 }
@@ -274,6 +287,10 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& block_tables, const ops::PagedAttentionOptions& options,
                      const TensorView& out) {
     const int64_t kv_heads = key_cache.dim(1);
+    const ScratchArena::Scope scope(*context.scratch);
+    const int64_t num_sequences = context_lengths.dim(0);
+    auto* const item_starts =
+        context.scratch->take_array<int64_t>(static_cast<size_t>(num_sequences));
     const Batch batch{queries,
                       key_cache,
                       value_cache,
@@ -282,32 +299,38 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                       block_tables,
                       options,
                       out,
-                      context_lengths.dim(0),
+                      num_sequences,
                       kv_heads,
                       queries.dim(1) / kv_heads,
                       queries.dim(2),
                       padded_width(queries.dim(2)),
-                      value_cache.dim(2)};
+                      value_cache.dim(2),
+                      item_starts};
     int64_t num_items = 0;
-    for (int64_t sequence = 0; sequence < batch.num_sequences; ++sequence) {
+    for (int64_t sequence = 0; sequence < num_sequences; ++sequence) {
+        item_starts[sequence] = num_items;
         num_items += batch.num_items(sequence);
     }
-    const ScratchArena::Scope scope(*context.scratch);
     const int64_t rows = rows_per_item(queries.dim(1));
     const size_t thread_bytes = Workspace::bytes(rows, batch.width);
     const int num_threads = context.threads->num_threads();
-    auto* memory = static_cast<std::byte*>(context.scratch->take(
-        paged_attention_scratch_bytes(queries.dim(1), batch.head_dim, num_threads)));
-    context.threads->parallel_for(num_items, 1, [&](int64_t begin, int64_t end, int thread) {
+    auto* memory = static_cast<std::byte*>(
+        context.scratch->take(thread_bytes * static_cast<size_t>(num_threads)));
+    context.threads->parallel_for(num_items, 1, [&](int64_t i, int64_t, int thread) {
         const Workspace space(memory + static_cast<size_t>(thread) * thread_bytes, rows,
                               batch.width);
-        for (int64_t i = begin; i < end; ++i) run_item(batch, find_item(batch, i), space);
+        // The other threads will have taken as many items when this one takes its next.
+        const Item after = find_item(batch, std::min(i + num_threads, num_items - 1));
+        run_item(batch, find_item(batch, i), after, space);
     });
 }
 
-size_t paged_attention_scratch_bytes(int64_t heads, int64_t head_dim, int num_threads) {
-    return Workspace::bytes(rows_per_item(heads), padded_width(head_dim)) *
-           static_cast<size_t>(num_threads);
+size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
+                                     int num_threads) {
+    const int64_t starts = divided_up(sequences, kMaxLanes) * kMaxLanes;  // whole lines
+    return static_cast<size_t>(starts) * sizeof(int64_t) +
+           Workspace::bytes(rows_per_item(heads), padded_width(head_dim)) *
+               static_cast<size_t>(num_threads);
 }
 
 }  // namespace nvllm::cpu

@@ -11,6 +11,7 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& block_tables, const ops::PagedAttentionOptions& options,
                      const TensorView& out);
 
-size_t paged_attention_scratch_bytes(int64_t heads, int64_t head_dim, int num_threads);
+size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
+                                     int num_threads);
 
 }  // namespace nvllm::cpu

@@ -75,13 +75,22 @@ struct SoftmaxTile {
     float* correction;   // [rows], written: factor for what was summed before
 };
 
+// Rows of values that become float32. Strides in values.
+struct RowsToWiden {
+    const void* x;
+    int64_t x_stride;
+    const void* next;  // what lies in memory as x does and will be wanted soon: fetched, not read
+    float* out;
+    int64_t out_stride;
+    int64_t rows;
+    int64_t count;  // values of a row
+};
+
 struct Kernels {
     // Rows of values: out = x * scale in float32, and x rounded to nearest even.
     void (*widen[kNumFloatTypes])(const void* x, float scale, float* out, int64_t count);
     void (*narrow[kNumFloatTypes])(const float* x, void* out, int64_t count);
-    // `rows` rows of `count` values as float32; strides in values.
-    void (*widen_rows[kNumFloatTypes])(const void* x, int64_t x_stride, float* out,
-                                       int64_t out_stride, int64_t rows, int64_t count);
+    void (*widen_rows[kNumFloatTypes])(const RowsToWiden& rows);
 
     void (*add)(const float* x, float* y, int64_t count);
     void (*soft_cap)(float cap, float* x, int64_t count);

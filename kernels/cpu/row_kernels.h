@@ -49,12 +49,18 @@ struct RowKernels {
     }
 
     template <typename T>
-    static void widen_rows(const void* x, int64_t x_stride, float* out, int64_t out_stride,
-                           int64_t rows, int64_t count) {
-        const T* source = static_cast<const T*>(x);
-        for (int64_t row = 0; row < rows; ++row, source += x_stride, out += out_stride) {
-            for_each_vector(count,
-                            [=](int64_t i, auto n) { store(out + i, load(source + i, n), n); });
+    static void widen_rows(const RowsToWiden& rows) {
+        const T* x = static_cast<const T*>(rows.x);
+        const T* next = static_cast<const T*>(rows.next);
+        float* out = rows.out;
+        for (int64_t row = 0; row < rows.rows; ++row) {
+            for_each_vector(rows.count, [=](int64_t i, auto n) {
+                __builtin_prefetch(next + i);
+                store(out + i, load(x + i, n), n);
+            });
+            x += rows.x_stride;
+            next += rows.x_stride;
+            out += rows.out_stride;
         }
     }
 

@@ -63,8 +63,9 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                          block_tables, options, out);
 }
 
-size_t paged_attention_scratch_bytes(int64_t heads, int64_t head_dim, int num_threads) {
-    return cpu::paged_attention_scratch_bytes(heads, head_dim, num_threads);
+size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
+                                     int num_threads) {
+    return cpu::paged_attention_scratch_bytes(sequences, heads, head_dim, num_threads);
 }
 
 }  // namespace nvllm::ops

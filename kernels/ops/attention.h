@@ -47,7 +47,8 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
 
 constexpr int64_t kAttentionTile = 64;
 
-// Scratch bytes paged_attention takes from the arena, for any batch.
-size_t paged_attention_scratch_bytes(int64_t heads, int64_t head_dim, int num_threads);
+// Scratch bytes paged_attention takes from the arena for up to `sequences` sequences, at most.
+size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
+                                     int num_threads);
 
 }  // namespace nvllm::ops

@@ -282,7 +282,7 @@ TEST_CASE("attention takes the scratch it says") {
     testing::Machine machine(3);
     const PagedAttentionOptions options{0.1f, 0, 0};
     Step{shape, 16, options}.run(machine, {&text}, {100}, {100});
-    const size_t limit = ops::paged_attention_scratch_bytes(8, 72, 3);
+    const size_t limit = ops::paged_attention_scratch_bytes(1, 8, 72, 3);
     CHECK(machine.scratch().peak_bytes() <= (limit + 63) / 64 * 64);
     CHECK(machine.scratch().peak_bytes() > 0);
 }

@@ -40,7 +40,7 @@ size_t Attention::scratch_bytes(int64_t tokens, int num_threads) const {
     const size_t inside_ops =
         std::max({query_key_value.scratch_bytes(tokens, num_threads),
                   output.scratch_bytes(tokens, num_threads),
-                  ops::paged_attention_scratch_bytes(heads, head_dim, num_threads)});
+                  ops::paged_attention_scratch_bytes(tokens, heads, head_dim, num_threads)});
     return scratch_for_activations(tokens * query_key_value.out()) +
            scratch_for_activations(tokens * heads * head_dim) + scratch_for_bytes(inside_ops);
 }
