@@ -115,9 +115,18 @@ void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* 
     }
 }
 
-// From each row of a group to the row of the next block that is fetched beside it, in values; 0:
-// none.
-using NextBlock = std::array<int64_t, kTileColumns>;
+// Two rows of a group, perhaps one twice, and how far from them, in values, lies what is fetched
+// while the group multiplies.
+struct NextBlock {
+    int64_t distance;
+    int64_t rows[2];
+};
+
+// The last values of a group's rows, where they do not fill a step, and zeros.
+template <class Factors>
+struct Tails {
+    typename Factors::Weight rows[kTileColumns][Factors::step];
+};
 
 // Weight rows where they lie.
 template <class Factors>
@@ -127,9 +136,11 @@ class RowsInPlace {
     using Packed = typename Factors::Packed;
     static constexpr int columns = kTileColumns;
 
-    // `rows` outlive this; `next`: what to fetch meanwhile, in values from where each row is, or 0.
+    // `rows` outlive this.
     RowsInPlace(const Weight* const* rows, int64_t end, const NextBlock& next = {})
-        : rows_(rows), end_(end), next_(next) {}
+        : rows_(rows),
+          end_(end),
+          next_{rows[next.rows[0]] + next.distance, rows[next.rows[1]] + next.distance} {}
 
     void go_to(int64_t k) {
         // From here a row's own end is near: on to the row that is `columns` rows later.
@@ -138,13 +149,14 @@ class RowsInPlace {
         for (int c = 0; c < columns; ++c) {
             at_[c] = rows_[c] + k;
             __builtin_prefetch(at_[c] + ahead_, 0, 3);
-            __builtin_prefetch(at_[c] + next_[static_cast<size_t>(c)], 0, 2);
         }
+        __builtin_prefetch(next_[0] + k, 0, 2);
+        __builtin_prefetch(next_[1] + k, 0, 2);
     }
-    void go_to_tail(int64_t k) {
+    void go_to_tail(int64_t k, Tails<Factors>& tails) {
         for (int c = 0; c < columns; ++c) {
-            Factors::load_tail(rows_[c] + k, end_ - k, tails_[c]);
-            at_[c] = tails_[c];
+            Factors::load_tail(rows_[c] + k, end_ - k, tails.rows[c]);
+            at_[c] = tails.rows[c];
         }
     }
     template <int part>
@@ -157,10 +169,9 @@ class RowsInPlace {
     static constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(Weight));
     const Weight* const* rows_;
     const int64_t end_;
-    const NextBlock next_;
+    const Weight* const next_[2];
     int64_t ahead_ = kAhead;
     const Weight* at_[columns];
-    Weight tails_[columns][Factors::step];
 };
 
 // What a group of columns fetches while it multiplies, so that it is at hand when its turn comes.
@@ -195,7 +206,7 @@ class PackedRows {
         next_x_ += kLinesOfX * kLine;
         __builtin_prefetch(next_weight_ + k, 0, 2);
     }
-    void go_to_tail(int64_t k) { at_ = packed_ + (k - begin_) * kTileColumns; }
+    void go_to_tail(int64_t k, Tails<Factors>&) { at_ = packed_ + (k - begin_) * kTileColumns; }
     template <int part>
     typename Factors::Vector load(int column) const {
         return Factors::template load_x<part>(at_ + column * Factors::step);
@@ -228,7 +239,8 @@ struct MatmulTile {
     // for each row. x: one panel, from k = begin.
     template <int rows, class Weights>
     [[gnu::always_inline]] static void multiply(const Packed* x, int64_t begin, int64_t end,
-                                                Weights& weights, Four* sums) {
+                                                Weights weights, Four* sums) {
+        Tails<Factors> tails;
         F total[columns * rows];
 #pragma GCC unroll 32
         for (int i = 0; i < columns * rows; ++i) total[i] = S::zero();
@@ -238,7 +250,7 @@ struct MatmulTile {
             multiply_step<rows>(x, weights, total);
         }
         if (k < end) {
-            weights.go_to_tail(k);
+            weights.go_to_tail(k, tails);
             multiply_step<rows>(x, weights, total);
         }
 #pragma GCC unroll 8
@@ -249,35 +261,43 @@ struct MatmulTile {
     }
 
   private:
-    // Holds the fewer of both factors' vectors in registers, beside the sums: there is room for one
-    // more of the other's.
+    // The fewer of both factors' vectors stay in registers beside the sums, and those of the other
+    // pass by.
     template <int rows, int part = 0, class Weights>
     [[gnu::always_inline]] static void multiply_step(const Packed* x, const Weights& weights,
                                                      F* total) {
-        constexpr bool holds_weights = rows > columns;
-        Vector held[holds_weights ? columns : rows];
+        if constexpr (rows > columns) {
+            Vector weight[columns];
 #pragma GCC unroll 8
-        for (int i = 0; i < (holds_weights ? columns : rows); ++i) {
-            if constexpr (holds_weights) {
-                held[i] = weights.template load<part>(i);
-            } else {
-                held[i] = Factors::template load_x<part>(x + i * step);
+            for (int c = 0; c < columns; ++c) {
+                weight[c] = weights.template load<part>(c);
+                S::hold_in_register(weight[c]);
             }
-            // Or the compiler loads it anew each time.
-            if constexpr (rows > 1) S::hold_in_register(held[i]);
-        }
 #pragma GCC unroll 8
-        for (int i = 0; i < (holds_weights ? rows : columns); ++i) {
-            const Vector passing = holds_weights ? Factors::template load_x<part>(x + i * step)
-                                                 : weights.template load<part>(i);
+            for (int r = 0; r < rows; ++r) {
+                const Vector factor = Factors::template load_x<part>(x + r * step);
 #pragma GCC unroll 8
-            for (int j = 0; j < (holds_weights ? columns : rows); ++j) {
-                F& sum = holds_weights ? total[j * rows + i] : total[i * rows + j];
-                sum = holds_weights ? Factors::multiply_add(passing, held[j], sum)
-                                    : Factors::multiply_add(held[j], passing, sum);
+                for (int c = 0; c < columns; ++c)
+                    add_product(factor, weight[c], total[c * rows + r]);
+            }
+        } else {
+            Vector factor[rows];
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; ++r) {
+                factor[r] = Factors::template load_x<part>(x + r * step);
+                if constexpr (rows > 1) S::hold_in_register(factor[r]);
+            }
+#pragma GCC unroll 8
+            for (int c = 0; c < columns; ++c) {
+                const Vector weight = weights.template load<part>(c);
+#pragma GCC unroll 8
+                for (int r = 0; r < rows; ++r) add_product(factor[r], weight, total[c * rows + r]);
             }
         }
         if constexpr (part + 1 < Factors::parts) multiply_step<rows, part + 1>(x, weights, total);
+    }
+    [[gnu::always_inline]] static void add_product(Vector x, Vector weight, F& sum) {
+        sum = Factors::multiply_add(x, weight, sum);
     }
 };
 
@@ -356,14 +376,12 @@ struct MatmulKernel {
     // Panels share the rows of each group, so that memory is busy all the time; one panel alone
     // reads no faster than memory gives.
     static NextBlock next_block(const MatmulBlock& block, int64_t index, int64_t panels) {
-        NextBlock next{};
-        if (panels == 1 || block.next_weight == nullptr) return next;
-        const int64_t distance = static_cast<const Weight*>(block.next_weight) -
-                                 static_cast<const Weight*>(block.weight);
-        for (int64_t c = 0; c < columns; ++c) {
-            if (c * panels / columns == index) next[static_cast<size_t>(c)] = distance;
-        }
-        return next;
+        const int64_t first = panels < columns ? columns * index / panels : index;
+        if (panels == 1 || first >= columns || block.next_weight == nullptr) return {};
+        const int64_t end = panels < columns ? columns * (index + 1) / panels : index + 1;
+        return {static_cast<const Weight*>(block.next_weight) -
+                    static_cast<const Weight*>(block.weight),
+                {first, end - 1}};
     }
 
     template <int rows>
@@ -372,9 +390,13 @@ struct MatmulKernel {
         for (int64_t column = 0; column < block.columns; column += columns) {
             const Weight* weight_rows[columns];
             find_rows(block, column, weight_rows);
+            float* const y = fetch_output<rows>(block, panel, column);
             for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
-                RowsInPlace<Factors> weights(weight_rows, block.in, next);
-                multiply_group<rows>(block, panel, column, k, weights);
+                Four sums[rows];
+                Tile::template multiply<rows>(panel.x + rows * k, k, stretch_end(block, k),
+                                              RowsInPlace<Factors>(weight_rows, block.in, next),
+                                              sums);
+                store_group<rows>(block, column, k, sums, y);
             }
         }
     }
@@ -399,15 +421,17 @@ struct MatmulKernel {
     template <int rows>
     static void multiply_packed_panel(const MatmulBlock& block, const Panel& panel,
                                       const Panel& next, int64_t next_row, int64_t k) {
-        const int64_t length =
-            block.in - k < kMatmulStretch ? padded_in(block) - k : kMatmulStretch;
+        const int64_t end = stretch_end(block, k);
+        const int64_t length = end < block.in ? kMatmulStretch : padded_in(block) - k;
         const auto* packed = static_cast<const Packed*>(block.packed_weight);
         const int64_t share = next.rows * length * columns / block.columns;
         Upcoming<Factors> upcoming = {next.x + next.rows * k, nullptr};
         for (int64_t column = 0; column < block.columns; column += columns) {
             upcoming.weight = row_to_pack(block, next_row++, k);
-            PackedRows<Factors> weights(packed, k, upcoming);
-            multiply_group<rows>(block, panel, column, k, weights);
+            float* const y = fetch_output<rows>(block, panel, column);
+            Four sums[rows];
+            multiply_packed_group<rows>(panel.x + rows * k, k, end, packed, upcoming, sums);
+            store_group<rows>(block, column, k, sums, y);
             packed += columns * length;
             upcoming.x += share;
         }
@@ -436,7 +460,8 @@ struct MatmulKernel {
                 out = pack_step(weights, out);
             }
             if (k == end) continue;
-            weights.go_to_tail(k);
+            Tails<Factors> tails;
+            weights.go_to_tail(k, tails);
             out = pack_step(weights, out);
         }
     }
@@ -459,19 +484,32 @@ struct MatmulKernel {
         return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
     }
 
-    // One stretch of a panel by one group of columns.
-    template <int rows, class Weights>
-    [[gnu::always_inline]] static void multiply_group(const MatmulBlock& block, const Panel& panel,
-                                                      int64_t column, int64_t k, Weights& weights) {
-        const int64_t end = stretch_end(block, k);
+    // A function of its own, or the compiler runs out of registers.
+    template <int rows>
+    [[gnu::noinline]] static void multiply_packed_group(const Packed* x, int64_t k, int64_t end,
+                                                        const Packed* packed,
+                                                        const Upcoming<Factors>& upcoming,
+                                                        Four* sums) {
+        Tile::template multiply<rows>(x, k, end, PackedRows<Factors>(packed, k, upcoming), sums);
+    }
+
+    // What a group of columns will add its sums to.
+    template <int rows>
+    static float* fetch_output(const MatmulBlock& block, const Panel& panel, int64_t column) {
         float* const y = block.y + panel.token * block.y_stride + column;
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) __builtin_prefetch(y + r * block.y_stride, 1, 3);
-        Four sums[rows];
-        Tile::template multiply<rows>(panel.x + rows * k, k, end, weights, sums);
+        return y;
+    }
+
+    // Sums of the stretch at k.
+    template <int rows>
+    static void store_group(const MatmulBlock& block, int64_t column, int64_t k, const Four* sums,
+                            float* y) {
         const int64_t count = block.columns - column < columns ? block.columns - column : columns;
         const bool adds = block.accumulate || k > 0;
-        const float* bias = block.bias == nullptr || end < block.in ? nullptr : block.bias + column;
+        const bool ends = stretch_end(block, k) == block.in;
+        const float* bias = block.bias == nullptr || !ends ? nullptr : block.bias + column;
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
             if (count == columns) {
