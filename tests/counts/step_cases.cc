@@ -97,8 +97,8 @@ std::shared_ptr<Stepper> stepper_with_model(const std::string& directory) {
 }
 
 // Prompts of all lengths: their blocks do not fill in the same step.
-void add_decoding(Stepper& stepper, int32_t num_sequences) {
-    for (int32_t i = 0; i < num_sequences; ++i) stepper.add(40 + i % 23, 500);
+void add_decoding(Stepper& stepper, int32_t num_sequences, int32_t shortest) {
+    for (int32_t i = 0; i < num_sequences; ++i) stepper.add(shortest + i % 23, 500);
     stepper.step();
 }
 
@@ -107,7 +107,7 @@ void add_decoding(Stepper& stepper, int32_t num_sequences) {
 void add_step_cases(const std::string& model_directory, std::vector<CaseMaker>& makers) {
     makers.push_back([]() -> CountedCase {
         const auto stepper = std::make_shared<Stepper>(true, compute_nothing);
-        add_decoding(*stepper, 64);
+        add_decoding(*stepper, 64, 40);
         // In 16 steps each sequence fills a block.
         return {"plan and commit, 16 steps of 64 sequences", {}, [=] {
                     for (int step = 0; step < 16; ++step) stepper->step();
@@ -116,7 +116,7 @@ void add_step_cases(const std::string& model_directory, std::vector<CaseMaker>& 
     for (const int32_t num_sequences : {1, 8}) {
         makers.push_back([=]() -> CountedCase {
             const auto stepper = stepper_with_model(model_directory);
-            add_decoding(*stepper, num_sequences);
+            add_decoding(*stepper, num_sequences, 3);
             return {fmt::format("demo model, decode of {}", num_sequences), {}, [=] {
                         stepper->step();
                     }};
