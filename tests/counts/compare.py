@@ -5,6 +5,7 @@ Exit status 1: a case takes more instructions than the tolerance allows, is new,
 """
 import argparse
 import json
+import pathlib
 import sys
 
 TOLERANCE = 0.02
@@ -13,9 +14,8 @@ WIDE_TOLERANCE = 0.25
 REQUEST = "desc: Trigger: Client Request: "
 
 
-def read_counts(path):
-    """Case -> instructions, from a file of combined dumps; the last one, of the program's end, has no name."""
-    counts = {}
+def read_dumps(path, counts):
+    """A part for each case; the last one, of the process's end, names none."""
     name = None
     with open(path) as file:
         for line in file:
@@ -27,9 +27,16 @@ def read_counts(path):
                     sys.exit(f"Two cases are called '{name}'.")
             elif line.startswith("totals: ") and name is not None:
                 counts[name] = int(line.split()[1])
+
+
+def read_counts(folder):
+    """Case -> instructions, by name, from all files of a folder."""
+    counts = {}
+    for path in pathlib.Path(folder).iterdir():
+        read_dumps(path, counts)
     if not counts:
-        sys.exit(f"{path} has no counts.")
-    return counts
+        sys.exit(f"{folder} has no counts.")
+    return dict(sorted(counts.items()))
 
 
 def verdict(before, now, tolerance):
@@ -44,13 +51,13 @@ def verdict(before, now, tolerance):
 
 def row_of(name, before, now, word):
     change = f"{100 * (now / before - 1):+.2f} %" if before and now else ""
-    return f"{name:<58} {before if before else '-':>12} {now if now else '-':>12} {change:>10} {word}"
+    return f"{name:<58} {before or '-':>12} {now or '-':>12} {change:>10} {word}"
 
 
 def compare(expected, counts, tolerance):
     """The rows of cases that changed by more than a twentieth of the tolerance, and the verdicts on all."""
     rows, words = [], []
-    for name in list(expected) + [name for name in counts if name not in expected]:
+    for name in sorted(expected.keys() | counts.keys()):
         before, now = expected.get(name), counts.get(name)
         word = verdict(before, now, tolerance)
         words.append(word)
@@ -73,7 +80,7 @@ def judge(expected, counts, tools):
     tolerance = choose_tolerance(expected["tools"], tools)
     rows, words = compare(expected["instructions"], counts, tolerance)
     if rows:
-        print(row_of("case", "expected", "counted", "").replace("%", " "))
+        print(f"{'case':<58} {'expected':>12} {'counted':>12} {'change':>10}")
     for row in rows:
         print(row)
     bad = sum(word in ("MORE", "new", "gone") for word in words)
@@ -88,7 +95,7 @@ def judge(expected, counts, tools):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("dumps", help="callgrind's output")
+    parser.add_argument("dumps", help="the folder of callgrind's output")
     parser.add_argument("expected", help="JSON: tools, instructions")
     parser.add_argument("--tool", action="append", default=[], metavar="NAME=VERSION")
     parser.add_argument("--update", action="store_true", help="write the counts to the expected ones")
