@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
 # shellcheck disable=SC2086  # a list of words is meant
-install_packages $packages_build $packages_test $packages_check
+install_packages $packages_build $packages_test $packages_check $packages_counts
 jobs=$(build_jobs)
 
 step() { printf '\n== %s (%d s so far)\n' "$*" "$SECONDS"; }
