@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The slower checks: layers, formatting, a short clang-tidy list over what changed lately, every test under AddressSanitizer and
-# UndefinedBehaviorSanitizer, the threaded tests under ThreadSanitizer, and fuzzing. FUZZ_SECONDS sets the time for each fuzz
-# target (20). Safe to repeat.
+# The slower checks: layers, formatting, a short clang-tidy list over what changed lately, instruction counts beside the expected
+# ones, every test under AddressSanitizer and UndefinedBehaviorSanitizer, the threaded tests under ThreadSanitizer, and fuzzing.
+# FUZZ_SECONDS sets the time for each fuzz target (20). Safe to repeat.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
 # shellcheck disable=SC2086  # a list of words is meant
-install_packages $packages_build $packages_test $packages_check
+install_packages $packages_build $packages_test $packages_check $packages_counts
 jobs=$(build_jobs)
 
 step() { printf '\n== %s (%d s so far)\n' "$*" "$SECONDS"; }
@@ -20,6 +20,9 @@ find kernels lib tools tests -name '*.h' -o -name '*.cc' -o -name '*.cu' | xargs
 
 step "clang-tidy"
 scripts/check_tidy.sh
+
+step "instruction counts"
+scripts/check_counts.sh
 
 step "tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 cmake --preset dev >/dev/null

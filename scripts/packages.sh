@@ -3,6 +3,7 @@
 packages_build="g++ cmake ninja-build pkg-config libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libfmt-dev
     libpcre2-dev libutf8proc-dev libedit-dev libboost1.81-dev libssl-dev"
 packages_test="doctest-dev python3"
+packages_counts="valgrind"
 packages_soak="curl libfaketime slowhttptest strace wrk"
 packages_check="clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev git"
 

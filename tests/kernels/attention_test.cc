@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "attention_batch.h"
 #include "kernels/error.h"
-#include "kernels/ops/kv_cache.h"
 #include "reference.h"
 #include "testing.h"
 
@@ -15,22 +15,8 @@ using testing::Buffer;
 
 namespace {
 
-struct Shape {
-    int64_t heads, kv_heads, head_dim;
-    DType dtype;
-};
-
-// Tokens of one sequence: their queries, keys and values.
-struct Text {
-    int64_t length;
-    std::vector<float> queries, keys, values;
-
-    Text(const Shape& shape, int64_t tokens, uint64_t seed)
-        : length(tokens),
-          queries(testing::Random(seed).values(tokens * shape.heads * shape.head_dim, 2.0f)),
-          keys(testing::Random(seed + 1).values(tokens * shape.kv_heads * shape.head_dim, 2.0f)),
-          values(testing::Random(seed + 2).values(tokens * shape.kv_heads * shape.head_dim)) {}
-};
+using Shape = testing::AttentionShape;
+using Text = testing::AttentionText;
 
 // A step: sequence s computes its last counts[s] tokens; all before them are in the cache.
 struct Step {
@@ -41,69 +27,12 @@ struct Step {
     std::vector<float> run(testing::Machine& machine, const std::vector<const Text*>& texts,
                            const std::vector<int64_t>& lengths,
                            const std::vector<int64_t>& counts) {
-        const auto sequences = static_cast<int64_t>(texts.size());
-        int64_t longest = 0, tokens = 0;
+        std::vector<testing::AttentionPart> parts;
         for (size_t s = 0; s < texts.size(); ++s) {
-            longest = std::max(longest, lengths[s]);
-            tokens += counts[s];
+            parts.push_back({texts[s], lengths[s], counts[s]});
         }
-        const int64_t max_blocks = (longest + block_size - 1) / block_size + 1;
-        const int64_t blocks = max_blocks * sequences + 3;
-        const int64_t values = blocks * shape.kv_heads * block_size * shape.head_dim;
-        // What was never written must never be read into a result.
-        Buffer keys(shape.dtype, std::vector<float>(static_cast<size_t>(values), std::nanf("")));
-        Buffer cached(shape.dtype, std::vector<float>(static_cast<size_t>(values), std::nanf("")));
-        const auto key_shape = {blocks, shape.kv_heads, shape.head_dim, block_size};
-        const auto value_shape = {blocks, shape.kv_heads, block_size, shape.head_dim};
-
-        std::vector<int32_t> tables(static_cast<size_t>(sequences * max_blocks), 1 << 30);
-        std::vector<int32_t> starts = {0}, context_lengths;
-        std::vector<float> queries;
-        const int64_t stride = shape.heads * shape.head_dim + 3;
-        for (int64_t s = 0; s < sequences; ++s) {
-            const Text& text = *texts[static_cast<size_t>(s)];
-            const int64_t length = lengths[static_cast<size_t>(s)],
-                          count = counts[static_cast<size_t>(s)];
-            std::vector<int64_t> slots;
-            for (int64_t p = 0; p < length; ++p) {
-                // Blocks lie in no order: each sequence takes every `sequences`-th, from the end.
-                const int64_t block = blocks - 1 - (p / block_size * sequences + s);
-                tables[static_cast<size_t>(s * max_blocks + p / block_size)] =
-                    static_cast<int32_t>(block);
-                slots.push_back(block * block_size + p % block_size);
-            }
-            if (options.window > 0) {
-                const int64_t first = std::max<int64_t>(0, length - count + 1 - options.window);
-                for (int64_t b = 0; b < first / block_size; ++b)
-                    tables[static_cast<size_t>(s * max_blocks + b)] = -7;
-            }
-            std::vector<float> text_keys = text.keys, text_values = text.values;
-            ops::write_kv(machine.context(),
-                          testing::view(text_keys, {text.length, shape.kv_heads, shape.head_dim})
-                              .rows(0, length),
-                          testing::view(text_values, {text.length, shape.kv_heads, shape.head_dim})
-                              .rows(0, length),
-                          testing::view(slots, {length}), keys.view(key_shape),
-                          cached.view(value_shape));
-            const int64_t width = shape.heads * shape.head_dim;
-            for (int64_t t = length - count; t < length; ++t) {
-                queries.insert(queries.end(), text.queries.begin() + t * width,
-                               text.queries.begin() + (t + 1) * width);
-                queries.resize(queries.size() + 3, std::nanf(""));
-            }
-            starts.push_back(starts.back() + static_cast<int32_t>(count));
-            context_lengths.push_back(static_cast<int32_t>(length));
-        }
-        std::vector<float> out(static_cast<size_t>(tokens * shape.heads * shape.head_dim));
-        ops::paged_attention(machine.context(),
-                             testing::matrix(queries, tokens, shape.heads * shape.head_dim, stride)
-                                 .split_last(shape.heads),
-                             keys.view(key_shape), cached.view(value_shape),
-                             testing::view(starts, {sequences + 1}),
-                             testing::view(context_lengths, {sequences}),
-                             testing::view(tables, {sequences, max_blocks}), options,
-                             testing::view(out, {tokens, shape.heads, shape.head_dim}));
-        return out;
+        return testing::AttentionBatch(machine.context(), shape, block_size, options, parts)
+            .run(machine.context());
     }
 };
 
