@@ -57,6 +57,7 @@ struct EngineConfig {
     bool enable_chunked_prefill = true;
     int32_t prefill_chunk_size =
         0;  // largest part of one prompt in a step; 0: the token budget alone
+    int32_t mixed_prefill_tokens = 0;  // of prompts, in a step in which answers go on; 0: any
     int32_t max_num_partial_prefills = 0;
     double step_time_target_ms = 0.0;  // 0: none
     std::string scheduling_policy = "fcfs";

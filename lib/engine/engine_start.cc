@@ -109,6 +109,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& p
     scheduler.max_model_len = plan.max_model_len;
     scheduler.enable_chunked_prefill = config.enable_chunked_prefill;
     scheduler.chunk_size = config.prefill_chunk_size;
+    scheduler.mixed_prefill_tokens = config.mixed_prefill_tokens;
     scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
     scheduler.step_time_target_ms = config.step_time_target_ms;
     scheduler.policy = config.scheduling_policy;

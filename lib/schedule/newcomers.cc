@@ -14,7 +14,7 @@ void Scheduler::admit_waiting(Draft& draft) {
     int32_t headroom = num_growing();
     size_t from = 0;
     int32_t num_free = num_free_slots();
-    while (!draft.budget.spent()) {
+    while (draft.budget.may_prefill()) {
         const bool oldest = is_turn_of_oldest();
         const auto place = next_newcomer(from, oldest);
         if (!place) return;
@@ -108,7 +108,7 @@ bool Scheduler::reads_early_positions(const ScheduledSequence& scheduled) {
 // wait for it comes in at the cost of others: two groups that waited for each other would wait for
 // ever.
 bool Scheduler::makes_way(Draft& draft, const ScheduledSequence& scheduled) {
-    ScheduledSequence* held = draft.budget.spent() ? nullptr : last_held();
+    ScheduledSequence* held = draft.budget.may_prefill() ? last_held() : nullptr;
     if (held != nullptr) {
         preempt(*held);
         return true;
@@ -116,7 +116,7 @@ bool Scheduler::makes_way(Draft& draft, const ScheduledSequence& scheduled) {
     if (scheduled.request->beams == nullptr || scheduled.request->beams->beams.size() < 2) {
         return false;
     }
-    return !draft.budget.spent() && take_victim(draft, scheduled);
+    return draft.budget.may_prefill() && take_victim(draft, scheduled);
 }
 
 bool Scheduler::let_in(Draft& draft, ScheduledSequence& scheduled, int32_t headroom) {

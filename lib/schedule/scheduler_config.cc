@@ -23,6 +23,7 @@ void SchedulerConfig::check() const {
     require_at_least("--pipeline-depth", pipeline_depth, 1, "");
     require_at_least("--prefill-chunk-size", chunk_size, 0, "");
     require_at_least("--max-num-partial-prefills", max_num_partial_prefills, 0, "");
+    require_at_least("--mixed-prefill-tokens", mixed_prefill_tokens, 0, "");
     require_at_least("--max-num-batched-tokens", max_num_batched_tokens, max_num_seqs,
                      " (--max-num-seqs), so that every running sequence can advance in each step");
     if (!enable_chunked_prefill) {

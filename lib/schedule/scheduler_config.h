@@ -17,6 +17,9 @@ struct SchedulerConfig {
     int32_t pipeline_depth = 1;             // plans that may be uncommitted at once
     bool enable_chunked_prefill = true;     // a prompt may be spread over several steps
     int32_t chunk_size = 0;  // largest part of one prompt in one step; 0: only the step's limit
+    // Tokens of prompts in a step in which answers go on; as many as answers if those are more. 0:
+    // only the step's limit.
+    int32_t mixed_prefill_tokens = 0;
     int32_t max_num_partial_prefills = 0;  // prompts in a step that it leaves unfinished; 0: any
     double step_time_target_ms = 0.0;      // 0: max_num_batched_tokens in every step
     std::string policy = "fcfs";           // a row of policy.cc

@@ -20,29 +20,43 @@ class TokenBudget {
     TokenBudget(const SchedulerConfig& config, int32_t most_tokens)
         : left_(std::min(config.max_num_batched_tokens, most_tokens)),
           largest_step_(config.largest_step()),
+          mixed_prefill_(config.enable_chunked_prefill && config.mixed_prefill_tokens > 0
+                             ? config.mixed_prefill_tokens
+                             : INT32_MAX),
           partial_left_(config.max_num_partial_prefills > 0 ? config.max_num_partial_prefills
                                                             : INT32_MAX),
           chunked_(config.enable_chunked_prefill) {}
 
     bool spent() const { return left_ <= 0; }
+    // Whether a prompt may have any more of this step.
+    bool may_prefill() const { return left_ > 0 && prefill_left() > 0; }
     // How many of a sequence's `wanted` tokens this step can have; spends nothing.
     int32_t grant(int32_t wanted) const {
         if (!chunked_) return wanted <= left_ ? wanted : 0;
-        const int32_t granted = std::min({wanted, left_, largest_step_});
+        int32_t granted = std::min({wanted, left_, largest_step_});
+        if (wanted > 1) granted = std::min(granted, prefill_left());
         return granted < wanted && partial_left_ == 0 ? 0 : granted;
     }
-    void spend(int32_t count, bool partial) {
-        left_ -= count;
-        partial_left_ -= partial ? 1 : 0;
-    }
-    void give_back(int32_t count, bool partial) {
-        left_ += count;
-        partial_left_ += partial ? 1 : 0;
-    }
+    void spend(int32_t count, bool partial) { count_in(count, partial, 1); }
+    void give_back(int32_t count, bool partial) { count_in(count, partial, -1); }
 
   private:
+    void count_in(int32_t count, bool partial, int32_t sign) {
+        left_ -= sign * count;
+        partial_left_ -= partial ? sign : 0;
+        (count == 1 && !partial ? num_decoding_ : num_prefill_tokens_) += sign * count;
+    }
+    // Answers that go on have been planned before, so their number is known.
+    int32_t prefill_left() const {
+        if (num_decoding_ == 0 || mixed_prefill_ == INT32_MAX) return INT32_MAX;
+        return std::max(0, std::max(mixed_prefill_, num_decoding_) - num_prefill_tokens_);
+    }
+
     int32_t left_;
     int32_t largest_step_;
+    int32_t mixed_prefill_;
+    int32_t num_decoding_ = 0;
+    int32_t num_prefill_tokens_ = 0;
     int32_t partial_left_;
     bool chunked_;
 };

@@ -113,6 +113,7 @@ class Equality(unittest.TestCase):
 
     def test_budgets(self):
         self.same_with("--step-time-target", "2")
+        self.same_with("--mixed-prefill-tokens", "3")
         self.same_with("--long-prefill-token-threshold", "16", "--max-num-partial-prefills", "1")
 
     @staticmethod

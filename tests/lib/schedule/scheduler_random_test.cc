@@ -29,6 +29,7 @@ struct Layout {
     bool prefix_caching;
     bool chunked;
     int32_t chunk_size;
+    int32_t mixed_prefill_tokens;
 };
 
 constexpr int32_t kMaxModelLen = 48;
@@ -38,14 +39,14 @@ constexpr int32_t kBatchedTokens = 48;
 std::vector<Layout> layouts() {
     // Tight: 12 blocks hold one sequence of full length.
     return {
-        {"tight", {{12, 0}}, true, true, 0},
-        {"tight, no prefix caching", {{12, 0}}, false, true, 0},
-        {"roomy", {{90, 0}}, true, true, 0},
-        {"small chunks", {{26, 0}}, true, true, 5},
-        {"whole prompts", {{26, 0}}, true, false, 0},
-        {"sliding and full", {{26, 0}, {16, 7}}, true, true, 8},
-        {"sliding only", {{14, 6}}, true, true, 8},
-        {"sliding, tight", {{4, 6}}, true, true, 8},
+        {"tight", {{12, 0}}, true, true, 0, 0},
+        {"tight, no prefix caching", {{12, 0}}, false, true, 0, 3},
+        {"roomy", {{90, 0}}, true, true, 0, 1},
+        {"small chunks", {{26, 0}}, true, true, 5, 7},
+        {"whole prompts", {{26, 0}}, true, false, 0, 3},
+        {"sliding and full", {{26, 0}, {16, 7}}, true, true, 8, 0},
+        {"sliding only", {{14, 6}}, true, true, 8, 4},
+        {"sliding, tight", {{4, 6}}, true, true, 8, 2},
     };
 }
 
@@ -76,6 +77,7 @@ struct RandomLoad {
         config.pipeline_depth = setting.depth;
         config.enable_chunked_prefill = setting.layout.chunked;
         config.chunk_size = setting.layout.chunk_size;
+        config.mixed_prefill_tokens = setting.layout.mixed_prefill_tokens;
         config.policy = setting.policy;
         config.preemption_mode = setting.mode;
         // A swap costs as much as computing some of the lengths that occur.

@@ -94,6 +94,40 @@ TEST_CASE("chunk_size bounds a prompt's part of a step") {
     CHECK(simulation.all_well());
 }
 
+TEST_CASE("beside answers that go on, prompts have few tokens of a step") {
+    SchedulerConfig config = small_config();
+    config.mixed_prefill_tokens = 2;
+    Simulation simulation(config, small_cache(), kEndless);
+    simulation.add(endless(1, 6, 20));
+    simulation.add(endless(2, 6, 20));
+    simulation.add(endless(3, 6, 20));
+    simulation.step();  // nobody's answer goes on yet
+    CHECK(entries(simulation) == Rows{{1, 0, 6}, {2, 0, 6}, {3, 0, 6}});
+    simulation.add(endless(4, 7, 4));
+    simulation.add(endless(5, 2, 4));
+    simulation.step();  // as many as there are answers
+    CHECK(entries(simulation) == Rows{{1, 6, 1}, {2, 6, 1}, {3, 6, 1}, {4, 0, 3}});
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 7, 1}, {2, 7, 1}, {3, 7, 1}, {4, 3, 3}});
+    simulation.step();  // a last single token counts as an answer's
+    CHECK(entries(simulation) == Rows{{1, 8, 1}, {2, 8, 1}, {3, 8, 1}, {4, 6, 1}, {5, 0, 2}});
+    simulation.run();
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("one answer leaves a prompt the tokens that were asked for it") {
+    SchedulerConfig config = small_config();
+    config.mixed_prefill_tokens = 4;
+    Simulation simulation(config, small_cache(), kEndless);
+    simulation.add(endless(1, 6, 9));
+    simulation.step();
+    simulation.add(endless(2, 9, 2));
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 6, 1}, {2, 0, 4}});
+    simulation.run();
+    CHECK(simulation.all_well());
+}
+
 TEST_CASE("a limit holds for the plans to come, unless it leaves nothing to be planned") {
     Simulation simulation(small_config(), small_cache(), kEndless);
     for (RequestId id = 1; id <= 3; ++id) simulation.add(endless(id, 6, 9));
@@ -163,6 +197,7 @@ TEST_CASE("a configuration that contradicts itself is refused") {
     CHECK(refused([](SchedulerConfig& config) { config.max_model_len = 1; }));
     CHECK(refused([](SchedulerConfig& config) { config.pipeline_depth = 0; }));
     CHECK(refused([](SchedulerConfig& config) { config.chunk_size = -1; }));
+    CHECK(refused([](SchedulerConfig& config) { config.mixed_prefill_tokens = -1; }));
     CHECK(refused([](SchedulerConfig& config) { config.enable_chunked_prefill = false; }));
     CHECK(refused([](SchedulerConfig& config) { config.policy = "fastest"; }));
 }
