@@ -138,6 +138,10 @@ const void* values_at(const Batch& batch, const Item& item, int64_t position) {
         first_value(batch, item, position) + position % batch.block_size * batch.head_dim);
 }
 
+int64_t first_visible(const Batch& batch, int64_t position) {
+    return batch.options.window > 0 ? std::max<int64_t>(0, position + 1 - batch.options.window) : 0;
+}
+
 // Positions [begin, end) of a tile block by block: body(position, count, the position that will be
 // wanted next instead).
 template <typename Body>
@@ -147,7 +151,9 @@ void for_each_run(const Batch& batch, const Place& place, int64_t begin, int64_t
         const int64_t count =
             std::min(batch.block_size - position % batch.block_size, end - position);
         const int64_t wanted = next.tile + (position - place.tile);
-        body(position, count, std::min(wanted, next.item.end - 1));
+        // Tables say nothing of what lies before the window.
+        const int64_t first = first_visible(batch, next.item.first_position);
+        body(position, count, std::clamp(wanted, first, next.item.end - 1));
         position += count;
     }
 }
@@ -193,10 +199,6 @@ void load_queries(const Batch& batch, const Item& item, const Workspace& space) 
     std::fill_n(space.maximum, rows, std::numeric_limits<float>::lowest());
     std::fill_n(space.denominator, rows, 0.0f);
     std::fill_n(space.outputs, rows * batch.width, 0.0f);
-}
-
-int64_t first_visible(const Batch& batch, int64_t position) {
-    return batch.options.window > 0 ? std::max<int64_t>(0, position + 1 - batch.options.window) : 0;
 }
 
 // The queries of an item that see anything of a tile.
