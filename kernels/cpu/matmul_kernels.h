@@ -314,7 +314,7 @@ struct MatmulKernel {
     static_assert(kMatmulStretch % step == 0);
     // Beyond that many, widening the weights anew for each costs more than packing them once, which
     // does not go on while they come from memory. Few rows share what is widened for them.
-    static constexpr int64_t kFewPanels = max_rows >= 6 ? 16 : 4;
+    static constexpr int64_t kFewPanels = max_rows >= 6 ? 10 : 4;
     static constexpr int64_t max_in_place_tokens = kFewPanels * max_rows;
 
     static void multiply_block(const MatmulBlock& block) {
