@@ -48,6 +48,13 @@ double JsonRecord::number(const char* key, double low) const {
     return value.get<double>();
 }
 
+bool JsonRecord::boolean_or(const char* key, bool absent) const {
+    if (!has(key)) return absent;
+    const nlohmann::json& value = field(key);
+    if (!value.is_boolean()) fail(fmt::format("\"{}\" is neither true nor false", key));
+    return value.get<bool>();
+}
+
 std::string JsonRecord::text(const char* key) const {
     const nlohmann::json& value = field(key);
     if (!value.is_string()) fail(fmt::format("\"{}\" is not a text", key));

@@ -22,6 +22,7 @@ class JsonRecord {
     int64_t integer_or(const char* key, int64_t absent, int64_t low, int64_t high) const;
     // Finite and at least `low`.
     double number(const char* key, double low) const;
+    bool boolean_or(const char* key, bool absent) const;
     std::string text(const char* key) const;
     std::vector<std::string> texts(const char* key) const;
     // Each in [0, bound).

@@ -77,7 +77,7 @@ std::vector<WorkItem> make_nano_vllm(Maker& maker) {
 
 WorkItem read_line(const JsonRecord& record, const Maker& maker) {
     WorkItem item;
-    item.ignore_eos = false;
+    item.ignore_eos = record.boolean_or("ignore_eos", false);
     item.num_output_tokens = static_cast<int32_t>(record.integer_or(
         "max_tokens", record.integer_or("output_len", maker.options.output_len, 1, INT32_MAX), 1,
         INT32_MAX));

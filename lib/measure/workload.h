@@ -47,7 +47,8 @@ struct TokenSource {
 //   nano-vllm          the bench of nano-vllm: 256 sequences, input and output each uniform in
 //                      100 to 1024 tokens (num_prompts and lengths are not read)
 //   jsonl              a line is {"prompt": text} or {"prompt_token_ids": [...]}, with "max_tokens"
-//                      (or "output_len") if it wants another length than output_len
+//                      (or "output_len") if it wants another length than output_len, and
+//                      "ignore_eos": true if it must not end early
 std::span<const char* const> dataset_names();
 
 // The same options give the same requests on every machine. Throws usage for an unknown name or

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes a checkpoint of random bfloat16 weights in the shape of Llama-3.2-1B or Qwen3-0.6B, to measure starts and speed.
 
-Usage: make_checkpoint.py FOLDER [llama-1b|qwen-0.6b]. Needs nothing but Python: values are random bits with small exponents.
-The tokenizer is the bundled demo's, filled up with tokens that no text has but that have a text.
+Usage: make_checkpoint.py FOLDER [llama-1b|qwen-0.6b|tiny]; tiny is for trying scripts out. Needs nothing but Python: values are random bits with small exponents.
+The tokenizer is the bundled demo's, filled up with tokens that no text has but that have a text. Embeddings of the demo's own tokens
+are small, so that answers consist of the others: halves of characters and control tokens, which servers hide or refuse, never come.
 """
 
 import json
@@ -27,6 +28,12 @@ SHAPES = {
         "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
         "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "tie_word_embeddings": True,
         "torch_dtype": "bfloat16", "bos_token_id": 151643, "eos_token_id": 151645,
+    },
+    "tiny": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "intermediate_size": 1024,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 8192,
+        "max_position_embeddings": 32768, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True,
+        "torch_dtype": "bfloat16", "bos_token_id": 8190, "eos_token_id": 8191,
     },
 }
 TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
@@ -63,10 +70,23 @@ def tensors(config):
     yield "model.norm.weight", [hidden]
 
 
-def random_chunk(values):
-    """Random bfloat16 values with magnitudes from 1/256 to 1/16."""
+def random_chunk(values, least=0x3B80):
+    """Random bfloat16 values with magnitudes from that of the bits `least` (1/256) to 16 times that."""
     generator = random.Random(0)
-    return b"".join(struct.pack("<H", generator.choice((0x3B80, 0xBB80)) + generator.randrange(0x200)) for _ in range(values))
+    return b"".join(struct.pack("<H", generator.choice((0, 0x8000)) + least + generator.randrange(0x200)) for _ in range(values))
+
+
+def write_random(file, size, chunk):
+    while size > 0:
+        file.write(chunk[:size])
+        size -= min(size, len(chunk))
+
+
+def write_embedding(file, config, size, chunk):
+    """Rows of the demo's own tokens, which come first, are 64 times smaller."""
+    known = json.loads((TOKENIZER / "config.json").read_text())["vocab_size"] * config["hidden_size"] * 2
+    write_random(file, known, random_chunk(1 << 16, least=0x3880))
+    write_random(file, size - known, chunk)
 
 
 def main():
@@ -89,10 +109,11 @@ def main():
     with open(folder / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for name, shape in tensors(config):
-            left = header[name]["data_offsets"][1] - header[name]["data_offsets"][0]
-            while left > 0:
-                file.write(chunk[:left])
-                left -= min(left, len(chunk))
+            size = header[name]["data_offsets"][1] - header[name]["data_offsets"][0]
+            if name == "model.embed_tokens.weight":
+                write_embedding(file, config, size, chunk)
+            else:
+                write_random(file, size, chunk)
         file.flush()
         os.fsync(file.fileno())
 

@@ -57,6 +57,14 @@ class Serve(BenchTest):
             self.assertIsInstance(body["prompt"], str)
             self.assertEqual(headers["Authorization"], "Bearer x")
 
+    def test_prompts_as_ids(self):
+        with FakeServer() as server:
+            result, _ = self.serve(server, "--send-token-ids")
+            self.fails(USAGE, "serve", "--base-url", server.url, "--backend", "openai-chat", "--send-token-ids",
+                       says=["--send-token-ids"])
+        self.assertEqual(result["completed"], 6)
+        self.assertEqual([len(body["prompt"]) for _, body, _ in server.requests], [8] * 6)
+
     def test_chat(self):
         with FakeServer() as server:
             result, _ = self.serve(server, "--backend", "openai-chat", "--save-detailed")

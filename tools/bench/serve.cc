@@ -59,12 +59,21 @@ std::string wait_for_model(const HttpLoadOptions& http, double timeout_s) {
     }
 }
 
+// A prompt without a text is sent as ids.
+void set_text(WorkItem& item, const ServeOptions& own, const Tokenizer& tokenizer) {
+    if (own.send_token_ids) {
+        item.text.clear();
+        return;
+    }
+    if (item.text.empty()) item.text = tokenizer.decode(item.prompt_ids, true);
+    if (item.text.empty()) item.text = " ";
+}
+
 std::vector<WorkItem> make_items(const ServeOptions& own, const WorkloadOptions& workload,
                                  const Tokenizer& tokenizer) {
     std::vector<WorkItem> items = make_workload(workload, {tokenizer.vocab_size(), &tokenizer});
     for (WorkItem& item : items) {
-        if (item.text.empty()) item.text = tokenizer.decode(item.prompt_ids, true);
-        if (item.text.empty()) item.text = " ";
+        set_text(item, own, tokenizer);
         item.ignore_eos = own.ignore_eos.value_or(item.ignore_eos);
     }
     set_arrivals(items, arrivals_of(own));
@@ -172,6 +181,9 @@ int run_serve(const Invocation& invocation) {
     options.add(own_list, own);
     options.add(workload_list, workload);
     if (answered(invocation, options)) return 0;
+    if (own.send_token_ids && is_chat(endpoint_of(own))) {
+        throw Error(ErrorKind::usage, "--send-token-ids: chats are texts; use --backend openai");
+    }
     // NVLLM_MODEL names the model of engines in this process; a server knows its own.
     if (options.find("model")->origin() == OptionOrigin::environment) own.model.reset();
     watch_stop_signals();

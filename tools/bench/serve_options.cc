@@ -56,6 +56,8 @@ void add_load(OptionList<ServeOptions>& list) {
              "Go on past end tokens. Servers that refuse fields they do not know need "
              "--no-ignore-eos.",
              default_text("for random prompts"));
+    list.add("send-token-ids", &ServeOptions::send_token_ids,
+             "Send prompts as token ids, not as text: every server computes the same tokens.");
     list.add("extra-body", &ServeOptions::extra_body, "Further fields of every request.",
              value_name("JSON"));
     list.add("seed", &ServeOptions::seed, "Of prompts, lengths and gaps.");

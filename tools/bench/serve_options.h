@@ -31,6 +31,7 @@ struct ServeOptions {
     int32_t num_warmups = 0;
     double temperature = 0.0;
     std::optional<bool> ignore_eos;
+    bool send_token_ids = false;
     std::string extra_body;
 
     std::string percentile_metrics = "ttft,tpot,itl";

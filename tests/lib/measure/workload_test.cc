@@ -74,14 +74,17 @@ TEST_CASE("nano-vllm's bench has 256 requests of 100 to 1024 tokens") {
 TEST_CASE("lines say what is wrong with them") {
     const auto path = file_with(
         "{\"prompt_token_ids\": [1, 2], \"max_tokens\": 3}\n\n"
-        "{\"prompt_token_ids\": [5]}\n");
+        "{\"prompt_token_ids\": [5], \"ignore_eos\": true}\n");
     const auto items = make_workload({.dataset = "jsonl", .path = path, .output_len = 9}, {100});
     REQUIRE(items.size() == 2);
     CHECK(items[0].num_output_tokens == 3);
     CHECK(items[1].num_output_tokens == 9);
+    CHECK(!items[0].ignore_eos);
+    CHECK(items[1].ignore_eos);
     for (const char* bad :
          {"[]", "{", "{\"prompt_token_ids\": []}", "{\"prompt_token_ids\": [100]}",
           "{\"prompt_token_ids\": [1], \"max_tokens\": 0}", "{\"prompt\": 3}",
+          "{\"prompt_token_ids\": [1], \"ignore_eos\": 1}",
           "{\"prompt_token_ids\": [1e300]}", "{\"prompt_token_ids\": [18446744073709551615]}"}) {
         const std::string lines = std::string("{\"prompt_token_ids\": [1]}\n") + bad + "\n";
         const auto broken = file_with(lines);
