@@ -2,6 +2,7 @@
 // peaks of all usable cores.
 #include <cstdio>
 
+#include "kernels/cpu_count.h"
 #include "kernels/probe.h"
 #include "kernels/thread_pool.h"
 
