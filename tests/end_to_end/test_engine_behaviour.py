@@ -70,11 +70,11 @@ def waiting_engine(*arguments):
     finally:
         process.stdin.close()
         process.stdout.read()
-        errors = process.stderr.read()
+        process.errors = process.stderr.read()
         code = process.wait()
         process.stdout.close()
         process.stderr.close()
-    assert code == 0, errors
+    assert code == 0, process.errors
 
 
 def places(process_id):
@@ -112,6 +112,17 @@ class Placement(unittest.TestCase):
         answers = [run_jsonl([{"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}], "--numa", numa)[0]["token_ids"]
                    for numa in ("auto", "off", "distribute", "isolate")]
         self.assertEqual(answers, answers[:1] * 4)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/numa_maps"), "this system has no memory nodes")
+    def test_memory_is_preferred_in_the_node_of_the_start(self):
+        with waiting_engine("--numa", "isolate", "--threads", "2") as process:
+            first_lines = [path.read_text().split("\n", 1)[0]
+                           for path in pathlib.Path(f"/proc/{process.pid}/task").glob("*/numa_maps")]
+        preferring = sum("prefer" in line for line in first_lines)
+        if "memory cannot be placed" in process.errors:  # a container's rules
+            self.assertEqual(preferring, 0)
+        else:
+            self.assertEqual(preferring, 2)
 
     def test_processors_that_may_not_be_used(self):
         absent = ALLOWED[-1] + 1
