@@ -63,6 +63,7 @@ def waiting_engine(*arguments):
     try:
         process.stdin.write('{"prompt": "Once", "max_tokens": 2}\n')
         process.stdin.flush()
+        process.stdout.readline()
         process.engine = process.pid
         if "process" in arguments:
             process.engine = wait_until(lambda: children(process.pid), what="a worker process")[0]
