@@ -34,12 +34,13 @@ constexpr int kMaxThreads = 1024;
 constexpr uint32_t kCaller = 1;
 constexpr uint32_t kWorkers = 2;
 
-// Between two regions of a step there is less than this to do.
-constexpr auto kWorkerSpinTime = std::chrono::microseconds(50);
-// A range takes less. Who is inside for longer has most likely lost its core, and the system gives
-// it this one only when nobody spins here.
-constexpr auto kCallerSpinTime = std::chrono::microseconds(50);
+// Between two regions of a step there is less than this to do, and a range takes less. A worker
+// that is inside for longer has most likely lost its core, and the system gives it another only
+// when nobody spins there.
+constexpr auto kSpinTime = std::chrono::microseconds(50);
 constexpr int kPausesBetweenClockReads = 16;
+// Where threads of the pool share a core, whoever has work goes first, and nobody has to be woken.
+constexpr int kYieldsBeforeSleep = 4;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -72,7 +73,7 @@ struct ThreadPool::State {
     bool join(uint32_t gate_value);
     void leave();
     template <typename Condition>
-    bool spin_until(Condition condition, std::chrono::microseconds limit) const;
+    bool wait_awake(Condition condition) const;
 
     const CpuPlacement placement;
     const int num_threads;
@@ -107,19 +108,22 @@ void ThreadPool::State::run_ranges(int thread) {
     }
 }
 
-// False when the limit passed first.
+// False when the limit passed first: whoever asked may sleep.
 template <typename Condition>
-bool ThreadPool::State::spin_until(Condition condition, std::chrono::microseconds limit) const {
+bool ThreadPool::State::wait_awake(Condition condition) const {
     if (condition()) return true;
-    if (!spins) return false;
-    const auto end = std::chrono::steady_clock::now() + limit;
-    for (int pauses = 1;; ++pauses) {
+    const auto end = std::chrono::steady_clock::now() + kSpinTime;
+    for (int pauses = 1; spins; ++pauses) {
         pause_briefly();
         if (condition()) return true;
-        if (pauses % kPausesBetweenClockReads == 0 && std::chrono::steady_clock::now() >= end) {
-            return false;
-        }
+        if (pauses % kPausesBetweenClockReads != 0) continue;
+        if (std::chrono::steady_clock::now() >= end) break;
     }
+    for (int i = 0; i < kYieldsBeforeSleep; ++i) {
+        std::this_thread::yield();
+        if (condition()) return true;
+    }
+    return false;
 }
 
 // Nobody is inside and the gate is shut, so nothing but the epoch is kept.
@@ -135,7 +139,7 @@ void ThreadPool::State::shut_gate() {
     const auto all_left = [this] {
         return (gate.load(std::memory_order_acquire) & kInsideMask) == 0;
     };
-    if (spin_until(all_left, kCallerSpinTime)) return;
+    if (wait_awake(all_left)) return;
     uint32_t value = gate.fetch_or(kCallerSleeps, std::memory_order_acq_rel) | kCallerSleeps;
     while ((value & kInsideMask) != 0) {
         futex_wait(gate, value, kCaller);
@@ -152,7 +156,7 @@ std::optional<uint32_t> ThreadPool::State::wait_for_open_gate(uint32_t seen_epoc
         return stopping.load(std::memory_order_acquire) ||
                ((value & kOpen) != 0 && (value & kEpochMask) != seen_epoch);
     };
-    if (!spin_until(is_news, kWorkerSpinTime)) {
+    if (!wait_awake(is_news)) {
         while (!is_news()) sleep_at_gate(value);
     }
     if (stopping.load(std::memory_order_acquire)) return std::nullopt;
