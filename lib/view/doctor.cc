@@ -74,7 +74,8 @@ Finding cores(const ComputeFacts& compute) {
     if (online > compute.num_cores) {
         finding.health = Health::note;
         finding.text += fmt::format(" of {} (may run on {})", online, compute.allowed_cpus);
-        finding.advice = "a control group allows no more; raise its CPU limit to use the rest";
+        finding.advice = compute.quota ? "raise the control group's CPU limit to use the rest"
+                                       : "the affinity mask (taskset) allows no more";
     }
     return finding;
 }
@@ -82,7 +83,7 @@ Finding cores(const ComputeFacts& compute) {
 Finding memory_nodes(const ComputeFacts& compute) {
     return {
         "nodes", Health::ok,
-        fmt::format("processors of {}: {}; --numa would be {}",
+        fmt::format("{}: processors {}; --numa would be {}",
                     counted(static_cast<int>(compute.nodes.size()), "memory node", "memory nodes"),
                     fmt::join(compute.nodes, ", "), compute.is_distributed ? "distribute" : "off"),
         ""};

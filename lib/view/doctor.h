@@ -32,7 +32,7 @@ struct ComputeFacts {
     int num_physical_cores = 0;  // of the machine
     int threads_per_core = 1;
     std::string allowed_cpus;        // "0-3,8"
-    std::vector<std::string> nodes;  // of memory: "0 with 0-7"
+    std::vector<std::string> nodes;  // of memory: "0-7 in 0"
     std::optional<double> quota;     // of processors' time
     int num_threads = 0;             // what --threads would be
     std::string why_so_many;         // and why

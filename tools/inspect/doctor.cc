@@ -42,7 +42,7 @@ view::ComputeFacts compute_facts() {
     compute.threads_per_core = topology.threads_per_core();
     compute.allowed_cpus = format_cpu_list(facts.cpus.allowed);
     for (const NumaNode& node : topology.nodes) {
-        compute.nodes.push_back(std::to_string(node.id) + " with " + format_cpu_list(node.cpus));
+        compute.nodes.push_back(format_cpu_list(node.cpus) + " in " + std::to_string(node.id));
     }
     compute.quota = facts.cpus.quota;
     compute.num_threads = facts.placement.num_threads();
