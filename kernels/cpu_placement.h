@@ -4,7 +4,7 @@
 // Threads of a process with an engine on the CPU:
 //   - the pool's, --threads of them. The first is the engine thread itself (in a worker process its
 //     only other thread): it schedules, computes, and samples together with the rest. They spin for
-//     some tens of microseconds where one waits for another inside a step, and sleep otherwise.
+//     less than a millisecond where one waits for another inside a step, and sleep otherwise.
 //   - those that never spin and sleep nearly always: a server's one for I/O, --text-threads for
 //     templates and tokenizing, signals, watchdog, inspection.
 // Only the pool's are bound. The others run for microseconds at a time on whichever processor the

@@ -34,10 +34,12 @@ constexpr int kMaxThreads = 1024;
 constexpr uint32_t kCaller = 1;
 constexpr uint32_t kWorkers = 2;
 
-// Between two regions of a step there is less than this to do, and a range takes less. A worker
-// that is inside for longer has most likely lost its core, and the system gives it another only
-// when nobody spins there.
-constexpr auto kSpinTime = std::chrono::microseconds(50);
+// Between two regions of a step there is less than this to do.
+constexpr auto kWorkerSpinTime = std::chrono::microseconds(50);
+// A worker that is inside for longer has most likely lost its core. The system gives it this one
+// only when nobody spins here, and not within half a millisecond of its last run: to sleep sooner
+// leaves the core idle.
+constexpr auto kCallerSpinTime = std::chrono::microseconds(600);
 constexpr int kPausesBetweenClockReads = 16;
 // Where threads of the pool share a core, whoever has work goes first, and nobody has to be woken.
 constexpr int kYieldsBeforeSleep = 4;
@@ -73,7 +75,7 @@ struct ThreadPool::State {
     bool join(uint32_t gate_value);
     void leave();
     template <typename Condition>
-    bool wait_awake(Condition condition) const;
+    bool wait_awake(Condition condition, std::chrono::microseconds spin_time) const;
 
     const CpuPlacement placement;
     const int num_threads;
@@ -110,9 +112,9 @@ void ThreadPool::State::run_ranges(int thread) {
 
 // False when the limit passed first: whoever asked may sleep.
 template <typename Condition>
-bool ThreadPool::State::wait_awake(Condition condition) const {
+bool ThreadPool::State::wait_awake(Condition condition, std::chrono::microseconds spin_time) const {
     if (condition()) return true;
-    const auto end = std::chrono::steady_clock::now() + kSpinTime;
+    const auto end = std::chrono::steady_clock::now() + spin_time;
     for (int pauses = 1; spins; ++pauses) {
         pause_briefly();
         if (condition()) return true;
@@ -139,7 +141,7 @@ void ThreadPool::State::shut_gate() {
     const auto all_left = [this] {
         return (gate.load(std::memory_order_acquire) & kInsideMask) == 0;
     };
-    if (wait_awake(all_left)) return;
+    if (wait_awake(all_left, kCallerSpinTime)) return;
     uint32_t value = gate.fetch_or(kCallerSleeps, std::memory_order_acq_rel) | kCallerSleeps;
     while ((value & kInsideMask) != 0) {
         futex_wait(gate, value, kCaller);
@@ -156,7 +158,7 @@ std::optional<uint32_t> ThreadPool::State::wait_for_open_gate(uint32_t seen_epoc
         return stopping.load(std::memory_order_acquire) ||
                ((value & kOpen) != 0 && (value & kEpochMask) != seen_epoch);
     };
-    if (!wait_awake(is_news)) {
+    if (!wait_awake(is_news, kWorkerSpinTime)) {
         while (!is_news()) sleep_at_gate(value);
     }
     if (stopping.load(std::memory_order_acquire)) return std::nullopt;
