@@ -24,14 +24,19 @@ ScratchArena::ScratchArena(size_t reserved_bytes) {
 }
 
 void ScratchArena::add_chunk(size_t bytes) {
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
-    if (memory == nullptr) {
+    Chunk chunk;
+    chunk.bytes = bytes;
+    if (bytes >= kHugePageBytes) {
+        chunk.large = take_pages(bytes);
+        chunk.begin = chunk.large.get();
+    } else {
+        chunk.small.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
+        chunk.begin = chunk.small.get();
+    }
+    if (chunk.begin == nullptr) {
         throw Error(ErrorKind::does_not_fit, "cannot allocate " + std::to_string(bytes) +
                                                  " bytes of scratch memory: use smaller batches");
     }
-    Chunk chunk;
-    chunk.memory.reset(memory);
-    chunk.bytes = bytes;
     chunks_.push_back(std::move(chunk));
 }
 
@@ -45,7 +50,7 @@ void* ScratchArena::take(size_t bytes) {
         ++num_growths_;
     }
     Chunk& chunk = chunks_[current_];
-    void* memory = chunk.memory.get() + chunk.used;
+    void* memory = chunk.begin + chunk.used;
     chunk.used += needed;
     peak_bytes_ = std::max(peak_bytes_, bytes_in_use());
     return memory;

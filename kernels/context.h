@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/page_memory.h"
 #include "kernels/types.h"
 
 namespace nvllm {
@@ -52,7 +53,9 @@ class ScratchArena {
         void operator()(std::byte* memory) const;
     };
     struct Chunk {
-        std::unique_ptr<std::byte[], FreeDeleter> memory;
+        std::byte* begin = nullptr;
+        std::unique_ptr<std::byte[], FreeDeleter> small;  // one of these two
+        PageMemory large;
         size_t bytes = 0;
         size_t used = 0;
     };

@@ -1,28 +1,20 @@
-// How many cores the process may use: the affinity mask and the quotas of control groups, versions
-// 1 and 2.
+// Asks the scheduler for the affinity mask, and the files of control groups, versions 1 and 2.
+#include "kernels/cpu_count.h"
+
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #if defined(__linux__)
 #include <sched.h>
 #endif
 
-#include "kernels/thread_pool.h"
-
 namespace nvllm {
 namespace {
-
-int affinity_count() {
-#if defined(__linux__)
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-#endif
-    return static_cast<int>(std::thread::hardware_concurrency());
-}
 
 // Cores in a file "max 100000" or "150000 100000" of version 2.
 std::optional<double> version2_quota(const std::string& folder) {
@@ -61,7 +53,8 @@ void apply_quotas(const std::string& root, std::string path, Quota quota, double
     }
 }
 
-double quota_count(double cores) {
+double least_quota() {
+    double cores = INFINITY;
     std::ifstream groups("/proc/self/cgroup");
     for (std::string line; std::getline(groups, line);) {
         const size_t first = line.find(':');
@@ -82,9 +75,34 @@ double quota_count(double cores) {
 
 }  // namespace
 
+CpuList allowed_cpus() {
+    CpuList cpus;
+#if defined(__linux__)
+    // The system refuses sets that are smaller than its own.
+    for (size_t sets = 1; sets * CPU_SETSIZE <= kMostCpus; sets *= 4) {
+        std::vector<cpu_set_t> allowed(sets);
+        const size_t bytes = sets * sizeof(cpu_set_t);
+        if (sched_getaffinity(0, bytes, allowed.data()) != 0) continue;
+        for (size_t cpu = 0; cpu < bytes * 8; ++cpu) {
+            if (CPU_ISSET_S(cpu, bytes, allowed.data())) cpus.push_back(static_cast<int>(cpu));
+        }
+        break;
+    }
+#endif
+    return cpus;
+}
+
+std::optional<double> cpu_quota() {
+    const double cores = least_quota();
+    if (std::isinf(cores)) return std::nullopt;
+    return cores;
+}
+
 int usable_cpu_count() {
+    const CpuList cpus = allowed_cpus();
+    const size_t count = cpus.empty() ? std::thread::hardware_concurrency() : cpus.size();
     // Rounded down: a thread beyond the quota would be throttled, and all others wait for it.
-    return std::max(1, static_cast<int>(quota_count(affinity_count())));
+    return std::max(1, static_cast<int>(std::min(least_quota(), static_cast<double>(count))));
 }
 
 }  // namespace nvllm

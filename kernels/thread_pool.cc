@@ -1,9 +1,9 @@
 // Worker threads that join a parallel region while it is open.
 //
-// A region is one word, the gate: its epoch, whether it is open, and how many workers are inside. A
-// worker that is late (asleep, or without a core) finds the gate shut and the caller never waits
-// for it; the caller waits only for those inside. So a pool with more threads than cores is slow
-// but never stuck.
+// A region is one word, the gate: its epoch, whether it is open, how many workers are inside, and
+// who sleeps at it. A worker that is late (asleep, or without a core) finds the gate shut and the
+// caller never waits for it; the caller waits only for those inside. So a pool with more threads
+// than cores is slow but never stuck.
 #include "kernels/thread_pool.h"
 
 #include <algorithm>
@@ -15,19 +15,34 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cpu_count.h"
 #include "kernels/error.h"
+#include "kernels/futex.h"
 
 namespace nvllm {
 namespace {
 
 constexpr uint32_t kInsideMask = 0xfff;  // workers inside
 constexpr uint32_t kOpen = 0x1000;
-constexpr uint32_t kEpochStep = 0x2000;
-constexpr uint32_t kEpochMask = ~(kInsideMask | kOpen);
+constexpr uint32_t kCallerSleeps = 0x2000;
+constexpr uint32_t kWorkersSleep = 0x4000;
+constexpr uint32_t kEpochStep = 0x8000;
+constexpr uint32_t kEpochMask = ~(kEpochStep - 1);
 constexpr int kMaxThreads = 1024;
 
-constexpr auto kSpinTime = std::chrono::microseconds(50);
-constexpr int kPausesBetweenClockReads = 64;
+// The two kinds of sleepers.
+constexpr uint32_t kCaller = 1;
+constexpr uint32_t kWorkers = 2;
+
+// Between two regions of a step there is less than this to do.
+constexpr auto kWorkerSpinTime = std::chrono::microseconds(50);
+// A worker that is inside for longer has most likely lost its core. The system gives it this one
+// only when nobody spins here, and not within half a millisecond of its last run: to sleep sooner
+// leaves the core idle.
+constexpr auto kCallerSpinTime = std::chrono::microseconds(600);
+constexpr int kPausesBetweenClockReads = 16;
+// Where threads of the pool share a core, whoever has work goes first, and nobody has to be woken.
+constexpr int kYieldsBeforeSleep = 4;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -37,20 +52,34 @@ void pause_briefly() {
 #endif
 }
 
+// Whether each thread has a processor of its own; where not, spinning would take it from a thread
+// that has work.
+bool may_spin(const CpuPlacement& placement) {
+    const CpuList bound = placement.cpus();
+    const int num_cpus = bound.empty() ? usable_cpu_count() : static_cast<int>(bound.size());
+    return placement.num_threads() <= std::min(num_cpus, usable_cpu_count());
+}
+
 }  // namespace
 
 struct ThreadPool::State {
-    explicit State(int count) : num_threads(count), spins(count <= usable_cpu_count()) {}
+    explicit State(const CpuPlacement& where)
+        : placement(where), num_threads(where.num_threads()), spins(may_spin(where)) {}
 
+    void open_gate();
+    void shut_gate();
     void run_ranges(int thread);
     void worker_loop(int thread);
     std::optional<uint32_t> wait_for_open_gate(uint32_t seen_epoch);
+    void sleep_at_gate(uint32_t value);
     bool join(uint32_t gate_value);
     void leave();
+    template <typename Condition>
+    bool wait_awake(Condition condition, std::chrono::microseconds spin_time) const;
 
+    const CpuPlacement placement;
     const int num_threads;
-    const bool spins;  // with fewer cores than threads, spinning would take a core from a thread
-                       // that has work
+    const bool spins;
     std::vector<std::thread> workers;
 
     // The region; written by the caller while the gate is shut and nobody is inside.
@@ -81,22 +110,66 @@ void ThreadPool::State::run_ranges(int thread) {
     }
 }
 
+// False when the limit passed first: whoever asked may sleep.
+template <typename Condition>
+bool ThreadPool::State::wait_awake(Condition condition, std::chrono::microseconds spin_time) const {
+    if (condition()) return true;
+    const auto end = std::chrono::steady_clock::now() + spin_time;
+    for (int pauses = 1; spins; ++pauses) {
+        pause_briefly();
+        if (condition()) return true;
+        if (pauses % kPausesBetweenClockReads != 0) continue;
+        if (std::chrono::steady_clock::now() >= end) break;
+    }
+    for (int i = 0; i < kYieldsBeforeSleep; ++i) {
+        std::this_thread::yield();
+        if (condition()) return true;
+    }
+    return false;
+}
+
+// Nobody is inside and the gate is shut, so nothing but the epoch is kept.
+void ThreadPool::State::open_gate() {
+    const uint32_t epoch = gate.load(std::memory_order_relaxed) & kEpochMask;
+    const uint32_t before = gate.exchange((epoch + kEpochStep) | kOpen, std::memory_order_acq_rel);
+    if ((before & kWorkersSleep) != 0) futex_wake(gate, kWorkers);
+}
+
+// Returns when those inside have left.
+void ThreadPool::State::shut_gate() {
+    gate.fetch_and(~kOpen, std::memory_order_acq_rel);
+    const auto all_left = [this] {
+        return (gate.load(std::memory_order_acquire) & kInsideMask) == 0;
+    };
+    if (wait_awake(all_left, kCallerSpinTime)) return;
+    uint32_t value = gate.fetch_or(kCallerSleeps, std::memory_order_acq_rel) | kCallerSleeps;
+    while ((value & kInsideMask) != 0) {
+        futex_wait(gate, value, kCaller);
+        value = gate.load(std::memory_order_acquire);
+    }
+    gate.fetch_and(~kCallerSleeps, std::memory_order_relaxed);
+}
+
 // The gate's value once it is open for a region after `seen_epoch`; empty when the pool stops.
 std::optional<uint32_t> ThreadPool::State::wait_for_open_gate(uint32_t seen_epoch) {
-    const auto sleep_at = std::chrono::steady_clock::now() + kSpinTime;
-    bool may_spin = spins;
-    for (int pauses = 1;; ++pauses) {
-        const uint32_t value = gate.load(std::memory_order_acquire);
-        if (stopping.load(std::memory_order_acquire)) return std::nullopt;
-        if ((value & kOpen) != 0 && (value & kEpochMask) != seen_epoch) return value;
-        if (!may_spin) {
-            gate.wait(value, std::memory_order_acquire);
-            continue;
-        }
-        pause_briefly();
-        if (pauses % kPausesBetweenClockReads == 0) {
-            may_spin = std::chrono::steady_clock::now() < sleep_at;
-        }
+    uint32_t value = 0;
+    const auto is_news = [&] {
+        value = gate.load(std::memory_order_acquire);
+        return stopping.load(std::memory_order_acquire) ||
+               ((value & kOpen) != 0 && (value & kEpochMask) != seen_epoch);
+    };
+    if (!wait_awake(is_news, kWorkerSpinTime)) {
+        while (!is_news()) sleep_at_gate(value);
+    }
+    if (stopping.load(std::memory_order_acquire)) return std::nullopt;
+    return value;
+}
+
+// Whoever opens the gate learns from its last value that somebody sleeps.
+void ThreadPool::State::sleep_at_gate(uint32_t value) {
+    const uint32_t asleep = value | kWorkersSleep;
+    if (value == asleep || gate.compare_exchange_strong(value, asleep, std::memory_order_acq_rel)) {
+        futex_wait(gate, asleep, kWorkers);
     }
 }
 
@@ -108,9 +181,13 @@ bool ThreadPool::State::join(uint32_t value) {
     return false;
 }
 
-void ThreadPool::State::leave() { gate.fetch_sub(1, std::memory_order_release); }
+void ThreadPool::State::leave() {
+    const uint32_t before = gate.fetch_sub(1, std::memory_order_acq_rel);
+    if ((before & kInsideMask) == 1 && (before & kCallerSleeps) != 0) futex_wake(gate, kCaller);
+}
 
 void ThreadPool::State::worker_loop(int thread) {
+    bind_this_thread(placement, thread);
     uint32_t seen_epoch = 0;
     while (const std::optional<uint32_t> value = wait_for_open_gate(seen_epoch)) {
         seen_epoch = *value & kEpochMask;
@@ -120,10 +197,13 @@ void ThreadPool::State::worker_loop(int thread) {
     }
 }
 
-ThreadPool::ThreadPool(int num_threads) {
+ThreadPool::ThreadPool(int num_threads) : ThreadPool(free_placement(num_threads)) {}
+
+ThreadPool::ThreadPool(const CpuPlacement& placement) {
+    const int num_threads = placement.num_threads();
     NVLLM_CHECK(num_threads >= 1 && num_threads <= kMaxThreads,
                 "a pool of " + std::to_string(num_threads) + " threads");
-    state_ = std::make_unique<State>(num_threads);
+    state_ = std::make_unique<State>(placement);
     for (int thread = 1; thread < num_threads; ++thread) {
         state_->workers.emplace_back(
             [state = state_.get(), thread] { state->worker_loop(thread); });
@@ -133,11 +213,13 @@ ThreadPool::ThreadPool(int num_threads) {
 ThreadPool::~ThreadPool() {
     state_->stopping.store(true, std::memory_order_release);
     state_->gate.fetch_add(kEpochStep, std::memory_order_acq_rel);
-    state_->gate.notify_all();
+    futex_wake(state_->gate, kWorkers);
     for (std::thread& worker : state_->workers) worker.join();
 }
 
 int ThreadPool::num_threads() const { return state_->num_threads; }
+
+std::string ThreadPool::bind_caller() const { return bind_this_thread(state_->placement, 0); }
 
 void ThreadPool::parallel_for(int64_t count, int64_t grain, RangeFunction function) {
     NVLLM_CHECK(grain > 0, "ranges must hold at least one item");
@@ -153,25 +235,9 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain, RangeFunction functi
     state.next_range.store(0, std::memory_order_relaxed);
 
     const bool shared = state.num_threads > 1 && state.num_ranges > 1;
-    if (shared) {
-        // Nobody is inside and the gate is shut, so only the epoch is kept.
-        const uint32_t epoch = state.gate.load(std::memory_order_relaxed) & kEpochMask;
-        state.gate.store((epoch + kEpochStep) | kOpen, std::memory_order_release);
-        state.gate.notify_all();
-    }
+    if (shared) state.open_gate();
     state.run_ranges(0);
-    if (shared) {
-        state.gate.fetch_and(~kOpen, std::memory_order_acq_rel);
-        for (int pauses = 0; (state.gate.load(std::memory_order_acquire) & kInsideMask) != 0;
-             ++pauses) {
-            // A worker inside may have lost its core: after a while leave ours to it.
-            if (state.spins && pauses < 10000) {
-                pause_briefly();
-            } else {
-                std::this_thread::yield();
-            }
-        }
-    }
+    if (shared) state.shut_gate();
     const std::exception_ptr error = state.error;
     state.error = nullptr;
     state.busy.store(false, std::memory_order_release);

@@ -1,13 +1,17 @@
 // A fixed set of worker threads that run one parallel region at a time.
 //
-// Workers spin briefly between regions and then sleep, so that an idle process uses no CPU and a
-// busy one pays about a microsecond a region. The calling thread takes part. One pool per process;
+// Threads spin briefly for one another and then sleep, so that an idle process uses no CPU, a busy
+// one pays about a microsecond a region, and a thread that lost its core in the midst of a range
+// gets the core of one that waits for it. The calling thread takes part. One pool per engine;
 // parallel_for may be called from one thread at a time.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <type_traits>
+
+#include "kernels/cpu_placement.h"
 
 namespace nvllm {
 
@@ -32,13 +36,20 @@ class RangeFunction {
 
 class ThreadPool {
   public:
-    // `num_threads` counts the calling thread; 1 starts no thread at all.
+    // `num_threads` counts the calling thread; 1 starts no thread at all. They run wherever the
+    // process may.
     explicit ThreadPool(int num_threads);
+    // As many as the placement has, each bound as it says: all but the first here.
+    explicit ThreadPool(const CpuPlacement& placement);
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;
     ThreadPool& operator=(const ThreadPool&) = delete;
 
     int num_threads() const;
+
+    // Binds the calling thread as the placement says of the first. What the system refused, as
+    // bind_this_thread() has it; the same then holds for the others.
+    std::string bind_caller() const;
 
     // Runs function(begin, end, thread_index) over [0, count) cut into ranges of `grain` items,
     // which threads take one after another until none is left. Every range but the last has exactly
@@ -50,8 +61,5 @@ class ThreadPool {
     struct State;
     std::unique_ptr<State> state_;
 };
-
-// Cores this process may use: the affinity mask and the cgroup quota, at least 1.
-int usable_cpu_count();
 
 }  // namespace nvllm

@@ -233,7 +233,10 @@ uint64_t Checkpoint::data_bytes() const {
 void Checkpoint::prefetch() const {
     for (const auto& file : files_) {
         const std::span<const std::byte> bytes = file->bytes();
-        // Advice only: where it is refused, pages are read when they are touched.
+        // Advice only: where it is refused, pages are small and read when they are touched.
+#ifdef MADV_HUGEPAGE
+        ::madvise(const_cast<std::byte*>(bytes.data()), bytes.size(), MADV_HUGEPAGE);
+#endif
         ::madvise(const_cast<std::byte*>(bytes.data()), bytes.size(), MADV_WILLNEED);
     }
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/cpu_placement.h"
 #include "lib/cache/block_size.h"
 #include "lib/schedule/preemption_mode.h"
 
@@ -17,6 +18,13 @@ struct ModelConfig;
 enum class Isolation : uint8_t {
     thread,   // on the engine thread, in this process
     process,  // in a process of its own, which is started again when it is lost
+};
+
+// Logical processors by which the compute threads are bound, one to each.
+struct CpuMask {
+    CpuList cpus;
+
+    auto operator<=>(const CpuMask&) const = default;
 };
 
 constexpr int32_t kDefaultBatchedTokens = 512;
@@ -31,8 +39,10 @@ struct EngineConfig {
     std::string load_format = "auto";
     std::string device = "auto";  // auto, cpu, cuda
     std::string chat_template;    // a file, or the template itself; empty: the model's own
-    int32_t threads = 0;          // compute threads; 0: one for each usable core
-    uint64_t load_seed = 0;       // of dummy weights
+    int32_t threads = 0;          // compute threads; 0: one for each physical core, or of cpu_mask
+    std::optional<CpuMask> cpu_mask;  // empty: threads are not bound to a processor
+    NumaMode numa = NumaMode::automatic;
+    uint64_t load_seed = 0;  // of dummy weights
     Isolation isolation = Isolation::thread;
     // Seconds that a step may take: a worker process is killed and started again then, an engine
     // without one is called stalled. 0: no limit.

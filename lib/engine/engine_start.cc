@@ -6,6 +6,7 @@
 #include "lib/base/file.h"
 #include "lib/base/memory_info.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/engine/placement.h"
 #include "lib/execute/local_executor.h"
 #include "lib/execute/metronome.h"
 #include "lib/execute/remote_executor.h"
@@ -24,7 +25,7 @@ void check_device(const std::string& device) {
 
 bool is_metronome(const EngineConfig& config) { return config.load_format == "metronome"; }
 
-ModelLoadOptions load_options(const EngineConfig& config) {
+ModelLoadOptions load_options(const EngineConfig& config, int num_threads) {
     ModelLoadOptions options;
     options.directory = resolve_model_directory(config.model);
     options.dtype = dtype_from_name(config.dtype);  // empty for auto
@@ -32,7 +33,7 @@ ModelLoadOptions load_options(const EngineConfig& config) {
     options.load_format = has_no_weights ? LoadFormat::dummy : LoadFormat::automatic;
     options.refuses_quantized = config.quantization == "none";
     options.seed = config.load_seed;
-    options.num_threads = config.threads > 0 ? config.threads : usable_cpu_count();
+    options.num_threads = num_threads;
     return options;
 }
 
@@ -83,7 +84,8 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
 EngineOutline outline_engine(const EngineConfig& config) {
     check_device(config.device);
     EngineOutline outline;
-    outline.options = load_options(config);
+    outline.placement = engine_placement(config);
+    outline.options = load_options(config, outline.placement.num_threads());
     outline.model = outline_model(outline.options);
     outline.config = fitted_to(outline.model.config, config);
     outline.memory = memory_request(outline.config, outline.model);
@@ -124,6 +126,7 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     if (is_metronome(config)) return std::make_unique<Metronome>(metronome_interval());
     WorkerSetup setup;
     setup.model = outline.options;
+    setup.placement = outline.placement;
     setup.model.checkpoint = outline.model.checkpoint;
     setup.model.max_model_len = plan.max_model_len;
     setup.worker = worker_config(config, plan);

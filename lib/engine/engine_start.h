@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/cpu_placement.h"
 #include "lib/cache/cache_manager.h"
 #include "lib/engine/engine_config.h"
 #include "lib/execute/memory_budget.h"
@@ -17,12 +18,13 @@ namespace nvllm {
 struct EngineOutline {
     EngineConfig config;  // fitted to the model
     ModelLoadOptions options;
+    CpuPlacement placement;
     ModelOutline model;
     MemoryRequest memory;
 };
 
 // Reads config.json and the headers of the weights. Throws unavailable for a device that there is
-// not, and what outline_model() throws.
+// not, and what engine_placement() and outline_model() throw.
 EngineOutline outline_engine(const EngineConfig& config);
 
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan);

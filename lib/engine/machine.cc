@@ -2,8 +2,8 @@
 #include "lib/engine/machine.h"
 
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu_count.h"
 #include "kernels/error.h"
-#include "kernels/thread_pool.h"
 
 namespace nvllm {
 
@@ -19,6 +19,8 @@ MachineFacts machine_facts() {
         facts.isa_fault = error.what();
     }
     facts.num_cores = usable_cpu_count();
+    facts.cpus = read_cpu_resources();
+    facts.placement = plan_placement(facts.cpus, {});
     return facts;
 }
 

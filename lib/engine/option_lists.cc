@@ -60,6 +60,18 @@ std::string OptionType<BlockSize>::format(const OptionField&, const BlockSize& v
     return text.ends_with('B') ? text : text + "B";
 }
 
+std::optional<CpuMask> OptionType<CpuMask>::parse(const OptionField&, const std::string& text) {
+    std::optional<CpuList> cpus = parse_cpu_mask(text);
+    if (!cpus) return std::nullopt;
+    return CpuMask{std::move(*cpus)};
+}
+
+// A number alone would be read as a mask.
+std::string OptionType<CpuMask>::format(const OptionField&, const CpuMask& value) {
+    const std::string text = format_cpu_list(value.cpus);
+    return value.cpus.size() == 1 ? text + "-" + text : text;
+}
+
 OptionDetail block_size_form() {
     return form(fmt::format("a number of tokens from 1 to {}, or bytes such as 16KB",
                             BlockSize::kMostTokens));
@@ -94,7 +106,22 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
     list.add("device", &EngineConfig::device, "Where to compute.",
              choices({"auto", "cpu", "cuda"}));
     list.add("threads", &EngineConfig::threads, "Compute threads.", short_name('t'), range(0, 1024),
-             default_text("one for each usable core"));
+             default_text("one for each physical core, or each processor of --cpu-mask"));
+    list.add("cpu-mask", &EngineConfig::cpu_mask,
+             "Bind the compute threads to these logical processors, one to each: a hexadecimal "
+             "mask such as f, or a list such as 0-3,8 (of one: 5-5).",
+             short_name('C'), value_name("MASK|LIST"),
+             form("a hexadecimal mask such as f, or a list such as 0-3,8"), default_text("none"));
+    list.add_choice(
+        "numa", &EngineConfig::numa,
+        "Where there are several memory nodes: distribute threads evenly over them and interleave "
+        "the memory of cache and scratch; isolate: the node in which the program starts, alone. "
+        "Weights that are used in place stay where the page cache has them.",
+        std::vector<std::pair<std::string, NumaMode>>{{"auto", NumaMode::automatic},
+                                                      {"off", NumaMode::off},
+                                                      {"distribute", NumaMode::distribute},
+                                                      {"isolate", NumaMode::isolate}},
+        default_text("distribute where processors of several nodes may be used"));
     list.add_choice(
         "isolation", &EngineConfig::isolation,
         "process: compute in a process of its own; when it is lost it starts again, and "

@@ -15,6 +15,14 @@ struct OptionType<BlockSize> {
     static std::string format(const OptionField& field, const BlockSize& value);
 };
 
+// Hexadecimal, or a list: "f", "0-3,8".
+template <>
+struct OptionType<CpuMask> {
+    static constexpr OptionKind kind = OptionKind::text;
+    static std::optional<CpuMask> parse(const OptionField& field, const std::string& text);
+    static std::string format(const OptionField& field, const CpuMask& value);
+};
+
 // The detail of options whose member is a BlockSize.
 OptionDetail block_size_form();
 

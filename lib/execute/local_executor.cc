@@ -3,8 +3,7 @@
 
 namespace nvllm {
 
-LocalExecutor::LocalExecutor(const WorkerSetup& setup)
-    : setup_(setup), threads_(setup.model.num_threads) {}
+LocalExecutor::LocalExecutor(const WorkerSetup& setup) : setup_(setup), threads_(setup.placement) {}
 
 void LocalExecutor::start() {
     worker_.reset();

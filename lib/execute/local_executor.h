@@ -10,7 +10,7 @@ namespace nvllm {
 
 class LocalExecutor : public StepExecutor {
   public:
-    // The pool has setup.model.num_threads threads.
+    // The pool is placed as the setup says.
     explicit LocalExecutor(const WorkerSetup& setup);
 
     // Blocks until the worker is made, which is the whole of it: ready() knows at once.

@@ -11,6 +11,8 @@ namespace nvllm {
 constexpr DType last_value(DType) { return DType::f8_e5m2; }
 constexpr LoadFormat last_value(LoadFormat) { return LoadFormat::dummy; }
 constexpr EarlyStopping last_value(EarlyStopping) { return EarlyStopping::never; }
+constexpr MemoryPolicy last_value(MemoryPolicy) { return MemoryPolicy::preferred; }
+constexpr NumaMode last_value(NumaMode) { return NumaMode::isolate; }
 constexpr OutputKind last_value(OutputKind) { return OutputKind::pooled; }
 constexpr PoolingKind last_value(PoolingKind) { return PoolingKind::cls; }
 constexpr ErrorKind last_value(ErrorKind) { return ErrorKind::bad_config; }
@@ -22,6 +24,12 @@ void fields(Archive& archive, ModelLoadOptions& options) {
     // Threads and open files are each process's own.
     archive(directory, dtype, refuses_quantized, load_format, seed, max_model_len, num_threads,
             prefetch);
+}
+
+template <typename Archive>
+void fields(Archive& archive, CpuPlacement& placement) {
+    auto& [threads, memory, memory_nodes, numa, reason] = placement;
+    archive(threads, memory, memory_nodes, numa, reason);
 }
 
 template <typename Archive>
@@ -40,8 +48,8 @@ void fields(Archive& archive, KvGroup& group) {
 
 template <typename Archive>
 void fields(Archive& archive, WorkerSetup& setup) {
-    auto& [model, worker, kv_groups, vocab_size] = setup;
-    archive(model, worker, kv_groups, vocab_size);
+    auto& [model, placement, worker, kv_groups, vocab_size] = setup;
+    archive(model, placement, worker, kv_groups, vocab_size);
 }
 
 template <typename Archive>

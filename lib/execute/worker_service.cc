@@ -48,7 +48,7 @@ class Service {
     std::optional<WorkerFault> make(const WorkerSetup& setup) {
         try {
             WorkerReady ready;
-            threads_ = std::make_unique<ThreadPool>(setup.model.num_threads);
+            threads_ = std::make_unique<ThreadPool>(setup.placement);
             worker_ = make_worker(setup, *threads_, ready);
             channel_.send(ready);
             return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/fault_points.h"
+#include "lib/base/log.h"
 
 namespace nvllm {
 namespace {
@@ -32,6 +33,7 @@ std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& thread
     fault_point("worker.start");
     const MonotonicClock clock;
     const double begin_s = clock.now_s();
+    if (const std::string refused = threads.bind_caller(); !refused.empty()) log_warning(refused);
     ModelLoadOptions options = setup.model;
     options.threads = &threads;
     std::unique_ptr<Model> model = load_model(options);

@@ -5,15 +5,17 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cpu_placement.h"
 #include "lib/execute/worker.h"
 #include "lib/model/loader.h"
 
 namespace nvllm {
 
 struct WorkerSetup {
-    // `threads` is whoever makes the worker's own, of `num_threads`; `checkpoint` may save opening
+    // `threads` is whoever makes the worker's own, of `placement`; `checkpoint` may save opening
     // the files once more.
     ModelLoadOptions model;
+    CpuPlacement placement;
     WorkerConfig worker;
     // What memory and cache were planned for.
     std::vector<KvGroup> kv_groups;
@@ -26,8 +28,9 @@ struct WorkerReady {
     double worker_ms = 0.0;   // blocks, scratch
 };
 
-// Loads the model and reserves memory. Throws what load_model() and Worker throw, and bad_data when
-// the model on disk is no longer the one that was planned for.
+// Binds the calling thread as the pool's first (what the system refuses is logged), loads the model
+// and reserves memory. The thread is the one that will carry out plans. Throws what load_model()
+// and Worker throw, and bad_data when the model on disk is no longer the one that was planned for.
 std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& threads,
                                     WorkerReady& ready);
 

@@ -10,7 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/cpu/isa.h"
-#include "kernels/thread_pool.h"
+#include "kernels/cpu_count.h"
+#include "kernels/cpu_placement.h"
 #include "lib/base/memory_info.h"
 
 namespace nvllm {
@@ -53,7 +54,7 @@ Json environment_record(const EnvironmentInput& input) {
     return {{"cpu", processor_name()},
             {"cores", usable_cpu_count()},
             {"isa", cpu::isa_name(cpu::current_isa())},
-            {"threads", input.threads > 0 ? input.threads : usable_cpu_count()},
+            {"threads", input.threads > 0 ? input.threads : default_num_threads()},
             {"memory_bytes", available_memory_bytes()},
             {"load_average", load_average()},
             {"version", input.version},

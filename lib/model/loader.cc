@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu_placement.h"
 #include "kernels/error.h"
 #include "lib/model/families/bert.h"
 #include "lib/model/registry.h"
@@ -77,7 +78,7 @@ ModelSettings settings_for(const ModelLoadOptions& options, const ModelConfig& c
 
 int threads_of_outline(const ModelLoadOptions& options) {
     if (options.threads != nullptr) return options.threads->num_threads();
-    return options.num_threads > 0 ? options.num_threads : usable_cpu_count();
+    return options.num_threads > 0 ? options.num_threads : default_num_threads();
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ struct ModelLoadOptions {
     uint64_t seed = 0;          // of dummy weights
     int64_t max_model_len = 0;  // longest sequence that will run; 0: the model's own limit
     ThreadPool* threads = nullptr;
-    int num_threads = 0;   // of outlines made without a pool; 0: all usable cores
+    int num_threads = 0;   // of outlines made without a pool; 0: one for each physical core
     bool prefetch = true;  // ask the system to read mapped weights ahead
     // The directory's weights, when they were opened before; null: opened here.
     std::shared_ptr<const Checkpoint> checkpoint = nullptr;

@@ -1,7 +1,10 @@
 // Allocation of tensors.
 #include "lib/tensor/tensor.h"
 
-#include <sys/mman.h>
+#include <string>
+#include <utility>
+
+#include "kernels/page_memory.h"
 
 namespace nvllm {
 
@@ -9,21 +12,13 @@ Tensor Tensor::allocate(DType dtype, std::initializer_list<int64_t> shape) {
     Tensor tensor;
     const ViewLayout layout = ViewLayout::dense(dtype, shape);
     const size_t bytes = static_cast<size_t>(layout.numel()) * dtype_bytes(dtype);
-    // Whole pages straight from the system: zeroed, aligned, committed when touched, given back
-    // when freed.
-    const size_t mapped = bytes == 0 ? 1 : bytes;
-    void* memory =
-        ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+    PageMemory memory = take_pages(bytes);
+    if (memory == nullptr) {
         throw Error(ErrorKind::does_not_fit,
                     "no memory for a tensor of " + std::to_string(bytes) + " bytes");
     }
-#ifdef MADV_HUGEPAGE
-    ::madvise(memory, mapped, MADV_HUGEPAGE);
-#endif
-    tensor.storage_ = std::shared_ptr<const void>(
-        memory, [mapped](const void* address) { ::munmap(const_cast<void*>(address), mapped); });
-    tensor.view_ = ConstTensorView(memory, layout);
+    tensor.view_ = ConstTensorView(memory.get(), layout);
+    tensor.storage_ = std::shared_ptr<std::byte[]>(std::move(memory));
     tensor.writable_ = true;
     return tensor;
 }

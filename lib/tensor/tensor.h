@@ -15,7 +15,7 @@ class Tensor {
   public:
     Tensor() = default;
 
-    // Fresh memory aligned to 64 bytes, whole zeroed pages of the operating system.
+    // Fresh memory, whole zeroed pages of the operating system (kernels/page_memory.h).
     // Throws does_not_fit when there is none.
     static Tensor allocate(DType dtype, std::initializer_list<int64_t> shape);
     // Memory of somebody else, kept alive by `owner`; read-only.

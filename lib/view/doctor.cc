@@ -60,15 +60,43 @@ Finding processor(const ComputeFacts& compute) {
     return finding;
 }
 
+std::string counted(int count, const char* one, const char* many) {
+    return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
 Finding cores(const ComputeFacts& compute) {
     const auto online = static_cast<int>(std::thread::hardware_concurrency());
-    Finding finding{"cores", Health::ok, fmt::format("{} usable", compute.num_cores), ""};
+    Finding finding{
+        "cores", Health::ok,
+        fmt::format("{} of {}, {} usable", counted(compute.num_physical_cores, "core", "cores"),
+                    counted(compute.threads_per_core, "thread", "threads"), compute.num_cores),
+        ""};
     if (online > compute.num_cores) {
         finding.health = Health::note;
-        finding.text += fmt::format(" of {}", online);
-        finding.advice = "a control group allows no more; raise its CPU limit to use the rest";
+        finding.text += fmt::format(" of {} (may run on {})", online, compute.allowed_cpus);
+        finding.advice = compute.quota ? "raise the control group's CPU limit to use the rest"
+                                       : "the affinity mask (taskset) allows no more";
     }
     return finding;
+}
+
+Finding memory_nodes(const ComputeFacts& compute) {
+    return {
+        "nodes", Health::ok,
+        fmt::format("{}: processors {}; --numa would be {}",
+                    counted(static_cast<int>(compute.nodes.size()), "memory node", "memory nodes"),
+                    fmt::join(compute.nodes, ", "), compute.is_distributed ? "distribute" : "off"),
+        ""};
+}
+
+Finding threads(const ComputeFacts& compute) {
+    const std::string quota =
+        compute.quota ? fmt::format("a quota of {:.4g} processors' time", *compute.quota)
+                      : std::string("no quota");
+    return {"threads", Health::ok,
+            fmt::format("--threads would be {}: {}; {}", compute.num_threads, compute.why_so_many,
+                        quota),
+            ""};
 }
 
 Finding memory() {
@@ -187,7 +215,8 @@ const char* health_name(Health health) {
 
 std::vector<Finding> examine_machine(const ComputeFacts& compute) {
     std::error_code ignored;
-    std::vector<Finding> findings = {processor(compute), cores(compute), memory(), limits(),
+    std::vector<Finding> findings = {processor(compute), cores(compute), memory_nodes(compute),
+                                     threads(compute),   memory(),       limits(),
                                      huge_pages()};
     findings.push_back(disk(std::filesystem::current_path(ignored), "disk"));
     findings.push_back(disk(std::filesystem::temp_directory_path(ignored), "temporary"));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,15 @@ struct ComputeFacts {
     std::string isa;
     std::string isa_fault;
     std::vector<std::string> usable_isas;
-    int num_cores = 0;
+    int num_cores = 0;           // logical ones that may be used, control groups heeded
+    int num_physical_cores = 0;  // of the machine
+    int threads_per_core = 1;
+    std::string allowed_cpus;        // "0-3,8"
+    std::vector<std::string> nodes;  // of memory: "0-7 in 0"
+    std::optional<double> quota;     // of processors' time
+    int num_threads = 0;             // what --threads would be
+    std::string why_so_many;         // and why
+    bool is_distributed = false;     // what --numa would be
     bool has_cuda_backend = false;
 };
 

@@ -2,11 +2,12 @@
 // peaks of all usable cores.
 #include <cstdio>
 
+#include "kernels/cpu_placement.h"
 #include "kernels/probe.h"
 #include "kernels/thread_pool.h"
 
 int main() {
-    nvllm::ThreadPool threads(nvllm::usable_cpu_count());
+    nvllm::ThreadPool threads(nvllm::default_num_threads());
     std::printf(
         "{\"threads\": %d, \"read_gb_s\": %.1f, \"float32_gflop_s\": %.0f, \"bfloat16_gflop_s\": "
         "%.0f}\n",

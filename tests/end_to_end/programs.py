@@ -53,6 +53,19 @@ def wait_until(is_true, timeout_s=TIMEOUT_S, what="what was waited for"):
         time.sleep(0.01)
 
 
+def children(process_id):
+    """Ids of the living children of a process."""
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == process_id and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
 class FolderTest(unittest.TestCase):
     """Has a folder of its own, which goes with the test."""
 

@@ -429,7 +429,7 @@ class Doctor(EngineTest):
         report = json.loads(done.stdout)
         self.assertEqual(done.returncode, 0 if report["healthy"] else UNAVAILABLE)
         topics = {row["topic"]: row for row in report["findings"]}
-        for topic in ("processor", "cores", "memory", "limits", "hugepages", "disk", "CUDA", "model"):
+        for topic in ("processor", "cores", "nodes", "threads", "memory", "limits", "hugepages", "disk", "CUDA", "model"):
             self.assertIn(topics[topic]["health"], ("ok", "note", "problem"))
         self.assertEqual(topics["model"]["health"], "ok")
 

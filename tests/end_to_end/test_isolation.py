@@ -9,26 +9,13 @@ import tempfile
 import time
 import unittest
 
-from programs import DEMO, RUN, TIMEOUT_S, environment, run_jsonl, wait_until
+from programs import DEMO, RUN, TIMEOUT_S, children, environment, run_jsonl, wait_until
 
 # Each step takes a while, so that there is time to disturb it.
 SLOW = environment(NVLLM_FAULTS="worker.step:*=sleep=4")
 REQUESTS = [{"prompt": f"Once upon a time there was a child called {name}", "max_tokens": 120 + 30 * index, "ignore_eos": True,
              "seed": index, "temperature": 0.7 * (index % 2)}
             for index, name in enumerate(("Ann", "Ben", "Cleo", "Dan", "Eve", "Finn"))]
-
-
-def children(process_id):
-    """Ids of the living children of a process."""
-    found = []
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == process_id and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return found
 
 
 def is_alive(process_id):

@@ -79,6 +79,8 @@ def three_values(option):
         return first, second, third
     if option["kind"] == "boolean":
         return "false", "true", "false"
+    if option["name"] == "cpu-mask":
+        return "0,2", "0-3", "1-1"
     if option["kind"] == "text":
         return "a", "b", "c"
     low, _, high = option["range"].removeprefix("at least ").partition(" to ")

@@ -1,11 +1,14 @@
-// Tests of the thread pool: every item once, exceptions, misuse, sleeping and waking.
+// Tests of the thread pool: every item once, exceptions, misuse, sleeping and waking, processors.
 #include "kernels/thread_pool.h"
+
+#include <time.h>
 
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
 
+#include "kernels/cpu_count.h"
 #include "kernels/error.h"
 #include "testing.h"
 
@@ -25,6 +28,25 @@ bool runs_each_item_once(ThreadPool& pool, int64_t count, int64_t grain) {
     bool once = true;
     for (const auto& visit : visits) once = once && visit == 1;
     return once && ranges_right;
+}
+
+double cpu_ms(clockid_t clock) {
+    timespec time{};
+    ::clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
+}
+
+// One range for each thread, on which the workers stay while the caller has long been done.
+template <typename Last>
+void keep_caller_waiting(ThreadPool& pool, std::chrono::milliseconds stay, Last at_last) {
+    std::atomic<int> inside{0};
+    pool.parallel_for(pool.num_threads(), 1, [&](int64_t, int64_t, int thread) {
+        ++inside;
+        while (inside < pool.num_threads()) std::this_thread::yield();
+        if (thread == 0) return;
+        std::this_thread::sleep_for(stay);
+        at_last();
+    });
 }
 
 }  // namespace
@@ -96,6 +118,77 @@ TEST_CASE("a region inside a region is refused") {
         CHECK(runs_each_item_once(pool, 10, 3));
     }
     CHECK_THROWS_AS(ThreadPool(0), nvllm::Error);
+}
+
+TEST_CASE("a caller that waits long sleeps, and is woken by the last that leaves") {
+    for (const int threads : {2, 5}) {
+        ThreadPool pool(threads);
+        std::atomic<int> done{0};
+        const double before_ms = cpu_ms(CLOCK_THREAD_CPUTIME_ID);
+        for (int i = 0; i < 3; ++i) {
+            keep_caller_waiting(pool, std::chrono::milliseconds(40), [&] { ++done; });
+        }
+        CHECK(done == 3 * (threads - 1));
+        CHECK(cpu_ms(CLOCK_THREAD_CPUTIME_ID) - before_ms < 60.0);
+        CHECK(runs_each_item_once(pool, 100, 3));
+    }
+}
+
+TEST_CASE("exceptions reach a caller that sleeps") {
+    ThreadPool pool(3);
+    for (int i = 0; i < 5; ++i) {
+        CHECK_THROWS_AS(keep_caller_waiting(pool, std::chrono::milliseconds(2),
+                                            [] { throw std::runtime_error("x"); }),
+                        std::runtime_error);
+        CHECK(runs_each_item_once(pool, 30, 4));
+    }
+}
+
+TEST_CASE("callers and workers that sleep and wake all the time") {
+    for (const int threads : {2, 16}) {
+        ThreadPool pool(threads);
+        std::atomic<int64_t> total{0};
+        for (int region = 0; region < 3000; ++region) {
+            pool.parallel_for(threads + region % 3, 1, [&](int64_t begin, int64_t, int) {
+                if (begin == region % threads && region % 50 == 0) {
+                    std::this_thread::sleep_for(std::chrono::microseconds(200));
+                }
+                ++total;
+            });
+            if (region % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(150));
+        }
+        CHECK(total == 3000 * (threads + 1));
+    }
+}
+
+TEST_CASE("a pool with nothing to do uses no processor") {
+    ThreadPool pool(4);
+    CHECK(runs_each_item_once(pool, 100, 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const double before_ms = cpu_ms(CLOCK_PROCESS_CPUTIME_ID);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    CHECK(cpu_ms(CLOCK_PROCESS_CPUTIME_ID) - before_ms < 10.0);
+}
+
+TEST_CASE("threads run where their placement says") {
+    const nvllm::CpuList allowed = nvllm::allowed_cpus();
+    REQUIRE(!allowed.empty());
+    nvllm::CpuPlacement placement = nvllm::free_placement(3);
+    placement.threads = {{allowed.front()}, {allowed.back()}, {}};
+    std::thread([&] {
+        ThreadPool pool(placement);
+        CHECK(pool.bind_caller().empty());
+        std::vector<nvllm::CpuList> seen(3);
+        std::atomic<int> inside{0};
+        pool.parallel_for(3, 1, [&](int64_t, int64_t, int thread) {
+            ++inside;
+            while (inside < 3) std::this_thread::yield();
+            seen[static_cast<size_t>(thread)] = nvllm::allowed_cpus();
+        });
+        CHECK(seen[0] == placement.threads[0]);
+        CHECK(seen[1] == placement.threads[1]);
+        CHECK(seen[2] == allowed);
+    }).join();
 }
 
 TEST_CASE("usable_cpu_count is between 1 and the machine's cores") {

@@ -9,6 +9,7 @@
 #include "lib/base/file.h"
 #include "lib/base/main_guard.h"
 #include "lib/engine/default_model.h"
+#include "lib/engine/placement.h"
 #include "lib/measure/environment.h"
 
 namespace nvllm::bench {
@@ -83,10 +84,11 @@ std::unique_ptr<Engine> start_engine(const EngineConfig& config,
 }
 
 Json environment_of(const Invocation& invocation, const EngineConfig* config) {
-    return environment_record({.version = invocation.description.version,
-                               .model = config == nullptr ? "" : config->model,
-                               .arguments = invocation.arguments(),
-                               .threads = config == nullptr ? 0 : config->threads});
+    return environment_record(
+        {.version = invocation.description.version,
+         .model = config == nullptr ? "" : config->model,
+         .arguments = invocation.arguments(),
+         .threads = config == nullptr ? 0 : engine_placement(*config).num_threads()});
 }
 
 void publish(const Invocation& invocation, const EngineConfig* config, const std::string& table,

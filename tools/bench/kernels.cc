@@ -42,7 +42,7 @@ OptionList<Options> own_options() {
     list.add("filter", &Options::filter, "Only ops whose name holds this.", value_name("TEXT"));
     list.group("Measurement");
     list.add("threads", &Options::threads, "Compute threads.", short_name('t'), range(0, 1024),
-             default_text("one for each usable core"));
+             default_text("one for each physical core"));
     list.add("repeats", &Options::repeats, "Samples of each op.", range(1, 100000));
     list.add("working-set", &Options::working_set,
              "Operands are taken in turn from copies of this size together, so that no cache holds "
@@ -92,7 +92,7 @@ int run_kernels(const Invocation& invocation) {
                           .probe_bytes = own.probe_bytes,
                           .filter = own.filter};
     measure.threads =
-        own.threads > 0 ? own.threads : environment_of(invocation, nullptr)["cores"].get<int>();
+        own.threads > 0 ? own.threads : environment_of(invocation, nullptr)["threads"].get<int>();
     const auto measurements = measure_kernels(measure);
     EngineConfig config;  // for the environment record
     config.model = own.model;

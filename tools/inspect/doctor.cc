@@ -32,7 +32,23 @@ OptionList<DoctorOptions> doctor_options() {
 
 view::ComputeFacts compute_facts() {
     const MachineFacts facts = machine_facts();
-    return {facts.isa, facts.isa_fault, facts.usable, facts.num_cores, facts.has_cuda_backend};
+    view::ComputeFacts compute{.isa = facts.isa,
+                               .isa_fault = facts.isa_fault,
+                               .usable_isas = facts.usable,
+                               .num_cores = facts.num_cores,
+                               .has_cuda_backend = facts.has_cuda_backend};
+    const CpuTopology& topology = facts.cpus.topology;
+    compute.num_physical_cores = static_cast<int>(topology.cores.size());
+    compute.threads_per_core = topology.threads_per_core();
+    compute.allowed_cpus = format_cpu_list(facts.cpus.allowed);
+    for (const NumaNode& node : topology.nodes) {
+        compute.nodes.push_back(format_cpu_list(node.cpus) + " in " + std::to_string(node.id));
+    }
+    compute.quota = facts.cpus.quota;
+    compute.num_threads = facts.placement.num_threads();
+    compute.why_so_many = facts.placement.reason;
+    compute.is_distributed = facts.placement.numa == NumaMode::distribute;
+    return compute;
 }
 
 // What would stop an engine from starting with it, found without starting one.

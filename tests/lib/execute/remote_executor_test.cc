@@ -30,6 +30,7 @@ WorkerSetup small_setup() {
     WorkerSetup setup;
     setup.model.directory = test::source_path("models/demo-draft");
     setup.model.num_threads = 2;
+    setup.placement = free_placement(2);
     const ModelOutline outline = outline_model(setup.model);
     setup.kv_groups = outline.kv_groups;
     setup.vocab_size = outline.config.vocab_size;

@@ -21,6 +21,12 @@ TEST_CASE("tensor: fresh memory is zero, aligned and writable") {
     CHECK(copy.view().data == tensor.view().data);
 }
 
+TEST_CASE("tensor: what is as large as a huge page begins at one") {
+    const Tensor tensor = Tensor::allocate(DType::u8, {3 << 20});
+    CHECK(reinterpret_cast<uintptr_t>(tensor.view().data) % (2 << 20) == 0);
+    tensor.mutable_view().as<uint8_t>()[(3 << 20) - 1] = 1;
+}
+
 TEST_CASE("tensor: storage lives as long as any copy") {
     Tensor copy;
     CHECK(copy.empty());
