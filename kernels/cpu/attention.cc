@@ -119,23 +119,25 @@ struct Place {
     int64_t tile;  // its first position
 };
 
-// Value 0 of a position's kv head, or of its block's for keys, where positions lie side by side.
-int64_t first_value(const Batch& batch, const Item& item, int64_t position) {
-    const ConstTensorView& cache = batch.value_cache;  // or keys: their heads are as long
+// Value 0 of a kv head in a position's block of keys or of values.
+int64_t first_value(const Batch& batch, const ConstTensorView& cache, const Item& item,
+                    int64_t position) {
     const int32_t* table =
         batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
     return table[position / batch.block_size] * cache.stride(0) + item.kv_head * cache.stride(1);
 }
 
 const void* keys_at(const Batch& batch, const Item& item, int64_t position) {
-    return element(batch.key_cache.data, batch.key_cache.dtype,
-                   first_value(batch, item, position) + position % batch.block_size);
+    const ConstTensorView& cache = batch.key_cache;
+    return element(cache.data, cache.dtype,
+                   first_value(batch, cache, item, position) + position % batch.block_size);
 }
 
 const void* values_at(const Batch& batch, const Item& item, int64_t position) {
+    const ConstTensorView& cache = batch.value_cache;
     return element(
-        batch.value_cache.data, batch.value_cache.dtype,
-        first_value(batch, item, position) + position % batch.block_size * batch.head_dim);
+        cache.data, cache.dtype,
+        first_value(batch, cache, item, position) + position % batch.block_size * batch.head_dim);
 }
 
 int64_t first_visible(const Batch& batch, int64_t position) {

@@ -9,9 +9,9 @@ namespace {
 
 void check_caches(const ConstTensorView& queries, const ConstTensorView& keys,
                   const ConstTensorView& values) {
-    NVLLM_CHECK(is_float_type(keys.dtype) && keys.rank == 4 && keys.contiguous(),
+    NVLLM_CHECK(is_float_type(keys.dtype) && keys.rank == 4 && has_contiguous_blocks(keys),
                 "paged_attention: keys " + keys.describe());
-    NVLLM_CHECK(is_float_type(values.dtype) && values.rank == 4 && values.contiguous() &&
+    NVLLM_CHECK(is_float_type(values.dtype) && values.rank == 4 && has_contiguous_blocks(values) &&
                     keys.dim(0) == values.dim(0) && keys.dim(1) == values.dim(1) &&
                     keys.dim(2) == values.dim(3) && keys.dim(3) == values.dim(2),
                 "paged_attention: keys " + keys.describe() + ", values " + values.describe());

@@ -37,6 +37,16 @@ inline void check_rows(const ViewLayout& view, int max_rank, const char* op) {
     NVLLM_CHECK(view.device.kind == DeviceKind::cpu, std::string(op) + ": not in CPU memory");
 }
 
+// Blocks along the first axis, each contiguous, with any gap between them.
+inline bool has_contiguous_blocks(const ViewLayout& view) {
+    int64_t count = 1;
+    for (int axis = view.rank - 1; axis > 0; --axis) {
+        if (view.dim(axis) > 1 && view.stride(axis) != count) return false;
+        count *= view.dim(axis);
+    }
+    return view.rank > 0 && (view.dim(0) <= 1 || view.stride(0) >= count);
+}
+
 // A contiguous vector of `count` values of `dtype`.
 inline void check_vector(const ViewLayout& view, DType dtype, int64_t count, const char* op) {
     NVLLM_CHECK(view.dtype == dtype && view.rank == 1 && view.dim(0) == count && view.contiguous(),

@@ -9,7 +9,7 @@ namespace {
 
 void check_cache(const ViewLayout& cache, int head_dim_axis, const ViewLayout& rows,
                  const char* name) {
-    NVLLM_CHECK(cache.rank == 4 && is_float_type(cache.dtype) && cache.contiguous(),
+    NVLLM_CHECK(cache.rank == 4 && is_float_type(cache.dtype) && has_contiguous_blocks(cache),
                 std::string("write_kv: cache ") + cache.describe());
     check_rows(rows, 3, "write_kv");
     NVLLM_CHECK(

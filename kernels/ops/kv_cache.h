@@ -3,8 +3,9 @@
 // One layer's storage is two tensors in the KV type (float32, bfloat16 or float16): keys [blocks,
 // kv_heads, head_dim, block_size] and values [blocks, kv_heads, block_size, head_dim]. What
 // attention reads of one head in one block lies together, and keys lie as it multiplies them:
-// position beside position. A slot is block * block_size + offset in the block. (Kwon et al. 2023,
-// PagedAttention)
+// position beside position. Each block is contiguous; between blocks there may be anything, such
+// as the same block of other layers. A slot is block * block_size + offset in the block. (Kwon et
+// al. 2023, PagedAttention)
 #pragma once
 
 #include "kernels/context.h"

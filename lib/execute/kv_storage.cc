@@ -9,71 +9,81 @@
 namespace nvllm {
 namespace {
 
-size_t num_layers(const std::vector<KvGroup>& groups) {
-    size_t count = 0;
-    for (const KvGroup& group : groups) count += group.layers.size();
-    return count;
+int64_t layer_values(const KvGroup& group, int32_t block_size) {
+    return 2 * group.kv_heads * group.head_dim * block_size;
 }
 
-// One block, in all layers of its group.
-uint64_t copy_block(const Context& context, int32_t group, std::array<int32_t, 2> pair,
-                    std::span<const KvLayer> source, std::span<const KvLayer> target) {
-    const ConstTensorView pairs(pair.data(), DType::i32, {1, 2});
-    uint64_t bytes = 0;
-    for (size_t layer = 0; layer < target.size(); ++layer) {
-        if (target[layer].group != group) continue;
-        ops::copy_blocks(context, pairs, source[layer].keys, target[layer].keys);
-        ops::copy_blocks(context, pairs, source[layer].values, target[layer].values);
-        bytes += 2 * static_cast<uint64_t>(target[layer].keys.stride(0)) *
-                 dtype_bytes(target[layer].keys.dtype);
+std::vector<Tensor> reserve(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
+                            int32_t block_size, DType dtype) {
+    NVLLM_CHECK(groups.size() == num_blocks.size(), "one block count a cache group");
+    std::vector<Tensor> pools;
+    for (size_t g = 0; g < groups.size(); ++g) {
+        const int64_t block = layer_values(groups[g], block_size) * std::ssize(groups[g].layers);
+        pools.push_back(Tensor::allocate(dtype, {num_blocks[g], block}));
     }
-    return bytes;
+    return pools;
+}
+
+// One layer's part of every block, from value `first` of each on.
+TensorView part_of(const TensorView& pool, int64_t first, std::array<int64_t, 3> shape) {
+    const auto offset = static_cast<size_t>(first) * dtype_bytes(pool.dtype);
+    TensorView part(static_cast<std::byte*>(pool.data) + offset, pool.dtype,
+                    {pool.dim(0), shape[0], shape[1], shape[2]});
+    part.strides[0] = pool.stride(0);
+    return part;
+}
+
+// The bytes of the block.
+uint64_t copy_block(const Context& context, std::array<int32_t, 2> pair, const TensorView& source,
+                    const TensorView& target) {
+    ops::copy_blocks(context, ConstTensorView(pair.data(), DType::i32, {1, 2}), source, target);
+    return static_cast<uint64_t>(target.stride(0)) * dtype_bytes(target.dtype);
 }
 
 }  // namespace
 
 KvStorage::KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
-                     std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype) {
-    layers_ = reserve(groups, num_blocks, block_size, dtype);
-    if (!num_host_blocks.empty())
-        host_layers_ = reserve(groups, num_host_blocks, block_size, dtype);
+                     std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype)
+    : pools_(reserve(groups, num_blocks, block_size, dtype)),
+      layers_(layers_of(groups, block_size)) {
+    if (!num_host_blocks.empty()) host_pools_ = reserve(groups, num_host_blocks, block_size, dtype);
 }
 
-std::vector<KvLayer> KvStorage::reserve(const std::vector<KvGroup>& groups,
-                                        std::span<const int32_t> num_blocks, int32_t block_size,
-                                        DType dtype) {
-    NVLLM_CHECK(groups.size() == num_blocks.size(), "one block count a cache group");
-    std::vector<KvLayer> layers(num_layers(groups));
+std::vector<KvLayer> KvStorage::layers_of(const std::vector<KvGroup>& groups,
+                                          int32_t block_size) const {
+    size_t num_layers = 0;
+    for (const KvGroup& group : groups) num_layers += group.layers.size();
+    std::vector<KvLayer> layers(num_layers);
     for (size_t g = 0; g < groups.size(); ++g) {
         const KvGroup& group = groups[g];
+        const TensorView pool = pools_[g].mutable_view();
+        int64_t first = 0;
         for (const int32_t layer : group.layers) {
             KvLayer& place = layers.at(static_cast<size_t>(layer));
+            const int64_t half = layer_values(group, block_size) / 2;
             place.group = static_cast<int32_t>(g);
-            place.keys =
-                allocate(dtype, {num_blocks[g], group.kv_heads, group.head_dim, block_size});
+            place.keys = part_of(pool, first, {group.kv_heads, group.head_dim, block_size});
             place.values =
-                allocate(dtype, {num_blocks[g], group.kv_heads, block_size, group.head_dim});
+                part_of(pool, first + half, {group.kv_heads, block_size, group.head_dim});
+            first += 2 * half;
         }
     }
     return layers;
 }
 
-TensorView KvStorage::allocate(DType dtype, std::initializer_list<int64_t> shape) {
-    tensors_.push_back(Tensor::allocate(dtype, shape));
-    return tensors_.back().mutable_view();
-}
-
 void KvStorage::copy_blocks(const Context& context, std::span<const BlockMove> copies) {
     for (const BlockMove& copy : copies) {
-        copy_block(context, copy.group, {copy.from, copy.to}, layers_, layers_);
+        const TensorView pool = pools_.at(static_cast<size_t>(copy.group)).mutable_view();
+        copy_block(context, {copy.from, copy.to}, pool, pool);
     }
 }
 
 uint64_t KvStorage::swap_out(const Context& context, std::span<const SwapMove> moves) {
     uint64_t bytes = 0;
     for (const SwapMove& move : moves) {
-        bytes += copy_block(context, move.group, {move.device_block, move.host_block}, layers_,
-                            host_layers_);
+        const auto group = static_cast<size_t>(move.group);
+        bytes += copy_block(context, {move.device_block, move.host_block},
+                            pools_.at(group).mutable_view(), host_pools_.at(group).mutable_view());
     }
     return bytes;
 }
@@ -81,27 +91,28 @@ uint64_t KvStorage::swap_out(const Context& context, std::span<const SwapMove> m
 uint64_t KvStorage::swap_in(const Context& context, std::span<const SwapMove> moves) {
     uint64_t bytes = 0;
     for (const SwapMove& move : moves) {
-        bytes += copy_block(context, move.group, {move.host_block, move.device_block}, host_layers_,
-                            layers_);
+        const auto group = static_cast<size_t>(move.group);
+        bytes += copy_block(context, {move.host_block, move.device_block},
+                            host_pools_.at(group).mutable_view(), pools_.at(group).mutable_view());
     }
     return bytes;
 }
 
 void KvStorage::use_first(std::span<const int32_t> num_blocks) {
-    for (const KvLayer& layer : layers_) {
-        const int64_t kept = num_blocks[static_cast<size_t>(layer.group)];
-        for (const TensorView& view : {layer.keys, layer.values}) {
-            NVLLM_CHECK(kept <= view.dim(0), "the cache grows no further than it was reserved");
-            const size_t block = static_cast<size_t>(view.stride(0)) * dtype_bytes(view.dtype);
-            release_pages(static_cast<std::byte*>(view.data) + static_cast<size_t>(kept) * block,
-                          static_cast<size_t>(view.dim(0) - kept) * block);
-        }
+    for (size_t g = 0; g < pools_.size(); ++g) {
+        const TensorView pool = pools_[g].mutable_view();
+        NVLLM_CHECK(num_blocks[g] <= pool.dim(0),
+                    "the cache grows no further than it was reserved");
+        const TensorView rest = pool.rows(num_blocks[g], pool.dim(0) - num_blocks[g]);
+        release_pages(rest.data, static_cast<size_t>(rest.numel()) * dtype_bytes(rest.dtype));
     }
 }
 
 size_t KvStorage::bytes() const {
     size_t total = 0;
-    for (const Tensor& tensor : tensors_) total += tensor.bytes();
+    for (const Pools* pools : {&pools_, &host_pools_}) {
+        for (const Tensor& pool : *pools) total += pool.bytes();
+    }
     return total;
 }
 

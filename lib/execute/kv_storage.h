@@ -1,12 +1,12 @@
-// The paged key-value memory of one worker: tensors for every layer, addressed by block numbers
-// only.
+// The paged key-value memory of one worker, addressed by block numbers only.
 //
-// Which block belongs to whom is the bookkeeping half's affair; here a block is a place. Memory is
-// reserved at construction and committed by the operating system when a block is first written.
+// Which block belongs to whom is the bookkeeping half's affair; here a block is a place. The keys
+// and values of all layers of a cache group lie together block by block: memory is reserved at
+// construction and committed by the operating system when a block is first written, in pages that
+// may be as large as a block of all layers, and a copy of a block is one copy.
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -19,8 +19,8 @@ namespace nvllm {
 
 class KvStorage {
   public:
-    // One pair of tensors of num_blocks[g] blocks in `dtype`, as ops::write_kv() writes them, for
-    // each layer of each group g. Throws does_not_fit when the memory cannot be reserved.
+    // num_blocks[g] blocks in `dtype`, as ops::write_kv() writes them, for each layer of each group
+    // g. Throws does_not_fit when the memory cannot be reserved.
     // `num_host_blocks`: the same for the blocks of sequences that are swapped out; may be empty.
     KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
               std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype);
@@ -41,14 +41,14 @@ class KvStorage {
     size_t bytes() const;
 
   private:
-    std::vector<KvLayer> reserve(const std::vector<KvGroup>& groups,
-                                 std::span<const int32_t> num_blocks, int32_t block_size,
-                                 DType dtype);
-    TensorView allocate(DType dtype, std::initializer_list<int64_t> shape);
+    // By group: [blocks, values of a block in all layers].
+    using Pools = std::vector<Tensor>;
 
-    std::vector<Tensor> tensors_;
+    std::vector<KvLayer> layers_of(const std::vector<KvGroup>& groups, int32_t block_size) const;
+
+    Pools pools_;
+    Pools host_pools_;
     std::vector<KvLayer> layers_;
-    std::vector<KvLayer> host_layers_;
 };
 
 }  // namespace nvllm

@@ -32,11 +32,12 @@ OptionList<DoctorOptions> doctor_options() {
 
 view::ComputeFacts compute_facts() {
     const MachineFacts facts = machine_facts();
-    view::ComputeFacts compute{.isa = facts.isa,
-                               .isa_fault = facts.isa_fault,
-                               .usable_isas = facts.usable,
-                               .num_cores = facts.num_cores,
-                               .has_cuda_backend = facts.has_cuda_backend};
+    view::ComputeFacts compute;
+    compute.isa = facts.isa;
+    compute.isa_fault = facts.isa_fault;
+    compute.usable_isas = facts.usable;
+    compute.num_cores = facts.num_cores;
+    compute.has_cuda_backend = facts.has_cuda_backend;
     const CpuTopology& topology = facts.cpus.topology;
     compute.num_physical_cores = static_cast<int>(topology.cores.size());
     compute.threads_per_core = topology.threads_per_core();

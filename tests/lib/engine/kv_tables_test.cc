@@ -41,11 +41,12 @@ std::vector<float> gather(const KvLayer& layer, const std::vector<int32_t>& tabl
     const int64_t heads = layer.values.dim(1);
     const int64_t size = layer.values.dim(3);
     for (const bool is_key : {true, false}) {
-        const float* data = (is_key ? layer.keys : layer.values).as<float>();
+        const TensorView& cache = is_key ? layer.keys : layer.values;
         for (int64_t i = 0; i < count * heads * size; ++i) {
             const int64_t position = i / (heads * size);
             const int64_t block = table[static_cast<size_t>(position / block_size)];
-            const float* head = data + (block * heads + i / size % heads) * block_size * size;
+            const float* head =
+                cache.as<float>() + block * cache.stride(0) + i / size % heads * cache.stride(1);
             const int64_t offset = position % block_size;
             rows.push_back(is_key ? head[i % size * block_size + offset]
                                   : head[offset * size + i % size]);
