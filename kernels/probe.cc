@@ -2,6 +2,7 @@
 #include "kernels/probe.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -17,19 +18,31 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// GFLOP/s of `loop`, which runs a given number of rounds and returns the operations of one.
+// Long enough for the clock to come down from what it does for a moment only.
+constexpr double kSecondsOfPeak = 0.1;
+
+// Operations that one thread carries out by `loop`, which runs a given number of rounds and returns
+// the operations of one, until the time is over.
+double operations_until(std::chrono::steady_clock::time_point start, double seconds,
+                        double (*loop)(int64_t rounds)) {
+    constexpr int64_t kRounds = 1 << 18;
+    double operations = 0;
+    do {
+        operations += loop(kRounds) * static_cast<double>(kRounds);
+    } while (seconds_since(start) < seconds);
+    return operations;
+}
+
+// GFLOP/s of all threads together.
 double peak(ThreadPool& threads, double (*loop)(int64_t rounds)) {
-    constexpr int64_t kRounds = 1 << 20;
     constexpr int kRepeats = 5;
     double best = 0;
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
-        double operations = 0;
+        std::atomic<double> total = 0;
         const auto start = std::chrono::steady_clock::now();
-        threads.parallel_for(threads.num_threads(), 1, [&](int64_t, int64_t, int thread) {
-            const double each = loop(kRounds);
-            if (thread == 0) operations = each;
+        threads.parallel_for(threads.num_threads(), 1, [&](int64_t, int64_t, int) {
+            total += operations_until(start, kSecondsOfPeak, loop);
         });
-        const double total = operations * static_cast<double>(kRounds) * threads.num_threads();
         best = std::max(best, total / seconds_since(start) / 1e9);
     }
     return best;

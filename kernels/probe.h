@@ -15,8 +15,8 @@ class ThreadPool;
 // caches: 1 GiB is a good choice.
 double probe_read_bandwidth(ThreadPool& threads, size_t bytes, int repeats);
 
-// GFLOP/s of float32 fused multiply-adds in registers, all threads together, on the instruction set
-// in use.
+// GFLOP/s of float32 fused multiply-adds in registers, all threads together, for a tenth of a
+// second (the best of five), on the instruction set in use.
 double probe_float32_peak(ThreadPool& threads);
 
 // The same for products of bfloat16 factors, as matmul with product_type bfloat16 does them; equal

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/main_guard.h"
@@ -112,7 +113,9 @@ int run_micro(const Invocation& invocation) {
     if (answered(rewritten, own_options(), own, config)) return 0;
     const std::vector<MicroTest> tests = tests_of(own);
     choose_model(config);
-    config.enable_prefix_caching = true;  // how the depth is kept
+    // How the depth is kept; without one, blocks are used again instead of ever new ones.
+    config.enable_prefix_caching =
+        std::ranges::any_of(tests, [](const MicroTest& test) { return test.depth > 0; });
     const Json environment = environment_of(invocation, &config);
 
     const auto engine = start_engine(config, own.output_json);
