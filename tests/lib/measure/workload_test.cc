@@ -84,8 +84,8 @@ TEST_CASE("lines say what is wrong with them") {
     for (const char* bad :
          {"[]", "{", "{\"prompt_token_ids\": []}", "{\"prompt_token_ids\": [100]}",
           "{\"prompt_token_ids\": [1], \"max_tokens\": 0}", "{\"prompt\": 3}",
-          "{\"prompt_token_ids\": [1], \"ignore_eos\": 1}",
-          "{\"prompt_token_ids\": [1e300]}", "{\"prompt_token_ids\": [18446744073709551615]}"}) {
+          "{\"prompt_token_ids\": [1], \"ignore_eos\": 1}", "{\"prompt_token_ids\": [1e300]}",
+          "{\"prompt_token_ids\": [18446744073709551615]}"}) {
         const std::string lines = std::string("{\"prompt_token_ids\": [1]}\n") + bad + "\n";
         const auto broken = file_with(lines);
         CHECK(message_of({.dataset = "jsonl", .path = broken}).find(".jsonl:2") !=
