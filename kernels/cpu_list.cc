@@ -71,8 +71,7 @@ std::optional<CpuList> parse_cpu_list(std::string_view text) {
         text.remove_prefix(std::min(comma + 1, text.size()));
     }
     std::ranges::sort(cpus);
-    const auto doubles = std::ranges::unique(cpus);
-    cpus.erase(doubles.begin(), doubles.end());
+    cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
     return cpus;
 }
 

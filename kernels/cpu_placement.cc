@@ -153,8 +153,7 @@ CpuList CpuPlacement::cpus() const {
     CpuList all;
     for (const CpuList& own : threads) all.insert(all.end(), own.begin(), own.end());
     std::ranges::sort(all);
-    const auto doubles = std::ranges::unique(all);
-    all.erase(doubles.begin(), doubles.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
     return all;
 }
 
