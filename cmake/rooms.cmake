@@ -39,6 +39,7 @@ endfunction()
 function(nvllm_room path)
     cmake_parse_arguments(ARG "APART" "" "LIBRARIES" ${ARGN})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cc)
+    list(FILTER sources EXCLUDE REGEX "/kernels/(cuda|mpi)/")  # modules of their own
     if(NOT sources)
         return()
     endif()
@@ -64,6 +65,9 @@ function(nvllm_kernel_options file)
     elseif(file MATCHES "_avx512\\.cc$")
         set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
             "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx2;-mfma;-mf16c;-mprefer-vector-width=512")
+    elseif(file MATCHES "_avx512vnni\\.cc$")
+        set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
+            "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mavx2;-mfma;-mf16c;-mprefer-vector-width=512")
     elseif(file MATCHES "_avx512bf16\\.cc$")
         set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
             "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mavx2;-mfma;-mf16c;-mprefer-vector-width=512")
@@ -122,9 +126,11 @@ endfunction()
 # that a room can be built and tested without those above it.
 function(nvllm_test path)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${path}/*.cc)
+    list(FILTER sources EXCLUDE REGEX "/tests/kernels/cuda/")
     if(NOT sources)
         return()
     endif()
+    list(FILTER sources EXCLUDE REGEX "_backend/")  # modules are apart
     string(REPLACE "/" "_" name ${path})
     nvllm_fault_points(${sources})
     add_executable(test_${name} ${sources})

@@ -19,14 +19,17 @@ size_t rounded_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment *
 
 void ScratchArena::FreeDeleter::operator()(std::byte* memory) const { std::free(memory); }
 
-ScratchArena::ScratchArena(size_t reserved_bytes) {
+ScratchArena::ScratchArena(size_t reserved_bytes, const ComputeDevice& device) : device_(device) {
     if (reserved_bytes > 0) add_chunk(rounded_up(reserved_bytes));
 }
 
 void ScratchArena::add_chunk(size_t bytes) {
     Chunk chunk;
     chunk.bytes = bytes;
-    if (bytes >= kHugePageBytes) {
+    if (!device_.is_cpu()) {
+        chunk.of_device = device_.allocate(bytes);
+        chunk.begin = chunk.of_device.get();
+    } else if (bytes >= kHugePageBytes) {
         chunk.large = take_pages(bytes);
         chunk.begin = chunk.large.get();
     } else {

@@ -1,24 +1,30 @@
 // What every op is handed: the device it runs on, its threads, its scratch memory.
+//
+// Activations, the values that ops read and write from token to token, are float32 on the CPU. On
+// other devices they are float32, bfloat16 or float16: all of a call alike unless its contract says
+// otherwise, computed in float32 and rounded at the end.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/page_memory.h"
 #include "kernels/types.h"
 
 namespace nvllm {
 
 class ThreadPool;
+struct BackendTable;
 
-// Bump allocator for temporaries of one op or one step. reset() frees everything at once.
-// Memory is reserved up front; if a caller needs more than was reserved the arena grows once, keeps
-// the larger size, and counts it, so that tests can assert that no step allocates. Not thread-safe:
-// ops take scratch before they go parallel.
+// Bump allocator for temporaries of one op or one step, in memory of a device. reset() frees
+// everything at once. Memory is reserved up front; if a caller needs more than was reserved the
+// arena grows once, keeps the larger size, and counts it, so that tests can assert that no step
+// allocates. Not thread-safe: ops take scratch before they go parallel.
 class ScratchArena {
   public:
-    explicit ScratchArena(size_t reserved_bytes = 0);
+    explicit ScratchArena(size_t reserved_bytes = 0, const ComputeDevice& device = {});
 
     // `bytes` of memory aligned to 64, valid until the reset() or Scope end that follows.
     void* take(size_t bytes);
@@ -29,6 +35,7 @@ class ScratchArena {
     void reset();
 
     size_t reserved_bytes() const;
+    size_t bytes_in_use() const;
     // Most bytes in use at one time since construction.
     size_t peak_bytes() const { return peak_bytes_; }
     // How often take() had to allocate since construction.
@@ -54,14 +61,15 @@ class ScratchArena {
     };
     struct Chunk {
         std::byte* begin = nullptr;
-        std::unique_ptr<std::byte[], FreeDeleter> small;  // one of these two
+        std::unique_ptr<std::byte[], FreeDeleter> small;  // one of these three
         PageMemory large;
+        DeviceMemory of_device;
         size_t bytes = 0;
         size_t used = 0;
     };
     void add_chunk(size_t bytes);
-    size_t bytes_in_use() const;
 
+    ComputeDevice device_;
     std::vector<Chunk> chunks_;
     size_t current_ = 0;
     size_t peak_bytes_ = 0;
@@ -70,9 +78,26 @@ class ScratchArena {
 
 struct Context {
     Device device;
-    void* stream = nullptr;           // CUDA stream; unused on the CPU
-    ScratchArena* scratch = nullptr;  // never null
+    void* stream = nullptr;           // of the device; unused on the CPU
+    ScratchArena* scratch = nullptr;  // never null; memory of the device
     ThreadPool* threads = nullptr;    // never null on the CPU
+    // Whose device it is; null on the CPU.
+    const BackendTable* backend = nullptr;
+    // What layers take for temporaries: float32 on the CPU.
+    DType activations = DType::f32;
+    // Host memory beside a device's scratch; null on the CPU, where `scratch` is.
+    ScratchArena* host_scratch = nullptr;
+};
+
+// What sizes of scratch memory depend on beside shapes.
+struct ScratchTerms {
+    int num_threads = 1;
+    const BackendTable* backend = nullptr;  // null: the CPU
+    DType activations = DType::f32;
+
+    ScratchTerms() = default;
+    // Of the CPU.
+    ScratchTerms(int threads) : num_threads(threads) {}  // NOLINT: meant to be implicit
 };
 
 }  // namespace nvllm

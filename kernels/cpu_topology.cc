@@ -86,12 +86,6 @@ int CpuTopology::threads_per_core() const {
     return static_cast<int>(most);
 }
 
-size_t CpuTopology::node_index_of(int cpu) const {
-    const auto node =
-        std::ranges::find_if(nodes, [&](const NumaNode& n) { return contains(n.cpus, cpu); });
-    return node == nodes.end() ? 0 : static_cast<size_t>(node - nodes.begin());
-}
-
 std::vector<int> CpuTopology::cores_first(const CpuList& wanted) const {
     std::vector<int> order;
     for (size_t sibling = 0; order.size() < wanted.size(); ++sibling) {

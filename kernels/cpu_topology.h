@@ -29,8 +29,6 @@ struct CpuTopology {
 
     // Hyper-threads of the core that has most; at least 1.
     int threads_per_core() const;
-    // The place in `nodes` of a processor's node. REQUIRES: it is one of `cpus`.
-    size_t node_index_of(int cpu) const;
     // The processors of `wanted` in the order in which threads should take them: one of each core
     // before the second of any.
     std::vector<int> cores_first(const CpuList& wanted) const;

@@ -34,6 +34,13 @@ class Error : public std::runtime_error {
     ErrorKind kind_;
 };
 
+// A device is of no more use to this process: whatever it is asked for next fails as well. Another
+// process may find it well.
+class DeviceLost : public Error {
+  public:
+    explicit DeviceLost(const std::string& message) : Error(ErrorKind::unavailable, message) {}
+};
+
 // Throws Error{internal}; kept out of line so that checks stay small in hot code.
 [[noreturn]] void check_failed(const char* file, int line, const char* condition,
                                const std::string& message);

@@ -77,4 +77,33 @@ Float16::operator float() const {
     return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000u));
 }
 
+Float8E4M3::Float8E4M3(float value) {
+    const uint32_t raw = std::bit_cast<uint32_t>(value);
+    const uint32_t sign = (raw >> 24) & 0x80u;
+    const uint32_t magnitude = raw & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) {  // NaN
+        bits = static_cast<uint8_t>(sign | 0x7fu);
+    } else if (magnitude >= 0x43e00000u) {  // 448 and above
+        bits = static_cast<uint8_t>(sign | 0x7eu);
+    } else if (magnitude < 0x3c800000u) {
+        // Subnormal, in steps of 2^-9: those of floats from 2^14 on.
+        const float shifted = std::bit_cast<float>(magnitude) + 16384.0f;
+        bits = static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x46800000u));
+    } else {
+        const uint32_t rounded = magnitude - 0x3c000000u + 0x7ffffu + ((magnitude >> 20) & 1u);
+        bits = static_cast<uint8_t>(sign | (rounded >> 20));
+    }
+}
+
+Float8E4M3::operator float() const {
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x80u) << 24;
+    const uint32_t magnitude = bits & 0x7fu;
+    if (magnitude == 0x7fu) return std::bit_cast<float>(sign | 0x7fc00000u);
+    if (magnitude < 8u) {  // subnormal: magnitude * 2^-9, exact
+        const float value = static_cast<float>(magnitude) * 0x1p-9f;
+        return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
+    }
+    return std::bit_cast<float>(sign | ((magnitude << 20) + 0x3c000000u));
+}
+
 }  // namespace nvllm

@@ -37,7 +37,8 @@ const char* dtype_name(DType dtype);
 // The inverse of dtype_name; also takes "half" and "float". Empty when the name is unknown.
 std::optional<DType> dtype_from_name(std::string_view name);
 
-enum class DeviceKind : uint8_t { cpu, cuda };
+// What devices are, as far as ops have to know; `other`: of a module that is none of ours.
+enum class DeviceKind : uint8_t { cpu, cuda, other };
 
 struct Device {
     DeviceKind kind = DeviceKind::cpu;
@@ -69,6 +70,16 @@ struct Float16 {
 
     Float16() = default;
     explicit Float16(float value);
+    explicit operator float() const;
+};
+
+// Eight bits with four of exponent: no infinities, 448 at most, 0x7f and 0xff are NaN. Rounds to
+// nearest even; what lies beyond 448, infinity too, becomes 448. (Micikevicius et al. 2022)
+struct Float8E4M3 {
+    uint8_t bits = 0;
+
+    Float8E4M3() = default;
+    explicit Float8E4M3(float value);
     explicit operator float() const;
 };
 

@@ -3,190 +3,155 @@
 //
 // A work item is one kv head of one sequence with a run of its queries: all query heads of the
 // group share the tile of keys and values that is widened for them. Rows of an item are (query,
-// head of the group) pairs.
+// head of the group) pairs. Positions are taken in segments, each with a softmax of its own, that
+// are joined in their order; where there are fewer items than would keep all threads busy, each
+// segment is an item.
 #include "kernels/cpu/attention.h"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
 
+#include "kernels/cpu/attention_items.h"
+#include "kernels/cpu/attention_trees.h"
 #include "kernels/cpu/rows.h"
 
 namespace nvllm::cpu {
 namespace {
 
 constexpr int64_t kTile = ops::kAttentionTile;
-constexpr int64_t kRowsPerItem = 192;
 constexpr int64_t kMaxLanes = 16;
-
-int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
+constexpr int64_t kFewRows = 12;
 int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) * kMaxLanes; }
+
+// What a softmax has come to, row by row.
+struct State {
+    float* outputs;  // [rows, width], sums of values
+    float* maximum;  // [rows]
+    float* denominator;
+
+    static int64_t num_floats(int64_t rows, int64_t width) { return rows * (width + 2); }
+
+    State(float* memory, int64_t rows, int64_t width)
+        : outputs(memory), maximum(outputs + rows * width), denominator(maximum + rows) {}
+    void clear(int64_t rows, int64_t width) const {
+        std::fill_n(maximum, rows, std::numeric_limits<float>::lowest());
+        std::fill_n(denominator, rows, 0.0f);
+        std::fill_n(outputs, rows * width, 0.0f);
+    }
+};
 
 // One thread's memory, all sizes in multiples of a cache line.
 struct Workspace {
-    float* queries;  // [rows, width]
-    float* outputs;  // [rows, width]
-    float* scores;   // [rows, kTile]
-    float* keys;     // [width, kTile]
-    float* values;   // [kTile, width]
-    float* maximum;  // [rows], as all below
-    float* denominator;
-    float* correction;
+    float* queries;     // [rows, width]
+    float* scores;      // [rows, kTile]
+    float* keys;        // [width, kTile]
+    float* values;      // [kTile, width]
+    float* correction;  // [rows], as all below
     int64_t* begin;
     int64_t* end;
+    uint64_t* ancestors;  // of rows of a tree: which of the step's rows they see
+    uint64_t* seen;       // the same by the positions of a tile
+    State segment;        // of the segment that is worked on
+    State joined;         // of those before it
 
     static size_t bytes(int64_t rows, int64_t width) {
-        const int64_t floats = rows * (2 * width + kTile + 3) + 2 * kTile * width;
+        const int64_t floats =
+            rows * (width + kTile + 1) + 2 * kTile * width + 2 * State::num_floats(rows, width);
         return static_cast<size_t>(floats) * sizeof(float) +
-               static_cast<size_t>(2 * rows) * sizeof(int64_t);
+               static_cast<size_t>(4 * rows) * sizeof(int64_t);
     }
 
-    Workspace(std::byte* memory, int64_t rows, int64_t width) {
-        auto* next = reinterpret_cast<float*>(memory);
-        const auto floats = [&next](int64_t count) { return std::exchange(next, next + count); };
-        queries = floats(rows * width);
-        outputs = floats(rows * width);
-        scores = floats(rows * kTile);
-        keys = floats(kTile * width);
-        values = floats(kTile * width);
-        maximum = floats(rows);
-        denominator = floats(rows);
-        correction = floats(rows);
-        begin = reinterpret_cast<int64_t*>(next);
-        end = begin + rows;
-    }
+    Workspace(std::byte* memory, int64_t rows, int64_t width)
+        : Workspace(reinterpret_cast<float*>(memory), rows, width) {}
+
+  private:
+    Workspace(float* next, int64_t rows, int64_t width)
+        : queries(std::exchange(next, next + rows * width)),
+          scores(std::exchange(next, next + rows * kTile)),
+          keys(std::exchange(next, next + kTile * width)),
+          values(std::exchange(next, next + kTile * width)),
+          correction(std::exchange(next, next + rows)),
+          begin(reinterpret_cast<int64_t*>(std::exchange(next, next + 2 * rows))),
+          end(reinterpret_cast<int64_t*>(std::exchange(next, next + 2 * rows))),
+          ancestors(reinterpret_cast<uint64_t*>(std::exchange(next, next + 2 * rows))),
+          seen(reinterpret_cast<uint64_t*>(std::exchange(next, next + 2 * rows))),
+          segment(std::exchange(next, next + State::num_floats(rows, width)), rows, width),
+          joined(next, rows, width) {}
 };
 
 int64_t rows_per_item(int64_t heads) {
-    return divided_up(std::max(kRowsPerItem, heads), kMaxLanes) * kMaxLanes;
-}
-
-struct Batch {
-    const ConstTensorView& queries;
-    const ConstTensorView& key_cache;
-    const ConstTensorView& value_cache;
-    const int32_t* query_starts;
-    const int32_t* context_lengths;
-    const ConstTensorView& block_tables;
-    const ops::PagedAttentionOptions& options;
-    const TensorView& out;
-
-    int64_t num_sequences;
-    int64_t kv_heads;
-    int64_t group;  // query heads of one kv head
-    int64_t head_dim;
-    int64_t width;  // head_dim padded
-    int64_t block_size;
-    const int64_t* item_starts;  // [num_sequences]: items of the sequences before each
-
-    int64_t queries_per_item() const { return std::max<int64_t>(1, kRowsPerItem / group); }
-    int64_t num_queries(int64_t sequence) const {
-        return query_starts[sequence + 1] - query_starts[sequence];
-    }
-    int64_t num_items(int64_t sequence) const {
-        return divided_up(num_queries(sequence), queries_per_item()) * kv_heads;
-    }
-};
-
-struct Item {
-    int64_t sequence;
-    int64_t kv_head;
-    int64_t first_query;  // row of `queries`
-    int64_t num_queries;
-    int64_t first_position;  // of the first query
-    int64_t end;             // the first position that none of its queries sees
-};
-
-Item find_item(const Batch& batch, int64_t index) {
-    const int64_t* after =
-        std::upper_bound(batch.item_starts, batch.item_starts + batch.num_sequences, index);
-    const int64_t sequence = after - batch.item_starts - 1;
-    index -= batch.item_starts[sequence];
-    const int64_t run = index / batch.kv_heads * batch.queries_per_item();
-    const int64_t num_queries = batch.num_queries(sequence);
-    const int64_t length = batch.context_lengths[sequence];
-    const int64_t count = std::min(batch.queries_per_item(), num_queries - run);
-    const int64_t first_position = length - num_queries + run;
-    return {
-        sequence, index % batch.kv_heads, batch.query_starts[sequence] + run,
-        count,    first_position,         batch.options.causal ? first_position + count : length};
+    return divided_up(std::max(kAttentionRowsPerItem, heads), kMaxLanes) * kMaxLanes;
 }
 
 // A tile of an item.
 struct Place {
-    const Item& item;
+    const AttentionItem& item;
     int64_t tile;  // its first position
 };
 
-// Value 0 of a kv head in a position's block of keys or of values.
-int64_t first_value(const Batch& batch, const ConstTensorView& cache, const Item& item,
-                    int64_t position) {
+// Where a position's values begin in keys or values; `step`: from one position of a block to the
+// next, in values.
+const void* position_at(const AttentionBatch& batch, const ConstTensorView& cache, int64_t step,
+                        const AttentionItem& item, int64_t position) {
     const int32_t* table =
         batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
-    return table[position / batch.block_size] * cache.stride(0) + item.kv_head * cache.stride(1);
-}
-
-const void* keys_at(const Batch& batch, const Item& item, int64_t position) {
-    const ConstTensorView& cache = batch.key_cache;
     return element(cache.data, cache.dtype,
-                   first_value(batch, cache, item, position) + position % batch.block_size);
+                   table[position / batch.block_size] * cache.stride(0) +
+                       item.kv_head * cache.stride(1) + position % batch.block_size * step);
 }
 
-const void* values_at(const Batch& batch, const Item& item, int64_t position) {
-    const ConstTensorView& cache = batch.value_cache;
-    return element(
-        cache.data, cache.dtype,
-        first_value(batch, cache, item, position) + position % batch.block_size * batch.head_dim);
-}
-
-int64_t first_visible(const Batch& batch, int64_t position) {
-    return batch.options.window > 0 ? std::max<int64_t>(0, position + 1 - batch.options.window) : 0;
+// What will be wanted next instead of a position of a tile.
+int64_t wanted_instead(const AttentionBatch& batch, const Place& place, const Place& next,
+                       int64_t position) {
+    // Tables say nothing of what lies before the window.
+    const int64_t first = std::max(next.item.begin, batch.first_visible(next.item.first_position));
+    return std::clamp(next.tile + (position - place.tile), first, next.item.end - 1);
 }
 
 // Positions [begin, end) of a tile block by block: body(position, count, the position that will be
 // wanted next instead).
 template <typename Body>
-void for_each_run(const Batch& batch, const Place& place, int64_t begin, int64_t end,
+void for_each_run(const AttentionBatch& batch, const Place& place, int64_t begin, int64_t end,
                   const Place& next, Body body) {
     for (int64_t position = begin; position < end;) {
         const int64_t count =
             std::min(batch.block_size - position % batch.block_size, end - position);
-        const int64_t wanted = next.tile + (position - place.tile);
-        // Tables say nothing of what lies before the window.
-        const int64_t first = first_visible(batch, next.item.first_position);
-        body(position, count, std::clamp(wanted, first, next.item.end - 1));
+        body(position, count, wanted_instead(batch, place, next, position));
         position += count;
     }
 }
 
 // Positions from the tile's first on side by side in every row. What is wanted next is asked of
 // memory meanwhile: blocks lie anywhere, so the processor cannot foresee them.
-void load_keys(const Batch& batch, const Place& place, int64_t begin, int64_t end,
+void load_keys(const AttentionBatch& batch, const Place& place, int64_t begin, int64_t end,
                const Place& next, float* keys) {
-    const auto widen = kernels().widen_rows[float_type_index(batch.key_cache.dtype)];
-    for_each_run(batch, place, begin, end, next,
-                 [&](int64_t position, int64_t count, int64_t wanted) {
-                     widen({keys_at(batch, place.item, position), batch.block_size,
-                            keys_at(batch, next.item, wanted), keys + (position - place.tile),
-                            kTile, batch.head_dim, count});
-                 });
+    const auto widen = kernels().widen_rows[kv_type_index(batch.key_cache.dtype)];
+    for_each_run(
+        batch, place, begin, end, next, [&](int64_t position, int64_t count, int64_t wanted) {
+            widen({position_at(batch, batch.key_cache, 1, place.item, position), batch.block_size,
+                   position_at(batch, batch.key_cache, 1, next.item, wanted),
+                   keys + (position - place.tile), kTile, batch.head_dim, count});
+        });
 }
 
 // A row for each position from the tile's first on.
-void load_values(const Batch& batch, const Place& place, int64_t begin, int64_t end,
+void load_values(const AttentionBatch& batch, const Place& place, int64_t begin, int64_t end,
                  const Place& next, float* values) {
-    const auto widen = kernels().widen_rows[float_type_index(batch.value_cache.dtype)];
+    const auto widen = kernels().widen_rows[kv_type_index(batch.value_cache.dtype)];
     for_each_run(batch, place, begin, end, next,
                  [&](int64_t position, int64_t count, int64_t wanted) {
-                     widen({values_at(batch, place.item, position), batch.head_dim,
-                            values_at(batch, next.item, wanted),
+                     const int64_t step = batch.head_dim;
+                     widen({position_at(batch, batch.value_cache, step, place.item, position), step,
+                            position_at(batch, batch.value_cache, step, next.item, wanted),
                             values + (position - place.tile) * batch.width, batch.width, count,
                             batch.head_dim});
                  });
 }
 
-void load_queries(const Batch& batch, const Item& item, const Workspace& space) {
+void load_queries(const AttentionBatch& batch, const AttentionItem& item, const Workspace& space) {
+    if (batch.is_tree(item.sequence)) find_ancestors(batch, item, space.ancestors);
     float* row = space.queries;
     for (int64_t query = 0; query < item.num_queries; ++query) {
         const float* heads = batch.queries.as<float>() +
@@ -197,10 +162,6 @@ void load_queries(const Batch& batch, const Item& item, const Workspace& space) 
                         static_cast<size_t>(batch.head_dim) * sizeof(float));
         }
     }
-    const int64_t rows = item.num_queries * batch.group;
-    std::fill_n(space.maximum, rows, std::numeric_limits<float>::lowest());
-    std::fill_n(space.denominator, rows, 0.0f);
-    std::fill_n(space.outputs, rows * batch.width, 0.0f);
 }
 
 // The queries of an item that see anything of a tile.
@@ -209,7 +170,7 @@ struct Seeing {
     int64_t count;
 };
 
-Seeing queries_that_see(const Batch& batch, const Item& item, int64_t tile) {
+Seeing queries_that_see(const AttentionBatch& batch, const AttentionItem& item, int64_t tile) {
     if (!batch.options.causal) return {0, item.num_queries};
     const int64_t first = std::max<int64_t>(0, tile - item.first_position);
     const int64_t window = batch.options.window;
@@ -219,68 +180,203 @@ Seeing queries_that_see(const Batch& batch, const Item& item, int64_t tile) {
     return {first, end - first};
 }
 
-void set_visible(const Batch& batch, const Item& item, int64_t tile, const Seeing& seeing,
-                 const Workspace& space) {
+void set_visible(const AttentionBatch& batch, const AttentionItem& item, int64_t tile,
+                 const Seeing& seeing, const Workspace& space) {
     for (int64_t query = seeing.first; query < seeing.first + seeing.count; ++query) {
         const int64_t position = item.first_position + query;
         const int64_t visible_end = batch.options.causal ? position + 1 : item.end;
         for (int64_t row = query * batch.group; row < (query + 1) * batch.group; ++row) {
-            space.begin[row] = std::clamp<int64_t>(first_visible(batch, position) - tile, 0, kTile);
+            space.begin[row] = std::clamp<int64_t>(batch.first_visible(position) - tile, 0, kTile);
             space.end[row] = std::clamp<int64_t>(visible_end - tile, 0, kTile);
         }
     }
 }
 
-void add_tile(const Batch& batch, const Place& place, int64_t begin, int64_t end, const Place& next,
-              const Workspace& space) {
-    const auto& [item, tile] = place;
-    const Kernels& kernel = kernels();
-    const Seeing seeing = queries_that_see(batch, item, tile);
-    const int64_t row = seeing.first * batch.group;
-    const int64_t rows = seeing.count * batch.group;
-    float* const scores = space.scores + row * kTile;
-    load_keys(batch, place, begin, end, next, space.keys);
-    kernel.outer_product(space.queries + row * batch.width, batch.width, space.keys, kTile, scores,
-                         kTile, rows, batch.head_dim, kTile, nullptr);
-    load_values(batch, place, begin, end, next, space.values);
-    set_visible(batch, item, tile, seeing, space);
-    kernel.softmax_tile({scores, rows, space.begin + row, space.end + row, batch.options.scale,
-                         batch.options.soft_cap, space.maximum + row, space.denominator + row,
-                         space.correction + row});
-    kernel.outer_product(scores + (begin - tile), kTile,
-                         space.values + (begin - tile) * batch.width, batch.width,
-                         space.outputs + row * batch.width, batch.width, rows, end - begin,
-                         batch.width, space.correction + row);
+// Of a tile: the positions [begin, end), by the rows of its queries that see any of them.
+struct TileWork {
+    const Place& place;
+    const Place& next;
+    int64_t begin;
+    int64_t end;
+    int64_t row;
+    int64_t rows;
+};
+
+// So few rows multiply keys and values as these lie; with more it pays to widen them first.
+bool are_few_rows(const AttentionBatch& batch, int64_t rows) {
+    const int64_t lanes = kernels().lanes;
+    return rows <= kFewRows && batch.head_dim % lanes == 0 && batch.block_size % lanes == 0;
 }
 
-void store_outputs(const Batch& batch, const Item& item, const Workspace& space) {
+// Where pieces of a tile lie, and what will be wanted next instead of them.
+struct Pieces {
+    const void* at[kTile];
+    const void* next[kTile];
+    int64_t count = 0;
+};
+
+// Positions from `begin` on, `length` of them a piece, which a multiple of them fills a block.
+void find_pieces(const AttentionBatch& batch, const ConstTensorView& cache, int64_t step,
+                 const TileWork& work, int64_t begin, int64_t length, Pieces& pieces) {
+    const auto piece_bytes =
+        static_cast<ptrdiff_t>(length * step * static_cast<int64_t>(dtype_bytes(cache.dtype)));
+    for_each_run(batch, work.place, begin, work.end, work.next,
+                 [&](int64_t position, int64_t count, int64_t wanted) {
+                     const auto* at = static_cast<const std::byte*>(
+                         position_at(batch, cache, step, work.place.item, position));
+                     const auto* next = static_cast<const std::byte*>(
+                         position_at(batch, cache, step, work.next.item, wanted));
+                     for (int64_t i = 0; i < count; i += length) {
+                         pieces.at[pieces.count] = at;
+                         pieces.next[pieces.count++] = next;
+                         at += piece_bytes;
+                         next += piece_bytes;
+                     }
+                 });
+}
+
+void score_few(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
+    const int64_t lanes = kernels().lanes;
+    const int64_t tile = work.place.tile;
+    const int64_t first = tile + (work.begin - tile) / lanes * lanes;
+    Pieces vectors;
+    find_pieces(batch, batch.key_cache, 1, work, first, lanes, vectors);
+    kernels().few_scores[kv_type_index(batch.key_cache.dtype)](
+        {space.queries + work.row * batch.width, batch.width, work.rows, batch.head_dim, vectors.at,
+         vectors.next, batch.block_size, vectors.count,
+         space.scores + work.row * kTile + (first - tile), kTile});
+}
+
+void sum_few(const AttentionBatch& batch, const TileWork& work, const Workspace& space,
+             const State& state) {
+    Pieces positions;
+    find_pieces(batch, batch.value_cache, batch.head_dim, work, work.begin, 1, positions);
+    kernels().few_sums[kv_type_index(batch.value_cache.dtype)](
+        {space.scores + work.row * kTile + (work.begin - work.place.tile), kTile,
+         space.correction + work.row, work.rows, positions.at, positions.next, positions.count,
+         batch.head_dim, state.outputs + work.row * batch.width, batch.width});
+}
+
+void score_many(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
+    load_keys(batch, work.place, work.begin, work.end, work.next, space.keys);
+    kernels().outer_product(space.queries + work.row * batch.width, batch.width, space.keys, kTile,
+                            space.scores + work.row * kTile, kTile, work.rows, batch.head_dim,
+                            kTile, nullptr);
+}
+
+void sum_many(const AttentionBatch& batch, const TileWork& work, const Workspace& space,
+              const State& state) {
+    load_values(batch, work.place, work.begin, work.end, work.next, space.values);
+    const int64_t first = work.begin - work.place.tile;
+    kernels().outer_product(space.scores + work.row * kTile + first, kTile,
+                            space.values + first * batch.width, batch.width,
+                            state.outputs + work.row * batch.width, batch.width, work.rows,
+                            work.end - work.begin, batch.width, space.correction + work.row);
+}
+
+// What int8 positions of a tile are multiplied with: 1 for those that are not in [begin, end).
+void scale_positions(const AttentionBatch& batch, const TensorView& scales, const TileWork& work,
+                     float* rows) {
+    alignas(64) float factors[kTile];
+    std::fill_n(factors, kTile, 1.0f);
+    for_each_run(batch, work.place, work.begin, work.end, work.next,
+                 [&](int64_t position, int64_t count, int64_t) {
+                     const void* at = position_at(batch, scales, 1, work.place.item, position);
+                     std::memcpy(factors + (position - work.place.tile), at,
+                                 static_cast<size_t>(count) * sizeof(float));
+                 });
+    kernels().scale_tile(rows, work.rows, factors);
+}
+
+void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, int64_t end,
+              const Place& next, const Workspace& space, const State& state) {
+    const auto& [item, tile] = place;
+    const Seeing seeing = queries_that_see(batch, item, tile);
+    const TileWork work{
+        place, next, begin, end, seeing.first * batch.group, seeing.count * batch.group};
+    const bool few = are_few_rows(batch, work.rows);
+    const int64_t row = work.row;
+    const bool scaled = batch.key_cache.dtype == DType::i8;
+    float* const scores = space.scores + row * kTile;
+    few ? score_few(batch, work, space) : score_many(batch, work, space);
+    if (scaled) scale_positions(batch, batch.options.scales.keys, work, scores);
+    set_visible(batch, item, tile, seeing, space);
+    const bool is_tree = batch.is_tree(item.sequence);
+    if (is_tree) {
+        set_seen(batch, item, tile, {space.ancestors + row, space.seen + row, work.rows});
+    }
+    kernels().softmax_tile({scores, work.rows, space.begin + row, space.end + row,
+                            batch.score_scale, batch.options.soft_cap, state.maximum + row,
+                            state.denominator + row, space.correction + row,
+                            is_tree ? space.seen + row : nullptr});
+    if (scaled) scale_positions(batch, batch.options.scales.values, work, scores);
+    few ? sum_few(batch, work, space, state) : sum_many(batch, work, space, state);
+}
+
+// The tiles of an item in [begin, end). `after`: what the thread will probably do next.
+void add_segment(const AttentionBatch& batch, const AttentionItem& item, int64_t begin, int64_t end,
+                 const AttentionItem& after, const Workspace& space, const State& state) {
+    state.clear(item.num_queries * batch.group, batch.width);
+    const int64_t first = batch.first_visible(item.first_position);
+    for (int64_t tile = begin; tile < end; tile += kTile) {
+        const Place next =
+            tile + kTile < item.end ? Place{item, tile + kTile} : Place{after, after.begin};
+        add_tile(batch, {item, tile}, std::max(tile, first), std::min(tile + kTile, end), next,
+                 space, state);
+    }
+}
+
+// `into` becomes the softmax over the positions of both.
+void join(const AttentionBatch& batch, const State& into, const State& next, int64_t rows) {
+    kernels().join_softmax({into.outputs, into.maximum, into.denominator, next.outputs,
+                            next.maximum, next.denominator, rows, batch.width});
+}
+
+// What a head's sums are multiplied with at the end where there are sinks. Maxima are powers of
+// two; a sink is natural.
+float output_factor(const AttentionBatch& batch, int64_t head, float maximum, float denominator) {
+    constexpr float log2_of_e = 1.44269504f;
+    const float sink = batch.options.sinks.as<float>()[head] * log2_of_e;
+    const float most = std::max(maximum, sink);
+    const float kept = std::exp2(maximum - most);
+    return batch.value_scale * kept / (denominator * kept + std::exp2(sink - most));
+}
+
+void store_outputs(const AttentionBatch& batch, const AttentionItem& item, const State& state) {
     const auto scale = kernels().scale;
+    const bool has_sinks = batch.options.sinks.data != nullptr;
     for (int64_t query = 0; query < item.num_queries; ++query) {
         for (int64_t head = 0; head < batch.group; ++head) {
             const int64_t row = query * batch.group + head;
+            const int64_t head_of_all = item.kv_head * batch.group + head;
             float* out = batch.out.as<float>() + (item.first_query + query) * batch.out.stride(0) +
-                         (item.kv_head * batch.group + head) * batch.head_dim;
-            scale(space.outputs + row * batch.width, 1.0f / space.denominator[row], out,
-                  batch.head_dim);
+                         head_of_all * batch.head_dim;
+            const float denominator = state.denominator[row];
+            const float factor =
+                has_sinks ? output_factor(batch, head_of_all, state.maximum[row], denominator)
+                          : batch.value_scale / denominator;
+            scale(state.outputs + row * batch.width, factor, out, batch.head_dim);
         }
     }
 }
 
-int64_t first_tile(const Batch& batch, const Item& item) {
-    return first_visible(batch, item.first_position) / kTile * kTile;
+int64_t segment_end(const AttentionItem& item, int64_t begin) {
+    const int64_t next = (begin / ops::kAttentionSegment + 1) * ops::kAttentionSegment;
+    return std::min(next, item.end);
 }
 
-// `after`: what the thread will probably do next.
-void run_item(const Batch& batch, const Item& item, const Item& after, const Workspace& space) {
+// All segments of an item, one after the other.
+void run_item(const AttentionBatch& batch, const AttentionItem& item, const AttentionItem& after,
+              const Workspace& space) {
     load_queries(batch, item, space);
-    const int64_t first = first_visible(batch, item.first_position);
-    for (int64_t tile = first_tile(batch, item); tile < item.end; tile += kTile) {
-        const Place next = tile + kTile < item.end ? Place{item, tile + kTile}
-                                                   : Place{after, first_tile(batch, after)};
-        add_tile(batch, {item, tile}, std::max(tile, first), std::min(tile + kTile, item.end), next,
-                 space);
+    int64_t end = segment_end(item, item.begin);
+    add_segment(batch, item, item.begin, end, after, space, space.joined);
+    for (int64_t begin = end; begin < item.end; begin = end) {
+        end = segment_end(item, begin);
+        add_segment(batch, item, begin, end, after, space, space.segment);
+        join(batch, space.joined, space.segment, item.num_queries * batch.group);
     }
-    store_outputs(batch, item, space);
+    store_outputs(batch, item, space.joined);
 }
 
 }  // namespace
@@ -295,46 +391,81 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     const int64_t num_sequences = context_lengths.dim(0);
     auto* const item_starts =
         context.scratch->take_array<int64_t>(static_cast<size_t>(num_sequences));
-    const Batch batch{queries,
-                      key_cache,
-                      value_cache,
-                      query_starts.as<int32_t>(),
-                      context_lengths.as<int32_t>(),
-                      block_tables,
-                      options,
-                      out,
-                      num_sequences,
-                      kv_heads,
-                      queries.dim(1) / kv_heads,
-                      queries.dim(2),
-                      padded_width(queries.dim(2)),
-                      value_cache.dim(2),
-                      item_starts};
-    int64_t num_items = 0;
-    for (int64_t sequence = 0; sequence < num_sequences; ++sequence) {
-        item_starts[sequence] = num_items;
-        num_items += batch.num_items(sequence);
-    }
+    AttentionBatch batch{queries,
+                         key_cache,
+                         value_cache,
+                         query_starts.as<int32_t>(),
+                         context_lengths.as<int32_t>(),
+                         block_tables,
+                         options,
+                         out,
+                         num_sequences,
+                         kv_heads,
+                         queries.dim(1) / kv_heads,
+                         queries.dim(2),
+                         padded_width(queries.dim(2)),
+                         value_cache.dim(2),
+                         false,
+                         item_starts};
+    if (key_cache.dtype == DType::f8_e4m3) batch.score_scale *= options.scales.key;
+    if (value_cache.dtype == DType::f8_e4m3) batch.value_scale = options.scales.value;
+    ThreadPool& threads = *context.threads;
+    batch.segments_are_items = segments_should_be_items(batch, threads.num_threads());
+    const int64_t num_items = count_items(batch, item_starts);
+
     const int64_t rows = rows_per_item(queries.dim(1));
     const size_t thread_bytes = Workspace::bytes(rows, batch.width);
-    const int num_threads = context.threads->num_threads();
     auto* memory = static_cast<std::byte*>(
-        context.scratch->take(thread_bytes * static_cast<size_t>(num_threads)));
-    context.threads->parallel_for(num_items, 1, [&](int64_t i, int64_t, int thread) {
-        const Workspace space(memory + static_cast<size_t>(thread) * thread_bytes, rows,
-                              batch.width);
-        // The other threads will have taken as many items when this one takes its next.
-        const Item after = find_item(batch, std::min(i + num_threads, num_items - 1));
-        run_item(batch, find_item(batch, i), after, space);
+        context.scratch->take(thread_bytes * static_cast<size_t>(threads.num_threads())));
+    const auto space_of = [&](int thread) {
+        return Workspace(memory + static_cast<size_t>(thread) * thread_bytes, rows, batch.width);
+    };
+    // The other threads will have taken as many items when this one takes its next.
+    const auto item_after = [&](int64_t i) {
+        return find_item(batch, std::min(i + threads.num_threads(), num_items - 1));
+    };
+    if (!batch.segments_are_items) {
+        threads.parallel_for(num_items, 1, [&](int64_t i, int64_t, int thread) {
+            run_item(batch, find_item(batch, i), item_after(i), space_of(thread));
+        });
+        return;
+    }
+    const int64_t state_rows = batch.most_rows();
+    const int64_t state_floats = State::num_floats(state_rows, batch.width);
+    auto* const states =
+        context.scratch->take_array<float>(static_cast<size_t>(num_items * state_floats));
+    const auto state_of = [&](int64_t i) {
+        return State(states + i * state_floats, state_rows, batch.width);
+    };
+    threads.parallel_for(num_items, 1, [&](int64_t i, int64_t, int thread) {
+        const AttentionItem item = find_item(batch, i);
+        const Workspace space = space_of(thread);
+        load_queries(batch, item, space);
+        add_segment(batch, item, item.begin, item.end, item_after(i), space, state_of(i));
+    });
+    threads.parallel_for(num_sequences * kv_heads, 1, [&](int64_t i, int64_t, int) {
+        const int64_t sequence = i / kv_heads;
+        const int64_t first = item_starts[sequence] + i % kv_heads;
+        if (batch.num_items(sequence) == 0) return;
+        const AttentionItem item = find_item(batch, first);
+        for (int64_t part = 1; part < batch.num_segments(sequence); ++part) {
+            join(batch, state_of(first), state_of(first + part * kv_heads),
+                 item.num_queries * batch.group);
+        }
+        store_outputs(batch, item, state_of(first));
     });
 }
 
 size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
                                      int num_threads) {
-    const int64_t starts = divided_up(sequences, kMaxLanes) * kMaxLanes;  // whole lines
-    return static_cast<size_t>(starts) * sizeof(int64_t) +
-           Workspace::bytes(rows_per_item(heads), padded_width(head_dim)) *
-               static_cast<size_t>(num_threads);
+    const auto whole_lines = [](int64_t values) {
+        return divided_up(values, kMaxLanes) * kMaxLanes;
+    };
+    const int64_t width = padded_width(head_dim);
+    const int64_t states = State::num_floats(kMaxSegmentRowsPerHead * heads, width);
+    return static_cast<size_t>(whole_lines(sequences)) * sizeof(int64_t) +
+           static_cast<size_t>(num_threads > 1 ? whole_lines(states) : 0) * sizeof(float) +
+           Workspace::bytes(rows_per_item(heads), width) * static_cast<size_t>(num_threads);
 }
 
 }  // namespace nvllm::cpu

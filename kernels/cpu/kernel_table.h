@@ -5,6 +5,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/probe_kernels.h"
+#include "kernels/cpu/quantized_kernels.h"
 #include "kernels/cpu/row_kernels.h"
 
 namespace nvllm::cpu {
@@ -16,7 +17,8 @@ MatmulByWeight matmul_row() {
             matmul_kernels<WidenedFactors<S, Float16>, X>()};
 }
 
-template <class S>
+// S: a set of vectors; C: how it widens codes.
+template <class S, class C>
 Kernels kernel_table() {
     using Rows = RowKernels<S>;
     using Attention = AttentionKernels<S>;
@@ -28,7 +30,11 @@ Kernels kernel_table() {
         .narrow = {Rows::template narrow<float>, Rows::template narrow<B>,
                    Rows::template narrow<H>},
         .widen_rows = {Rows::template widen_rows<float>, Rows::template widen_rows<B>,
-                       Rows::template widen_rows<H>},
+                       Rows::template widen_rows<H>, Rows::template widen_rows<Float8E4M3>,
+                       Rows::template widen_rows<int8_t>},
+        .narrow_f8 = Rows::template narrow_scaled<Float8E4M3>,
+        .narrow_i8 = Rows::template narrow_scaled<int8_t>,
+        .magnitude = Rows::magnitude,
         .add = Rows::add,
         .soft_cap = Rows::soft_cap,
         .activation = {Rows::template activation<Kind::silu>, Rows::template activation<Kind::gelu>,
@@ -44,9 +50,19 @@ Kernels kernel_table() {
                        Rows::template layer_norm<H>},
         .rope = Rows::rope,
         .matmul = {matmul_row<S, float>(), matmul_row<S, B>(), matmul_row<S, H>()},
+        .quantized = quantized_kernels<C>(),
         .lanes = S::lanes,
         .softmax_tile = Attention::softmax_tile,
+        .join_softmax = Attention::join_softmax,
         .outer_product = Attention::outer_product,
+        .few_scores = {Attention::template few_scores<float>, Attention::template few_scores<B>,
+                       Attention::template few_scores<H>,
+                       Attention::template few_scores<Float8E4M3>,
+                       Attention::template few_scores<int8_t>},
+        .few_sums = {Attention::template few_sums<float>, Attention::template few_sums<B>,
+                     Attention::template few_sums<H>, Attention::template few_sums<Float8E4M3>,
+                     Attention::template few_sums<int8_t>},
+        .scale_tile = Attention::scale_tile,
         .scale = Rows::scale,
         .read_memory = ProbeKernels<S>::read_memory,
         .float32_loop = ProbeKernels<S>::float32_loop,

@@ -14,9 +14,13 @@
 
 namespace nvllm::cpu {
 
-// Element types that weights and caches may have; indexes the arrays below.
+// Element types that weights may have; indexes the arrays below.
 enum class FloatType : uint8_t { f32, bf16, f16 };
 constexpr size_t kNumFloatTypes = 3;
+
+// Element types of key-value storage; the first as above.
+enum class KvType : uint8_t { f32, bf16, f16, f8_e4m3, i8 };
+constexpr size_t kNumKvTypes = 5;
 
 // The functions of the MLP, as ops::Activation.
 enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu };
@@ -73,6 +77,52 @@ struct SoftmaxTile {
     float* maximum;      // [rows]
     float* denominator;  // [rows]
     float* correction;   // [rows], written: factor for what was summed before
+    // [rows]: which positions a row sees, bit by bit, of those from begin to end; null: all.
+    const uint64_t* seen = nullptr;
+};
+
+// Two softmax states of the same rows, over positions of their own: the first becomes that of both.
+// Maxima are powers of two, as softmax_tile leaves them.
+struct SoftmaxStates {
+    float* outputs;  // [rows, width]
+    float* maximum;  // [rows]
+    float* denominator;
+    const float* next_outputs;
+    const float* next_maximum;
+    const float* next_denominator;
+    int64_t rows;
+    int64_t width;  // a multiple of the kernels' lanes
+};
+
+// Scores of a few queries with positions of a tile, vector by vector of them, from keys as they lie
+// in the cache. What `next` points to lies as the keys do and will be wanted soon: fetched, not
+// read.
+struct FewScores {
+    const float* queries;  // [rows, head_dim], rows query_stride apart
+    int64_t query_stride;
+    int64_t rows;
+    int64_t head_dim;
+    const void* const* keys;  // [vectors]: a vector's first dimension; the others key_stride apart
+    const void* const* next;  // [vectors]
+    int64_t key_stride;
+    int64_t vectors;
+    float* scores;  // [rows, vectors of positions], rows score_stride apart
+    int64_t score_stride;
+};
+
+// out = out * factor + weights · values, positions in ascending order, by fused multiply-add, with
+// values as they lie in the cache.
+struct FewSums {
+    const float* weights;  // [rows, positions], rows weight_stride apart
+    int64_t weight_stride;
+    const float* factor;  // [rows]
+    int64_t rows;
+    const void* const* values;  // [positions]
+    const void* const* next;    // [positions], fetched, not read
+    int64_t positions;
+    int64_t width;  // of values and out; a multiple of the kernels' lanes
+    float* out;     // [rows, width], rows out_stride apart
+    int64_t out_stride;
 };
 
 // Rows of values that become float32. Strides in values.
@@ -86,11 +136,53 @@ struct RowsToWiden {
     int64_t count;  // values of a row
 };
 
+// Columns that rows of quantized products are computed for at a time, and values of k whose
+// products are summed before they are scaled.
+constexpr int64_t kQuantizedColumns = 64;
+constexpr int64_t kQuantizedStretch = 128;
+constexpr size_t kNumWeightCodes = 4;
+
+// Rows of x by up to four panels of 16 columns of quantized weights, of which totals are written.
+struct QuantizedBlock {
+    const void* x;     // float32, or codes as QuantizedKernels::arrange lays them out
+    int64_t x_stride;  // in values; rows are padded with zeros to `in`
+    int64_t rows;
+    const float* x_scales;  // [rows, groups of x], rows x_scale_stride apart; null: none
+    int64_t x_scale_stride;
+    int64_t x_group_size;          // no stretch crosses such a group
+    const int32_t* x_corrections;  // [rows, groups]: of int4 weights, -8 * sum of a group's codes
+    const std::byte* codes;        // panels, panel_bytes apart
+    int64_t panel_bytes;
+    int panels;
+    DType scale_type;
+    const void* scales;          // [panels, groups, 16]
+    const int8_t* zero_points;   // the same; null: none
+    const int32_t* corrections;  // the same: of int8 weights, -128 * sum of a group's codes
+    int64_t in;                  // a multiple of 8
+    int64_t group_size;          // the same
+    int64_t groups;
+    float* totals;   // [rows, kQuantizedColumns], 0 before
+    float* widened;  // room for kQuantizedStretch x kQuantizedColumns values
+};
+
+// By ops::WeightCode; integers of x times int4 and int8.
+struct QuantizedKernels {
+    void (*multiply[kNumWeightCodes])(const QuantizedBlock& block);
+    void (*multiply_integers[2])(const QuantizedBlock& block);
+    void (*arrange[2])(const int8_t* codes, int64_t count, void* arranged);
+    size_t integer_bytes;  // of one arranged code
+};
+
 struct Kernels {
     // Rows of values: out = x * scale in float32, and x rounded to nearest even.
     void (*widen[kNumFloatTypes])(const void* x, float scale, float* out, int64_t count);
     void (*narrow[kNumFloatTypes])(const float* x, void* out, int64_t count);
-    void (*widen_rows[kNumFloatTypes])(const RowsToWiden& rows);
+    void (*widen_rows[kNumKvTypes])(const RowsToWiden& rows);
+    // x * factor as Float8E4M3, and as int8, which it lies within.
+    void (*narrow_f8)(const float* x, float factor, void* out, int64_t count);
+    void (*narrow_i8)(const float* x, float factor, void* out, int64_t count);
+    // max |x|; NaN where a value is NaN or infinite.
+    float (*magnitude)(const float* x, int64_t count);
 
     void (*add)(const float* x, float* y, int64_t count);
     void (*soft_cap)(float cap, float* x, int64_t count);
@@ -110,15 +202,24 @@ struct Kernels {
     // Indexed by the type of the product's x factor after rounding, then by the weight's type.
     std::array<MatmulByWeight, kNumFloatTypes> matmul;
 
+    QuantizedKernels quantized;
+
     // Lanes of a vector; rows of the tiles below are padded to a multiple of it.
     int64_t lanes;
     void (*softmax_tile)(const SoftmaxTile& tile);
+    void (*join_softmax)(const SoftmaxStates& states);
     // c[rows, width] += a[rows, depth] · b[depth, width], k ascending, by fused multiply-add onto
     // c, after c was multiplied by `factor` of its row (null: by zero). width is a multiple of
     // `lanes`.
     void (*outer_product)(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
                           float* c, int64_t c_stride, int64_t rows, int64_t depth, int64_t width,
                           const float* factor);
+    // The same products with keys and values as they lie; for a few rows that is less work than to
+    // widen a tile for them, and memory is asked for something all the time.
+    void (*few_scores[kNumKvTypes])(const FewScores& scores);
+    void (*few_sums[kNumKvTypes])(const FewSums& sums);
+    // Rows of 64 values, times a factor for each column.
+    void (*scale_tile)(float* rows, int64_t num_rows, const float* factors);
     // out = x * factor
     void (*scale)(const float* x, float factor, float* out, int64_t count);
 
@@ -132,6 +233,9 @@ const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 const Kernels& avx512bf16_kernels();
+
+// Integer products by VNNI instructions, for AVX-512 where the processor has them.
+const QuantizedKernels& avx512vnni_kernels();
 
 // The table of current_isa().
 const Kernels& kernels();

@@ -2,6 +2,7 @@
 #include "kernels/cpu/kv_cache.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -10,16 +11,64 @@
 namespace nvllm::cpu {
 namespace {
 
+// Storage of keys or values, and how their values are rounded: as they are, or divided by the scale
+// of the layer or of each head.
+struct Storage {
+    const TensorView& cache;
+    const TensorView& scales;
+    void (*narrow)(const float* x, void* out, int64_t count);  // null: scaled
+    void (*narrow_scaled)(const float* x, float factor, void* out, int64_t count);
+    float factor;
+
+    Storage(const TensorView& storage, float scale, const TensorView& head_scales)
+        : cache(storage), scales(head_scales), factor(1.0f / scale) {
+        const bool is_scaled = dtype_bytes(cache.dtype) == 1;
+        narrow = is_scaled ? nullptr : kernels().narrow[float_type_index(cache.dtype)];
+        narrow_scaled = cache.dtype == DType::i8 ? kernels().narrow_i8 : kernels().narrow_f8;
+    }
+    bool has_head_scales() const { return cache.dtype == DType::i8; }
+};
+
+// What a head's values are multiplied with before they are rounded; int8 writes its scale.
+float factor_of(const Storage& storage, const float* row, int64_t head_dim, int64_t slot,
+                int64_t head) {
+    constexpr float largest = 127.0f;
+    constexpr float smallest_row = 1e-35f;  // 127 parts of which still have a reciprocal
+    if (!storage.has_head_scales()) return storage.factor;
+    const float magnitude = kernels().magnitude(row, head_dim);
+    const TensorView& scales = storage.scales;
+    float& scale = scales.as<float>()[slot / scales.dim(2) * scales.stride(0) +
+                                      head * scales.stride(1) + slot % scales.dim(2)];
+    const bool has_values = magnitude >= smallest_row;
+    scale = has_values || std::isnan(magnitude) ? magnitude / largest : 0.0f;
+    return has_values ? largest / magnitude : 0.0f;
+}
+
+// A head with a NaN, which is no number of int8, has a factor of 0.
+void narrow_scaled(const Storage& storage, const float* x, float factor, void* out, int64_t count) {
+    if (factor == 0.0f) {
+        std::memset(out, 0, static_cast<size_t>(count));
+    } else {
+        storage.narrow_scaled(x, factor, out, count);
+    }
+}
+
 // One token's values of all heads into their slot.
 void write_values(const ConstTensorView& rows, int64_t token, int64_t slot,
-                  const TensorView& cache) {
+                  const Storage& storage) {
+    const TensorView& cache = storage.cache;
     const int64_t block_size = cache.dim(2);
     const int64_t head_dim = cache.dim(3);
-    const auto narrow = kernels().narrow[float_type_index(cache.dtype)];
     const int64_t base = slot / block_size * cache.stride(0) + slot % block_size * cache.stride(2);
     for (int64_t head = 0; head < cache.dim(1); ++head) {
-        narrow(rows.as<float>() + token * rows.stride(0) + head * rows.stride(1),
-               element(cache.data, cache.dtype, base + head * cache.stride(1)), head_dim);
+        const float* row = rows.as<float>() + token * rows.stride(0) + head * rows.stride(1);
+        void* const to = element(cache.data, cache.dtype, base + head * cache.stride(1));
+        if (storage.narrow != nullptr) {
+            storage.narrow(row, to, head_dim);
+        } else {
+            narrow_scaled(storage, row, factor_of(storage, row, head_dim, slot, head), to,
+                          head_dim);
+        }
     }
 }
 
@@ -32,20 +81,30 @@ void scatter(const std::byte* values, int64_t count, int64_t stride, void* targe
     }
 }
 
+auto scatter_of(size_t bytes) {
+    return bytes == 1 ? scatter<uint8_t> : bytes == 2 ? scatter<uint16_t> : scatter<uint32_t>;
+}
+
 // One token's keys of all heads: each value lies a block's length after the one before.
-void write_keys(const ConstTensorView& rows, int64_t token, int64_t slot, const TensorView& cache) {
+void write_keys(const ConstTensorView& rows, int64_t token, int64_t slot, const Storage& storage) {
     constexpr int64_t kPart = 64;
+    const TensorView& cache = storage.cache;
     const int64_t head_dim = cache.dim(2);
     const int64_t block_size = cache.dim(3);
-    const auto narrow = kernels().narrow[float_type_index(cache.dtype)];
-    const auto scatter_part = dtype_bytes(cache.dtype) == 2 ? scatter<uint16_t> : scatter<uint32_t>;
+    const auto scatter_part = scatter_of(dtype_bytes(cache.dtype));
     const int64_t base = slot / block_size * cache.stride(0) + slot % block_size;
     alignas(64) std::byte part[kPart * sizeof(float)];
     for (int64_t head = 0; head < cache.dim(1); ++head) {
         const float* row = rows.as<float>() + token * rows.stride(0) + head * rows.stride(1);
+        const bool is_scaled = storage.narrow == nullptr;
+        const float factor = is_scaled ? factor_of(storage, row, head_dim, slot, head) : 1.0f;
         for (int64_t i = 0; i < head_dim; i += kPart) {
             const int64_t count = std::min(kPart, head_dim - i);
-            narrow(row + i, part, count);
+            if (is_scaled) {
+                narrow_scaled(storage, row + i, factor, part, count);
+            } else {
+                storage.narrow(row + i, part, count);
+            }
             scatter_part(
                 part, count, block_size,
                 element(cache.data, cache.dtype, base + head * cache.stride(1) + i * block_size));
@@ -57,14 +116,16 @@ void write_keys(const ConstTensorView& rows, int64_t token, int64_t slot, const 
 
 void write_kv(const Context& context, const ConstTensorView& keys, const ConstTensorView& values,
               const ConstTensorView& slots, const TensorView& key_cache,
-              const TensorView& value_cache) {
+              const TensorView& value_cache, const ops::KvScales& scales) {
+    const Storage stored_keys(key_cache, scales.key, scales.keys);
+    const Storage stored_values(value_cache, scales.value, scales.values);
     const int64_t num_slots = value_cache.dim(0) * value_cache.dim(2);
     const int64_t width = 2 * value_cache.dim(1) * value_cache.dim(3);
     parallel_rows(context, slots.dim(0), width, [&](int64_t token) {
         const int64_t slot = slots.as<int64_t>()[token];
         NVLLM_CHECK(slot >= 0 && slot < num_slots, "write_kv: no slot " + std::to_string(slot));
-        write_keys(keys, token, slot, key_cache);
-        write_values(values, token, slot, value_cache);
+        write_keys(keys, token, slot, stored_keys);
+        write_values(values, token, slot, stored_values);
     });
 }
 

@@ -18,7 +18,6 @@ constexpr int64_t kBlocksPerThread =
 constexpr int64_t kLeastTokenBlock = 32;
 constexpr size_t kPackedWeightBytes = sizeof(float) * kMaxMatmulColumns * kMatmulStretch;
 
-int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 int64_t rounded_up(int64_t value, int64_t to) { return divided_up(value, to) * to; }
 
 size_t packed_x_bytes(int64_t tokens, int64_t in) {

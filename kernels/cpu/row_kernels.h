@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vector_math.h"
@@ -68,6 +69,28 @@ struct RowKernels {
     static void narrow(const float* x, void* out, int64_t count) {
         T* target = static_cast<T*>(out);
         for_each_vector(count, [=](int64_t i, auto n) { store(target + i, load(x + i, n), n); });
+    }
+
+    template <typename T>
+    static void narrow_scaled(const float* x, float factor, void* out, int64_t count) {
+        T* target = static_cast<T*>(out);
+        const F by = S::set(factor);
+        for_each_vector(count, [=](int64_t i, auto n) {
+            F value = S::mul(load(x + i, n), by);
+            if constexpr (std::is_integral_v<T>) value = S::round(value);
+            store(target + i, value, n);
+        });
+    }
+
+    static float magnitude(const float* x, int64_t count) {
+        F most = S::zero();
+        F not_numbers = S::zero();  // 0 times what is no number is none
+        for_each_vector(count, [&](int64_t i, auto n) {
+            const F value = load(x + i, n);
+            most = S::max(most, S::abs(value));
+            not_numbers = S::add(not_numbers, S::mul(value, S::zero()));
+        });
+        return S::reduce_add(not_numbers) == 0.0f ? S::reduce_max(most) : __builtin_nanf("");
     }
 
     static void add(const float* x, float* y, int64_t count) {

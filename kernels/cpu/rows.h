@@ -12,6 +12,8 @@
 
 namespace nvllm::cpu {
 
+inline int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
 // The rows of a view along its last axis; the axes before it may have any strides.
 class RowIndex {
   public:
@@ -49,6 +51,12 @@ inline size_t float_type_index(DType dtype) {
             break;
     }
     check_failed(__FILE__, __LINE__, "float type", dtype_name(dtype));
+}
+
+inline size_t kv_type_index(DType dtype) {
+    if (dtype == DType::f8_e4m3) return static_cast<size_t>(KvType::f8_e4m3);
+    if (dtype == DType::i8) return static_cast<size_t>(KvType::i8);
+    return float_type_index(dtype);
 }
 
 // Element `index` of memory that holds `dtype`.

@@ -29,11 +29,19 @@ struct Avx2 {
     static F load(const Float16* p) {
         return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     }
+    static F load(const Float8E4M3* p) {
+        return widen_f8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    }
+    static F load(const int8_t* p) {
+        return widen_i8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    }
     static F load(const float* p, int64_t count) { return _mm256_maskload_ps(p, mask(count)); }
     static F load(const BFloat16* p, int64_t count) { return widen_bf16(load_halves(p, count)); }
     static F load(const Float16* p, int64_t count) {
         return _mm256_cvtph_ps(load_halves(p, count));
     }
+    static F load(const Float8E4M3* p, int64_t count) { return widen_f8(load_bytes(p, count)); }
+    static F load(const int8_t* p, int64_t count) { return widen_i8(load_bytes(p, count)); }
     static F load_even(const BFloat16* p) {
         return _mm256_castsi256_ps(_mm256_slli_epi32(load_bits(p), 16));
     }
@@ -58,9 +66,17 @@ struct Avx2 {
     static void store(Float16* p, F x) {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow_f16(x));
     }
+    static void store(Float8E4M3* p, F x) {
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(p), narrow_f8(x));
+    }
+    static void store(int8_t* p, F x) {
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(p), narrow_i8(x));
+    }
     static void store(float* p, F x, int64_t count) { _mm256_maskstore_ps(p, mask(count), x); }
     static void store(BFloat16* p, F x, int64_t count) { store_halves(p, narrow_bf16(x), count); }
     static void store(Float16* p, F x, int64_t count) { store_halves(p, narrow_f16(x), count); }
+    static void store(Float8E4M3* p, F x, int64_t count) { store_bytes(p, narrow_f8(x), count); }
+    static void store(int8_t* p, F x, int64_t count) { store_bytes(p, narrow_i8(x), count); }
 
     static F round_to(const float*, F x) { return x; }
     static F round_to(const BFloat16*, F x) { return widen_bf16(narrow_bf16(x)); }
@@ -155,6 +171,58 @@ struct Avx2 {
     }
     static __m128i narrow_f16(F x) {
         return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    }
+    // As a float16 with the exponent's bias eight too small, so that subnormals are none of
+    // float32's; NaN, all ones, gets float16's exponent of NaN.
+    static F widen_f8(__m128i bytes) {
+        const __m128i shifted = _mm_slli_epi16(_mm_cvtepi8_epi16(bytes), 7);
+        const __m128i half = _mm_and_si128(shifted, _mm_set1_epi16(static_cast<int16_t>(0xbfff)));
+        const __m128i magnitude = _mm_and_si128(half, _mm_set1_epi16(0x3fff));
+        const __m128i is_nan = _mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x3f80));
+        const __m128i fixed = _mm_or_si128(half, _mm_and_si128(is_nan, _mm_set1_epi16(0x4000)));
+        return _mm256_mul_ps(_mm256_cvtph_ps(fixed), _mm256_set1_ps(256.0f));
+    }
+    static F widen_i8(__m128i bytes) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)); }
+    // As Float8E4M3 does it; in the lower eight bytes.
+    static __m128i narrow_f8(F x) {
+        const __m256i raw = _mm256_castps_si256(x);
+        const __m256i magnitude = _mm256_and_si256(raw, _mm256_set1_epi32(0x7fffffff));
+        const __m256i within = _mm256_min_epi32(magnitude, _mm256_set1_epi32(0x43e00000));
+        const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(within, 20), _mm256_set1_epi32(1));
+        const __m256i rounded = _mm256_srli_epi32(
+            _mm256_add_epi32(_mm256_sub_epi32(within, _mm256_set1_epi32(0x3c000000 - 0x7ffff)),
+                             odd),
+            20);
+        const __m256i small = _mm256_sub_epi32(
+            _mm256_castps_si256(_mm256_add_ps(_mm256_castsi256_ps(within), set(16384.0f))),
+            _mm256_set1_epi32(0x46800000));
+        const __m256i is_small = _mm256_cmpgt_epi32(_mm256_set1_epi32(0x3c800000), within);
+        const __m256i is_nan = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x7f800000));
+        __m256i bits = _mm256_blendv_epi8(rounded, small, is_small);
+        bits = _mm256_blendv_epi8(bits, _mm256_set1_epi32(0x7f), is_nan);
+        const __m256i sign = _mm256_and_si256(_mm256_srli_epi32(raw, 24), _mm256_set1_epi32(0x80));
+        return low_bytes(_mm256_or_si256(bits, sign));
+    }
+    static __m128i narrow_i8(F x) {
+        return low_bytes(_mm256_and_si256(_mm256_cvtps_epi32(x), _mm256_set1_epi32(0xff)));
+    }
+    // Eight numbers below 256 as bytes.
+    static __m128i low_bytes(__m256i x) {
+        const __m128i halves =
+            _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+        return _mm_packus_epi16(halves, halves);
+    }
+    template <typename T>
+    static __m128i load_bytes(const T* p, int64_t count) {
+        alignas(16) uint8_t bytes[16] = {};
+        for (int64_t i = 0; i < count; ++i) bytes[i] = reinterpret_cast<const uint8_t*>(p)[i];
+        return _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
+    }
+    template <typename T>
+    static void store_bytes(T* p, __m128i bits, int64_t count) {
+        alignas(16) uint8_t bytes[16];
+        _mm_store_si128(reinterpret_cast<__m128i*>(bytes), bits);
+        for (int64_t i = 0; i < count; ++i) reinterpret_cast<uint8_t*>(p)[i] = bytes[i];
     }
     template <typename T>
     static __m128i load_halves(const T* p, int64_t count) {

@@ -36,12 +36,24 @@ struct Avx512 {
     static F load(const Float16* p) {
         return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     }
+    static F load(const Float8E4M3* p) {
+        return widen_f8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    }
+    static F load(const int8_t* p) {
+        return widen_i8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    }
     static F load(const float* p, int64_t count) { return _mm512_maskz_loadu_ps(mask(count), p); }
     static F load(const BFloat16* p, int64_t count) {
         return widen_bf16(_mm256_maskz_loadu_epi16(mask(count), p));
     }
     static F load(const Float16* p, int64_t count) {
         return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask(count), p));
+    }
+    static F load(const Float8E4M3* p, int64_t count) {
+        return widen_f8(_mm_maskz_loadu_epi8(mask(count), p));
+    }
+    static F load(const int8_t* p, int64_t count) {
+        return widen_i8(_mm_maskz_loadu_epi8(mask(count), p));
     }
     static F load_even(const BFloat16* p) {
         return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
@@ -69,12 +81,24 @@ struct Avx512 {
     static void store(Float16* p, F x) {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_f16(x));
     }
+    static void store(Float8E4M3* p, F x) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow_f8(x));
+    }
+    static void store(int8_t* p, F x) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow_i8(x));
+    }
     static void store(float* p, F x, int64_t count) { _mm512_mask_storeu_ps(p, mask(count), x); }
     static void store(BFloat16* p, F x, int64_t count) {
         _mm256_mask_storeu_epi16(p, mask(count), narrow_bf16(x));
     }
     static void store(Float16* p, F x, int64_t count) {
         _mm256_mask_storeu_epi16(p, mask(count), narrow_f16(x));
+    }
+    static void store(Float8E4M3* p, F x, int64_t count) {
+        _mm_mask_storeu_epi8(p, mask(count), narrow_f8(x));
+    }
+    static void store(int8_t* p, F x, int64_t count) {
+        _mm_mask_storeu_epi8(p, mask(count), narrow_i8(x));
     }
 
     static F round_to(const float*, F x) { return x; }
@@ -173,6 +197,39 @@ struct Avx512 {
     static __m256i narrow_f16(F x) {
         return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
+    // As a float16 with the exponent's bias eight too small, so that subnormals are none of
+    // float32's; NaN, all ones, gets float16's exponent of NaN.
+    static F widen_f8(__m128i bytes) {
+        const __m256i shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 7);
+        const __m256i half =
+            _mm256_and_si256(shifted, _mm256_set1_epi16(static_cast<int16_t>(0xbfff)));
+        const __m256i magnitude = _mm256_and_si256(half, _mm256_set1_epi16(0x3fff));
+        const __mmask16 is_nan = _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x3f80));
+        const __m256i fixed = _mm256_mask_add_epi16(half, is_nan, half, _mm256_set1_epi16(0x4000));
+        return _mm512_mul_ps(_mm512_cvtph_ps(fixed), _mm512_set1_ps(256.0f));
+    }
+    static F widen_i8(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)); }
+    // As Float8E4M3 does it.
+    static __m128i narrow_f8(F x) {
+        const __m512i raw = _mm512_castps_si512(x);
+        const __m512i magnitude = _mm512_and_epi32(raw, _mm512_set1_epi32(0x7fffffff));
+        const __m512i within = _mm512_min_epi32(magnitude, _mm512_set1_epi32(0x43e00000));
+        const __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(within, 20), _mm512_set1_epi32(1));
+        const __m512i rounded = _mm512_srli_epi32(
+            _mm512_add_epi32(_mm512_sub_epi32(within, _mm512_set1_epi32(0x3c000000 - 0x7ffff)),
+                             odd),
+            20);
+        const __m512i small = _mm512_sub_epi32(
+            _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(within), set(16384.0f))),
+            _mm512_set1_epi32(0x46800000));
+        const __mmask16 is_small = _mm512_cmplt_epi32_mask(within, _mm512_set1_epi32(0x3c800000));
+        const __mmask16 is_nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
+        __m512i bits = _mm512_mask_blend_epi32(is_small, rounded, small);
+        bits = _mm512_mask_blend_epi32(is_nan, bits, _mm512_set1_epi32(0x7f));
+        const __m512i sign = _mm512_and_epi32(_mm512_srli_epi32(raw, 24), _mm512_set1_epi32(0x80));
+        return _mm512_cvtepi32_epi8(_mm512_or_epi32(bits, sign));
+    }
+    static __m128i narrow_i8(F x) { return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)); }
 };
 
 }  // namespace nvllm::cpu

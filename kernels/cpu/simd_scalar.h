@@ -40,6 +40,8 @@ struct Scalar {
         return F{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]),
                  static_cast<float>(p[3])};
     }
+    static F load(const Float8E4M3* p) { return load(p, lanes); }
+    static F load(const int8_t* p) { return load(p, lanes); }
     // The first `count` values, zeros after them; reads nothing beyond.
     template <typename T>
     static F load(const T* p, int64_t count) {
@@ -64,7 +66,7 @@ struct Scalar {
     static void store(T* p, F x) {
         store(p, x, lanes);
     }
-    // Stores the first `count` lanes, rounded to nearest even.
+    // Stores the first `count` lanes, rounded to nearest even; whole numbers as int8.
     template <typename T>
     static void store(T* p, F x, int64_t count) {
         for (int64_t i = 0; i < count; ++i) p[i] = static_cast<T>(x[i]);

@@ -8,23 +8,24 @@ namespace nvllm::ops {
 
 void activation(const Context& context, Activation function, const ConstTensorView& x,
                 const TensorView& out) {
-    require_cpu(context, "activation");
-    check_rows(x, kMaxRank, "activation");
-    check_rows(out, kMaxRank, "activation");
-    NVLLM_CHECK(same_shape(x, out), "activation: " + x.describe() + " to " + out.describe());
-    cpu::activation(context, function, x, out);
+    const BackendOps* device = module_ops(context, "activation");
+    check_rows(context, x, kMaxRank, "activation");
+    check_rows(context, out, kMaxRank, "activation");
+    NVLLM_CHECK(same_rows(x, out), "activation: " + x.describe() + " to " + out.describe());
+    (device != nullptr ? device->activation : cpu::activation)(context, function, x, out);
 }
 
 void gated_activation(const Context& context, Activation function, const ConstTensorView& gate,
                       const ConstTensorView& up, const TensorView& out) {
-    require_cpu(context, "gated_activation");
-    check_rows(gate, kMaxRank, "gated_activation");
-    check_rows(up, kMaxRank, "gated_activation");
-    check_rows(out, kMaxRank, "gated_activation");
+    const BackendOps* device = module_ops(context, "gated_activation");
+    check_rows(context, gate, kMaxRank, "gated_activation");
+    check_rows(context, up, kMaxRank, "gated_activation");
+    check_rows(context, out, kMaxRank, "gated_activation");
     NVLLM_CHECK(
-        same_shape(gate, up) && same_shape(gate, out),
+        same_rows(gate, up) && same_rows(gate, out),
         "gated_activation: " + gate.describe() + " and " + up.describe() + " to " + out.describe());
-    cpu::gated_activation(context, function, gate, up, out);
+    (device != nullptr ? device->gated_activation : cpu::gated_activation)(context, function, gate,
+                                                                           up, out);
 }
 
 }  // namespace nvllm::ops

@@ -9,11 +9,12 @@ namespace nvllm::ops {
 // The names config.json uses: silu; gelu (by erf); gelu_tanh (gelu_new, gelu_pytorch_tanh); relu.
 enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu };
 
-// out = f(x). float32 [tokens, width]; may be the same view.
+// out = f(x). activations [tokens, width]; may be the same view.
 void activation(const Context& context, Activation function, const ConstTensorView& x,
                 const TensorView& out);
 
-// out = f(gate) * up. float32 [tokens, width] each, rows may be strided; out may be gate or up.
+// out = f(gate) * up. Activations [tokens, width] each, of one type, rows may be strided; out may
+// be gate or up.
 void gated_activation(const Context& context, Activation function, const ConstTensorView& gate,
                       const ConstTensorView& up, const TensorView& out);
 

@@ -7,30 +7,37 @@
 namespace nvllm::ops {
 namespace {
 
-void check_caches(const ConstTensorView& queries, const ConstTensorView& keys,
-                  const ConstTensorView& values) {
-    NVLLM_CHECK(is_float_type(keys.dtype) && keys.rank == 4 && has_contiguous_blocks(keys),
+void check_caches(const Context& context, const ConstTensorView& queries,
+                  const ConstTensorView& keys, const ConstTensorView& values) {
+    const KeyAxes axes = key_axes(context.device);
+    check_place(context, keys, "paged_attention");
+    check_place(context, values, "paged_attention");
+    NVLLM_CHECK(is_kv_type(keys.dtype) && keys.rank == 4 && has_contiguous_blocks(keys),
                 "paged_attention: keys " + keys.describe());
-    NVLLM_CHECK(is_float_type(values.dtype) && values.rank == 4 && has_contiguous_blocks(values) &&
+    NVLLM_CHECK(is_kv_type(values.dtype) && values.rank == 4 && has_contiguous_blocks(values) &&
                     keys.dim(0) == values.dim(0) && keys.dim(1) == values.dim(1) &&
-                    keys.dim(2) == values.dim(3) && keys.dim(3) == values.dim(2),
+                    keys.dim(axes.head_dim) == values.dim(3) &&
+                    keys.dim(axes.position) == values.dim(2) &&
+                    (keys.dtype == DType::i8) == (values.dtype == DType::i8),
                 "paged_attention: keys " + keys.describe() + ", values " + values.describe());
-    NVLLM_CHECK(keys.dim(2) == queries.dim(2) && keys.dim(1) > 0 && keys.dim(3) > 0 &&
-                    queries.dim(1) % keys.dim(1) == 0,
+    NVLLM_CHECK(keys.dim(axes.head_dim) == queries.dim(2) && keys.dim(1) > 0 &&
+                    keys.dim(axes.position) > 0 && queries.dim(1) % keys.dim(1) == 0,
                 "paged_attention: queries " + queries.describe() + ", keys " + keys.describe());
 }
 
 // What the kernel indexes memory with.
-void check_sequences(const ConstTensorView& queries, const ConstTensorView& keys,
-                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
-                     const ConstTensorView& block_tables) {
+void check_sequences(const Context& context, const ConstTensorView& queries,
+                     const ConstTensorView& keys, const ConstTensorView& query_starts,
+                     const ConstTensorView& context_lengths, const ConstTensorView& block_tables) {
     const int64_t sequences = context_lengths.dim(0);
-    check_vector(context_lengths, DType::i32, sequences, "paged_attention lengths");
-    check_vector(query_starts, DType::i32, sequences + 1, "paged_attention starts");
+    check_vector(context, context_lengths, DType::i32, sequences, "paged_attention lengths");
+    check_vector(context, query_starts, DType::i32, sequences + 1, "paged_attention starts");
     NVLLM_CHECK(block_tables.dtype == DType::i32 && block_tables.rank == 2 &&
                     block_tables.dim(0) == sequences &&
                     (block_tables.dim(1) <= 1 || block_tables.stride(1) == 1),
                 "paged_attention: block tables " + block_tables.describe());
+    check_place(context, block_tables, "paged_attention");
+    if (context.device.kind != DeviceKind::cpu) return;  // whose memory is not to be read here
     const int32_t* starts = query_starts.as<int32_t>();
     for (int64_t s = 0; s < sequences; ++s) {
         const int64_t length = context_lengths.as<int32_t>()[s];
@@ -43,6 +50,17 @@ void check_sequences(const ConstTensorView& queries, const ConstTensorView& keys
     NVLLM_CHECK(starts[sequences] <= queries.dim(0), "paged_attention: more rows than queries");
 }
 
+void check_masks(const Context& context, const ConstTensorView& queries,
+                 const PagedAttentionOptions& options) {
+    if (options.sinks.data != nullptr) {
+        check_vector(context, options.sinks, DType::f32, queries.dim(1), "paged_attention sinks");
+    }
+    if (options.parents.data == nullptr) return;
+    check_vector(context, options.parents, DType::i32, queries.dim(0), "paged_attention parents");
+    NVLLM_CHECK(options.causal && options.window == 0,
+                "paged_attention: a tree is of causal attention without a window");
+}
+
 }  // namespace
 
 void paged_attention(const Context& context, const ConstTensorView& queries,
@@ -50,22 +68,28 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
                      const ConstTensorView& block_tables, const PagedAttentionOptions& options,
                      const TensorView& out) {
-    require_cpu(context, "paged_attention");
+    const BackendOps* device = module_ops(context, "paged_attention");
     NVLLM_CHECK(options.causal || options.window == 0,
                 "paged_attention: a window is of causal attention");
-    check_rows(queries, 3, "paged_attention");
+    check_rows(context, queries, 3, "paged_attention");
     NVLLM_CHECK(queries.rank == 3, "paged_attention: queries " + queries.describe());
-    check_caches(queries, key_cache, value_cache);
-    check_sequences(queries, key_cache, query_starts, context_lengths, block_tables);
-    NVLLM_CHECK(out.dtype == DType::f32 && same_shape(out, queries) && out.contiguous(),
+    check_caches(context, queries, key_cache, value_cache);
+    check_scales(context, value_cache, options.scales, "paged_attention");
+    check_masks(context, queries, options);
+    check_sequences(context, queries, key_cache, query_starts, context_lengths, block_tables);
+    check_place(context, out, "paged_attention");
+    NVLLM_CHECK(same_rows(out, queries) && out.contiguous(),
                 "paged_attention: to " + out.describe());
-    cpu::paged_attention(context, queries, key_cache, value_cache, query_starts, context_lengths,
-                         block_tables, options, out);
+    (device != nullptr ? device->paged_attention : cpu::paged_attention)(
+        context, queries, key_cache, value_cache, query_starts, context_lengths, block_tables,
+        options, out);
 }
 
 size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
-                                     int num_threads) {
-    return cpu::paged_attention_scratch_bytes(sequences, heads, head_dim, num_threads);
+                                     const ScratchTerms& terms) {
+    const auto bytes = terms.backend != nullptr ? terms.backend->ops.paged_attention_scratch_bytes
+                                                : cpu::paged_attention_scratch_bytes;
+    return bytes(sequences, heads, head_dim, terms.num_threads);
 }
 
 }  // namespace nvllm::ops

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/context.h"
+#include "kernels/ops/kv_cache.h"
 #include "kernels/view.h"
 
 namespace nvllm::ops {
@@ -11,13 +12,23 @@ struct PagedAttentionOptions {
     int64_t window = 0;     // a query sees the last `window` positions, itself included; 0: all
     float soft_cap = 0.0f;  // scores become cap * tanh(score / cap); 0: off
     bool causal = true;     // false: a query sees all positions of its sequence; no window then
+    KvScales scales = {};   // as given to write_kv()
+    // float32 [heads], contiguous: a score that joins each head's denominator and weighs no value
+    // (an attention sink). data == nullptr: none.
+    ConstTensorView sinks = {};
+    // Of sequences whose queries of this step are no text but a tree of drafts: int32 [tokens], of
+    // each row the row of its sequence's queries that it follows, which comes before it, or -1. A
+    // row then sees what was cached before the step, the rows it descends from, and itself.
+    // Sequences of more than kMostTreeRows queries are texts, and so is one where each row follows
+    // the one before. Causal attention without a window. data == nullptr: all are texts.
+    ConstTensorView parents = {};
 };
 
 // For every sequence s and every query row t of it at position p: softmax over the cached positions
 // [first visible, p], or [0, context_lengths[s]) when attention is not causal.
 //
-//   queries          float32 [tokens, heads, head_dim], rows may be strided; the rows of sequence s
-//   are
+//   queries          activations [tokens, heads, head_dim], rows may be strided; the rows of
+//   sequence s are
 //                    [query_starts[s], query_starts[s + 1])
 //   key_cache, value_cache   as write_kv() writes them; heads is a multiple of kv_heads, and query
 //   head
@@ -30,25 +41,33 @@ struct PagedAttentionOptions {
 //   block_tables     int32 [sequences, max_blocks]: physical block of each run of block_size
 //   positions. Entries wholly
 //                    before the window may hold anything.
-//   out              float32 [tokens, heads, head_dim], contiguous
+//   out              the type of queries [tokens, heads, head_dim], contiguous
 //
 // Sums have one order for each query, whatever else is in the batch, how the prompt was cut, how
 // large blocks are and how many threads run: a score is the sum over head_dim in ascending order by
 // fused multiply-add; positions are taken in tiles of kAttentionTile at absolute multiples of it;
-// each tile updates a running maximum, denominator and output (Milakov & Gimelshein 2018). Within a
-// tile probabilities join the denominator as a balanced binary tree (position l with l + 32, and so
-// on) and values join the output in ascending order by fused multiply-add. Keys and values are
-// widened to float32; queries and probabilities are not rounded.
+// each tile updates a running maximum, denominator and output (Milakov & Gimelshein 2018). These
+// begin anew at multiples of kAttentionSegment, and segments are joined in ascending order, so that
+// threads may share a long context (Dao et al. 2023, Flash-Decoding). Within a tile probabilities
+// join the denominator as a balanced binary tree (position l with l + 32, and so on) and values
+// join the output in ascending order by fused multiply-add. Keys and values are widened to float32;
+// queries and probabilities are not rounded. Of float8_e4m3 the scale of keys joins `scale`, that
+// of values multiplies the output; of int8 a score is multiplied with its position's scale of keys,
+// a probability with that of values before it weighs the value (not in the denominator). A sink
+// joins at the very end. What a row of a tree does not see lies at its own position in a tile and
+// weighs nothing.
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
                      const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
                      const ConstTensorView& block_tables, const PagedAttentionOptions& options,
                      const TensorView& out);
 
+constexpr int64_t kMostTreeRows = 64;
 constexpr int64_t kAttentionTile = 64;
+constexpr int64_t kAttentionSegment = 1024;
 
 // Scratch bytes paged_attention takes from the arena for up to `sequences` sequences, at most.
 size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
-                                     int num_threads);
+                                     const ScratchTerms& terms);
 
 }  // namespace nvllm::ops

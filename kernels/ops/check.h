@@ -1,26 +1,47 @@
-// Checks that ops share: what a caller may hand over.
+// Checks that ops share: what a caller may hand over, and where it must lie.
 #pragma once
 
 #include <string>
 
+#include "kernels/backend.h"
 #include "kernels/context.h"
 #include "kernels/error.h"
+#include "kernels/ops/kv_cache.h"
 #include "kernels/view.h"
 
 namespace nvllm::ops {
 
-// Throws Error{unavailable} unless the context's device has an implementation here.
-inline void require_cpu(const Context& context, const char* op) {
-    if (context.device.kind != DeviceKind::cpu) {
-        throw Error(ErrorKind::unavailable,
-                    std::string(op) + ": this build computes on the CPU only");
+// The ops of the backend that the context's device belongs to; null on the CPU.
+inline const BackendOps* module_ops(const Context& context, const char* op) {
+    if (context.device.kind == DeviceKind::cpu) {
+        NVLLM_CHECK(context.scratch != nullptr && context.threads != nullptr,
+                    std::string(op) + " needs scratch memory and threads");
+        return nullptr;
     }
-    NVLLM_CHECK(context.scratch != nullptr && context.threads != nullptr,
-                std::string(op) + " needs scratch memory and threads");
+    NVLLM_CHECK(context.scratch != nullptr && context.backend != nullptr,
+                std::string(op) + " needs scratch memory and the device's backend");
+    return &context.backend->ops;
+}
+
+// The op of the context's device where a module may lack it. Throws unavailable where it does.
+template <typename Function>
+Function optional_op(const BackendOps* device, Function BackendOps::*op, Function on_cpu,
+                     const char* name) {
+    if (device == nullptr) return on_cpu;
+    if (device->*op == nullptr) {
+        throw Error(ErrorKind::unavailable,
+                    std::string(name) + ": the device's module does not have it");
+    }
+    return device->*op;
 }
 
 inline bool is_float_type(DType dtype) {
     return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
+// What ops read and write from token to token: float32 on the CPU, any float type elsewhere.
+inline bool is_activation_type(const Context& context, DType dtype) {
+    return dtype == DType::f32 || (context.device.kind != DeviceKind::cpu && is_float_type(dtype));
 }
 
 // Same rank and sizes; strides and types may differ.
@@ -28,13 +49,24 @@ inline bool same_shape(const ViewLayout& a, const ViewLayout& b) {
     return a.rank == b.rank && a.shape == b.shape;
 }
 
-// float32, values of a row side by side, at most `max_rank` axes.
-inline void check_rows(const ViewLayout& view, int max_rank, const char* op) {
-    NVLLM_CHECK(view.dtype == DType::f32 && view.rank >= 1 && view.rank <= max_rank,
+// Same rank, sizes and type; strides may differ.
+inline bool same_rows(const ViewLayout& a, const ViewLayout& b) {
+    return a.dtype == b.dtype && same_shape(a, b);
+}
+
+inline void check_place(const Context& context, const ViewLayout& view, const char* op) {
+    NVLLM_CHECK(view.device == context.device,
+                std::string(op) + ": not in memory of the device: " + view.describe());
+}
+
+// Activations, values of a row side by side, at most `max_rank` axes.
+inline void check_rows(const Context& context, const ViewLayout& view, int max_rank,
+                       const char* op) {
+    NVLLM_CHECK(is_activation_type(context, view.dtype) && view.rank >= 1 && view.rank <= max_rank,
                 std::string(op) + " cannot take " + view.describe());
     NVLLM_CHECK(view.dim(view.rank - 1) <= 1 || view.stride(view.rank - 1) == 1,
                 std::string(op) + " needs the values of a row side by side: " + view.describe());
-    NVLLM_CHECK(view.device.kind == DeviceKind::cpu, std::string(op) + ": not in CPU memory");
+    check_place(context, view, op);
 }
 
 // Blocks along the first axis, each contiguous, with any gap between them.
@@ -47,18 +79,35 @@ inline bool has_contiguous_blocks(const ViewLayout& view) {
     return view.rank > 0 && (view.dim(0) <= 1 || view.stride(0) >= count);
 }
 
+// Scales beside storage of `values` [blocks, kv_heads, block_size, head_dim], where it needs them.
+inline void check_scales(const Context& context, const ViewLayout& values, const KvScales& scales,
+                         const char* op) {
+    NVLLM_CHECK(scales.key > 0 && scales.value > 0, std::string(op) + ": scales above 0");
+    if (values.dtype != DType::i8) return;
+    for (const TensorView* view : {&scales.keys, &scales.values}) {
+        NVLLM_CHECK(view->data != nullptr && view->dtype == DType::f32 && view->rank == 3 &&
+                        view->dim(0) == values.dim(0) && view->dim(1) == values.dim(1) &&
+                        view->dim(2) == values.dim(2) && has_contiguous_blocks(*view),
+                    std::string(op) + ": scales " + view->describe() + " of " + values.describe());
+        check_place(context, *view, op);
+    }
+}
+
 // A contiguous vector of `count` values of `dtype`.
-inline void check_vector(const ViewLayout& view, DType dtype, int64_t count, const char* op) {
+inline void check_vector(const Context& context, const ViewLayout& view, DType dtype, int64_t count,
+                         const char* op) {
     NVLLM_CHECK(view.dtype == dtype && view.rank == 1 && view.dim(0) == count && view.contiguous(),
                 std::string(op) + " needs " + dtype_name(dtype) + "[" + std::to_string(count) +
                     "], not " + view.describe());
+    check_place(context, view, op);
 }
 
 // A contiguous vector of `count` weights: float32, bfloat16 or float16.
-inline void check_weights(const ViewLayout& view, int64_t count, const char* op) {
+inline void check_weights(const Context& context, const ViewLayout& view, int64_t count,
+                          const char* op) {
     NVLLM_CHECK(is_float_type(view.dtype),
                 std::string(op) + " cannot take weights " + view.describe());
-    check_vector(view, view.dtype, count, op);
+    check_vector(context, view, view.dtype, count, op);
 }
 
 }  // namespace nvllm::ops

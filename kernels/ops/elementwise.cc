@@ -7,37 +7,39 @@
 namespace nvllm::ops {
 
 void add(const Context& context, const ConstTensorView& x, const TensorView& y) {
-    require_cpu(context, "add");
-    check_rows(x, kMaxRank, "add");
-    check_rows(y, kMaxRank, "add");
-    NVLLM_CHECK(same_shape(x, y), "add: " + x.describe() + " to " + y.describe());
-    cpu::add(context, x, y);
+    const BackendOps* device = module_ops(context, "add");
+    check_rows(context, x, kMaxRank, "add");
+    check_rows(context, y, kMaxRank, "add");
+    NVLLM_CHECK(same_rows(x, y), "add: " + x.describe() + " to " + y.describe());
+    (device != nullptr ? device->add : cpu::add)(context, x, y);
 }
 
 void soft_cap(const Context& context, float cap, const TensorView& x) {
-    require_cpu(context, "soft_cap");
-    check_rows(x, kMaxRank, "soft_cap");
+    const BackendOps* device = module_ops(context, "soft_cap");
+    check_rows(context, x, kMaxRank, "soft_cap");
     NVLLM_CHECK(cap > 0, "soft_cap needs a positive cap");
-    cpu::soft_cap(context, cap, x);
+    (device != nullptr ? device->soft_cap : cpu::soft_cap)(context, cap, x);
 }
 
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,
                  const TensorView& out) {
-    require_cpu(context, "gather_rows");
-    check_rows(x, 2, "gather_rows");
-    check_rows(out, 2, "gather_rows");
-    NVLLM_CHECK(x.rank == 2 && out.rank == 2 && out.dim(1) == x.dim(1),
+    const BackendOps* device = module_ops(context, "gather_rows");
+    check_rows(context, x, 2, "gather_rows");
+    check_rows(context, out, 2, "gather_rows");
+    NVLLM_CHECK(x.rank == 2 && out.rank == 2 && out.dim(1) == x.dim(1) && x.dtype == out.dtype,
                 "gather_rows: " + x.describe() + " to " + out.describe());
-    check_vector(rows, DType::i32, out.dim(0), "gather_rows");
-    cpu::gather_rows(context, x, rows, out);
+    check_vector(context, rows, DType::i32, out.dim(0), "gather_rows");
+    (device != nullptr ? device->gather_rows : cpu::gather_rows)(context, x, rows, out);
 }
 
 void convert(const Context& context, const ConstTensorView& x, const TensorView& out) {
-    require_cpu(context, "convert");
+    const BackendOps* device = module_ops(context, "convert");
     NVLLM_CHECK(is_float_type(x.dtype) && is_float_type(out.dtype) && x.numel() == out.numel() &&
                     x.contiguous() && out.contiguous(),
                 "convert: " + x.describe() + " to " + out.describe());
-    cpu::convert(context, x, out);
+    check_place(context, x, "convert");
+    check_place(context, out, "convert");
+    (device != nullptr ? device->convert : cpu::convert)(context, x, out);
 }
 
 }  // namespace nvllm::ops

@@ -6,14 +6,14 @@
 
 namespace nvllm::ops {
 
-// y += x. float32, equal shapes, rows may be strided.
+// y += x. Activations of one type, equal shapes, rows may be strided.
 void add(const Context& context, const ConstTensorView& x, const TensorView& y);
 
-// x = cap * tanh(x / cap) in place, float32 (Gemma 2 logits).
+// x = cap * tanh(x / cap) in place (Gemma 2 logits).
 void soft_cap(const Context& context, float cap, const TensorView& x);
 
-// out[i] = x[rows[i]]. x: float32 [tokens, hidden]; rows: int32 [count]; out: float32 [count,
-// hidden].
+// out[i] = x[rows[i]]. x: activations [tokens, hidden]; rows: int32 [count]; out: the same type
+// [count, hidden].
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,
                  const TensorView& out);
 

@@ -8,7 +8,7 @@ namespace nvllm::ops {
 
 // out[t] = table[ids[t]] * scale.
 // table: float32, bfloat16 or float16 [rows, hidden]; ids: int32 [tokens], each in [0, rows); out:
-// float32 [tokens, hidden].
+// activations [tokens, hidden].
 void embedding(const Context& context, const ConstTensorView& table, const ConstTensorView& ids,
                float scale, const TensorView& out);
 

@@ -7,11 +7,12 @@
 namespace nvllm::ops {
 namespace {
 
-void check_cache(const ViewLayout& cache, int head_dim_axis, const ViewLayout& rows,
-                 const char* name) {
-    NVLLM_CHECK(cache.rank == 4 && is_float_type(cache.dtype) && has_contiguous_blocks(cache),
+void check_cache(const Context& context, const ViewLayout& cache, int head_dim_axis,
+                 const ViewLayout& rows, const char* name) {
+    NVLLM_CHECK(cache.rank == 4 && is_kv_type(cache.dtype) && has_contiguous_blocks(cache),
                 std::string("write_kv: cache ") + cache.describe());
-    check_rows(rows, 3, "write_kv");
+    check_place(context, cache, "write_kv");
+    check_rows(context, rows, 3, "write_kv");
     NVLLM_CHECK(
         rows.rank == 3 && rows.dim(1) == cache.dim(1) && rows.dim(2) == cache.dim(head_dim_axis),
         std::string("write_kv: ") + name + " " + rows.describe() + " to " + cache.describe());
@@ -21,28 +22,38 @@ void check_cache(const ViewLayout& cache, int head_dim_axis, const ViewLayout& r
 
 void write_kv(const Context& context, const ConstTensorView& keys, const ConstTensorView& values,
               const ConstTensorView& slots, const TensorView& key_cache,
-              const TensorView& value_cache) {
-    require_cpu(context, "write_kv");
-    check_cache(key_cache, 2, keys, "keys");
-    check_cache(value_cache, 3, values, "values");
-    NVLLM_CHECK(key_cache.dim(0) == value_cache.dim(0) && key_cache.dim(3) == value_cache.dim(2),
+              const TensorView& value_cache, const KvScales& scales) {
+    const BackendOps* device = module_ops(context, "write_kv");
+    const KeyAxes axes = key_axes(context.device);
+    check_cache(context, key_cache, axes.head_dim, keys, "keys");
+    check_cache(context, value_cache, 3, values, "values");
+    NVLLM_CHECK(key_cache.dim(0) == value_cache.dim(0) &&
+                    key_cache.dim(axes.position) == value_cache.dim(2) &&
+                    (key_cache.dtype == DType::i8) == (value_cache.dtype == DType::i8),
                 "write_kv: " + key_cache.describe() + " beside " + value_cache.describe());
-    NVLLM_CHECK(keys.dim(0) == values.dim(0),
+    NVLLM_CHECK(keys.dim(0) == values.dim(0) && keys.dtype == values.dtype,
                 "write_kv: " + keys.describe() + " beside " + values.describe());
-    check_vector(slots, DType::i64, keys.dim(0), "write_kv");
-    cpu::write_kv(context, keys, values, slots, key_cache, value_cache);
+    check_vector(context, slots, DType::i64, keys.dim(0), "write_kv");
+    check_scales(context, value_cache, scales, "write_kv");
+    (device != nullptr ? device->write_kv : cpu::write_kv)(context, keys, values, slots, key_cache,
+                                                           value_cache, scales);
 }
 
 void copy_blocks(const Context& context, const ConstTensorView& pairs,
                  const ConstTensorView& source, const TensorView& target) {
-    require_cpu(context, "copy_blocks");
+    const BackendOps* device = module_ops(context, "copy_blocks");
     NVLLM_CHECK(source.rank >= 1 && source.contiguous() && target.contiguous() &&
                     source.dtype == target.dtype && source.stride(0) == target.stride(0),
                 "copy_blocks: from " + source.describe() + " to " + target.describe());
     NVLLM_CHECK(
         pairs.dtype == DType::i32 && pairs.rank == 2 && pairs.dim(1) == 2 && pairs.contiguous(),
         "copy_blocks: pairs " + pairs.describe());
-    cpu::copy_blocks(context, pairs, source, target);
+    for (const ViewLayout* view :
+         {static_cast<const ViewLayout*>(&pairs), static_cast<const ViewLayout*>(&source),
+          static_cast<const ViewLayout*>(&target)}) {
+        check_place(context, *view, "copy_blocks");
+    }
+    (device != nullptr ? device->copy_blocks : cpu::copy_blocks)(context, pairs, source, target);
 }
 
 }  // namespace nvllm::ops

@@ -14,10 +14,12 @@ enum class MatmulOutput : uint8_t {
 
 // y[tokens, out] = x[tokens, in] · weight[out, in]^T (+ bias[out]).
 //
-//   x       float32 [tokens, in], rows may be strided
+//   x       float32 [tokens, in], rows may be strided; on a device any float type
 //   weight  float32, bfloat16 or float16 [out, in], contiguous rows as a checkpoint stores them
 //   bias    same choice of types [out], or a view with data == nullptr
-//   y       float32 [tokens, out], rows may be strided
+//   y       float32 or the type of x [tokens, out], rows may be strided
+//
+// On a device weights and bias have the product type, and so has x unless it is float32.
 //
 // `product_type` is the type the factors have when they are multiplied: with bfloat16 or float16 x
 // is rounded to that type first, with float32 it is not; weights are widened exactly. Sums are
@@ -36,6 +38,6 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
             const TensorView& y);
 
 // Scratch bytes that matmul takes from the arena for `tokens` rows of `in` values, at most.
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, int num_threads);
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, const ScratchTerms& terms);
 
 }  // namespace nvllm::ops

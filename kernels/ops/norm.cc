@@ -9,27 +9,40 @@ namespace {
 
 void check_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
                 const TensorView& out, const char* op) {
-    require_cpu(context, op);
-    check_rows(x, 3, op);
-    check_rows(out, 3, op);
-    NVLLM_CHECK(same_shape(x, out),
-                std::string(op) + ": " + x.describe() + " to " + out.describe());
-    check_weights(weight, x.dim(x.rank - 1), op);
+    check_rows(context, x, 3, op);
+    check_rows(context, out, 3, op);
+    NVLLM_CHECK(same_rows(x, out), std::string(op) + ": " + x.describe() + " to " + out.describe());
+    check_weights(context, weight, x.dim(x.rank - 1), op);
 }
 
 }  // namespace
 
 void rms_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
               const RmsNormOptions& options, const TensorView& out) {
+    const BackendOps* device = module_ops(context, "rms_norm");
     check_norm(context, x, weight, out, "rms_norm");
-    cpu::rms_norm(context, x, weight, options, out);
+    (device != nullptr ? device->rms_norm : cpu::rms_norm)(context, x, weight, options, out);
+}
+
+void add_rms_norm(const Context& context, const ConstTensorView& x, const TensorView& residual,
+                  const ConstTensorView& weight, const RmsNormOptions& options,
+                  const TensorView& out) {
+    const BackendOps* device = module_ops(context, "add_rms_norm");
+    check_norm(context, x, weight, out, "add_rms_norm");
+    check_norm(context, x, weight, residual, "add_rms_norm");
+    NVLLM_CHECK(out.data != residual.data, "add_rms_norm: the sum would be lost");
+    (device != nullptr ? device->add_rms_norm : cpu::add_rms_norm)(context, x, residual, weight,
+                                                                   options, out);
 }
 
 void layer_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
                 const ConstTensorView& bias, float epsilon, const TensorView& out) {
+    const BackendOps* device = module_ops(context, "layer_norm");
     check_norm(context, x, weight, out, "layer_norm");
-    if (bias.data != nullptr) check_vector(bias, weight.dtype, weight.dim(0), "layer_norm");
-    cpu::layer_norm(context, x, weight, bias, epsilon, out);
+    if (bias.data != nullptr)
+        check_vector(context, bias, weight.dtype, weight.dim(0), "layer_norm");
+    (device != nullptr ? device->layer_norm : cpu::layer_norm)(context, x, weight, bias, epsilon,
+                                                               out);
 }
 
 }  // namespace nvllm::ops

@@ -13,10 +13,16 @@ struct RmsNormOptions {
 };
 
 // out = x / sqrt(mean(x²) + epsilon) * (weight + weight_offset), row by row.
-// x, out: float32 [tokens, hidden] or [tokens, heads, head_dim], rows may be strided, may be the
-// same view. weight: float32, bfloat16 or float16 [last axis]. (Zhang & Sennrich 2019)
+// x, out: activations [tokens, hidden] or [tokens, heads, head_dim], rows may be strided, may be
+// the same view. weight: float32, bfloat16 or float16 [last axis]. (Zhang & Sennrich 2019)
 void rms_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
               const RmsNormOptions& options, const TensorView& out);
+
+// residual += x; out = rms_norm(residual), with the bits of add() and rms_norm() after each other.
+// x, residual, out: activations, equal shapes as above; out may be x.
+void add_rms_norm(const Context& context, const ConstTensorView& x, const TensorView& residual,
+                  const ConstTensorView& weight, const RmsNormOptions& options,
+                  const TensorView& out);
 
 // out = (x - mean) / sqrt(variance + epsilon) * weight + bias, row by row. Shapes as above; bias
 // may be empty. (Ba et al. 2016)

@@ -7,9 +7,9 @@
 namespace nvllm::ops {
 namespace {
 
-void check_angles(const ViewLayout& view, int64_t tokens, const char* op) {
-    check_rows(view, 2, op);
-    NVLLM_CHECK(view.rank == 2 && view.dim(0) == tokens,
+void check_angles(const Context& context, const ViewLayout& view, int64_t tokens, const char* op) {
+    check_rows(context, view, 2, op);
+    NVLLM_CHECK(view.rank == 2 && view.dim(0) == tokens && view.dtype == DType::f32,
                 std::string(op) + ": angles " + view.describe());
 }
 
@@ -18,25 +18,26 @@ void check_angles(const ViewLayout& view, int64_t tokens, const char* op) {
 void rope_angles(const Context& context, const ConstTensorView& positions,
                  const ConstTensorView& inverse_frequencies, float attention_scaling,
                  const TensorView& cosines, const TensorView& sines) {
-    require_cpu(context, "rope_angles");
-    check_angles(cosines, cosines.dim(0), "rope_angles");
-    check_angles(sines, cosines.dim(0), "rope_angles");
-    check_vector(positions, DType::i32, cosines.dim(0), "rope_angles");
-    check_vector(inverse_frequencies, DType::f32, cosines.dim(1), "rope_angles");
+    const BackendOps* device = module_ops(context, "rope_angles");
+    check_angles(context, cosines, cosines.dim(0), "rope_angles");
+    check_angles(context, sines, cosines.dim(0), "rope_angles");
+    check_vector(context, positions, DType::i32, cosines.dim(0), "rope_angles");
+    check_vector(context, inverse_frequencies, DType::f32, cosines.dim(1), "rope_angles");
     NVLLM_CHECK(sines.dim(1) == cosines.dim(1), "rope_angles: sines " + sines.describe());
-    cpu::rope_angles(context, positions, inverse_frequencies, attention_scaling, cosines, sines);
+    (device != nullptr ? device->rope_angles : cpu::rope_angles)(
+        context, positions, inverse_frequencies, attention_scaling, cosines, sines);
 }
 
 void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,
           const TensorView& x) {
-    require_cpu(context, "rope");
-    check_rows(x, 3, "rope");
+    const BackendOps* device = module_ops(context, "rope");
+    check_rows(context, x, 3, "rope");
     NVLLM_CHECK(x.rank == 3, "rope cannot take " + x.describe());
-    check_angles(cosines, x.dim(0), "rope");
-    check_angles(sines, x.dim(0), "rope");
+    check_angles(context, cosines, x.dim(0), "rope");
+    check_angles(context, sines, x.dim(0), "rope");
     NVLLM_CHECK(cosines.dim(1) == sines.dim(1) && 2 * cosines.dim(1) <= x.dim(2),
                 "rope: " + cosines.describe() + " for " + x.describe());
-    cpu::rope(context, cosines, sines, x);
+    (device != nullptr ? device->rope : cpu::rope)(context, cosines, sines, x);
 }
 
 }  // namespace nvllm::ops

@@ -14,7 +14,7 @@ void rope_angles(const Context& context, const ConstTensorView& positions,
                  const TensorView& cosines, const TensorView& sines);
 
 // Rotates in place the first `rotary` values of every head: pairs (i, i + rotary / 2).
-// x: float32 [tokens, heads, head_dim], rows may be strided; cosines, sines: float32 [tokens,
+// x: activations [tokens, heads, head_dim], rows may be strided; cosines, sines: float32 [tokens,
 // rotary / 2].
 void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,
           const TensorView& x);

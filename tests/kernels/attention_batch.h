@@ -54,7 +54,11 @@ class AttentionBatch {
           blocks_(max_blocks_ * sequences_ + 3),
           keys_(shape.dtype, unwritten()),
           values_(shape.dtype, unwritten()),
+          key_scales_(static_cast<size_t>(blocks_ * shape.kv_heads * block_size), std::nanf("")),
+          value_scales_(key_scales_),
           tables_(static_cast<size_t>(sequences_ * max_blocks_), 1 << 30) {
+        options_.scales.keys = view(key_scales_, {blocks_, shape.kv_heads, block_size});
+        options_.scales.values = view(value_scales_, {blocks_, shape.kv_heads, block_size});
         for (int64_t s = 0; s < sequences_; ++s) add(context, s, parts[static_cast<size_t>(s)]);
         out_.resize(static_cast<size_t>(starts_.back() * shape.width()));
     }
@@ -118,7 +122,7 @@ class AttentionBatch {
             return view(all, {text.length, shape_.kv_heads, shape_.head_dim}).rows(0, length);
         };
         nvllm::ops::write_kv(context, rows(keys), rows(values), view(slots, {length}), key_view(),
-                             value_view());
+                             value_view(), options_.scales);
     }
 
     void drop_before_window(int64_t sequence, const AttentionPart& part) {
@@ -141,6 +145,7 @@ class AttentionBatch {
     nvllm::ops::PagedAttentionOptions options_;
     int64_t sequences_, max_blocks_, blocks_;
     Buffer keys_, values_;
+    std::vector<float> key_scales_, value_scales_;
     std::vector<int32_t> tables_, starts_ = {0}, lengths_;
     std::vector<float> queries_, out_;
 };

@@ -7,6 +7,7 @@
 #include "attention_batch.h"
 #include "kernels/error.h"
 #include "reference.h"
+#include "stored_kv.h"
 #include "testing.h"
 
 using namespace nvllm;
@@ -37,21 +38,29 @@ struct Step {
 };
 
 bool matches_reference(const Shape& shape, const Text& text, int64_t first,
-                       const PagedAttentionOptions& options, const std::vector<float>& out) {
-    const Buffer keys(shape.dtype, text.keys), values(shape.dtype, text.values);
+                       const PagedAttentionOptions& options, const std::vector<float>& out,
+                       const testing::Tree& tree = {}) {
+    const std::vector<double> keys =
+        testing::as_stored(shape.dtype, text.keys, shape.head_dim, options.scales.key);
+    const std::vector<double> values =
+        testing::as_stored(shape.dtype, text.values, shape.head_dim, options.scales.value);
     for (int64_t t = first; t < text.length; ++t) {
         for (int64_t h = 0; h < shape.heads; ++h) {
             const int64_t kv_head = h / (shape.heads / shape.kv_heads);
             const auto at = [&](int64_t p, int64_t d) {
-                return (p * shape.kv_heads + kv_head) * shape.head_dim + d;
+                return static_cast<size_t>((p * shape.kv_heads + kv_head) * shape.head_dim + d);
             };
             const auto row = text.queries.begin() + (t * shape.heads + h) * shape.head_dim;
             const int64_t visible =
                 options.window > 0 ? std::max<int64_t>(0, t + 1 - options.window) : 0;
             const int64_t end = options.causal ? t + 1 : text.length;
+            reference::Masks masks;
+            if (options.sinks.data != nullptr) masks.sink = options.sinks.as<float>()[h];
+            masks.sees = [&, t](int64_t p) { return tree.sees(t - first, p - first); };
             const reference::Values expected = reference::attention(
                 {row, row + shape.head_dim}, [&](int64_t p, int64_t d) { return keys[at(p, d)]; },
-                [&](int64_t p, int64_t d) { return values[at(p, d)]; }, visible, end, options);
+                [&](int64_t p, int64_t d) { return values[at(p, d)]; }, visible, end, options,
+                masks);
             for (int64_t d = 0; d < shape.head_dim; ++d) {
                 const float actual =
                     out[static_cast<size_t>(((t - first) * shape.heads + h) * shape.head_dim + d)];
@@ -94,6 +103,109 @@ TEST_CASE("attention matches the reference for all types, head sizes and options
             }
         }
     });
+}
+
+TEST_CASE("attention over scaled storage matches the reference and has the same bits every way") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType dtype : {DType::f8_e4m3, DType::i8}) {
+            for (const int64_t head_dim : {5, 32, 80}) {
+                PagedAttentionOptions options{0.15f, head_dim == 80 ? 100 : 0,
+                                              head_dim == 5 ? 3.0f : 0.0f};
+                options.scales.key = 0.37f;
+                options.scales.value = 0.011f;
+                const Shape shape{6, 2, head_dim, dtype};
+                const Text text(shape, 1200, 13), other(shape, 70, 14);
+                testing::Machine machine(1), threaded(3);
+                const std::vector<float> whole =
+                    Step{shape, 16, options}.run(machine, {&text}, {1200}, {1200});
+                CHECK(matches_reference(shape, text, 1190, options, last_rows(whole, shape, 10)));
+                for (const int64_t count : {1, 5, 40, 300}) {
+                    const int64_t block_size = count == 5 ? 7 : 32;
+                    CHECK(testing::same_bits(
+                        last_rows(Step{shape, block_size, options}.run(threaded, {&other, &text},
+                                                                       {70, 1200}, {3, count}),
+                                  shape, count),
+                        last_rows(whole, shape, count)));
+                }
+            }
+        }
+    });
+}
+
+TEST_CASE("sinks join the denominator of each head") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType dtype : {DType::bf16, DType::i8}) {
+            const Shape shape{4, 2, 24, dtype};
+            std::vector<float> sinks{-3.0f, 0.5f, 2.0f, 40.0f};
+            PagedAttentionOptions options{0.2f, 0, dtype == DType::i8 ? 3.0f : 0.0f};
+            options.sinks = testing::view(sinks, {4});
+            const Text text(shape, ops::kAttentionSegment + 100, 17);
+            testing::Machine one(1), three(3);
+            const auto run = [&](testing::Machine& machine, int64_t length, int64_t count) {
+                return Step{shape, 16, options}.run(machine, {&text}, {length}, {count});
+            };
+            const std::vector<float> last = run(one, text.length, 3);
+            CHECK(matches_reference(shape, text, text.length - 3, options, last));
+            CHECK(testing::same_bits(run(three, text.length, 3), last));
+            CHECK(testing::same_bits(last_rows(run(one, text.length, 90), shape, 3), last));
+        }
+    });
+}
+
+TEST_CASE("rows of a tree see what was cached, their ancestors and themselves") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const int64_t rows : {1, 7, 20, 64}) {
+            for (const DType dtype : {DType::f32, DType::i8}) {
+                const Shape shape{6, 2, 16, dtype};
+                const Text text(shape, 140, 19), other(shape, 100, 20);
+                PagedAttentionOptions options{0.25f, 0, rows == 7 ? 2.0f : 0.0f};
+                testing::Machine machine(2);
+                const auto run = [&](const testing::Tree& tree) {
+                    std::vector<int32_t> parents = testing::Tree::text(3).parents;
+                    parents.insert(parents.end(), tree.parents.begin(), tree.parents.end());
+                    options.parents = testing::view(parents, {rows + 3});
+                    return last_rows(Step{shape, 16, options}.run(machine, {&other, &text},
+                                                                  {100, 140}, {3, rows}),
+                                     shape, rows);
+                };
+                const testing::Tree tree = testing::Tree::random(rows, 5);
+                CHECK(matches_reference(shape, text, 140 - rows, options, run(tree), tree));
+                const std::vector<float> as_text = run(testing::Tree::text(rows));
+                options.parents = {};
+                CHECK(testing::same_bits(
+                    as_text, Step{shape, 16, options}.run(machine, {&text}, {140}, {rows})));
+            }
+        }
+    });
+}
+
+TEST_CASE("a tree that grows backwards, or has a window, is our own mistake") {
+    testing::Machine machine;
+    const Shape shape{2, 1, 16, DType::f32};
+    const Text text(shape, 9, 1);
+    std::vector<int32_t> parents{-1, 1};
+    PagedAttentionOptions options{0.25f};
+    options.parents = testing::view(parents, {2});
+    CHECK_THROWS_AS((Step{shape, 4, options}.run(machine, {&text}, {9}, {2})), Error);
+    parents[1] = 0;
+    options.window = 4;
+    CHECK_THROWS_AS((Step{shape, 4, options}.run(machine, {&text}, {9}, {2})), Error);
+}
+
+TEST_CASE("int8 storage without scales is our own mistake") {
+    testing::Machine machine;
+    std::vector<float> queries(16), out(16);
+    Buffer cache(DType::i8, 4 * 16);
+    std::vector<int32_t> starts{0, 1}, lengths{1}, tables{0};
+    CHECK_THROWS_AS(
+        ops::paged_attention(machine.context(), testing::view(queries, {1, 1, 16}),
+                             cache.view({1, 1, 16, 4}), cache.view({1, 1, 4, 16}),
+                             testing::view(starts, {2}), testing::view(lengths, {1}),
+                             testing::view(tables, {1, 1}), {}, testing::view(out, {1, 1, 16})),
+        Error);
 }
 
 TEST_CASE("attention at every length up to three tiles, and with many query heads per kv head") {
@@ -186,6 +298,49 @@ TEST_CASE("attention both ways: any length, block size, company and number of th
     });
 }
 
+TEST_CASE(
+    "contexts of several segments: the same bits whatever the cut, the company, and the threads") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const int64_t window : {0, 1500}) {
+            const Shape shape{4, 2, 24, DType::bf16};
+            const PagedAttentionOptions options{0.2f, window, 0};
+            const Text text(shape, 2 * ops::kAttentionSegment + 300, 91), other(shape, 70, 92);
+            const int64_t length = text.length;
+            testing::Machine machine(1);
+            const std::vector<float> whole =
+                Step{shape, 16, options}.run(machine, {&text}, {length}, {length});
+            CHECK(matches_reference(shape, text, length - 2, options, last_rows(whole, shape, 2)));
+            for (const int threads : {1, 2, 5}) {  // of which some take segments by themselves
+                testing::Machine threaded(threads);
+                for (const int64_t count : {1, 2, 290, 301}) {
+                    const std::vector<float> beside = Step{shape, 32, options}.run(
+                        threaded, {&other, &text}, {70, length}, {1, count});
+                    CHECK(testing::same_bits(last_rows(beside, shape, count),
+                                             last_rows(whole, shape, count)));
+                }
+            }
+        }
+    });
+}
+
+TEST_CASE("attention both ways over several segments") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        const Shape shape{2, 1, 16, DType::f32};
+        const PagedAttentionOptions options{0.25f, 0, 0, false};
+        const Text text(shape, ops::kAttentionSegment + 65, 93);
+        testing::Machine one(1), four(4);
+        const auto run = [&](testing::Machine& machine, int64_t count) {
+            return Step{shape, 16, options}.run(machine, {&text}, {text.length}, {count});
+        };
+        const std::vector<float> last = run(one, 3);
+        CHECK(matches_reference(shape, text, text.length - 3, options, last));
+        CHECK(testing::same_bits(run(four, 3), last));
+        CHECK(testing::same_bits(last_rows(run(four, 200), shape, 3), last));
+    });
+}
+
 TEST_CASE("a window of attention both ways is our own mistake") {
     testing::Machine machine;
     const Shape shape{2, 1, 16, DType::f32};
@@ -211,6 +366,8 @@ TEST_CASE("attention takes the scratch it says") {
     testing::Machine machine(3);
     const PagedAttentionOptions options{0.1f, 0, 0};
     Step{shape, 16, options}.run(machine, {&text}, {100}, {100});
+    const Text longer(shape, 5 * ops::kAttentionSegment, 62);
+    Step{shape, 16, options}.run(machine, {&longer}, {longer.length}, {1});
     const size_t limit = ops::paged_attention_scratch_bytes(1, 8, 72, 3);
     CHECK(machine.scratch().peak_bytes() <= (limit + 63) / 64 * 64);
     CHECK(machine.scratch().peak_bytes() > 0);

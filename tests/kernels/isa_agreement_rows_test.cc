@@ -1,6 +1,7 @@
 // Every instruction set agrees with double precision in the ops on rows, of random shapes from 1 to
 // 300: to the bit where each value is rounded once, else within bounds that follow from the
 // roundings.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -13,20 +14,10 @@
 #include "kernels/ops/norm.h"
 #include "kernels/ops/rope.h"
 #include "reference.h"
+#include "stored_kv.h"
 
 using namespace nvllm;
-using testing::Bounded;
-using testing::Buffer;
-using testing::Expectation;
-using testing::kExpUnits;
-using testing::kSlack;
-using testing::kTanhUnits;
-using testing::kUnit;
-using testing::LooseRows;
-using testing::LooseVector;
-using testing::Random;
-using testing::random_size;
-using testing::roundings_in_lanes;
+using namespace testing;
 
 namespace {
 
@@ -252,6 +243,60 @@ void check_write_kv(const Context& context, Random& random, DType dtype) {
     });
 }
 
+// The same in float8 and int8.
+void check_write_scaled_kv(const Context& context, Random& random, DType dtype) {
+    const int64_t tokens = 1 + random.below(20), heads = 1 + random.below(3);
+    const int64_t head_dim = random_size(random), block_size = 1 + random.below(9);
+    const int64_t blocks = 2 + tokens / block_size, positions = blocks * heads * block_size;
+    LooseRows keys(random, tokens, heads * head_dim, 3.0f);
+    LooseRows values(random, tokens, heads * head_dim, 1000.0f);
+    std::vector<int64_t> slots;
+    for (int64_t t = 0; t < tokens; ++t) slots.push_back(blocks * block_size - 1 - t);
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(std::string(cpu::isa_name(isa)));
+        Buffer key_cache(dtype, positions * head_dim), value_cache(dtype, positions * head_dim);
+        std::vector<float> key_scales(static_cast<size_t>(positions), -1.0f),
+            value_scales = key_scales;
+        const ops::KvScales scales{0.3f, 7.0f,
+                                   testing::view(key_scales, {blocks, heads, block_size}),
+                                   testing::view(value_scales, {blocks, heads, block_size})};
+        ops::write_kv(context, keys.view().split_last(heads), values.view().split_last(heads),
+                      testing::view(slots, {tokens}),
+                      key_cache.view({blocks, heads, head_dim, block_size}),
+                      value_cache.view({blocks, heads, block_size, head_dim}), scales);
+        bool same = true;
+        for (int64_t t = 0; t < tokens; ++t) {
+            const int64_t slot = slots[static_cast<size_t>(t)], offset = slot % block_size;
+            for (int64_t h = 0; h < heads; ++h) {
+                const int64_t head = slot / block_size * heads + h;
+                const auto place = static_cast<size_t>(head * block_size + offset);
+                const auto check = [&](const LooseRows& rows, const Buffer& cache,
+                                       float layer_scale, float scale, int64_t first,
+                                       int64_t step) {
+                    std::vector<float> row;
+                    for (int64_t d = 0; d < head_dim; ++d)
+                        row.push_back(rows.at(t, h * head_dim + d));
+                    const std::vector<double> wanted =
+                        testing::as_stored(dtype, row, head_dim, layer_scale);
+                    for (int64_t d = 0; d < head_dim; ++d) {
+                        same = same && double{cache[first + d * step]} * scale ==
+                                           wanted[static_cast<size_t>(d)];
+                    }
+                };
+                const bool own = dtype == DType::i8;
+                check(keys, key_cache, 0.3f, own ? key_scales[place] : 0.3f,
+                      head * head_dim * block_size + offset, block_size);
+                check(values, value_cache, 7.0f, own ? value_scales[place] : 7.0f,
+                      (head * block_size + offset) * head_dim, 1);
+            }
+        }
+        CHECK(same);
+        const auto written = static_cast<int64_t>(
+            std::ranges::count_if(key_scales, [](float scale) { return scale != -1.0f; }));
+        CHECK(written == (dtype == DType::i8 ? tokens * heads : 0));
+    });
+}
+
 void check_conversion(const Context& context, Random& random, DType from, DType to) {
     const int64_t count = random_size(random);
     CAPTURE(count);
@@ -302,6 +347,10 @@ TEST_CASE("instruction sets agree: tables, key-value storage and conversions") {
     for (const DType from : testing::kFloatTypes) {
         for (int i = 0; i < 6; ++i) check_embedding(machine.context(), random, from);
         for (int i = 0; i < 6; ++i) check_write_kv(machine.context(), random, from);
+        for (int i = 0; i < 6; ++i) {
+            check_write_scaled_kv(machine.context(), random, DType::f8_e4m3);
+            check_write_scaled_kv(machine.context(), random, DType::i8);
+        }
         for (const DType to : testing::kFloatTypes) {
             for (int i = 0; i < 6; ++i) check_conversion(machine.context(), random, from, to);
         }

@@ -8,22 +8,10 @@
 #include "kernels/ops/attention.h"
 #include "kernels/ops/matmul.h"
 #include "reference.h"
+#include "stored_kv.h"
 
 using namespace nvllm;
-using testing::AttentionShape;
-using testing::AttentionText;
-using testing::Bounded;
-using testing::Buffer;
-using testing::Expectation;
-using testing::kExpUnits;
-using testing::kSlack;
-using testing::kTanhUnits;
-using testing::kUnit;
-using testing::LooseRows;
-using testing::LooseVector;
-using testing::Random;
-using testing::random_size;
-using testing::roundings_in_lanes;
+using namespace testing;
 
 namespace {
 
@@ -102,8 +90,8 @@ double largest_score(const reference::Values& query, Key key, int64_t first, int
 double units_of_probability(double score, int64_t head_dim, int64_t positions,
                             const ops::PagedAttentionOptions& options) {
     const auto tiles = static_cast<double>(positions / ops::kAttentionTile + 2);
-    // Products, additions and the scale, all of them absolute errors of the exponent.
-    double exponent = static_cast<double>(head_dim + 2) * score;
+    // Products, additions and two scales, all of them absolute errors of the exponent.
+    double exponent = static_cast<double>(head_dim + 3) * score;
     if (options.soft_cap > 0) exponent += score + (kTanhUnits + 1) * options.soft_cap;
     // One exponential of its own, and one correction for every tile that follows; the differences
     // they are taken of are up to twice the score.
@@ -137,6 +125,8 @@ struct AttentionProblem {
         if (form == 1) options.causal = false;
         if (form >= 2) options.window = random_size(random);
         if (random.below(3) == 0) options.soft_cap = 2.0f;
+        options.scales.key = 0.25f + random.uniform() / 8;
+        options.scales.value = 0.01f;
         return options;
     }
 
@@ -148,11 +138,11 @@ struct AttentionProblem {
         return {out.begin() + 2 * shape.width(), out.end()};
     }
 
-    void expect_head(const Buffer& keys, const Buffer& values, int64_t position, int64_t head,
-                     Expectation& expected) const {
+    void expect_head(const reference::Values& keys, const reference::Values& values,
+                     int64_t position, int64_t head, Expectation& expected) const {
         const int64_t kv_head = head / (shape.heads / shape.kv_heads);
         const auto at = [&](int64_t p, int64_t d) {
-            return (p * shape.kv_heads + kv_head) * shape.head_dim + d;
+            return static_cast<size_t>((p * shape.kv_heads + kv_head) * shape.head_dim + d);
         };
         const auto key = [&](int64_t p, int64_t d) { return keys[at(p, d)]; };
         const auto row = text.queries.begin() + position * shape.width() + head * shape.head_dim;
@@ -167,16 +157,19 @@ struct AttentionProblem {
             query, key, [&](int64_t p, int64_t d) { return std::abs(values[at(p, d)]); }, first,
             end, options);
         const double score = largest_score(query, key, first, end, options.scale);
-        // Once for the sum of values and once for the denominator, then the quotient.
+        // Once for the sum of values and once for the denominator, then the quotient and a scale.
         const double units =
-            2 * units_of_probability(score, shape.head_dim, end - first, options) + 3;
+            2 * units_of_probability(score, shape.head_dim, end - first, options) + 4;
         for (size_t d = 0; d < out.size(); ++d) {
             expected.push_back({out[d], magnitude[d] * units * kUnit * kSlack});
         }
     }
 
     Expectation expected() const {
-        const Buffer keys(shape.dtype, text.keys), values(shape.dtype, text.values);
+        const reference::Values keys =
+            testing::as_stored(shape.dtype, text.keys, shape.head_dim, options.scales.key);
+        const reference::Values values =
+            testing::as_stored(shape.dtype, text.values, shape.head_dim, options.scales.value);
         Expectation result;
         for (int64_t p = length - count; p < length; ++p) {
             for (int64_t h = 0; h < shape.heads; ++h) expect_head(keys, values, p, h, result);
@@ -208,7 +201,7 @@ TEST_CASE("instruction sets agree: products of all types") {
 TEST_CASE("instruction sets agree: attention of all types and forms") {
     testing::Machine machine;
     Random random(102);
-    for (const DType dtype : testing::kFloatTypes) {
+    for (const DType dtype : testing::kKvTypes) {
         for (int i = 0; i < 20; ++i) {
             const AttentionProblem problem(random, dtype);
             CAPTURE(problem.shape.head_dim);

@@ -1,6 +1,7 @@
 // Tests of the choice of instruction set and of the conversions that each of them has.
 #include "kernels/cpu/isa.h"
 
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -47,6 +48,47 @@ TEST_CASE("every instruction set converts as the scalar types do") {
                 REQUIRE(testing::close(narrowed[i], expected[i], 0));
                 REQUIRE(testing::close(widened[static_cast<size_t>(i)], expected[i], 0));
             }
+        }
+    });
+}
+
+TEST_CASE("every instruction set converts to and from float8 as the scalar type does") {
+    std::vector<float> values = testing::Random(2).values(5000, 500.0f);
+    for (float scale = 1e-6f; scale < 1e4f; scale *= 1.13f) values.push_back(-scale);
+    for (int bits = 0; bits < 256; ++bits) {
+        const auto value =
+            static_cast<float>(std::bit_cast<nvllm::Float8E4M3>(static_cast<uint8_t>(bits)));
+        values.insert(values.end(),
+                      {value, value * 1.0625f, std::nextafter(value * 1.0625f, 0.0f)});
+    }
+    values.insert(values.end(), {std::numeric_limits<float>::infinity(), 448.01f, 1e30f, -464.0f});
+    const auto count = static_cast<int64_t>(values.size());
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        std::vector<nvllm::Float8E4M3> narrowed(values.size());
+        std::vector<float> widened(values.size());
+        cpu::kernels().narrow_f8(values.data(), 1.0f, narrowed.data(), count);
+        cpu::kernels().widen_rows[static_cast<size_t>(cpu::KvType::f8_e4m3)](
+            {narrowed.data(), count, narrowed.data(), widened.data(), count, 1, count});
+        for (size_t i = 0; i < values.size(); ++i) {
+            REQUIRE(narrowed[i].bits == nvllm::Float8E4M3(values[i]).bits);
+            REQUIRE(testing::close(widened[i], static_cast<float>(narrowed[i]), 0));
+        }
+    });
+}
+
+TEST_CASE("the largest magnitude of a row, which is none where a value is no number") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (int64_t count = 1; count < 70; ++count) {
+            std::vector<float> row = testing::Random(3).values(count);
+            const auto last = static_cast<size_t>(count - 1);
+            row[last] = -2.5f;
+            CHECK(cpu::kernels().magnitude(row.data(), count) == 2.5f);
+            row[last / 2] = std::numeric_limits<float>::infinity();
+            CHECK(std::isnan(cpu::kernels().magnitude(row.data(), count)));
+            row[last / 2] = std::nanf("");
+            CHECK(std::isnan(cpu::kernels().magnitude(row.data(), count)));
         }
     });
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -64,24 +65,31 @@ struct Dot {
     }
 };
 
+// What attention() hides beside positions before the first, and what joins its denominator.
+struct Masks {
+    double sink = -std::numeric_limits<double>::infinity();
+    std::function<bool(int64_t)> sees = [](int64_t) { return true; };  // of positions
+};
+
 // Attention of one query head over `count` positions, of which [first, count) are visible. key(p,
 // d), value(p, d).
 template <typename Key, typename Value>
 Values attention(const Values& query, Key key, Value value, int64_t first, int64_t count,
-                 const nvllm::ops::PagedAttentionOptions& options) {
+                 const nvllm::ops::PagedAttentionOptions& options, const Masks& masks = {}) {
     Values scores;
-    double most = -std::numeric_limits<double>::infinity();
+    double most = masks.sink;
     for (int64_t p = first; p < count; ++p) {
         double score = 0;
         for (size_t d = 0; d < query.size(); ++d)
             score += query[d] * key(p, static_cast<int64_t>(d));
         score *= options.scale;
         if (options.soft_cap > 0) score = options.soft_cap * std::tanh(score / options.soft_cap);
+        if (!masks.sees(p)) score = -std::numeric_limits<double>::infinity();
         scores.push_back(score);
         most = std::max(most, score);
     }
     Values out(query.size());
-    double denominator = 0;
+    double denominator = std::exp(masks.sink - most);
     for (const double score : scores) denominator += std::exp(score - most);
     for (int64_t p = first; p < count; ++p) {
         const double weight = std::exp(scores[static_cast<size_t>(p - first)] - most) / denominator;

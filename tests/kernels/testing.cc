@@ -10,6 +10,13 @@ namespace testing {
 using nvllm::BFloat16;
 using nvllm::DType;
 using nvllm::Float16;
+using nvllm::Float8E4M3;
+
+namespace {
+
+constexpr int8_t kNoInteger = 0x55;  // for NaN
+
+}  // namespace
 
 #if !__has_include(<doctest/doctest.h>)
 std::vector<Case>& cases() {
@@ -67,6 +74,8 @@ float Buffer::operator[](int64_t index) const {
         std::memcpy(&value, data, sizeof(value));
         return value;
     }
+    if (dtype_ == DType::i8) return static_cast<float>(std::bit_cast<int8_t>(*data));
+    if (dtype_ == DType::f8_e4m3) return static_cast<float>(std::bit_cast<Float8E4M3>(*data));
     uint16_t bits;
     std::memcpy(&bits, data, sizeof(bits));
     if (dtype_ == DType::bf16) return static_cast<float>(std::bit_cast<BFloat16>(bits));
@@ -77,6 +86,14 @@ void Buffer::set(int64_t index, float value) {
     uint8_t* data = bytes_.data() + static_cast<size_t>(index) * dtype_bytes(dtype_);
     if (dtype_ == DType::f32) {
         std::memcpy(data, &value, sizeof(value));
+        return;
+    }
+    if (dtype_ == DType::i8) {
+        *data = std::bit_cast<uint8_t>(std::isnan(value) ? kNoInteger : static_cast<int8_t>(value));
+        return;
+    }
+    if (dtype_ == DType::f8_e4m3) {
+        *data = Float8E4M3(value).bits;
         return;
     }
     const uint16_t bits = dtype_ == DType::bf16 ? BFloat16(value).bits : Float16(value).bits;

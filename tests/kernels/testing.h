@@ -73,10 +73,18 @@ inline void report(bool passed, const char* file, int line, const char* conditio
 
 namespace testing {
 
+#ifdef NVLLM_ON_DEVICE
+// Whose memory kernels on a GPU read and write as well.
+const nvllm::ComputeDevice& memory_of_tests();
+#else
+inline nvllm::ComputeDevice memory_of_tests() { return {}; }
+#endif
+
 // A context with its own threads and scratch memory.
 class Machine {
   public:
-    explicit Machine(int num_threads = 2) : threads_(num_threads), scratch_(size_t{1} << 20) {
+    explicit Machine(int num_threads = 2)
+        : threads_(num_threads), scratch_(size_t{1} << 20, memory_of_tests()) {
         context_.threads = &threads_;
         context_.scratch = &scratch_;
     }
@@ -107,7 +115,8 @@ class Random {
     uint64_t state_;
 };
 
-// Owned memory of any float type, filled from float32 values by the scalar conversions of types.h.
+// Owned memory of any float type or int8, filled from float32 values by the scalar conversions of
+// types.h.
 class Buffer {
   public:
     Buffer(nvllm::DType dtype, const std::vector<float>& values);

@@ -1,0 +1,22 @@
+// Rounding of rows of x to codes, as quantized products take them.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/ops/matmul_quantized.h"
+
+namespace nvllm::cpu {
+
+// Scales of one row; 1 where the whole row shares one (or one that is given).
+int64_t num_activation_scales(const ops::ActivationRounding& rounding, int64_t in);
+// Whether those scales are applied once for a row, at the end.
+bool has_row_scale(const ops::ActivationRounding& rounding);
+
+// The codes of a row as what they stand for, or integers as they are, before scaling. Writes
+// `scales` as num_activation_scales() says. REQUIRES: not product_type.
+void round_activations(const ops::ActivationRounding& rounding, const float* x, int64_t in,
+                       float* values, float* scales);
+void round_to_integers(const ops::ActivationRounding& rounding, const float* x, int64_t in,
+                       int8_t* codes, float* scale);
+
+}  // namespace nvllm::cpu

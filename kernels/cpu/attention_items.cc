@@ -1,0 +1,67 @@
+// How attention's work is divided.
+#include "kernels/cpu/attention_items.h"
+
+namespace nvllm::cpu {
+namespace {
+
+constexpr int64_t kItemsPerThread = 4;  // fewer keep not all threads busy until the end
+
+}  // namespace
+
+int64_t AttentionBatch::most_rows() const {
+    int64_t most = 0;
+    for (int64_t s = 0; s < num_sequences; ++s) most = std::max(most, num_queries(s) * group);
+    return most;
+}
+
+bool segments_should_be_items(const AttentionBatch& batch, int num_threads) {
+    int64_t num_items = 0;
+    int64_t num_parts = 0;
+    for (int64_t sequence = 0; sequence < batch.num_sequences; ++sequence) {
+        if (batch.num_runs(sequence) > 1) return false;
+        const int64_t items = batch.num_runs(sequence) * batch.kv_heads;
+        num_items += items;
+        num_parts += items * batch.num_segments(sequence);
+    }
+    return num_threads > 1 && num_items < kItemsPerThread * num_threads && num_parts > num_items &&
+           num_parts * batch.most_rows() <= kMaxSegmentRowsPerHead * batch.kv_heads * batch.group;
+}
+
+int64_t count_items(const AttentionBatch& batch, int64_t* item_starts) {
+    int64_t num_items = 0;
+    for (int64_t sequence = 0; sequence < batch.num_sequences; ++sequence) {
+        item_starts[sequence] = num_items;
+        num_items += batch.num_items(sequence);
+    }
+    return num_items;
+}
+
+AttentionItem find_item(const AttentionBatch& batch, int64_t index) {
+    const int64_t* after =
+        std::upper_bound(batch.item_starts, batch.item_starts + batch.num_sequences, index);
+    const int64_t sequence = after - batch.item_starts - 1;
+    index -= batch.item_starts[sequence];
+    const int64_t part = index / batch.kv_heads;  // a run of queries, or a segment of positions
+    const int64_t run = batch.segments_are_items ? 0 : part * batch.queries_per_item();
+    const int64_t num_queries = batch.num_queries(sequence);
+    const int64_t length = batch.context_lengths[sequence];
+    const int64_t count = std::min(batch.queries_per_item(), num_queries - run);
+    const int64_t first_position = length - num_queries + run;
+    const int64_t first_seen = batch.first_visible(first_position);
+    AttentionItem item{sequence,
+                       index % batch.kv_heads,
+                       batch.query_starts[sequence] + run,
+                       count,
+                       first_position,
+                       first_seen - first_seen % ops::kAttentionTile,
+                       batch.options.causal ? first_position + count : length};
+    if (batch.segments_are_items) {
+        constexpr int64_t length_of_segment = ops::kAttentionSegment;
+        const int64_t begin = (item.begin / length_of_segment + part) * length_of_segment;
+        item.begin = std::max(item.begin, begin);
+        item.end = std::min(item.end, begin + length_of_segment);
+    }
+    return item;
+}
+
+}  // namespace nvllm::cpu

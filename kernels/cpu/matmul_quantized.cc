@@ -1,0 +1,281 @@
+// Products with quantized weights on the CPU: x is rounded once, then blocks of (tokens, panels)
+// are shared out to threads.
+#include "kernels/cpu/matmul_quantized.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/activation_codes.h"
+#include "kernels/cpu/quantized_layout.h"
+#include "kernels/cpu/rows.h"
+
+namespace nvllm::cpu {
+namespace {
+
+using ops::ActivationCode;
+using ops::WeightCode;
+
+constexpr int64_t kBlockTokens = 96;
+constexpr int kBlockPanels = static_cast<int>(kQuantizedColumns / kPanelColumns);
+constexpr int64_t kBlocksPerThread = 4;
+constexpr int64_t kMaxIntegerTerms = 100'000;  // sums of products of bytes fit into 32 bits
+constexpr size_t kThreadValues =
+    static_cast<size_t>((kBlockTokens + kQuantizedStretch) * kQuantizedColumns);
+
+bool is_integer(ActivationCode code) {
+    return code == ActivationCode::int8 || code == ActivationCode::int4;
+}
+
+bool multiplies_integers(const ops::QuantizedLayout& layout,
+                         const ops::ActivationRounding& activations) {
+    const bool weights = layout.code == WeightCode::int4 || layout.code == WeightCode::int8;
+    return weights && is_integer(activations.code) && activations.group_size == 0 &&
+           !layout.has_zero_points && layout.in <= kMaxIntegerTerms;
+}
+
+struct Product {
+    const ConstTensorView& x;
+    const ops::QuantizedWeight& weight;
+    const ConstTensorView& bias;
+    const TensorView& y;
+    bool accumulate;
+    DType product_type;
+    PackedParts parts;
+    bool integers;
+    int64_t tokens;
+    int64_t scales_of_row = 0;
+    std::byte* rounded = nullptr;    // rows of x, padded_in codes or values each
+    float* x_scales = nullptr;       // [tokens, scales_of_row]
+    int32_t* corrections = nullptr;  // [tokens, groups]
+    int64_t block_tokens = 0;
+    int block_panels = 0;
+
+    const ops::QuantizedLayout& layout() const { return weight.layout; }
+    bool rounds() const { return weight.activations.code != ActivationCode::product_type; }
+    size_t value_bytes() const {
+        return integers ? kernels().quantized.integer_bytes : sizeof(float);
+    }
+    std::byte* row(int64_t token) const {
+        return rounded + token * parts.padded_in * static_cast<int64_t>(value_bytes());
+    }
+};
+
+// Sums of codes of a group, times what 4-bit weights are shifted by.
+void correct_row(const Product& product, const int8_t* codes, int64_t token) {
+    const ops::QuantizedLayout& layout = product.layout();
+    for (int64_t group = 0; group < layout.groups(); ++group) {
+        const int64_t begin = group * layout.group_size;
+        const int64_t end = std::min(begin + layout.group_size, layout.in);
+        int32_t sum = 0;
+        for (int64_t k = begin; k < end; ++k) sum += codes[k];
+        product.corrections[token * layout.groups() + group] = -8 * sum;
+    }
+}
+
+void round_to_product_type(const Product& product, float* row) {
+    if (product.product_type == DType::f32) return;
+    constexpr int64_t kPiece = 512;
+    uint16_t narrow[kPiece];
+    const size_t type = float_type_index(product.product_type);
+    for (int64_t k = 0; k < product.layout().in; k += kPiece) {
+        const int64_t count = std::min(kPiece, product.layout().in - k);
+        kernels().narrow[type](row + k, narrow, count);
+        kernels().widen[type](narrow, 1.0f, row + k, count);
+    }
+}
+
+// A row of x in the order of the packed columns.
+void gather(const Product& product, int64_t token, float* values) {
+    const float* x = product.x.as<float>() + token * product.x.stride(0);
+    const int64_t in = product.layout().in;
+    if (product.weight.columns.data == nullptr) {
+        std::memcpy(values, x, static_cast<size_t>(in) * sizeof(float));
+        return;
+    }
+    const auto* columns = product.weight.columns.as<int32_t>();
+    for (int64_t i = 0; i < in; ++i) values[i] = x[columns[i]];
+}
+
+void round_row(const Product& product, int64_t token, float* values, int8_t* codes) {
+    const int64_t in = product.layout().in;
+    float* scales = product.x_scales + token * product.scales_of_row;
+    if (!product.integers) {
+        auto* row = reinterpret_cast<float*>(product.row(token));
+        std::fill(row + in, row + product.parts.padded_in, 0.0f);
+        gather(product, token, row);
+        if (!product.rounds()) {
+            round_to_product_type(product, row);
+        } else {
+            round_activations(product.weight.activations, row, in, row, scales);
+        }
+        return;
+    }
+    gather(product, token, values);
+    std::fill(codes + in, codes + product.parts.padded_in, int8_t{0});
+    round_to_integers(product.weight.activations, values, in, codes, scales);
+    if (product.layout().code == WeightCode::int4) correct_row(product, codes, token);
+    kernels().quantized.arrange[static_cast<size_t>(product.layout().code)](
+        codes, product.parts.padded_in, product.row(token));
+}
+
+// Room for one row of float32 and its codes, for each thread; reused by the blocks afterwards.
+size_t row_bytes(int64_t padded_in) { return static_cast<size_t>(padded_in) * (sizeof(float) + 1); }
+
+void round_x(const Product& product, std::byte* rows, ThreadPool& threads) {
+    const int64_t grain = std::max<int64_t>(1, kValuesPerRange / product.parts.padded_in);
+    threads.parallel_for(product.tokens, grain, [&](int64_t begin, int64_t end, int thread) {
+        std::byte* mine = rows + static_cast<size_t>(thread) * row_bytes(product.parts.padded_in);
+        auto* values = reinterpret_cast<float*>(mine);
+        auto* codes = reinterpret_cast<int8_t*>(values + product.parts.padded_in);
+        for (int64_t token = begin; token < end; ++token) {
+            round_row(product, token, values, codes);
+        }
+    });
+}
+
+QuantizedBlock block_at(const Product& product, int64_t token, int64_t panel, float* memory) {
+    const ops::QuantizedLayout& layout = product.layout();
+    const auto* packed = product.weight.packed.as<std::byte>();
+    const int64_t place = panel * layout.groups() * kPanelColumns;
+    QuantizedBlock block{};
+    block.x = product.row(token);
+    block.x_stride = product.parts.padded_in;
+    block.rows = std::min(product.block_tokens, product.tokens - token);
+    if (product.rounds() && !has_row_scale(product.weight.activations)) {
+        block.x_scales = product.x_scales + token * product.scales_of_row;
+        block.x_scale_stride = product.scales_of_row;
+        block.x_group_size = product.weight.activations.group_size;
+    }
+    if (product.corrections != nullptr) {
+        block.x_corrections = product.corrections + token * layout.groups();
+    }
+    block.codes = packed + panel * product.parts.panel_bytes;
+    block.panel_bytes = product.parts.panel_bytes;
+    block.panels =
+        static_cast<int>(std::min<int64_t>(product.block_panels, product.parts.panels - panel));
+    block.scale_type = layout.scale_type;
+    block.scales = element(packed + product.parts.scales, layout.scale_type, place);
+    if (layout.has_zero_points) {
+        block.zero_points =
+            reinterpret_cast<const int8_t*>(packed + product.parts.zero_points) + place;
+    }
+    block.corrections =
+        reinterpret_cast<const int32_t*>(packed + product.parts.corrections) + place;
+    block.in = product.parts.padded_in;
+    block.group_size = layout.groups() == 1 ? product.parts.padded_in : layout.group_size;
+    block.groups = layout.groups();
+    block.totals = memory;
+    block.widened = memory + kBlockTokens * kQuantizedColumns;
+    return block;
+}
+
+// total * factor (* the scale of x), plus the bias, plus y.
+void write_block(const Product& product, const QuantizedBlock& block, int64_t token,
+                 int64_t panel) {
+    const int64_t first = panel * kPanelColumns;
+    const int64_t columns =
+        std::min<int64_t>(block.panels * kPanelColumns, product.layout().out - first);
+    const bool row_scaled = product.rounds() && has_row_scale(product.weight.activations);
+    float bias[kQuantizedColumns] = {};
+    if (product.bias.data != nullptr) {
+        kernels().widen[float_type_index(product.bias.dtype)](
+            element(product.bias.data, product.bias.dtype, first), 1.0f, bias, columns);
+    }
+    for (int64_t row = 0; row < block.rows; ++row) {
+        const float* totals = block.totals + row * kQuantizedColumns;
+        float* y = product.y.as<float>() + (token + row) * product.y.stride(0) + first;
+        const float scale = row_scaled ? product.x_scales[token + row] : 1.0f;
+        for (int64_t i = 0; i < columns; ++i) {
+            const float value = totals[i] * product.weight.factor * scale + bias[i];
+            y[i] = product.accumulate ? value + y[i] : value;
+        }
+    }
+}
+
+void multiply_block(const Product& product, int64_t token, int64_t panel, float* memory) {
+    const QuantizedBlock block = block_at(product, token, panel, memory);
+    std::fill(block.totals, block.totals + block.rows * kQuantizedColumns, 0.0f);
+    const auto code = static_cast<size_t>(product.layout().code);
+    const QuantizedKernels& kernel = kernels().quantized;
+    (product.integers ? kernel.multiply_integers[code] : kernel.multiply[code])(block);
+    write_block(product, block, token, panel);
+}
+
+void choose_blocks(Product& product, int num_threads) {
+    const int64_t wanted = kBlocksPerThread * num_threads;
+    product.block_panels =
+        static_cast<int>(std::clamp<int64_t>(product.parts.panels / wanted, 1, kBlockPanels));
+    product.block_tokens = std::min(product.tokens, kBlockTokens);
+}
+
+void take_scratch(Product& product, ScratchArena& scratch) {
+    const auto tokens = static_cast<size_t>(product.tokens);
+    product.rounded = static_cast<std::byte*>(scratch.take(
+        tokens * static_cast<size_t>(product.parts.padded_in) * product.value_bytes()));
+    product.scales_of_row = num_activation_scales(product.weight.activations, product.layout().in);
+    product.x_scales =
+        scratch.take_array<float>(tokens * static_cast<size_t>(product.scales_of_row));
+    if (product.integers && product.layout().code == WeightCode::int4) {
+        product.corrections =
+            scratch.take_array<int32_t>(tokens * static_cast<size_t>(product.layout().groups()));
+    }
+}
+
+size_t thread_bytes(int64_t padded_in) {
+    return std::max(kThreadValues * sizeof(float), (row_bytes(padded_in) + 63) / 64 * 64);
+}
+
+}  // namespace
+
+bool can_multiply_quantized(const ops::QuantizedLayout& layout,
+                            const ops::ActivationRounding& activations) {
+    const bool whole_groups = layout.group_size % 8 == 0 || layout.group_size >= layout.in;
+    return whole_groups && (activations.group_size % 8 == 0 || activations.group_size >= layout.in);
+}
+
+void matmul_quantized(const Context& context, const ConstTensorView& x,
+                      const ops::QuantizedWeight& weight, const ConstTensorView& bias,
+                      DType product_type, ops::MatmulOutput output, const TensorView& y) {
+    if (y.numel() == 0) return;
+    Product product{x,
+                    weight,
+                    bias,
+                    y,
+                    output == ops::MatmulOutput::accumulate,
+                    product_type,
+                    PackedParts(weight.layout),
+                    multiplies_integers(weight.layout, weight.activations),
+                    x.dim(0)};
+    const int num_threads = context.threads->num_threads();
+    choose_blocks(product, num_threads);
+    const ScratchArena::Scope scope(*context.scratch);
+    take_scratch(product, *context.scratch);
+    const size_t bytes = thread_bytes(product.parts.padded_in);
+    auto* of_threads =
+        static_cast<std::byte*>(context.scratch->take(bytes * static_cast<size_t>(num_threads)));
+    round_x(product, of_threads, *context.threads);
+
+    const int64_t token_blocks = divided_up(product.tokens, product.block_tokens);
+    const int64_t panel_blocks = divided_up(product.parts.panels, product.block_panels);
+    context.threads->parallel_for(
+        token_blocks * panel_blocks, 1, [&](int64_t i, int64_t, int thread) {
+            multiply_block(
+                product, i % token_blocks * product.block_tokens,
+                i / token_blocks * product.block_panels,
+                reinterpret_cast<float*>(of_threads + bytes * static_cast<size_t>(thread)));
+        });
+}
+
+size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout,
+                                      int num_threads) {
+    const int64_t padded_in = PackedParts(layout).padded_in;
+    // The arena hands out whole lines; scales of x are of at least 8 values.
+    const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+    const auto rows = static_cast<size_t>(tokens);
+    return lines(rows * static_cast<size_t>(padded_in) * sizeof(float)) +
+           lines(rows * static_cast<size_t>(padded_in / 8) * sizeof(float)) +
+           lines(rows * static_cast<size_t>(layout.groups()) * sizeof(int32_t)) +
+           static_cast<size_t>(num_threads) * thread_bytes(padded_in);
+}
+
+}  // namespace nvllm::cpu

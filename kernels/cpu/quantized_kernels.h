@@ -1,0 +1,229 @@
+// Products of rows of x with panels of quantized weights.
+//
+// Every output has a lane of its own, so nothing is added across lanes: a stretch of k is summed in
+// order into one register for each (row, vector of columns), then scaled and added to a total in
+// memory. With few rows codes are widened as they are multiplied; with many, those of a stretch are
+// widened once into memory that stays in the first-level cache. Both give the same factors to the
+// same chain of multiply-adds.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/quantized_integers.h"
+#include "kernels/cpu/quantized_tile.h"
+#include "kernels/ops/matmul_quantized.h"
+
+namespace nvllm::cpu {
+
+// Weights as float32, one k after the other.
+template <class C, ops::WeightCode code>
+struct WidenedCodes {
+    using F = typename C::F;
+    using Words = typename C::Words;
+    static constexpr bool nibbles =
+        code == ops::WeightCode::int4 || code == ops::WeightCode::float4;
+    static constexpr int per_word = nibbles ? 8 : 4;
+
+    template <int index>
+    static F widen(Words words) {
+        if constexpr (code == ops::WeightCode::int4) return C::template int4<index>(words);
+        if constexpr (code == ops::WeightCode::int8) return C::template int8<index>(words);
+        if constexpr (code == ops::WeightCode::float4) return C::template float4<index>(words);
+        if constexpr (code == ops::WeightCode::float8) return C::template float8<index>(words);
+    }
+};
+
+template <class C, ops::WeightCode code>
+class QuantizedKernel {
+    using Tile = QuantizedTile<C>;
+    using S = typename C::Simd;
+    using F = typename C::F;
+    using Words = typename C::Words;
+    using Codes = WidenedCodes<C, code>;
+    static constexpr int lanes = Tile::lanes;
+    static constexpr int vectors = Tile::vectors;
+    static constexpr int per_word = Codes::per_word;
+    static constexpr bool has_zeros =
+        code == ops::WeightCode::int4 || code == ops::WeightCode::int8;
+    static constexpr int most_rows = S::lanes == 16 ? 6 : 3;
+    static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
+    // From so many rows on widening once pays.
+    static constexpr int64_t rows_to_widen_once = 2 * most_rows + 1;
+
+  public:
+    static void multiply(const QuantizedBlock& block) {
+        if (has_zeros && block.zero_points != nullptr) {
+            multiply_all<has_zeros>(block);
+        } else {
+            multiply_all<false>(block);
+        }
+    }
+
+  private:
+    template <bool zeros>
+    static void multiply_all(const QuantizedBlock& block) {
+        const bool widens_once = block.rows >= rows_to_widen_once;
+        for_each_stretch(block, kQuantizedStretch, [&](const QuantizedStretch& stretch) {
+            if (widens_once) {
+                for (int panel = 0; panel < block.panels; ++panel) {
+                    widen_panel<zeros>(block, stretch, panel);
+                }
+            }
+            for (int64_t row = 0; row < block.rows;) {
+                row += widens_once ? some_rows<most_rows, WidenedOnce>(block, stretch, row)
+                                   : some_rows<most_rows, WidenedAnew<zeros>>(block, stretch, row);
+            }
+        });
+    }
+
+    template <int rows, class Source>
+    static int some_rows(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                         int64_t row) {
+        if constexpr (rows > 1) {
+            if (block.rows - row < rows) {
+                return some_rows < rows == 6 ? 4 : rows - 1, Source > (block, stretch, row);
+            }
+        }
+        int panel = 0;
+        for (; panel + most_panels <= block.panels; panel += most_panels) {
+            tile<rows, most_panels, Source>(block, stretch, row, panel);
+        }
+        for (; panel < block.panels; ++panel) tile<rows, 1, Source>(block, stretch, row, panel);
+        return rows;
+    }
+
+    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                                    int panel) {
+        const auto* words =
+            reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes);
+        return words + stretch.first / per_word * kPanelColumns;
+    }
+
+    // One step of k of a panel, from its words.
+    template <bool zeros>
+    struct WidenedAnew {
+        const uint32_t* words;
+        F zero[vectors];
+        Words now[vectors];
+
+        WidenedAnew(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
+            : words(words_of(block, stretch, panel)) {
+            if constexpr (zeros) {
+                for (int v = 0; v < vectors; ++v) {
+                    zero[v] = C::small(block.zero_points +
+                                       (panel * block.groups + stretch.group) * kPanelColumns +
+                                       v * lanes);
+                }
+            }
+        }
+        void go_to(int64_t step) {
+            const uint32_t* at = words + step * kPanelColumns;
+            // Panels follow one another; so what lies ahead is wanted too.
+            __builtin_prefetch(at + 512);
+            for (int v = 0; v < vectors; ++v) now[v] = C::load(at + v * lanes);
+        }
+        template <int index>
+        F get(int v) const {
+            const F value = Codes::template widen<index>(now[v]);
+            if constexpr (zeros) return S::sub(value, zero[v]);
+            return value;
+        }
+    };
+
+    // The same from memory: float32 [stretch][16].
+    struct WidenedOnce {
+        const float* values;
+        const float* at = nullptr;
+        WidenedOnce(const QuantizedBlock& block, const QuantizedStretch&, int panel)
+            : values(block.widened + panel * kQuantizedStretch * kPanelColumns) {}
+        void go_to(int64_t step) { at = values + step * per_word * kPanelColumns; }
+        template <int index>
+        F get(int v) const {
+            return S::load(at + index * kPanelColumns + v * lanes);
+        }
+    };
+
+    template <bool zeros>
+    static void widen_panel(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                            int panel) {
+        WidenedAnew<zeros> source(block, stretch, panel);
+        float* out = block.widened + panel * kQuantizedStretch * kPanelColumns;
+        const int64_t steps = (stretch.end - stretch.first) / per_word;
+        for (int64_t step = 0; step < steps; ++step) {
+            source.go_to(step);
+            for_each_code([&](auto index) {
+                for (int v = 0; v < vectors; ++v) {
+                    S::store(out + v * lanes, source.template get<index()>(v));
+                }
+                out += kPanelColumns;
+            });
+        }
+    }
+
+    template <typename Body>
+    [[gnu::always_inline]] static void for_each_code(Body body) {
+        [&]<int... index>(std::integer_sequence<int, index...>) {
+            (body(std::integral_constant<int, index>()), ...);
+        }
+        (std::make_integer_sequence<int, per_word>());
+    }
+
+    template <int rows, int panels, class Source>
+    static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
+                     int panel) {
+        F sum[rows][panels * vectors];
+        for (auto& line : sum) {
+            for (F& value : line) value = S::zero();
+        }
+        const float* x[rows];
+        for (int r = 0; r < rows; ++r) {
+            x[r] = static_cast<const float*>(block.x) + (row + r) * block.x_stride + stretch.first;
+        }
+        [&]<int... p>(std::integer_sequence<int, p...>) {
+            Source sources[] = {Source(block, stretch, panel + p)...};
+            const int64_t steps = (stretch.end - stretch.first) / per_word;
+            for (int64_t step = 0; step < steps; ++step)
+                add_step<rows, panels>(step, x, sources, sum);
+        }
+        (std::make_integer_sequence<int, panels>());
+        for (int r = 0; r < rows; ++r) {
+            for (int i = 0; i < panels * vectors; ++i) {
+                Tile::add_to_total(block, stretch, row + r, panel + i / vectors, i % vectors,
+                                   sum[r][i]);
+            }
+        }
+    }
+
+    template <int rows, int panels, class Source>
+    [[gnu::always_inline]] static void add_step(int64_t step, const float* const* x,
+                                                Source* sources, F (*sum)[panels * vectors]) {
+#pragma GCC unroll 8
+        for (int p = 0; p < panels; ++p) sources[p].go_to(step);
+        for_each_code([&](auto index) {
+            const int64_t k = step * per_word + index();
+#pragma GCC unroll 8
+            for (int i = 0; i < panels * vectors; ++i) {
+                const F weight = sources[i / vectors].template get<index()>(i % vectors);
+#pragma GCC unroll 8
+                for (int r = 0; r < rows; ++r) {
+                    sum[r][i] = S::fma(S::set(x[r][k]), weight, sum[r][i]);
+                }
+            }
+        });
+    }
+};
+
+template <class C>
+QuantizedKernels quantized_kernels() {
+    using Code = ops::WeightCode;
+    return {
+        {QuantizedKernel<C, Code::int4>::multiply, QuantizedKernel<C, Code::int8>::multiply,
+         QuantizedKernel<C, Code::float4>::multiply, QuantizedKernel<C, Code::float8>::multiply},
+        {IntegerKernel<C, Code::int4>::multiply, IntegerKernel<C, Code::int8>::multiply},
+        {arrange_codes<C, Code::int4>, arrange_codes<C, Code::int8>},
+        sizeof(typename C::X)};
+}
+
+}  // namespace nvllm::cpu

@@ -1,0 +1,46 @@
+// Where the parts of a packed quantized matrix lie.
+//
+// Codes come first: panels of 16 columns, each [words][16] with eight 4-bit or four 8-bit codes of
+// one column in a word; then scales, zero points and corrections, each [panels][groups][16].
+// Columns and values of k that pad the last panel and word are zeros.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/quantized_codes.h"
+#include "kernels/ops/matmul_quantized.h"
+
+namespace nvllm::cpu {
+
+struct PackedParts {
+    int64_t panels;
+    int64_t padded_in;    // a multiple of 8
+    int64_t panel_bytes;  // of codes
+    size_t scales;        // offsets
+    size_t zero_points;
+    size_t corrections;
+    size_t bytes;
+
+    explicit PackedParts(const ops::QuantizedLayout& layout)
+        : panels((layout.out + kPanelColumns - 1) / kPanelColumns),
+          padded_in((layout.in + 7) / 8 * 8),
+          panel_bytes(padded_in * kPanelColumns / (is_nibble(layout.code) ? 2 : 1)) {
+        const auto values = static_cast<size_t>(panels * layout.groups() * kPanelColumns);
+        scales = in_lines(static_cast<size_t>(panels * panel_bytes));
+        zero_points = in_lines(scales + values * dtype_bytes(layout.scale_type));
+        corrections = in_lines(zero_points + (layout.has_zero_points ? values : 0));
+        bytes = corrections + (has_corrections(layout) ? values * sizeof(int32_t) : 0);
+    }
+    static bool is_nibble(ops::WeightCode code) {
+        return code == ops::WeightCode::int4 || code == ops::WeightCode::float4;
+    }
+    static bool has_corrections(const ops::QuantizedLayout& layout) {
+        return layout.code == ops::WeightCode::int8 && !layout.has_zero_points;
+    }
+
+  private:
+    static size_t in_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
+};
+
+}  // namespace nvllm::cpu

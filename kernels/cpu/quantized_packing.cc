@@ -1,0 +1,120 @@
+// Packing of quantized matrices for the CPU.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/matmul_quantized.h"
+#include "kernels/cpu/quantized_layout.h"
+#include "kernels/cpu/rows.h"
+
+namespace nvllm::cpu {
+namespace {
+
+constexpr int64_t kPanelsPerRange = 2;
+
+struct Packing {
+    const ops::QuantizedLayout& layout;
+    const ops::PlainQuantizedWeight& plain;
+    PackedParts parts;
+    std::byte* packed;
+
+    int64_t columns_of(int64_t panel) const {
+        return std::min<int64_t>(kPanelColumns, layout.out - panel * kPanelColumns);
+    }
+    int64_t place(int64_t panel, int64_t group, int64_t column) const {
+        return (panel * layout.groups() + group) * kPanelColumns + column;
+    }
+    const int8_t* codes_of(int64_t row) const { return plain.codes.as<int8_t>() + row * layout.in; }
+};
+
+// Integers of 4 bits are stored 8 above what they are; so those that pad are 8.
+void pack_codes(const Packing& packing, int64_t panel) {
+    const bool nibbles = PackedParts::is_nibble(packing.layout.code);
+    const int per_word = nibbles ? 8 : 4;
+    const int shift = packing.layout.code == ops::WeightCode::int4 ? 8 : 0;
+    const uint32_t mask = nibbles ? 15 : 255;
+    auto* words = reinterpret_cast<uint32_t*>(packing.packed + panel * packing.parts.panel_bytes);
+    for (int64_t column = 0; column < kPanelColumns; ++column) {
+        const bool is_there = column < packing.columns_of(panel);
+        const int8_t* codes = is_there ? packing.codes_of(panel * kPanelColumns + column) : nullptr;
+        for (int64_t k = 0; k < packing.parts.padded_in; k += per_word) {
+            uint32_t word = 0;
+            for (int i = 0; i < per_word; ++i) {
+                const int code = is_there && k + i < packing.layout.in ? codes[k + i] : 0;
+                word |= (static_cast<uint32_t>(code + shift) & mask) << (32 / per_word * i);
+            }
+            words[k / per_word * kPanelColumns + column] = word;
+        }
+    }
+}
+
+void pack_scales(const Packing& packing, int64_t panel) {
+    const ConstTensorView& scales = packing.plain.scales;
+    const bool one_row = scales.dim(0) == 1;
+    const auto index = float_type_index(packing.layout.scale_type);
+    for (int64_t group = 0; group < packing.layout.groups(); ++group) {
+        float row[kPanelColumns] = {};
+        for (int64_t column = 0; column < packing.columns_of(panel); ++column) {
+            const int64_t from = one_row ? 0 : panel * kPanelColumns + column;
+            row[column] = scales.as<float>()[from * scales.dim(1) + group];
+        }
+        std::byte* to = packing.packed + packing.parts.scales;
+        kernels().narrow[index](row,
+                                element(static_cast<void*>(to), packing.layout.scale_type,
+                                        packing.place(panel, group, 0)),
+                                kPanelColumns);
+    }
+}
+
+void pack_zero_points(const Packing& packing, int64_t panel) {
+    const ConstTensorView& zeros = packing.plain.zero_points;
+    auto* to = reinterpret_cast<int8_t*>(packing.packed + packing.parts.zero_points);
+    for (int64_t group = 0; group < packing.layout.groups(); ++group) {
+        for (int64_t column = 0; column < kPanelColumns; ++column) {
+            const int64_t from = zeros.dim(0) == 1 ? 0 : panel * kPanelColumns + column;
+            to[packing.place(panel, group, column)] =
+                column < packing.columns_of(panel) ? zeros.as<int8_t>()[from * zeros.dim(1) + group]
+                                                   : int8_t{0};
+        }
+    }
+}
+
+// What x, multiplied as 128 above what it is, adds to the sums of each group.
+void pack_corrections(const Packing& packing, int64_t panel) {
+    auto* to = reinterpret_cast<int32_t*>(packing.packed + packing.parts.corrections);
+    for (int64_t group = 0; group < packing.layout.groups(); ++group) {
+        const int64_t begin = group * packing.layout.group_size;
+        const int64_t end = std::min(begin + packing.layout.group_size, packing.layout.in);
+        for (int64_t column = 0; column < kPanelColumns; ++column) {
+            int32_t sum = 0;
+            if (column < packing.columns_of(panel)) {
+                const int8_t* codes = packing.codes_of(panel * kPanelColumns + column);
+                for (int64_t k = begin; k < end; ++k) sum += codes[k];
+            }
+            to[packing.place(panel, group, column)] = -128 * sum;
+        }
+    }
+}
+
+}  // namespace
+
+size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {
+    return PackedParts(layout).bytes;
+}
+
+void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
+                 const ops::PlainQuantizedWeight& plain, const TensorView& packed) {
+    const Packing packing{layout, plain, PackedParts(layout), packed.as<std::byte>()};
+    context.threads->parallel_for(packing.parts.panels, kPanelsPerRange,
+                                  [&](int64_t begin, int64_t end, int) {
+                                      for (int64_t panel = begin; panel < end; ++panel) {
+                                          pack_codes(packing, panel);
+                                          pack_scales(packing, panel);
+                                          if (layout.has_zero_points)
+                                              pack_zero_points(packing, panel);
+                                          if (PackedParts::has_corrections(layout))
+                                              pack_corrections(packing, panel);
+                                      }
+                                  });
+}
+
+}  // namespace nvllm::cpu

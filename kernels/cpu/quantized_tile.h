@@ -1,0 +1,70 @@
+// What products with quantized weights have in common: stretches of k, and sums that are scaled.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/quantized_codes.h"
+
+namespace nvllm::cpu {
+
+// Codes `first` to `end` of k, all of them of one group, with the scales of each panel.
+struct QuantizedStretch {
+    int64_t first;
+    int64_t end;
+    int64_t group;
+};
+
+constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// Calls body(stretch) for all stretches of a row in order.
+template <typename Body>
+void for_each_stretch(const QuantizedBlock& block, int64_t longest, Body body) {
+    for (int64_t group = 0; group < block.groups; ++group) {
+        const int64_t last = least((group + 1) * block.group_size, block.in);
+        for (int64_t first = group * block.group_size; first < last;) {
+            int64_t end = least(first + longest, last);
+            if (block.x_scales != nullptr) {
+                end = least(end, (first / block.x_group_size + 1) * block.x_group_size);
+            }
+            body(QuantizedStretch{first, end, group});
+            first = end;
+        }
+    }
+}
+
+template <class C>
+struct QuantizedTile {
+    using S = typename C::Simd;
+    using F = typename C::F;
+    using Words = typename C::Words;
+    static constexpr int lanes = S::lanes;
+    static constexpr int vectors = kPanelColumns / lanes;  // of a panel
+
+    // 16 scales of a panel's group, from vector `v` on.
+    static F load_scales(const QuantizedBlock& block, int panel, int64_t group, int v) {
+        const int64_t at =
+            (panel * block.groups + group) * kPanelColumns + static_cast<int64_t>(v) * lanes;
+        if (block.scale_type == DType::bf16) {
+            return S::load(static_cast<const BFloat16*>(block.scales) + at);
+        }
+        if (block.scale_type == DType::f16) {
+            return S::load(static_cast<const Float16*>(block.scales) + at);
+        }
+        return S::load(static_cast<const float*>(block.scales) + at);
+    }
+
+    // total += sum * scale of the weights (* scale of x).
+    static void add_to_total(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                             int64_t row, int panel, int v, F sum) {
+        F scale = load_scales(block, panel, stretch.group, v);
+        if (block.x_scales != nullptr) {
+            const int64_t x_group = stretch.first / block.x_group_size;
+            scale = S::mul(scale, S::set(block.x_scales[row * block.x_scale_stride + x_group]));
+        }
+        float* total = block.totals + row * kQuantizedColumns + panel * kPanelColumns + v * lanes;
+        S::store(total, S::fma(sum, scale, S::load(total)));
+    }
+};
+
+}  // namespace nvllm::cpu

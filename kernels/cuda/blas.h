@@ -1,0 +1,22 @@
+// Dense products by a library, where there is one. blas_cublaslt.cc opens cuBLASLt when the first
+// product asks for it; emulation/blas_host.cc has none.
+#pragma once
+
+#include <string>
+
+#include "kernels/ops/matmul.h"
+
+namespace nvllm::cuda {
+
+// "cuBLASLt 13.1", or why products are computed without it.
+std::string describe_blas();
+
+// Does the product and returns true, or returns false where the library is not there or does not
+// take these types and strides. Under set_batch_invariant() one plan serves every number of rows.
+bool multiply_by_library(const Context& context, const ConstTensorView& x,
+                         const ConstTensorView& weight, const ConstTensorView& bias,
+                         DType product_type, ops::MatmulOutput output, const TensorView& y);
+
+void set_batch_invariant(int device, bool on);
+
+}  // namespace nvllm::cuda

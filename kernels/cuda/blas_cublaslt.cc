@@ -1,0 +1,239 @@
+// Dense products by cuBLASLt: a plan for each shape and its types, found once and kept.
+//
+// Matrices are row-major here and column-major there: y^T = W x^T, with W [in, out] as it lies,
+// transposed, and x [in, tokens], y [out, tokens] as they lie. Under batch invariance one algorithm
+// serves every number of rows of a matrix: chosen for kPlanRows of them, without splitting sums.
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <compare>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "kernels/cuda/allocator.h"
+#include "kernels/cuda/blas.h"
+#include "kernels/cuda/cublaslt.h"
+
+namespace nvllm::cuda {
+namespace {
+
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+constexpr int64_t kPlanRows = 128;
+constexpr size_t kMostPlans = 4096;
+
+std::atomic<bool> is_batch_invariant{false};
+
+cudaDataType_t library_type(DType dtype) {
+    if (dtype == DType::bf16) return CUDA_R_16BF;
+    return dtype == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
+// All that a plan depends on.
+struct Shape {
+    int64_t tokens, in, out, x_stride, y_stride;
+    DType factors, bias_type, y_type;
+    bool has_bias, accumulates, invariant;
+
+    auto operator<=>(const Shape&) const = default;
+};
+
+// The library's descriptions of a product, given back at the end.
+class Description {
+  public:
+    Description(const CublasLt& library, const Shape& shape) : library_(library) {
+        const cudaDataType_t factors = library_type(shape.factors);
+        is_made_ = ok(library.make_operation(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F)) &&
+                   ok(library.make_layout(&weight, factors, as_size(shape.in), as_size(shape.out),
+                                          shape.in)) &&
+                   ok(library.make_layout(&x, factors, as_size(shape.in), as_size(shape.tokens),
+                                          shape.x_stride)) &&
+                   ok(library.make_layout(&y, library_type(shape.y_type), as_size(shape.out),
+                                          as_size(shape.tokens), shape.y_stride)) &&
+                   describe_operation(shape);
+    }
+    ~Description() {
+        if (operation != nullptr) library_.end_operation(operation);
+        for (cublasLtMatrixLayout_t layout : {weight, x, y}) {
+            if (layout != nullptr) library_.end_layout(layout);
+        }
+    }
+    Description(const Description&) = delete;
+    Description& operator=(const Description&) = delete;
+
+    bool is_made() const { return is_made_; }
+
+    bool set_bias(const void* bias) { return set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+
+    cublasLtMatmulDesc_t operation = nullptr;
+    cublasLtMatrixLayout_t weight = nullptr;
+    cublasLtMatrixLayout_t x = nullptr;
+    cublasLtMatrixLayout_t y = nullptr;
+
+  private:
+    static bool ok(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS; }
+    static uint64_t as_size(int64_t value) { return static_cast<uint64_t>(value); }
+
+    template <typename T>
+    bool set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+        return ok(library_.set_operation(operation, attribute, &value, sizeof(value)));
+    }
+
+    bool describe_operation(const Shape& shape) {
+        if (!set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T)) return false;
+        if (!shape.has_bias) return true;
+        return set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS) &&
+               set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(shape.bias_type));
+    }
+
+    const CublasLt& library_;
+    bool is_made_ = false;
+};
+
+// The algorithm that the library thinks fastest for a shape; empty: it takes no such product.
+std::optional<cublasLtMatmulAlgo_t> find_algorithm(const CublasLt& library, cublasLtHandle_t handle,
+                                                   const Shape& shape) {
+    Shape planned = shape;
+    if (shape.invariant) planned.tokens = kPlanRows;
+    const Description product(library, planned);
+    if (!product.is_made()) return std::nullopt;
+    cublasLtMatmulPreference_t preference = nullptr;
+    if (library.make_preference(&preference) != CUBLAS_STATUS_SUCCESS) return std::nullopt;
+    library.set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
+                           sizeof(kWorkspaceBytes));
+    if (shape.invariant) {
+        const uint32_t no_splits = CUBLASLT_REDUCTION_SCHEME_NONE;
+        library.set_preference(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &no_splits,
+                               sizeof(no_splits));
+    }
+    cublasLtMatmulHeuristicResult_t best{};
+    int num_found = 0;
+    const cublasStatus_t status =
+        library.find_algorithms(handle, product.operation, product.weight, product.x, product.y,
+                                product.y, preference, 1, &best, &num_found);
+    library.end_preference(preference);
+    if (status != CUBLAS_STATUS_SUCCESS || num_found == 0) return std::nullopt;
+    return best.algo;
+}
+
+// Plans and workspaces of one device. One product at a time is laid out, as plans' descriptions
+// hold the bias of the product that comes next.
+class Products {
+  public:
+    explicit Products(int device) : device_(device) {
+        if (library_.fault.empty() && library_.create(&handle_) != CUBLAS_STATUS_SUCCESS) {
+            handle_ = nullptr;
+        }
+    }
+
+    bool multiply(const Context& context, const Shape& shape, const void* x, const void* weight,
+                  const void* bias, void* y) {
+        if (handle_ == nullptr) return false;
+        const std::lock_guard lock(mutex_);
+        Plan& plan = plan_for(shape);
+        if (!plan.algorithm) return false;
+        if (bias != nullptr && !plan.product->set_bias(bias)) return false;
+        const float alpha = 1.0f;
+        const float beta = shape.accumulates ? 1.0f : 0.0f;
+        const cublasStatus_t status =
+            library_.matmul(handle_, plan.product->operation, &alpha, weight, plan.product->weight,
+                            x, plan.product->x, &beta, y, plan.product->y, y, plan.product->y,
+                            &*plan.algorithm, workspace_of(context.stream), kWorkspaceBytes,
+                            static_cast<cudaStream_t>(context.stream));
+        if (status == CUBLAS_STATUS_SUCCESS) return true;
+        // Nothing was put into the stream: the kernels take this shape from now on.
+        plan.algorithm.reset();
+        return false;
+    }
+
+  private:
+    struct Plan {
+        std::unique_ptr<Description> product;
+        std::optional<cublasLtMatmulAlgo_t> algorithm;
+    };
+
+    Plan& plan_for(const Shape& shape) {
+        const auto known = plans_.find(shape);
+        if (known != plans_.end()) return known->second;
+        if (plans_.size() >= kMostPlans) plans_.clear();
+        Plan plan;
+        plan.product = std::make_unique<Description>(library_, shape);
+        if (plan.product->is_made()) plan.algorithm = algorithm_for(shape);
+        return plans_.emplace(shape, std::move(plan)).first->second;
+    }
+
+    std::optional<cublasLtMatmulAlgo_t> algorithm_for(const Shape& shape) {
+        if (!shape.invariant) return find_algorithm(library_, handle_, shape);
+        Shape any_rows = shape;
+        any_rows.tokens = kPlanRows;
+        const auto known = invariant_.find(any_rows);
+        if (known != invariant_.end()) return known->second;
+        return invariant_.emplace(any_rows, find_algorithm(library_, handle_, any_rows))
+            .first->second;
+    }
+
+    void* workspace_of(void* stream) {
+        void*& workspace = workspaces_[stream];
+        if (workspace == nullptr) workspace = allocate(device_, kWorkspaceBytes);
+        return workspace;
+    }
+
+    const CublasLt& library_ = cublaslt();
+    int device_;
+    cublasLtHandle_t handle_ = nullptr;
+    std::mutex mutex_;
+    std::map<Shape, Plan> plans_;
+    std::map<Shape, std::optional<cublasLtMatmulAlgo_t>> invariant_;
+    std::map<void*, void*> workspaces_;  // by stream
+};
+
+// Never destroyed: at the end of a process the driver may be gone before it.
+Products& products_of(int device) {
+    static std::mutex mutex;
+    static auto& all = *new std::map<int, Products>();
+    const std::lock_guard lock(mutex);
+    return all.try_emplace(device, device).first->second;
+}
+
+// The library reads sixteen bytes at a time.
+bool is_aligned(const ConstTensorView& view) {
+    const auto bytes = static_cast<uint64_t>(view.stride(0)) * dtype_bytes(view.dtype);
+    return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && bytes % 16 == 0;
+}
+
+}  // namespace
+
+std::string describe_blas() {
+    const CublasLt& library = cublaslt();
+    if (!library.fault.empty()) {
+        return "no cuBLASLt (" + library.fault + "): products by our own kernels, slower";
+    }
+    return "cuBLASLt " + std::to_string(library.version / 10000) + "." +
+           std::to_string(library.version / 100 % 100);
+}
+
+void set_batch_invariant(int, bool on) { is_batch_invariant = on; }
+
+bool multiply_by_library(const Context& context, const ConstTensorView& x,
+                         const ConstTensorView& weight, const ConstTensorView& bias,
+                         DType product_type, ops::MatmulOutput output, const TensorView& y) {
+    if (x.dtype != product_type || weight.dtype != product_type) return false;
+    if (!is_aligned(x) || !is_aligned(weight) || !is_aligned(y)) return false;
+    Shape shape{};
+    shape.tokens = x.dim(0);
+    shape.in = x.dim(1);
+    shape.out = weight.dim(0);
+    shape.x_stride = x.stride(0);
+    shape.y_stride = y.stride(0);
+    shape.factors = product_type;
+    shape.bias_type = bias.dtype;
+    shape.y_type = y.dtype;
+    shape.has_bias = bias.data != nullptr;
+    shape.accumulates = output == ops::MatmulOutput::accumulate;
+    shape.invariant = is_batch_invariant;
+    return products_of(context.device.index)
+        .multiply(context, shape, x.data, weight.data, bias.data, y.data);
+}
+
+}  // namespace nvllm::cuda

@@ -1,0 +1,15 @@
+// The host twin of the library of dense products: there is none, so the kernels compute them.
+#include "kernels/cuda/blas.h"
+
+namespace nvllm::cuda {
+
+std::string describe_blas() { return "no cuBLASLt under emulation: products by our own kernels"; }
+
+bool multiply_by_library(const Context&, const ConstTensorView&, const ConstTensorView&,
+                         const ConstTensorView&, DType, ops::MatmulOutput, const TensorView&) {
+    return false;
+}
+
+void set_batch_invariant(int, bool) {}
+
+}  // namespace nvllm::cuda

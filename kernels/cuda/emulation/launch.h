@@ -1,0 +1,54 @@
+// Launches: a grid of blocks, run one after another by the calling thread before launch() returns.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+
+#include "kernels/cuda/emulation/site.h"
+#include "kernels/cuda/gpu/extent.h"
+
+namespace nvllm::gpu {
+
+namespace emulation {
+
+// A kernel and its arguments, as every thread of the grid calls it.
+struct Call {
+    void (*run)(const void* arguments);
+    const void* arguments;
+    size_t bytes;  // of the arguments
+};
+
+// Makes the call once for every thread of the grid. Throws Fault when the shape is one that no
+// device takes, or when a kernel breaks a rule. One launch at a time in the process: others wait.
+void run_grid(const Launch& shape, const Call& call);
+
+// Where launches into a stream go instead of being run at once: a device that records graphs. Null:
+// run at once. `run` does the launch, as often as it is called.
+using Recorder = void (*)(void* stream, std::function<void()> run);
+void set_launch_recorder(Recorder recorder);
+void submit(void* stream, std::function<void()> run);
+
+}  // namespace emulation
+
+// Runs kernel(args...) for every thread of the shape, in the order of its stream.
+template <typename... Parameters, typename... Arguments>
+void launch(void (*kernel)(Parameters...), const Launch& shape, Arguments&&... arguments) {
+    static_assert((std::is_trivially_copyable_v<Parameters> && ...),
+                  "kernel parameters are copied as bytes");
+    struct Bound {
+        void (*kernel)(Parameters...);
+        std::tuple<Parameters...> values;
+    };
+    const Bound own{kernel, {static_cast<Parameters>(arguments)...}};
+    emulation::submit(shape.stream, [own, shape] {
+        const auto run = [](const void* of_grid) {
+            const auto* call = static_cast<const Bound*>(of_grid);
+            std::apply(call->kernel, call->values);
+        };
+        emulation::run_grid(shape, {run, &own, sizeof own});
+    });
+}
+
+}  // namespace nvllm::gpu

@@ -1,0 +1,14 @@
+// CUDA version of kernels/ops/matmul.h; views are checked already.
+#pragma once
+
+#include "kernels/ops/matmul.h"
+
+namespace nvllm::cuda {
+
+void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+            const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
+            const TensorView& y);
+
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, int num_threads);
+
+}  // namespace nvllm::cuda

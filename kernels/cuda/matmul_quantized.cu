@@ -1,0 +1,382 @@
+// Products with quantized weights on the GPU: packing, rounding of x, and which kernel takes which
+// types.
+//
+// round_rows_kernel: a block of 256 threads a token, its values read twice (for the scale, then the
+// codes) and written once; 128 bytes of shared memory. pack_kernel: a thread for each 16 bytes of
+// packed codes.
+#include "kernels/cuda/matmul_quantized.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/quantized_tiles.h"
+
+namespace nvllm::cuda {
+namespace {
+
+using ops::ActivationCode;
+using ops::ActivationRounding;
+
+constexpr int kRoundingThreads = 256;
+
+// Rows of x on their way to what is multiplied, as plain data.
+struct RoundingCall {
+    const void* x;
+    DType x_type;
+    int64_t x_stride;
+    const int32_t* columns;  // may be null
+    int in;
+    int padded_in;
+    ActivationRounding rounding;
+    int group_size;  // values that share a scale
+    void* values;    // [tokens, padded_in]
+    float* scales;   // [tokens, scales_stride]; null: none are kept
+    int64_t scales_stride;
+    bool scales_inside;  // powers of two and E4M3: values are multiplied with them, exactly
+
+    __device__ __forceinline__ float value(int64_t token, int k) const {
+        const int column = columns != nullptr ? columns[k] : k;
+        return load_float(x, x_type, token * x_stride + column);
+    }
+};
+
+// Ties to even, for magnitudes below 2^22: adding makes the unit the last bit.
+__device__ __forceinline__ float to_integer(float x) {
+    constexpr float kShift = 0x1.8p23f;
+    return (x + kShift) - kShift;
+}
+
+__device__ __forceinline__ float to_float8(float x) {
+    return gpu::to_float(gpu::from_float<__nv_fp8_e4m3>(x));
+}
+
+// E2M1: ties to the even index.
+__device__ __forceinline__ float to_float4(float x) {
+    const float m = fabsf(x);
+    const int index = (m > 0.25f) + (m >= 0.75f) + (m > 1.25f) + (m >= 1.75f) + (m > 2.5f) +
+                      (m >= 3.5f) + (m > 5.0f);
+    const float rounded = index < 4 ? 0.5f * static_cast<float>(index)
+                                    : (index == 7 ? 6.0f : static_cast<float>(index - 2));
+    return x < 0.0f ? -rounded : rounded;
+}
+
+__device__ __forceinline__ float clamped(float x, float low, float high) {
+    return fminf(fmaxf(x, low), high);
+}
+
+__device__ __forceinline__ float round_value(ActivationCode code, float scaled) {
+    switch (code) {
+        case ActivationCode::int8:
+            return to_integer(clamped(scaled, -128.0f, 127.0f));
+        case ActivationCode::int4:
+            return to_integer(clamped(scaled, -8.0f, 7.0f));
+        case ActivationCode::float8:
+            return to_float8(scaled);
+        case ActivationCode::float4:
+            return to_float4(scaled);
+        default:
+            return scaled;
+    }
+}
+
+__device__ __forceinline__ float half_range(ActivationCode code) {
+    if (code == ActivationCode::int8) return 127.5f;
+    if (code == ActivationCode::int4) return 7.5f;
+    return code == ActivationCode::float8 ? 448.0f : 6.0f;
+}
+
+// The exponent of the largest magnitude, rounded up where its mantissa is 1.75 or more, less that
+// of the largest code.
+__device__ __forceinline__ float power_of_two(float largest, ActivationCode code) {
+    const uint32_t raw = gpu::float_as_bits(largest) + (1u << 21);
+    int exponent = static_cast<int>(raw >> 23 & 0xffu) - (code == ActivationCode::float4 ? 2 : 8);
+    exponent = exponent < 0 ? 0 : (exponent > 254 ? 254 : exponent);
+    return exponent == 0 ? 0x1p-127f : gpu::bits_as_float(static_cast<uint32_t>(exponent) << 23);
+}
+
+// A group of zeros has any scale.
+__device__ __forceinline__ float scale_of(const ActivationRounding& rounding, float largest) {
+    if (rounding.scale > 0.0f) return rounding.scale;
+    if (rounding.powers_of_two) return power_of_two(largest, rounding.code);
+    float scale = largest / half_range(rounding.code);
+    if (rounding.global_scale > 0.0f) scale = to_float8(scale * rounding.global_scale);
+    return scale > 0.0f ? scale : 1.0f;
+}
+
+template <typename T>
+__device__ __forceinline__ void write_codes(const RoundingCall& call, int64_t token, int begin,
+                                            int end, int first, int step, float scale) {
+    const float global = call.rounding.global_scale;
+    const float divisor = global > 0.0f ? scale / global : scale;
+    T* const to = static_cast<T*>(call.values) + token * call.padded_in;
+    for (int k = begin + first; k < end; k += step) {
+        const float code = round_value(call.rounding.code, call.value(token, k) / divisor);
+        to[k] = gpu::from_float<T>(call.scales_inside ? code * scale : code);
+    }
+}
+
+// Groups of a row, a warp each; the order of the largest magnitude does not matter.
+template <typename T>
+__device__ __forceinline__ void round_groups(const RoundingCall& call, int64_t token) {
+    const int groups = (call.in + call.group_size - 1) / call.group_size;
+    const int warps = static_cast<int>(blockDim.x) / 32;
+    for (int group = gpu::warp_id(); group < groups; group += warps) {
+        const int begin = group * call.group_size;
+        const int end = begin + call.group_size < call.in ? begin + call.group_size : call.in;
+        float largest = 0.0f;
+        for (int k = begin + gpu::lane_id(); k < end; k += 32) {
+            largest = fmaxf(largest, fabsf(call.value(token, k)));
+        }
+        const float scale = scale_of(call.rounding, gpu::warp_max(largest));
+        write_codes<T>(call, token, begin, end, gpu::lane_id(), 32, scale);
+        if (call.scales != nullptr && !call.scales_inside && gpu::lane_id() == 0) {
+            call.scales[token * call.scales_stride + group] = scale;
+        }
+    }
+}
+
+template <typename T>
+__device__ __forceinline__ void round_row(const RoundingCall& call, int64_t token, float* parts) {
+    float largest = 0.0f;
+    for (int k = static_cast<int>(threadIdx.x); k < call.in; k += kRoundingThreads) {
+        largest = fmaxf(largest, fabsf(call.value(token, k)));
+    }
+    const float scale = scale_of(call.rounding, gpu::block_max(largest, parts));
+    write_codes<T>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads, scale);
+    if (threadIdx.x == 0) call.scales[token * call.scales_stride] = scale;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kRoundingThreads) round_rows_kernel(RoundingCall call) {
+    GPU_SHARED(float, parts, [32]);
+    const int64_t token = blockIdx.x;
+    T* const to = static_cast<T*>(call.values) + token * call.padded_in;
+    for (int k = call.in + static_cast<int>(threadIdx.x); k < call.padded_in;
+         k += kRoundingThreads) {
+        to[k] = gpu::from_float<T>(0.0f);
+    }
+    if (call.rounding.code == ActivationCode::product_type) {
+        write_codes<T>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads,
+                       1.0f);
+    } else if (call.group_size < call.in || call.scales_inside) {
+        round_groups<T>(call, token);
+        if (call.scales_inside && threadIdx.x == 0) {
+            const float global = call.rounding.global_scale;
+            call.scales[token * call.scales_stride] = global > 0.0f ? 1.0f / global : 1.0f;
+        }
+    } else {
+        round_row<T>(call, token, parts);
+    }
+}
+
+// Packing, as plain data.
+struct PackCall {
+    const int8_t* codes;
+    const float* scales;
+    const int8_t* zero_points;
+    unsigned char* packed;
+    PackedQuantized parts;
+    int64_t in;
+    int64_t out;
+    bool one_row_of_scales;
+    DType scale_type;
+
+    // As it is stored; what pads a matrix stands for 0.
+    template <ops::WeightCode code>
+    __device__ __forceinline__ uint32_t raw(int64_t column, int64_t k) const {
+        const bool exists = column < out && k < in;
+        const int value = exists ? codes[column * in + k] : 0;
+        if (code == ops::WeightCode::int4) return static_cast<uint32_t>(value + 8) & 0xfu;
+        if (code == ops::WeightCode::int8) return static_cast<uint32_t>(value + 128) & 0xffu;
+        return static_cast<uint32_t>(value) & (code == ops::WeightCode::float4 ? 0xfu : 0xffu);
+    }
+};
+
+template <ops::WeightCode code>
+__global__ void __launch_bounds__(256) pack_kernel(PackCall call) {
+    const int64_t chunk = int64_t{blockIdx.x} * 256 + threadIdx.x;
+    const int64_t unit = chunk / 32;
+    if (unit >= call.parts.columns / kColumnTile * call.parts.units) return;
+    const int lane = static_cast<int>(chunk % 32);
+    const int64_t column = unit / call.parts.units * kColumnTile + lane / 4;
+    const int64_t first_k = unit % call.parts.units * unit_depth(code);
+    uint32_t words[4] = {};
+    for (int step = 0; step < unit_depth(code) / kStepDepth; ++step) {
+        for (int i = 0; i < 4; ++i) {
+            const int64_t k = first_k + step * kStepDepth + k_of(lane, i);
+            const uint32_t raw = call.raw<code>(column, k);
+            if (is_nibble(code)) {
+                const int pair = 2 * (step & 1) + i / 2;
+                words[step / 2] |= raw << (4 * pair + 16 * (i & 1));
+            } else {
+                words[step] |= raw << (8 * i);
+            }
+        }
+    }
+    gpu::store16(call.packed + chunk * kChunkBytes,
+                 make_uint4(words[0], words[1], words[2], words[3]));
+}
+
+__global__ void __launch_bounds__(256) pack_scales_kernel(PackCall call) {
+    const int64_t index = int64_t{blockIdx.x} * 256 + threadIdx.x;
+    if (index >= call.parts.groups * call.parts.columns) return;
+    const int64_t group = index / call.parts.columns;
+    const int64_t column = index % call.parts.columns;
+    const bool exists = column < call.out;
+    const int64_t row = call.one_row_of_scales ? 0 : column;
+    const int64_t from = row * call.parts.groups + group;
+    store_float(call.packed + call.parts.scales, call.scale_type, index,
+                exists ? call.scales[from] : 0.0f);
+    if (call.zero_points == nullptr) return;
+    auto* const points = reinterpret_cast<int8_t*>(call.packed + call.parts.zero_points);
+    points[index] = exists ? call.zero_points[from] : int8_t{0};
+}
+
+template <ops::WeightCode code>
+void pack_codes(const Context& context, const PackCall& call) {
+    const int64_t chunks = call.parts.columns / kColumnTile * call.parts.units * 32;
+    gpu::launch(
+        pack_kernel<code>,
+        gpu::Launch{.grid = {blocks_for(chunks, 256)}, .block = {256}, .stream = context.stream},
+        call);
+}
+
+void pack_codes(const Context& context, const PackCall& call, ops::WeightCode code) {
+    switch (code) {
+        case ops::WeightCode::int4:
+            return pack_codes<ops::WeightCode::int4>(context, call);
+        case ops::WeightCode::int8:
+            return pack_codes<ops::WeightCode::int8>(context, call);
+        case ops::WeightCode::float4:
+            return pack_codes<ops::WeightCode::float4>(context, call);
+        case ops::WeightCode::float8:
+            return pack_codes<ops::WeightCode::float8>(context, call);
+    }
+}
+
+int64_t padded(int64_t in) { return int64_t{blocks_for(in, kRun)} * kRun; }
+
+bool has_scales_inside(const ActivationRounding& rounding) {
+    return rounding.powers_of_two || rounding.global_scale > 0.0f;
+}
+
+int64_t num_scales(const ActivationRounding& rounding, int64_t in) {
+    if (rounding.group_size == 0 || has_scales_inside(rounding)) return 1;
+    return blocks_for(in, rounding.group_size);
+}
+
+// x as it is, where that is what is multiplied.
+bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight,
+                    DType product_type) {
+    return weight.activations.code == ActivationCode::product_type && x.dtype == product_type &&
+           weight.columns.data == nullptr && row_layout(x).aligned;
+}
+
+// Rounds x into scratch and tells the product where.
+void round_rows(const Context& context, const ConstTensorView& x,
+                const ops::QuantizedWeight& weight, DType product_type, QuantizedCall& call) {
+    const int64_t tokens = x.dim(0);
+    const int64_t in = x.dim(1);
+    const ActivationRounding& rounding = weight.activations;
+    RoundingCall rows{};
+    rows.x = x.data;
+    rows.x_type = x.dtype;
+    rows.x_stride = x.stride(0);
+    rows.columns = weight.columns.data != nullptr ? weight.columns.as<int32_t>() : nullptr;
+    rows.in = static_cast<int>(in);
+    rows.padded_in = static_cast<int>(padded(in));
+    rows.rounding = rounding;
+    rows.group_size = static_cast<int>(rounding.group_size > 0 ? rounding.group_size : in);
+    rows.scales_inside = has_scales_inside(rounding);
+    rows.values =
+        context.scratch->take(static_cast<size_t>(tokens * padded(in)) * dtype_bytes(product_type));
+    if (rounding.code != ActivationCode::product_type) {
+        rows.scales_stride = num_scales(rounding, in);
+        rows.scales =
+            context.scratch->take_array<float>(static_cast<size_t>(tokens * rows.scales_stride));
+    }
+    with_float_type(product_type, [&](auto element) {
+        using T = typename decltype(element)::Type;
+        gpu::launch(round_rows_kernel<T>,
+                    gpu::Launch{.grid = {static_cast<uint32_t>(tokens)},
+                                .block = {kRoundingThreads},
+                                .stream = context.stream},
+                    rows);
+    });
+    call.x = rows.values;
+    call.x_stride = rows.padded_in;
+    call.x_scales = rows.scales;
+    call.x_scales_stride = rows.scales_stride;
+    call.x_group_size = rows.scales_stride > 1 ? rows.group_size : 0;
+}
+
+}  // namespace
+
+bool can_multiply_quantized(const ops::QuantizedLayout& layout, const ActivationRounding& rounding,
+                            DType activations) {
+    const auto is_whole = [&](int64_t group_size) {
+        return group_size % kStepDepth == 0 || group_size >= layout.in;
+    };
+    // Scales inside may be beyond what float16 has.
+    return is_whole(layout.group_size) && is_whole(rounding.group_size) &&
+           !(has_scales_inside(rounding) && activations == DType::f16);
+}
+
+size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {
+    return static_cast<size_t>(packed_parts(layout).bytes);
+}
+
+void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
+                 const ops::PlainQuantizedWeight& plain, const TensorView& packed) {
+    PackCall call{};
+    call.codes = plain.codes.as<int8_t>();
+    call.scales = plain.scales.as<float>();
+    call.zero_points = plain.zero_points.data != nullptr ? plain.zero_points.as<int8_t>() : nullptr;
+    call.packed = packed.as<unsigned char>();
+    call.parts = packed_parts(layout);
+    call.in = layout.in;
+    call.out = layout.out;
+    call.one_row_of_scales = plain.scales.dim(0) == 1;
+    call.scale_type = layout.scale_type;
+    pack_codes(context, call, layout.code);
+    const int64_t values = call.parts.groups * call.parts.columns;
+    gpu::launch(
+        pack_scales_kernel,
+        gpu::Launch{.grid = {blocks_for(values, 256)}, .block = {256}, .stream = context.stream},
+        call);
+}
+
+void matmul_quantized(const Context& context, const ConstTensorView& x,
+                      const ops::QuantizedWeight& weight, const ConstTensorView& bias,
+                      DType product_type, ops::MatmulOutput output, const TensorView& y) {
+    if (y.numel() == 0) return;
+    const ops::QuantizedLayout& layout = weight.layout;
+    QuantizedCall call{};
+    call.product = describe_product(x, weight.packed, bias, y);
+    call.product.accumulate = output == ops::MatmulOutput::accumulate;
+    call.x = x.data;
+    call.x_stride = x.stride(0);
+    call.packed = weight.packed.as<unsigned char>();
+    call.parts = packed_parts(layout);
+    call.scale_type = layout.scale_type;
+    call.has_zero_points = layout.has_zero_points;
+    call.group_size = static_cast<int>(std::min(layout.group_size, layout.in));
+    call.factor = weight.factor;
+    const ScratchArena::Scope scope(*context.scratch);
+    if (!takes_as_it_is(x, weight, product_type)) {
+        round_rows(context, x, weight, product_type, call);
+    }
+    if (product_type == DType::f32) {
+        multiply_quantized_exactly(context, call, layout.code);
+    } else {
+        multiply_quantized_on_tensor_cores(context, call, layout.code, product_type);
+    }
+}
+
+size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout, int) {
+    // Values, and at most a scale for each step's depth of them.
+    const int64_t row = (padded(layout.in) + blocks_for(layout.in, kStepDepth)) *
+                        static_cast<int64_t>(sizeof(float));
+    return static_cast<size_t>(tokens * row) + 128;
+}
+
+}  // namespace nvllm::cuda

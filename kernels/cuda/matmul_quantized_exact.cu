@@ -1,0 +1,118 @@
+// Products of float32 with quantized weights, in float32.
+//
+// A warp takes a tile of 8 columns for up to four tokens, eight warps a block, without shared
+// memory. A lane multiplies the codes that are its own in the packing (quantized_codes.h), so a
+// column is four lanes' work; their totals are added last. Each code is read once for four tokens.
+#include "kernels/cuda/quantized_tiles.h"
+
+namespace nvllm::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kTokens = 4;
+
+template <ops::WeightCode code>
+struct ExactProduct {
+    static constexpr int kSteps = unit_depth(code) / kStepDepth;
+
+    static __device__ __forceinline__ void multiply_step(const QuantizedCall& call, int first_token,
+                                                         const uint32_t (&words)[4], int unit,
+                                                         int step, int zero_point,
+                                                         float (&sums)[kTokens]) {
+        const uint32_t raw = codes_of_step<code>(words, step);
+        const float* const x = static_cast<const float*>(call.x);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int k = unit * unit_depth(code) + step * kStepDepth + k_of(gpu::lane_id(), i);
+            if (k >= call.product.in) continue;
+            const float factor = factor_of<code>(raw >> (8 * i) & 0xffu, zero_point);
+#pragma unroll
+            for (int token = 0; token < kTokens; ++token) {
+                if (first_token + token >= call.product.tokens) continue;
+                sums[token] =
+                    gpu::fma(x[(first_token + token) * call.x_stride + k], factor, sums[token]);
+            }
+        }
+    }
+
+    static __device__ __forceinline__ void fold(const QuantizedCall& call, int first_token,
+                                                int column, int k, float (&sums)[kTokens],
+                                                float (&totals)[kTokens]) {
+        const float scale = call.scale(k / call.group_size, column);
+#pragma unroll
+        for (int token = 0; token < kTokens; ++token) {
+            const float both = scale * call.x_group_scale(first_token + token, k);
+            totals[token] = gpu::fma(sums[token], both, totals[token]);
+            sums[token] = 0.0f;
+        }
+    }
+
+    static __device__ void run(const QuantizedCall& call) {
+        const int tile = static_cast<int>(blockIdx.x) * kWarps + gpu::warp_id();
+        if (tile * kColumnTile >= call.product.out) return;
+        const int lane = gpu::lane_id();
+        const int column = tile * kColumnTile + (lane >> 2);
+        const int first_token = static_cast<int>(blockIdx.y) * kTokens;
+        float sums[kTokens] = {};
+        float totals[kTokens] = {};
+        int zero_point = call.zero_point(0, column);
+        int border = call.next_border(0);
+        for (int unit = 0; unit < static_cast<int>(call.parts.units); ++unit) {
+            const uint4 chunk = gpu::load_streaming16(call.codes(tile, unit) + lane * kChunkBytes);
+            const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                const int end = unit * unit_depth(code) + (step + 1) * kStepDepth;
+                if (end - kStepDepth >= call.product.in) break;
+                multiply_step(call, first_token, words, unit, step, zero_point, sums);
+                if (end < border) continue;
+                fold(call, first_token, column, border - 1, sums, totals);
+                if (border >= call.product.in) break;
+                zero_point = call.zero_point(border / call.group_size, column);
+                border = call.next_border(border);
+            }
+        }
+#pragma unroll
+        for (int token = 0; token < kTokens; ++token) {
+            float total = totals[token];
+            total += gpu::shuffle_xor(total, 1);
+            total += gpu::shuffle_xor(total, 2);
+            if ((lane & 3) != 0) continue;
+            write_output(call.product, call.product.tokens, first_token + token, column,
+                         call.finished(first_token + token, total));
+        }
+    }
+};
+
+template <ops::WeightCode code>
+__global__ void __launch_bounds__(kWarps * 32) matmul_quantized_exact_kernel(QuantizedCall call) {
+    ExactProduct<code>::run(call);
+}
+
+template <ops::WeightCode code>
+void launch_product(const Context& context, const QuantizedCall& call) {
+    gpu::launch(matmul_quantized_exact_kernel<code>,
+                gpu::Launch{.grid = {blocks_for(call.product.out, kWarps * kColumnTile),
+                                     blocks_for(call.product.tokens, kTokens)},
+                            .block = {kWarps * 32},
+                            .stream = context.stream},
+                call);
+}
+
+}  // namespace
+
+void multiply_quantized_exactly(const Context& context, const QuantizedCall& call,
+                                ops::WeightCode code) {
+    switch (code) {
+        case ops::WeightCode::int4:
+            return launch_product<ops::WeightCode::int4>(context, call);
+        case ops::WeightCode::int8:
+            return launch_product<ops::WeightCode::int8>(context, call);
+        case ops::WeightCode::float4:
+            return launch_product<ops::WeightCode::float4>(context, call);
+        case ops::WeightCode::float8:
+            return launch_product<ops::WeightCode::float8>(context, call);
+    }
+}
+
+}  // namespace nvllm::cuda

@@ -1,0 +1,139 @@
+// How quantized weights are packed for the GPU, and how their codes become factors. For .cu files
+// only.
+//
+// Codes: tiles of 8 columns (outputs), each a row of units of 128 values of k (4-bit codes) or 64
+// (8-bit ones). A unit is 16 bytes for each lane of a warp: what that lane holds of the right
+// factor of the unit's mma.m16n8k16 steps, so that one load feeds four or eight of them. Lane l has
+// column l / 4 and, of each step of 16 k, k = 2t, 2t + 1, 2t + 8, 2t + 9 with t = l % 4. Of 8-bit
+// codes a word is a step, a byte a code in that order. Of 4-bit codes a word is two steps; pair p
+// of codes (two a step) lies in bits 4p .. 4p + 3 and 16 + 4p .. 16 + 4p + 3, so that a mask gives
+// both halves of a register (Frantar et al. 2024, MARLIN, has the idea). Integers are stored plus 8
+// or 128.
+//
+// Then scales [groups][columns] and zero points likewise: neighbours are what one lane needs.
+#pragma once
+
+#include "kernels/cuda/elements.h"
+#include "kernels/ops/matmul_quantized.h"
+
+namespace nvllm::cuda {
+
+constexpr int kColumnTile = 8;
+constexpr int kStepDepth = 16;
+constexpr int kChunkBytes = 16;
+constexpr int kUnitBytes = 32 * kChunkBytes;
+
+constexpr __host__ __device__ bool is_nibble(ops::WeightCode code) {
+    return code == ops::WeightCode::int4 || code == ops::WeightCode::float4;
+}
+constexpr __host__ __device__ int unit_depth(ops::WeightCode code) {
+    return is_nibble(code) ? 128 : 64;
+}
+
+// Where the parts of a packed matrix lie, as plain data.
+struct PackedQuantized {
+    int64_t columns;  // padded to whole tiles
+    int64_t units;    // of a tile
+    int64_t groups;
+    int64_t scales;  // offsets
+    int64_t zero_points;
+    int64_t bytes;
+};
+
+inline PackedQuantized packed_parts(const ops::QuantizedLayout& layout) {
+    const auto in_lines = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
+    PackedQuantized parts{};
+    parts.columns = int64_t{blocks_for(layout.out, kColumnTile)} * kColumnTile;
+    parts.units = blocks_for(layout.in, unit_depth(layout.code));
+    parts.groups = layout.groups();
+    const int64_t values = parts.groups * parts.columns;
+    parts.scales = in_lines(parts.columns / kColumnTile * parts.units * kUnitBytes);
+    parts.zero_points =
+        in_lines(parts.scales + values * static_cast<int64_t>(dtype_bytes(layout.scale_type)));
+    parts.bytes = parts.zero_points + (layout.has_zero_points ? values : 0);
+    return parts;
+}
+
+// The k of a lane's value `index` (0 .. 3) within a step.
+__device__ __forceinline__ int k_of(int lane, int index) {
+    return 2 * (lane & 3) + (index & 1) + (index >> 1) * 8;
+}
+
+// The four codes of a step, raw, one a byte of the result in the order of k_of().
+template <ops::WeightCode code>
+__device__ __forceinline__ uint32_t codes_of_step(const uint32_t (&words)[4], int step) {
+    if constexpr (is_nibble(code)) {
+        const uint32_t pairs = words[step >> 1] >> (8 * (step & 1));  // pairs 0 and 1 of the step
+        return (pairs & 0xfu) | (pairs >> 16 & 0xfu) << 8 | (pairs >> 4 & 0xfu) << 16 |
+               (pairs >> 20 & 0xfu) << 24;
+    } else {
+        return words[step];
+    }
+}
+
+// What a raw code stands for, less its zero point.
+template <ops::WeightCode code>
+__device__ __forceinline__ float factor_of(uint32_t raw, int zero_point) {
+    if constexpr (code == ops::WeightCode::int4) {
+        return static_cast<float>(static_cast<int>(raw) - 8 - zero_point);
+    } else if constexpr (code == ops::WeightCode::int8) {
+        return static_cast<float>(static_cast<int>(raw) - 128 - zero_point);
+    } else if constexpr (code == ops::WeightCode::float4) {
+        // Sign, exponent and mantissa in their places of a float, then the exponent's bias.
+        return gpu::bits_as_float((raw & 8u) << 28 | (raw & 7u) << 22) * 0x1p126f;
+    } else {
+        if ((raw & 0x7fu) == 0x7fu) return gpu::bits_as_float(0x7fc00000u);
+        return gpu::bits_as_float((raw & 0x80u) << 24 | (raw & 0x7fu) << 20) * 0x1p120f;
+    }
+}
+
+// The right factor's fragment of a step, exact in T.
+template <typename T, ops::WeightCode code>
+struct Widen {
+    static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step,
+                                                    int zero_point, uint32_t (&b)[2]) {
+        const uint32_t raw = codes_of_step<code>(words, step);
+#pragma unroll
+        for (int pair = 0; pair < 2; ++pair) {
+            b[pair] = gpu::pack2<T>(factor_of<code>(raw >> (16 * pair) & 0xffu, zero_point),
+                                    factor_of<code>(raw >> (16 * pair + 8) & 0xffu, zero_point));
+        }
+    }
+};
+
+// A power of two below whose mantissa's end lies an integer: OR of the code's bits adds it.
+template <typename T>
+struct IntegerBase;
+template <>
+struct IntegerBase<__nv_bfloat16> {
+    static constexpr uint32_t kBits = 0x4300;  // 128, the last bit is 1
+    static constexpr int kValue = 128;
+};
+template <>
+struct IntegerBase<__half> {
+    static constexpr uint32_t kBits = 0x6400;  // 1024, the last bit is 1
+    static constexpr int kValue = 1024;
+};
+
+// 4-bit integers without a conversion: two codes at a time become base + code + 8, from which the
+// base, 8 and the zero point are taken.
+template <typename T>
+struct Widen<T, ops::WeightCode::int4> {
+    static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step,
+                                                    int zero_point, uint32_t (&b)[2]) {
+        using Base = IntegerBase<T>;
+        constexpr uint32_t kBoth = Base::kBits << 16 | Base::kBits;
+        const auto shift = static_cast<float>(Base::kValue + 8 + zero_point);
+        const uint32_t less = gpu::pack2<T>(shift, shift);
+        const uint32_t pairs = words[step >> 1] >> (8 * (step & 1));
+#pragma unroll
+        for (int pair = 0; pair < 2; ++pair) {
+            // (codes & mask) | base
+            const uint32_t sum =
+                gpu::logic3<(0xf0 & 0xcc) | 0xaa>(pairs >> (4 * pair), 0x000f000fu, kBoth);
+            b[pair] = gpu::subtract2<T>(sum, less);
+        }
+    }
+};
+
+}  // namespace nvllm::cuda

@@ -1,0 +1,89 @@
+// Rotary embedding on the GPU.
+//
+// rope_angles: a thread an angle; 8 bytes written per angle. rope: one block of up to 256 threads a
+// token, a thread for eight pairs; each value is read and written once, 4 bytes per output of
+// bfloat16, and the angles once a token. No shared memory.
+#include "kernels/cuda/rope.h"
+
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/rotate.h"
+
+namespace nvllm::cuda {
+namespace {
+
+__global__ void __launch_bounds__(kMaxThreads)
+    rope_angles_kernel(const int32_t* __restrict__ positions, const float* __restrict__ frequencies,
+                       float attention_scaling, Rows<float> cosines, Rows<float> sines) {
+    const int64_t half = cosines.layout.width;
+    const int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
+    if (i >= half) return;
+    const int64_t token = blockIdx.x;
+    // The angle is a float32 product; its cosine is taken in double, because angles reach 10⁵.
+    const double angle = static_cast<float>(positions[token]) * frequencies[i];
+    cosines.row(token)[i] = static_cast<float>(cos(angle)) * attention_scaling;
+    sines.row(token)[i] = static_cast<float>(sin(angle)) * attention_scaling;
+}
+
+struct Angles {
+    Rows<const float> cosines;
+    Rows<const float> sines;
+};
+
+template <typename T>
+__global__ void __launch_bounds__(kMaxThreads)
+    rope_kernel(Angles angles, T* x, int64_t token_stride, int64_t head_stride, int heads,
+                bool aligned) {
+    const int64_t half = angles.cosines.layout.width;
+    const int runs = static_cast<int>((half + kRun - 1) / kRun);
+    const int64_t token = blockIdx.x;
+    for (int task = static_cast<int>(threadIdx.x); task < heads * runs;
+         task += static_cast<int>(blockDim.x)) {
+        const int64_t column = int64_t{task % runs} * kRun;
+        const int64_t count = half - column;
+        T* const first = x + token * token_stride + (task / runs) * head_stride + column;
+        float a[kRun], b[kRun], cosine[kRun], sine[kRun];
+        load_run(first, count, aligned, a);
+        load_run(first + half, count, aligned, b);
+        angles.cosines.load(token, column, count, cosine);
+        angles.sines.load(token, column, count, sine);
+        rotate_pairs(a, b, cosine, sine);
+        store_run(first, count, aligned, a);
+        store_run(first + half, count, aligned, b);
+    }
+}
+
+}  // namespace
+
+void rope_angles(const Context& context, const ConstTensorView& positions,
+                 const ConstTensorView& inverse_frequencies, float attention_scaling,
+                 const TensorView& cosines, const TensorView& sines) {
+    const int64_t half = inverse_frequencies.dim(0);
+    if (positions.dim(0) == 0 || half == 0) return;
+    const uint32_t threads = threads_for(half);
+    gpu::launch(
+        rope_angles_kernel,
+        gpu::Launch{.grid = {static_cast<uint32_t>(positions.dim(0)), blocks_for(half, threads)},
+                    .block = {threads},
+                    .stream = context.stream},
+        positions.as<int32_t>(), inverse_frequencies.as<float>(), attention_scaling,
+        rows_of<float>(cosines), rows_of<float>(sines));
+}
+
+void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,
+          const TensorView& x) {
+    const int64_t half = cosines.dim(1);
+    const int64_t tasks = x.dim(1) * ((half + kRun - 1) / kRun);
+    if (x.dim(0) == 0 || tasks == 0) return;
+    with_float_type(x.dtype, [&](auto element) {
+        using T = typename decltype(element)::Type;
+        gpu::launch(rope_kernel<T>,
+                    gpu::Launch{.grid = {static_cast<uint32_t>(x.dim(0))},
+                                .block = {threads_for(tasks)},
+                                .stream = context.stream},
+                    Angles{rows_of<float>(cosines), rows_of<float>(sines)}, x.as<T>(), x.stride(0),
+                    x.stride(1), static_cast<int>(x.dim(1)),
+                    row_layout(x).aligned && half % kRun == 0);
+    });
+}
+
+}  // namespace nvllm::cuda

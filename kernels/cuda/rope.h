@@ -1,0 +1,15 @@
+// CUDA versions of kernels/ops/rope.h; views are checked already.
+#pragma once
+
+#include "kernels/ops/rope.h"
+
+namespace nvllm::cuda {
+
+void rope_angles(const Context& context, const ConstTensorView& positions,
+                 const ConstTensorView& inverse_frequencies, float attention_scaling,
+                 const TensorView& cosines, const TensorView& sines);
+
+void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,
+          const TensorView& x);
+
+}  // namespace nvllm::cuda

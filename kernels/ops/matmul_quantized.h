@@ -1,0 +1,114 @@
+// Products of activations with quantized weights, which are widened in registers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/context.h"
+#include "kernels/ops/matmul.h"
+#include "kernels/view.h"
+
+namespace nvllm::ops {
+
+// What the code of a weight means.
+enum class WeightCode : uint8_t {
+    int4,    // -8 .. 7
+    int8,    // -128 .. 127
+    float4,  // E2M1: index of a magnitude (0, 0.5, 1, 1.5, 2, 3, 4, 6) in bits 0 .. 2, sign in bit
+             // 3
+    float8,  // E4M3 without infinities
+};
+constexpr int kNumWeightCodes = 4;
+// Changes with what pack_weight() writes on the CPU, where files may keep it.
+constexpr int kPackingVersion = 1;
+
+// A matrix [out, in] of codes; value = (code - zero point) * scale * factor.
+struct QuantizedLayout {
+    WeightCode code = WeightCode::int8;
+    int64_t out = 0;
+    int64_t in = 0;
+    int64_t group_size = 0;        // columns that share a scale: a multiple of 16, or at least `in`
+    bool has_zero_points = false;  // integers only
+    // Of scales, in memory: float32, or bfloat16 or float16 where these hold them exactly.
+    DType scale_type = DType::f32;
+
+    int64_t groups() const { return (in + group_size - 1) / group_size; }
+};
+
+// How x is rounded before it is multiplied.
+enum class ActivationCode : uint8_t {
+    product_type,  // no more than every product does
+    int8,          // symmetric: scale = largest magnitude / 127.5, codes -128 .. 127
+    int4,          // symmetric: scale = largest magnitude / 7.5, codes -8 .. 7
+    float8,        // E4M3: scale = largest magnitude / 448
+    float4,        // E2M1
+};
+constexpr int kNumActivationCodes = 5;
+
+struct ActivationRounding {
+    ActivationCode code = ActivationCode::product_type;
+    // Values of a row that share a scale; 0: all of them.
+    int64_t group_size = 0;
+    // int8, float8: of all values, instead of scales from the values themselves; 0: none.
+    float scale = 0.0f;
+    // float4 in groups of 16: local scales are E4M3 of (largest magnitude / 6) * global_scale.
+    float global_scale = 0.0f;
+    // float8 and float4 in groups of 32: scales are powers of two, as in MX formats.
+    bool powers_of_two = false;
+};
+
+// A packed matrix.
+struct QuantizedWeight {
+    QuantizedLayout layout;
+    float factor = 1.0f;  // of all values
+    ActivationRounding activations;
+    ConstTensorView packed;  // uint8 [quantized_weight_bytes()], written by pack_weight()
+    // int32 [in]: the column of x that each packed column multiplies; data == nullptr: the same. So
+    // columns of one group lie together whatever order they were quantized in.
+    ConstTensorView columns;
+};
+
+// Whether the device of `terms` multiplies such a matrix, of these activations, as it is packed.
+// Where it does not, callers widen the matrix and use matmul().
+bool can_multiply_quantized(const QuantizedLayout& layout, const ActivationRounding& activations,
+                            const ScratchTerms& terms);
+
+// Bytes of a packed matrix: its codes, scales and zero points, in an order of the device's own.
+size_t quantized_weight_bytes(const QuantizedLayout& layout, const ScratchTerms& terms);
+
+// What a file says of a matrix, in memory of the context's device.
+struct PlainQuantizedWeight {
+    ConstTensorView codes;        // int8 [out, in], contiguous
+    ConstTensorView scales;       // float32 [out, groups] or [1, groups]: one for all rows
+    ConstTensorView zero_points;  // int8, as scales; data == nullptr: none
+};
+
+// Once, when a model is loaded. Packed so that a product reads it from front to back.
+void pack_weight(const Context& context, const QuantizedLayout& layout,
+                 const PlainQuantizedWeight& plain, const TensorView& packed);
+
+// y[tokens, out] = x[tokens, in] · weight^T (+ bias[out]); x, bias, product_type, output and y as
+// matmul() takes them.
+//
+// x is rounded as `weight.activations` says: to the product type, else to codes of its own. Codes
+// less their zero points are exact factors; no scaled weight is ever rounded. Sums depend on `in`,
+// the layout, the types and the instruction set alone: never on tokens, out, the other rows or the
+// number of threads.
+//
+// Order of the sum on the CPU, for each output by itself. Each group of weights is summed in
+// stretches of 128 values of k from the group's begin on, its last one shorter. A stretch begins
+// with 0 and adds the products of rising k by fused multiply-add (scalar: multiply, then add). Its
+// sum, times the scale of the weights, is added to the stretches before it, beginning with 0, by
+// fused multiply-add too. At last comes total * factor (* the scale of x), plus the bias, plus y
+// where it is accumulated. Where x is int8 or int4 in one group and weights are integers without
+// zero points, a group of weights is one stretch of integer sums, which have no order. Where x has
+// scales of groups, stretches end with those as well, and are multiplied by both scales' product.
+void matmul_quantized(const Context& context, const ConstTensorView& x,
+                      const QuantizedWeight& weight, const ConstTensorView& bias,
+                      DType product_type, MatmulOutput output, const TensorView& y);
+
+// Scratch bytes that matmul_quantized takes from the arena for `tokens` rows, at most.
+size_t matmul_quantized_scratch_bytes(int64_t tokens, const QuantizedLayout& layout,
+                                      const ScratchTerms& terms);
+
+}  // namespace nvllm::ops

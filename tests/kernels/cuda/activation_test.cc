@@ -1,0 +1,58 @@
+// Emulated tests of the MLP's functions on CUDA against double precision.
+#include "kernels/cuda/activation.h"
+
+#include "../reference.h"
+#include "emulated.h"
+
+using namespace nvllm;
+using testing::Buffer;
+
+namespace {
+
+constexpr ops::Activation kFunctions[] = {ops::Activation::silu, ops::Activation::gelu,
+                                          ops::Activation::gelu_tanh, ops::Activation::relu};
+
+void check_functions(DType dtype, int64_t tokens, int64_t width, int64_t gap) {
+    testing::Machine machine(1);
+    const int64_t stride = 2 * width + gap;
+    Buffer both(dtype, testing::Random(5).values(tokens * stride, 20.0f));
+    Buffer out(dtype, tokens * width);
+    const TensorView all = both.matrix(tokens, 2 * width, stride);
+    const auto gate = [&](int64_t i) { return both[i / width * stride + i % width]; };
+    const auto up = [&](int64_t i) { return both[i / width * stride + width + i % width]; };
+    for (const ops::Activation function : kFunctions) {
+        cuda::activation(machine.context(), function, all.columns(0, width),
+                         out.view({tokens, width}));
+        CHECK(testing::matches(
+            out, dtype, 1e-6, [&](int64_t i) { return reference::activation(function, gate(i)); }));
+        cuda::gated_activation(machine.context(), function, all.columns(0, width),
+                               all.columns(width, width), out.view({tokens, width}));
+        CHECK(testing::matches(out, dtype, 2e-5, [&](int64_t i) {
+            return reference::activation(function, gate(i)) * up(i);
+        }));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("cuda: activations match double precision") {
+    under_all_schedules([] {
+        for (const DType dtype : testing::kFloatTypes) {
+            check_functions(dtype, 3, 64, 0);
+            check_functions(dtype, 2, 37, 3);
+            check_functions(dtype, 1, 2056, 8);
+        }
+    });
+}
+
+TEST_CASE("cuda: activations far from zero") {
+    testing::Machine machine(1);
+    Buffer x(DType::f32, std::vector<float>{-1e30f, -200.0f, -0.0f, 200.0f, 1e30f});
+    Buffer out(DType::f32, 5);
+    for (const ops::Activation function : kFunctions) {
+        cuda::activation(machine.context(), function, x.view({5}), out.view({5}));
+        for (int64_t i = 0; i < 5; ++i) {
+            CHECK(testing::close(out[i], x[i] > 0 ? x[i] : 0.0, 1e-6));
+        }
+    }
+}

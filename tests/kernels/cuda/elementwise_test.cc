@@ -1,0 +1,74 @@
+// Emulated tests of the small element-wise CUDA ops and of the table look-up.
+#include "kernels/cuda/elementwise.h"
+
+#include "emulated.h"
+#include "kernels/cuda/embedding.h"
+
+using namespace nvllm;
+using testing::Buffer;
+
+TEST_CASE("cuda: sums, soft caps and gathered rows") {
+    testing::Machine machine(1);
+    under_all_schedules([&] {
+        for (const DType dtype : testing::kFloatTypes) {
+            for (const int64_t width : {1, 24, 131}) {
+                testing::Random random(static_cast<uint64_t>(width));
+                const int64_t stride = width + 5;
+                Buffer x(dtype, random.values(3 * stride, 3.0f)),
+                    y(dtype, random.values(3 * width));
+                const Buffer before = y;
+                const auto at = [&](int64_t i) { return x[i / width * stride + i % width]; };
+                cuda::add(machine.context(), x.matrix(3, width, stride), y.view({3, width}));
+                CHECK(testing::matches(y, dtype, 0,
+                                       [&](int64_t i) { return double{before[i]} + at(i); }));
+                std::vector<int32_t> rows{2, 0, 2, 1};
+                Buffer gathered(dtype, 4 * width);
+                cuda::gather_rows(machine.context(), x.matrix(3, width, stride),
+                                  testing::view(rows, {4}), gathered.view({4, width}));
+                for (int64_t i = 0; i < 4 * width; ++i) {
+                    CHECK(gathered[i] ==
+                          x[rows[static_cast<size_t>(i / width)] * stride + i % width]);
+                }
+                const Buffer uncapped = gathered;
+                cuda::soft_cap(machine.context(), 1.5f, gathered.view({4, width}));
+                CHECK(testing::matches(gathered, dtype, 1e-6, [&](int64_t i) {
+                    return 1.5 * std::tanh(uncapped[i] / 1.5);
+                }));
+            }
+        }
+    });
+}
+
+TEST_CASE("cuda: conversions round as the scalar ones do") {
+    testing::Machine machine(1);
+    for (const DType from : testing::kFloatTypes) {
+        for (const DType to : testing::kFloatTypes) {
+            for (const int64_t count : {3, 2048, 2100}) {
+                Buffer x(from, testing::Random(4).values(count, 100.0f));
+                Buffer out(to, count), expected(to, count);
+                for (int64_t i = 0; i < count; ++i) expected.set(i, x[i]);
+                cuda::convert(machine.context(), x.view({count}), out.view({count}));
+                for (int64_t i = 0; i < count; ++i) CHECK(out[i] == expected[i]);
+            }
+        }
+    }
+}
+
+TEST_CASE("cuda: rows of a table, and NaN where there is none") {
+    testing::Machine machine(1);
+    for (const DType stored : testing::kFloatTypes) {
+        for (const DType dtype : testing::kFloatTypes) {
+            for (const int64_t hidden : {8, 19}) {
+                Buffer table(stored, testing::Random(8).values(5 * hidden));
+                std::vector<int32_t> ids{4, 0, 5, -1};
+                Buffer out(dtype, 4 * hidden);
+                cuda::embedding(machine.context(), table.view({5, hidden}), testing::view(ids, {4}),
+                                2.0f, out.view({4, hidden}));
+                CHECK(testing::matches(out, dtype, 0, [&](int64_t i) -> double {
+                    const int64_t id = ids[static_cast<size_t>(i / hidden)];
+                    return id >= 0 && id < 5 ? 2.0 * table[id * hidden + i % hidden] : NAN;
+                }));
+            }
+        }
+    }
+}

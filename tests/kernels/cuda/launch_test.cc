@@ -1,0 +1,78 @@
+// Launches: shapes that no device takes, the order of blocks, recording, and exceptions of kernels.
+#include "kernels/cuda/emulation/launch.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/emulation/keywords.h"
+#include "kernels/cuda/emulation/settings.h"
+#include "kernels/cuda/emulation/thread.h"
+
+using namespace nvllm;
+using gpu::emulation::Fault;
+using gpu::emulation::Order;
+
+namespace {
+
+void note_block(std::vector<unsigned>* blocks) {
+    if (threadIdx.x == 0) blocks->push_back(blockIdx.x);
+}
+
+void fail_in_thread(int thread) {
+    NVLLM_CHECK(static_cast<int>(threadIdx.x) != thread, "thread " + std::to_string(thread));
+}
+
+std::vector<unsigned> blocks_in(Order order, uint64_t seed) {
+    const gpu::emulation::ScopedSettings scoped({.order = order, .seed = seed});
+    std::vector<unsigned> blocks;
+    gpu::launch(note_block, {.grid = {5}, .block = {32}}, &blocks);
+    return blocks;
+}
+
+std::vector<std::function<void()>> recorded;
+
+}  // namespace
+
+TEST_CASE("shapes that no device takes are refused") {
+    std::vector<unsigned> blocks;
+    const auto launch = [&](const gpu::Launch& shape) { gpu::launch(note_block, shape, &blocks); };
+    CHECK_THROWS_AS(launch({.grid = {1}, .block = {1025}}), Fault);
+    CHECK_THROWS_AS(launch({.grid = {1}, .block = {1, 1, 65}}), Fault);
+    CHECK_THROWS_AS(launch({.grid = {1, 65536}, .block = {32}}), Fault);
+    CHECK_THROWS_AS(launch({.grid = {1}, .block = {32}, .shared_bytes = 228 * 1024}), Fault);
+    CHECK_THROWS_AS(launch({.grid = {0}, .block = {32}}), Error);
+    CHECK_THROWS_AS(launch({.grid = {-1}, .block = {32}}), Error);
+    CHECK(blocks.empty());
+    launch({.grid = {1}, .block = {1024}, .shared_bytes = 227 * 1024});
+    CHECK(blocks == std::vector<unsigned>{0});
+}
+
+TEST_CASE("blocks run in the order that the settings ask for") {
+    CHECK(blocks_in(Order::in_order, 1) == std::vector<unsigned>{0, 1, 2, 3, 4});
+    CHECK(blocks_in(Order::reverse, 1) == std::vector<unsigned>{4, 3, 2, 1, 0});
+    CHECK(blocks_in(Order::greedy, 1) == blocks_in(Order::greedy, 1));
+    CHECK(blocks_in(Order::greedy, 1) != blocks_in(Order::greedy, 4));
+}
+
+TEST_CASE("a recorded launch runs as often as it is asked to, with the arguments of its time") {
+    std::vector<unsigned> blocks;
+    gpu::emulation::set_launch_recorder(
+        [](void*, std::function<void()> run) { recorded.push_back(std::move(run)); });
+    gpu::launch(note_block, {.grid = {2}, .block = {32}}, &blocks);
+    gpu::emulation::set_launch_recorder(nullptr);
+    CHECK(blocks.empty());
+    REQUIRE(recorded.size() == 1);
+    recorded.front()();
+    recorded.front()();
+    CHECK(blocks == std::vector<unsigned>{0, 1, 0, 1});
+    recorded.clear();
+}
+
+TEST_CASE("a thread's exception ends the launch, and the next one works") {
+    CHECK_THROWS_AS(gpu::launch(fail_in_thread, {.grid = {2}, .block = {64}}, 40), Error);
+    gpu::launch(fail_in_thread, {.grid = {2}, .block = {64}}, 64);
+}

@@ -1,0 +1,326 @@
+// Emulated tests of CUDA products with quantized weights against double precision, and of their
+// independence of the batch.
+#include "kernels/cuda/matmul_quantized.h"
+
+#include <optional>
+
+#include "../reference.h"
+#include "emulated.h"
+#include "kernels/small_floats.h"
+
+using namespace nvllm;
+using ops::ActivationCode;
+using ops::WeightCode;
+using testing::Buffer;
+
+namespace {
+
+constexpr auto overwrite = ops::MatmulOutput::overwrite;
+constexpr auto accumulate = ops::MatmulOutput::accumulate;
+
+struct Case {
+    ops::QuantizedLayout layout;
+    ops::ActivationRounding rounding = {};
+    DType activation = DType::bf16;
+    DType product = DType::bf16;
+    int64_t tokens = 3;
+    int64_t gap = 0;  // between rows of x and of y
+    ops::MatmulOutput output = overwrite;
+    bool one_row_of_scales = false;
+    bool reorders = false;
+    bool has_bias = false;
+    float factor = 1.0f;
+};
+
+int8_t random_code(WeightCode code, testing::Random& random) {
+    const auto bits = static_cast<int>(random.below(256));
+    switch (code) {
+        case WeightCode::int4:
+            return static_cast<int8_t>(bits % 16 - 8);
+        case WeightCode::int8:
+            return static_cast<int8_t>(bits - 128);
+        case WeightCode::float4:
+            return static_cast<int8_t>(bits % 16);
+        default:
+            return static_cast<int8_t>((bits & 0x7f) == 0x7f ? 0 : bits);
+    }
+}
+
+double meaning(WeightCode code, int8_t value) {
+    if (code == WeightCode::float4) return from_float4(static_cast<uint8_t>(value));
+    if (code == WeightCode::float8) return from_float8(static_cast<uint8_t>(value));
+    return value;
+}
+
+// A matrix as a file has it, and packed.
+struct Matrix {
+    ops::QuantizedLayout layout;
+    std::vector<int8_t> codes, zero_points;
+    std::vector<float> scales;
+    bool one_row_of_scales;
+    std::vector<uint8_t> packed;
+
+    Matrix(const Case& test, testing::Random& random)
+        : layout(test.layout), one_row_of_scales(test.one_row_of_scales) {
+        for (int64_t i = 0; i < layout.out * layout.in; ++i) {
+            codes.push_back(random_code(layout.code, random));
+        }
+        const int64_t rows = one_row_of_scales ? 1 : layout.out;
+        Buffer rounded(layout.scale_type, 1);
+        for (int64_t i = 0; i < rows * layout.groups(); ++i) {
+            rounded.set(0, 0.01f + 0.005f * random.uniform());
+            scales.push_back(rounded[0]);
+            if (layout.has_zero_points) {
+                zero_points.push_back(random_code(layout.code, random));
+            }
+        }
+        packed.resize(cuda::quantized_weight_bytes(layout), 0xff);
+    }
+
+    void pack(const Context& context) {
+        const int64_t rows = one_row_of_scales ? 1 : layout.out;
+        ops::PlainQuantizedWeight plain;
+        plain.codes = {codes.data(), DType::i8, {layout.out, layout.in}};
+        plain.scales = {scales.data(), DType::f32, {rows, layout.groups()}};
+        if (layout.has_zero_points) {
+            plain.zero_points = {zero_points.data(), DType::i8, {rows, layout.groups()}};
+        }
+        cuda::pack_weight(context, layout, plain, view());
+    }
+    TensorView view() { return {packed.data(), DType::u8, {static_cast<int64_t>(packed.size())}}; }
+    double value(int64_t column, int64_t k) const {
+        const int64_t group = k / layout.group_size;
+        const auto at =
+            static_cast<size_t>((one_row_of_scales ? 0 : column) * layout.groups() + group);
+        const double code =
+            meaning(layout.code, codes[static_cast<size_t>(column * layout.in + k)]);
+        return (code - (layout.has_zero_points ? zero_points[at] : 0)) * scales[at];
+    }
+};
+
+double rounded_code(ActivationCode code, float scaled) {
+    switch (code) {
+        case ActivationCode::int8:
+            return std::clamp(std::nearbyint(scaled), -128.0f, 127.0f);
+        case ActivationCode::int4:
+            return std::clamp(std::nearbyint(scaled), -8.0f, 7.0f);
+        case ActivationCode::float8:
+            return from_float8(to_float8(scaled));
+        default:
+            return from_float4(to_float4(scaled));
+    }
+}
+
+float half_range(ActivationCode code) {
+    if (code == ActivationCode::int8) return 127.5f;
+    if (code == ActivationCode::int4) return 7.5f;
+    return code == ActivationCode::float8 ? kLargestFloat8 : kLargestFloat4;
+}
+
+// What the contract makes of a row of x.
+std::vector<double> rounded_row(const Case& test, const std::vector<float>& x) {
+    const ops::ActivationRounding& rounding = test.rounding;
+    std::vector<double> values;
+    if (rounding.code == ActivationCode::product_type) {
+        Buffer rounded(test.product, 1);
+        for (const float value : x) {
+            rounded.set(0, value);
+            values.push_back(rounded[0]);
+        }
+        return values;
+    }
+    const size_t size =
+        rounding.group_size > 0 ? static_cast<size_t>(rounding.group_size) : x.size();
+    for (size_t begin = 0; begin < x.size(); begin += size) {
+        const size_t end = std::min(begin + size, x.size());
+        float largest = 0.0f;
+        for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
+        float scale = largest / half_range(rounding.code);
+        if (rounding.powers_of_two) {
+            scale = choose_power_of_two(largest, rounding.code == ActivationCode::float4);
+        }
+        if (rounding.global_scale > 0.0f) {
+            scale = from_float8(to_float8(scale * rounding.global_scale)) / rounding.global_scale;
+        }
+        if (rounding.scale > 0.0f) scale = rounding.scale;
+        if (scale == 0.0f) scale = 1.0f;
+        for (size_t i = begin; i < end; ++i) {
+            values.push_back(rounded_code(rounding.code, x[i] / scale) * scale);
+        }
+    }
+    return values;
+}
+
+void check_product(const Case& test) {
+    const ops::QuantizedLayout& layout = test.layout;
+    CAPTURE(static_cast<int>(layout.code));
+    CAPTURE(layout.in);
+    CAPTURE(layout.group_size);
+    CAPTURE(test.tokens);
+    CAPTURE(static_cast<int>(test.rounding.code));
+    CAPTURE(static_cast<int>(test.product));
+    testing::Machine machine(1);
+    testing::Random random(static_cast<uint64_t>(layout.in + layout.out));
+    Matrix matrix(test, random);
+    matrix.pack(machine.context());
+    REQUIRE(cuda::can_multiply_quantized(layout, test.rounding, test.activation));
+    const int64_t x_stride = layout.in + test.gap, y_stride = layout.out + test.gap;
+    Buffer x(test.activation, random.values(test.tokens * x_stride));
+    Buffer bias(DType::bf16, random.values(layout.out));
+    Buffer y(test.activation, random.values(test.tokens * y_stride));
+    const Buffer before = y;
+    std::vector<int32_t> columns(static_cast<size_t>(layout.in));
+    for (size_t i = 0; i < columns.size(); ++i) {
+        columns[i] = static_cast<int32_t>(test.reorders ? (i * 7 + 3) % columns.size() : i);
+    }
+    ops::QuantizedWeight weight{layout, test.factor, test.rounding, matrix.view(), {}};
+    if (test.reorders) weight.columns = {columns.data(), DType::i32, {layout.in}};
+    const size_t announced = cuda::matmul_quantized_scratch_bytes(test.tokens, layout, 1);
+    cuda::matmul_quantized(machine.context(), x.matrix(test.tokens, layout.in, x_stride), weight,
+                           test.has_bias ? bias.view({layout.out}) : TensorView(), test.product,
+                           test.output, y.matrix(test.tokens, layout.out, y_stride));
+    CHECK(machine.context().scratch->peak_bytes() <= announced);
+    bool right = true;
+    for (int64_t token = 0; token < test.tokens; ++token) {
+        std::vector<float> row;
+        for (const int32_t column : columns) row.push_back(x[token * x_stride + column]);
+        const std::vector<double> values = rounded_row(test, row);
+        for (int64_t column = 0; column < layout.out; ++column) {
+            reference::Dot dot;
+            for (int64_t k = 0; k < layout.in; ++k) {
+                dot.add(values[static_cast<size_t>(k)], matrix.value(column, k));
+            }
+            const int64_t i = token * y_stride + column;
+            double expected = dot.sum * test.factor + (test.has_bias ? bias[column] : 0.0f);
+            if (test.output == accumulate) expected += before[i];
+            right = right && testing::close(y[i], expected, testing::rounding(test.activation),
+                                            2e-6 * dot.magnitude * test.factor + 1e-6);
+        }
+        for (int64_t column = layout.out; column < y_stride; ++column) {
+            const int64_t i = token * y_stride + column;
+            right = right && y[i] == before[i];
+        }
+    }
+    CHECK(right);
+}
+
+constexpr WeightCode kCodes[] = {WeightCode::int4, WeightCode::int8, WeightCode::float4,
+                                 WeightCode::float8};
+
+bool is_integer(WeightCode code) { return code == WeightCode::int4 || code == WeightCode::int8; }
+
+}  // namespace
+
+TEST_CASE("cuda: quantized products of every code and type match double precision") {
+    for (const WeightCode code : kCodes) {
+        for (const DType product : testing::kFloatTypes) {
+            check_product({.layout = {code, 35, 160, 32, is_integer(code), DType::f32},
+                           .activation = product,
+                           .product = product,
+                           .output = accumulate,
+                           .has_bias = true});
+            check_product({.layout = {code, 9, 77, 77, false, DType::bf16},
+                           .activation = DType::f32,
+                           .product = product,
+                           .tokens = 2,
+                           .gap = 3,
+                           .one_row_of_scales = true,
+                           .factor = 0.25f});
+        }
+    }
+}
+
+TEST_CASE("cuda: quantized products of many rows and of few, in every schedule") {
+    under_all_schedules([] {
+        for (const DType dtype : {DType::bf16, DType::f32}) {
+            for (const int64_t tokens : {1, 16, 17, 66}) {
+                check_product({.layout = {WeightCode::int4, 70, 272, 128, true, DType::f16},
+                               .activation = dtype,
+                               .product = dtype,
+                               .tokens = tokens,
+                               .has_bias = true});
+            }
+            check_product({.layout = {WeightCode::int8, 66, 208, 48, false, DType::f32},
+                           .activation = dtype,
+                           .product = dtype,
+                           .tokens = 20,
+                           .gap = 8});
+        }
+    });
+}
+
+TEST_CASE(
+    "cuda: x is rounded to codes with scales of rows, of groups, given ones and powers of two") {
+    const std::vector<std::pair<ops::ActivationRounding, WeightCode>> ways = {
+        {{.code = ActivationCode::int8}, WeightCode::int8},
+        {{.code = ActivationCode::int4}, WeightCode::int4},
+        {{.code = ActivationCode::int8, .scale = 0.011f}, WeightCode::int8},
+        {{.code = ActivationCode::float8}, WeightCode::float8},
+        {{.code = ActivationCode::float8, .group_size = 128}, WeightCode::float8},
+        {{.code = ActivationCode::float8, .group_size = 32, .powers_of_two = true},
+         WeightCode::float8},
+        {{.code = ActivationCode::float4, .group_size = 32, .powers_of_two = true},
+         WeightCode::float4},
+        {{.code = ActivationCode::float4, .group_size = 16, .global_scale = 900.0f},
+         WeightCode::float4}};
+    for (const auto& [rounding, code] : ways) {
+        for (const DType dtype : {DType::bf16, DType::f32}) {
+            check_product({.layout = {code, 40, 304, 32, false, DType::f32},
+                           .rounding = rounding,
+                           .activation = dtype,
+                           .product = dtype,
+                           .tokens = 5});
+        }
+    }
+}
+
+TEST_CASE("cuda: columns of x are taken in the order of the packed ones") {
+    for (const DType dtype : testing::kFloatTypes) {
+        check_product({.layout = {WeightCode::int4, 24, 160, 32, true, DType::f32},
+                       .activation = dtype,
+                       .product = dtype,
+                       .reorders = true});
+    }
+}
+
+TEST_CASE(
+    "cuda: groups that do not end with a step, and float16 with scales inside, are not taken") {
+    const ops::QuantizedLayout layout{WeightCode::int4, 8, 160, 40, false, DType::f32};
+    CHECK(!cuda::can_multiply_quantized(layout, {}, DType::bf16));
+    const ops::QuantizedLayout whole{WeightCode::float4, 8, 160, 32, false, DType::f32};
+    const ops::ActivationRounding powers{
+        .code = ActivationCode::float4, .group_size = 32, .powers_of_two = true};
+    CHECK(cuda::can_multiply_quantized(whole, powers, DType::bf16));
+    CHECK(!cuda::can_multiply_quantized(whole, powers, DType::f16));
+    CHECK(!cuda::can_multiply_quantized(whole, {.code = ActivationCode::float8, .group_size = 40},
+                                        DType::bf16));
+}
+
+TEST_CASE("cuda: a row's quantized product has the same bits in every batch") {
+    testing::Machine machine(1);
+    for (const DType dtype : {DType::bf16, DType::f32}) {
+        const int64_t tokens = 70;
+        const Case test{.layout = {WeightCode::int4, 40, 336, 64, true, DType::f32},
+                        .activation = dtype,
+                        .product = dtype};
+        testing::Random random(3);
+        Matrix matrix(test, random);
+        matrix.pack(machine.context());
+        const ops::QuantizedWeight weight{test.layout, 1.0f, {}, matrix.view(), {}};
+        Buffer x(dtype, random.values(tokens * test.layout.in));
+        Buffer all(dtype, tokens * test.layout.out), one(dtype, test.layout.out);
+        const auto multiply = [&](const TensorView& rows, const TensorView& y) {
+            cuda::matmul_quantized(machine.context(), rows, weight, {}, dtype, overwrite, y);
+        };
+        const TensorView rows = x.view({tokens, test.layout.in});
+        multiply(rows, all.view({tokens, test.layout.out}));
+        for (const int64_t token : {0, 17, 69}) {
+            multiply(rows.rows(token, 1), one.view({1, test.layout.out}));
+            bool same = true;
+            for (int64_t i = 0; i < test.layout.out; ++i) {
+                same = same && one[i] == all[token * test.layout.out + i];
+            }
+            CHECK(same);
+        }
+    }
+}

@@ -1,0 +1,358 @@
+// Tests of products with quantized weights: against double precision, and bit for bit across
+// batches, threads and orders of columns.
+#include "kernels/ops/matmul_quantized.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/error.h"
+#include "reference.h"
+#include "testing.h"
+
+using namespace nvllm;
+using ops::ActivationCode;
+using ops::MatmulOutput;
+using ops::WeightCode;
+using testing::same_bits;
+
+namespace {
+
+// What codes mean, from their definitions.
+double meaning(WeightCode code, int8_t stored) {
+    const auto bits = static_cast<uint8_t>(stored);
+    if (code == WeightCode::int4 || code == WeightCode::int8) return stored;
+    const bool wide = code == WeightCode::float8;
+    const int mantissa_bits = wide ? 3 : 1;
+    const int bias = wide ? 7 : 1;
+    const int exponent = (bits >> mantissa_bits) & (wide ? 15 : 3);
+    const double fraction = (bits & ((1 << mantissa_bits) - 1)) / std::pow(2.0, mantissa_bits);
+    const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias)
+                                           : std::ldexp(1.0 + fraction, exponent - bias);
+    return (bits & (wide ? 128 : 8)) != 0 ? -magnitude : magnitude;
+}
+
+int8_t any_code(WeightCode code, uint64_t random) {
+    if (code == WeightCode::int4) return static_cast<int8_t>(random % 16) - 8;
+    if (code == WeightCode::float4) return static_cast<int8_t>(random % 16);
+    const auto bits = static_cast<uint8_t>(random);
+    const bool is_nan = code == WeightCode::float8 && (bits & 127) == 127;
+    return static_cast<int8_t>(is_nan ? 0 : bits);
+}
+
+// A matrix as a file has it, and packed.
+struct Matrix {
+    ops::QuantizedLayout layout;
+    std::vector<int8_t> codes, zeros;
+    std::vector<float> scales;
+    std::vector<uint8_t> packed;
+    std::vector<int32_t> columns;
+    float factor = 1.0f;
+    ops::ActivationRounding activations;
+
+    Matrix(testing::Machine& machine, const ops::QuantizedLayout& wanted) : layout(wanted) {
+        uint64_t random = 88172645463325252u;
+        const auto next = [&] {
+            random ^= random << 13;
+            random ^= random >> 7;
+            return random ^= random << 17;
+        };
+        for (int64_t i = 0; i < layout.out * layout.in; ++i) {
+            codes.push_back(any_code(layout.code, next() >> 20));
+        }
+        for (int64_t i = 0; i < layout.out * layout.groups(); ++i) {
+            // Held exactly by every type.
+            scales.push_back(static_cast<float>(next() % 7 + 1) * 0.015625f);
+            if (layout.has_zero_points) {
+                zeros.push_back(any_code(WeightCode::int4, next() >> 20));
+            }
+        }
+        packed.resize(ops::quantized_weight_bytes(layout, 1));
+        pack(machine);
+    }
+
+    void pack(testing::Machine& machine) {
+        ops::PlainQuantizedWeight plain;
+        plain.codes = ConstTensorView(codes.data(), DType::i8, {layout.out, layout.in});
+        plain.scales = ConstTensorView(scales.data(), DType::f32, {layout.out, layout.groups()});
+        if (layout.has_zero_points) {
+            plain.zero_points =
+                ConstTensorView(zeros.data(), DType::i8, {layout.out, layout.groups()});
+        }
+        ops::pack_weight(machine.context(), layout, plain, view());
+    }
+    TensorView view() { return {packed.data(), DType::u8, {static_cast<int64_t>(packed.size())}}; }
+    double value(int64_t row, int64_t k) const {
+        const auto at = static_cast<size_t>(row * layout.groups() + k / layout.group_size);
+        const double zero = layout.has_zero_points ? zeros[at] : 0;
+        return (meaning(layout.code, codes[static_cast<size_t>(row * layout.in + k)]) - zero) *
+               scales[at] * factor;
+    }
+    ops::QuantizedWeight weight() {
+        ops::QuantizedWeight result{layout, factor, activations, view(), {}};
+        if (!columns.empty()) {
+            result.columns = ConstTensorView(columns.data(), DType::i32, {layout.in});
+        }
+        return result;
+    }
+};
+
+struct Call {
+    int64_t tokens;
+    DType product_type = DType::f32;
+    MatmulOutput output = MatmulOutput::overwrite;
+    bool with_bias = false;
+};
+
+std::vector<float> bias_of(int64_t out) { return testing::Random(4).values(out); }
+std::vector<float> x_of(int64_t tokens, int64_t in) {
+    return testing::Random(1).values(tokens * in);
+}
+
+std::vector<float> run(testing::Machine& machine, Matrix& matrix, const std::vector<float>& x,
+                       const Call& call) {
+    std::vector<float> y(static_cast<size_t>(call.tokens * matrix.layout.out), 2.5f);
+    const std::vector<float> bias = bias_of(matrix.layout.out);
+    ops::matmul_quantized(
+        machine.context(), ConstTensorView(x.data(), DType::f32, {call.tokens, matrix.layout.in}),
+        matrix.weight(),
+        call.with_bias ? ConstTensorView(bias.data(), DType::f32, {matrix.layout.out})
+                       : ConstTensorView(),
+        call.product_type, call.output,
+        TensorView(y.data(), DType::f32, {call.tokens, matrix.layout.out}));
+    return y;
+}
+
+// x: as it is multiplied, [tokens, in].
+bool matches(const Matrix& matrix, const std::vector<double>& x, const Call& call,
+             const std::vector<float>& y, double relative = 2e-6) {
+    const int64_t in = matrix.layout.in;
+    const std::vector<float> bias = bias_of(matrix.layout.out);
+    for (int64_t t = 0; t < call.tokens; ++t) {
+        for (int64_t o = 0; o < matrix.layout.out; ++o) {
+            reference::Dot dot;
+            for (int64_t k = 0; k < in; ++k) {
+                dot.add(x[static_cast<size_t>(t * in + k)], matrix.value(o, k));
+            }
+            if (call.with_bias) dot.add(1, bias[static_cast<size_t>(o)]);
+            if (call.output == MatmulOutput::accumulate) dot.add(1, 2.5);
+            const float actual = y[static_cast<size_t>(t * matrix.layout.out + o)];
+            if (!(std::abs(actual - dot.sum) <= dot.magnitude * relative)) return false;
+        }
+    }
+    return true;
+}
+
+std::vector<double> rounded_to(DType type, const std::vector<float>& x) {
+    testing::Buffer buffer(type, x);
+    std::vector<double> values;
+    for (size_t i = 0; i < x.size(); ++i) values.push_back(buffer[static_cast<int64_t>(i)]);
+    return values;
+}
+
+void check_layout(testing::Machine& machine, const ops::QuantizedLayout& layout, int64_t tokens) {
+    CAPTURE(layout.out);
+    CAPTURE(layout.in);
+    CAPTURE(layout.group_size);
+    CAPTURE(static_cast<int>(layout.code));
+    CAPTURE(tokens);
+    Matrix matrix(machine, layout);
+    matrix.factor = 0.75f;
+    const std::vector<float> x = x_of(tokens, layout.in);
+    for (const DType type : testing::kFloatTypes) {
+        const Call call{tokens, type,
+                        type == DType::f16 ? MatmulOutput::accumulate : MatmulOutput::overwrite,
+                        type == DType::bf16};
+        CHECK(matches(matrix, rounded_to(type, x), call, run(machine, matrix, x, call)));
+    }
+}
+
+ops::QuantizedLayout layout_of(WeightCode code, int64_t out, int64_t in, int64_t group_size,
+                               bool zeros = false, DType scale_type = DType::f32) {
+    return {code, out, in, group_size, zeros, scale_type};
+}
+
+constexpr WeightCode kCodes[] = {WeightCode::int4, WeightCode::int8, WeightCode::float4,
+                                 WeightCode::float8};
+
+bool is_integer(WeightCode code) { return code == WeightCode::int4 || code == WeightCode::int8; }
+
+}  // namespace
+
+TEST_CASE("quantized products match the reference for all codes, groups and odd sizes") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const WeightCode code : kCodes) {
+            check_layout(machine, layout_of(code, 33, 100, 100), 3);
+            check_layout(machine, layout_of(code, 5, 72, 16), 1);
+            check_layout(machine, layout_of(code, 70, 300, 128, false, DType::bf16), 14);
+            check_layout(machine, layout_of(code, 16, 1, 1), 2);
+            check_layout(machine, layout_of(code, 130, 264, 32, false, DType::f16), 7);
+            if (!is_integer(code)) continue;
+            check_layout(machine, layout_of(code, 66, 264, 32, true), 5);
+            check_layout(machine, layout_of(code, 40, 129, 200, true), 20);
+        }
+    });
+}
+
+TEST_CASE("quantized products: one row gives the same bits alone and among many, on any threads") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const WeightCode code : kCodes) {
+            for (const auto activations :
+                 {ActivationCode::product_type, ActivationCode::int8, ActivationCode::float8}) {
+                testing::Machine machine;
+                Matrix matrix(machine, layout_of(code, 100, 328, 64));
+                matrix.activations.code = activations;
+                const std::vector<float> x = x_of(210, 328);
+                const std::vector<float> many = run(machine, matrix, x, {210, DType::bf16});
+                for (const int64_t tokens : {1, 2, 5, 13, 97}) {
+                    const std::vector<float> few = run(machine, matrix, x, {tokens, DType::bf16});
+                    CHECK(std::equal(few.begin(), few.end(), many.begin()));
+                }
+                testing::Machine other(5);
+                CHECK(same_bits(run(other, matrix, x, {210, DType::bf16}), many));
+            }
+        }
+    });
+}
+
+TEST_CASE("quantized products: columns in another order give what they give in theirs") {
+    testing::Machine machine;
+    for (const auto activations : {ActivationCode::product_type, ActivationCode::int8}) {
+        Matrix matrix(machine, layout_of(WeightCode::int4, 20, 64, 16));
+        matrix.activations.code = activations;
+        const std::vector<float> x = x_of(3, 64);
+        const std::vector<float> expected = run(machine, matrix, x, {3});
+        matrix.columns.resize(64);
+        for (int32_t i = 0; i < 64; ++i) matrix.columns[static_cast<size_t>(i)] = (i * 29 + 7) % 64;
+        std::vector<float> shuffled(x.size());
+        for (size_t row = 0; row < 3; ++row) {
+            for (size_t i = 0; i < 64; ++i) {
+                shuffled[row * 64 + static_cast<size_t>(matrix.columns[i])] = x[row * 64 + i];
+            }
+        }
+        CHECK(same_bits(run(machine, matrix, shuffled, {3}), expected));
+    }
+}
+
+TEST_CASE("quantized products round x to integers of each row") {
+    testing::Machine machine;
+    std::vector<std::vector<float>> of_isas;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const WeightCode code : kCodes) {
+            for (const auto activations : {ActivationCode::int8, ActivationCode::int4}) {
+                Matrix matrix(machine, layout_of(code, 50, 200, 200));
+                matrix.activations.code = activations;
+                std::vector<float> x = x_of(9, 200);
+                std::fill(x.begin(), x.begin() + 200, 0.0f);
+                const bool wide = activations == ActivationCode::int8;
+                std::vector<double> rounded;
+                for (size_t row = 0; row < 9; ++row) {
+                    float largest = 0;
+                    for (size_t k = 0; k < 200; ++k) {
+                        largest = std::max(largest, std::fabs(x[row * 200 + k]));
+                    }
+                    const float scale = largest / (wide ? 127.5f : 7.5f);
+                    for (size_t k = 0; k < 200; ++k) {
+                        const float q = largest == 0 ? 0 : std::nearbyint(x[row * 200 + k] / scale);
+                        rounded.push_back(std::clamp<double>(q, wide ? -128 : -8, wide ? 127 : 7) *
+                                          scale);
+                    }
+                }
+                const std::vector<float> y = run(machine, matrix, x, {9});
+                CHECK(matches(matrix, rounded, {9}, y));
+                if (is_integer(code) && wide) of_isas.push_back(y);
+            }
+        }
+    });
+    // Sums of integers are exact: the same on every instruction set.
+    for (size_t i = 2; i < of_isas.size(); ++i) CHECK(same_bits(of_isas[i], of_isas[i % 2]));
+}
+
+TEST_CASE("quantized products: sums of integers reach the largest values without loss") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const WeightCode code : {WeightCode::int4, WeightCode::int8}) {
+            Matrix matrix(machine, layout_of(code, 17, 4096, 4096));
+            std::fill(matrix.codes.begin(), matrix.codes.end(),
+                      static_cast<int8_t>(code == WeightCode::int4 ? -8 : -128));
+            matrix.pack(machine);
+            matrix.activations = {ActivationCode::int8, 0, 1.0f, 0.0f, false};
+            const std::vector<float> x(2 * 4096, -500.0f);
+            std::vector<double> clamped(x.size(), -128.0);
+            CHECK(matches(matrix, clamped, {2}, run(machine, matrix, x, {2}), 1e-7));
+        }
+    });
+}
+
+TEST_CASE("quantized products: float activations by row, by group, given and MX") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        const std::vector<ops::ActivationRounding> roundings = {
+            {ActivationCode::float8, 0, 0.0f, 0.0f, false},
+            {ActivationCode::float8, 32, 0.0f, 0.0f, false},
+            {ActivationCode::float8, 0, 0.01f, 0.0f, false},
+            {ActivationCode::float8, 32, 0.0f, 0.0f, true},
+            {ActivationCode::float4, 32, 0.0f, 0.0f, true},
+            {ActivationCode::float4, 16, 0.0f, 300.0f, false}};
+        for (const ops::ActivationRounding& rounding : roundings) {
+            CAPTURE(static_cast<int>(rounding.code));
+            CAPTURE(rounding.group_size);
+            Matrix matrix(machine, layout_of(WeightCode::float8, 20, 96, 48));
+            matrix.activations = rounding;
+            // Values of the formats times scales that every rounding above chooses exactly.
+            std::vector<float> x;
+            for (int i = 0; i < 3 * 96; ++i) {
+                const float values[] = {rounding.code == ActivationCode::float4 ? 6.0f : 7.0f,
+                                        -0.5f,
+                                        1.5f,
+                                        0.0f,
+                                        3.0f,
+                                        -2.0f,
+                                        4.0f,
+                                        1.0f};
+                x.push_back(values[i % 8] * (rounding.scale > 0.0f ? 0.01f : 1.0f));
+            }
+            const std::vector<double> exact(x.begin(), x.end());
+            CHECK(matches(matrix, exact, {3}, run(machine, matrix, x, {3}),
+                          rounding.global_scale > 0.0f ? 0.03 : 1e-6));
+            // And what lies between is rounded, within half a step.
+            const bool coarse = rounding.code == ActivationCode::float4;
+            const std::vector<float> other = x_of(3, 96);
+            const std::vector<double> plain(other.begin(), other.end());
+            const std::vector<float> y = run(machine, matrix, other, {3});
+            CHECK(matches(matrix, plain, {3}, y, coarse ? 0.3 : 0.07));
+            if (rounding.scale == 0.0f) CHECK_FALSE(matches(matrix, plain, {3}, y, 1e-5));
+        }
+    });
+}
+
+TEST_CASE("quantized products stay within the scratch they announce, and check what they get") {
+    testing::Machine machine;
+    const ops::QuantizedLayout layout = layout_of(WeightCode::int4, 48, 256, 64);
+    Matrix matrix(machine, layout);
+    matrix.activations.code = ActivationCode::int8;
+    ThreadPool threads(3);
+    ScratchArena scratch(ops::matmul_quantized_scratch_bytes(30, layout, 3));
+    Context context;
+    context.scratch = &scratch;
+    context.threads = &threads;
+    const std::vector<float> x = x_of(30, 256);
+    std::vector<float> y(30 * 48);
+    const TensorView out(y.data(), DType::f32, {30, 48});
+    const auto multiply = [&](const ops::QuantizedWeight& weight) {
+        ops::matmul_quantized(context, ConstTensorView(x.data(), DType::f32, {30, 256}), weight, {},
+                              DType::bf16, MatmulOutput::overwrite, out);
+    };
+    multiply(matrix.weight());
+    CHECK(scratch.num_growths() == 0);
+    ops::QuantizedWeight wrong = matrix.weight();
+    wrong.layout.in = 128;
+    CHECK_THROWS_AS(multiply(wrong), Error);
+    CHECK(ops::can_multiply_quantized(layout, {}, 1));
+    CHECK_FALSE(ops::can_multiply_quantized(layout_of(WeightCode::int4, 48, 256, 20), {}, 1));
+}
