@@ -22,6 +22,9 @@ ValueKind value_kind(const OptionField& field) {
 std::vector<OptionField> fields_of(const DescribedProgram& program) {
     std::vector<OptionField> fields(general_options().begin(), general_options().end());
     for (const DescribedOption& option : program.options) fields.push_back(option.field);
+    for (OptionField& field : fields) {
+        if (field.choices.empty()) field.choices = field.words;
+    }
     return fields;
 }
 

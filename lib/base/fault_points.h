@@ -11,8 +11,10 @@
 //          worker.logits    in the worker, once for each row of logits, in the batch's order
 //          engine.step      in the engine's loop, before a step is handed to the worker
 //          engine.fragmentation  in the engine's loop, about once a second: nan makes it 1
+//          quantize.block   in nvllm-quantize, when a block is solved and not yet kept
+//          quantize.publish in nvllm-quantize, before its output appears
 // subject  a number that the site names: of worker.sequence and worker.logits the first token of
-//          the sequence's prompt. Without it, a rule is for all.
+//          the sequence's prompt; of quantize.block the block. Without it, a rule is for all.
 // hit      N: the N-th time that the rule matches, from 1; N+: from then on; *: every time
 // action   throw         throws Error{internal}
 //          bad_alloc     throws std::bad_alloc

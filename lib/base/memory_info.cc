@@ -93,4 +93,8 @@ void release_pages(void* memory, size_t bytes) {
     if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
+void release_mapped_pages(std::span<const std::byte> bytes) {
+    release_pages(const_cast<std::byte*>(bytes.data()), bytes.size());
+}
+
 }  // namespace nvllm

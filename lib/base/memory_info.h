@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace nvllm {
 
@@ -13,6 +14,10 @@ uint64_t available_memory_bytes();
 // Gives the whole pages of [memory, memory + bytes) back to the system; they read as zero when they
 // are used again. REQUIRES: private memory that no file lies behind.
 void release_pages(void* memory, size_t bytes);
+
+// Gives back the whole pages of a mapped file within `bytes`: they are read again when they are
+// touched. REQUIRES: a mapping that is not written to, or one that its file shares.
+void release_mapped_pages(std::span<const std::byte> bytes);
 
 // Resident memory of this process now, and at its highest.
 uint64_t resident_memory_bytes();

@@ -50,6 +50,7 @@ struct OptionField {
     std::optional<char> short_name;
     std::vector<std::string> aliases;
     std::vector<std::string> choices;
+    std::vector<std::string> words;         // offered where others are taken too
     std::vector<std::string> unlisted;      // words that are taken as well and shown nowhere
     bool is_positional = false;             // also taken without a flag, in the order of the list
     bool shows_bytes = false;               // printed with KiB, MiB, ...
@@ -87,6 +88,7 @@ using OptionDetail = std::function<void(OptionField&)>;
 OptionDetail alias(std::string name);
 OptionDetail short_name(char letter);
 OptionDetail choices(std::vector<std::string> words);   // for text members
+OptionDetail words(std::vector<std::string> some);      // what completion offers of a text's values
 OptionDetail unlisted(std::vector<std::string> words);  // besides choices: what only tests use
 OptionDetail takes_suffixes();                          // counts: 32k
 OptionDetail counts_bytes();                            // sizes in bytes: 4GiB

@@ -77,6 +77,9 @@ OptionDetail choices(std::vector<std::string> words) {
         field.choices = words;
     };
 }
+OptionDetail words(std::vector<std::string> some) {
+    return [some](OptionField& field) { field.words = some; };
+}
 OptionDetail unlisted(std::vector<std::string> words) {
     return [words](OptionField& field) { field.unlisted = words; };
 }

@@ -69,12 +69,12 @@ size_t view_bytes(const ConstTensorView& view) {
 }
 
 // The length field and the JSON, padded with spaces to a multiple of 64.
-std::string header_bytes(std::span<const NamedTensor* const> order,
+std::string header_bytes(std::span<const TensorToWrite* const> order,
                          const std::map<std::string, std::string>& metadata) {
     nlohmann::ordered_json header = nlohmann::ordered_json::object();
     if (!metadata.empty()) header["__metadata__"] = metadata;
     uint64_t offset = 0;
-    for (const NamedTensor* tensor : order) {
+    for (const TensorToWrite* tensor : order) {
         NVLLM_CHECK(tensor->view.contiguous(), "only contiguous tensors are written");
         const std::vector<int64_t> shape(tensor->view.shape.begin(),
                                          tensor->view.shape.begin() + tensor->view.rank);
@@ -178,17 +178,18 @@ ConstTensorView SafetensorsFile::view(const SafetensorsEntry& entry) const {
     return {file_.bytes().data() + entry.begin, layout};
 }
 
-void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata) {
-    std::vector<const NamedTensor*> order;
-    for (const NamedTensor& tensor : tensors) order.push_back(&tensor);
-    std::stable_sort(order.begin(), order.end(), [](const NamedTensor* a, const NamedTensor* b) {
-        return dtype_bytes(a->view.dtype) > dtype_bytes(b->view.dtype);
-    });
+    std::vector<const TensorToWrite*> order;
+    for (const TensorToWrite& tensor : tensors) order.push_back(&tensor);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const TensorToWrite* a, const TensorToWrite* b) {
+                         return dtype_bytes(a->view.dtype) > dtype_bytes(b->view.dtype);
+                     });
     const std::string header = header_bytes(order, metadata);
     TemporaryFile file(path);
     file.write(header.data(), header.size());
-    for (const NamedTensor* tensor : order) {
+    for (const TensorToWrite* tensor : order) {
         file.write(tensor->view.data, view_bytes(tensor->view));
     }
     file.publish();

@@ -71,7 +71,7 @@ class SafetensorsFile {
     SafetensorsHeader header_;
 };
 
-struct NamedTensor {
+struct TensorToWrite {
     std::string name;
     ConstTensorView view;  // contiguous
 };
@@ -79,7 +79,7 @@ struct NamedTensor {
 // Writes `path` whole or not at all: a temporary file beside it, fsync, rename. Data starts at a
 // multiple of 64 and wider types come first, so that every value is aligned. Throws cannot_create
 // or io.
-void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace nvllm

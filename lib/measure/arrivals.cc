@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/error.h"
-#include "lib/measure/random_source.h"
+#include "lib/base/random_source.h"
 
 namespace nvllm {
 namespace {

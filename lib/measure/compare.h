@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/measure/statistics.h"
+#include "lib/base/statistics.h"
 
 namespace nvllm {
 

@@ -5,94 +5,116 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <new>
 
+#include "kernels/device.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/attention.h"
+#include "kernels/ops/kv_cache.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/norm.h"
 #include "kernels/ops/rope.h"
 #include "kernels/view.h"
-#include "lib/measure/random_source.h"
 
 namespace nvllm {
 namespace {
 
-// Memory on a cache line's border.
+// Numbers between -1 and 1 that need not be random, only ordinary.
+template <typename T>
+std::vector<T> ordinary_values(int64_t count, uint64_t seed) {
+    std::vector<T> values;
+    values.reserve(static_cast<size_t>(count));
+    uint64_t state = seed * 2 + 1;
+    for (int64_t i = 0; i < count; ++i) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        values.push_back(T(static_cast<float>(static_cast<int32_t>(state >> 32)) * 0x1.0p-31f));
+    }
+    return values;
+}
+
+// Values in memory of a context's device.
 class Operand {
   public:
-    Operand(DType dtype, int64_t count, uint64_t seed) : dtype_(dtype) {
-        const size_t bytes = static_cast<size_t>(count) * dtype_bytes(dtype);
-        memory_.reset(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
-        if (memory_ == nullptr) throw std::bad_alloc();
-        fill(count, seed);
+    template <typename T>
+    Operand(const Context& context, DType dtype, const std::vector<T>& values)
+        : dtype_(dtype), device_(context.device) {
+        const ComputeDevice device(context);
+        const size_t bytes = values.size() * sizeof(T);
+        memory_ = device.allocate(bytes);
+        device.copy_in(context.stream, memory_.get(), values.data(), bytes);
     }
-    void* data() const { return memory_.get(); }
-    DType dtype() const { return dtype_; }
+
+    // What lies from value `first` on.
+    TensorView view(std::initializer_list<int64_t> shape, int64_t first = 0) const {
+        return {memory_.get() + static_cast<size_t>(first) * dtype_bytes(dtype_), dtype_, shape,
+                device_};
+    }
 
   private:
-    struct Free {
-        void operator()(void* memory) const { std::free(memory); }
-    };
-
-    // Numbers between -1 and 1 that need not be random, only ordinary.
-    void fill(int64_t count, uint64_t seed) {
-        uint64_t state = seed * 2 + 1;
-        for (int64_t i = 0; i < count; ++i) {
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            store(i, static_cast<float>(static_cast<int32_t>(state >> 32)) * 0x1.0p-31f);
-        }
-    }
-    void store(int64_t i, float value) const {
-        if (dtype_ == DType::f32) {
-            static_cast<float*>(data())[i] = value;
-        } else if (dtype_ == DType::f16) {
-            static_cast<Float16*>(data())[i] = Float16(value);
-        } else {
-            static_cast<BFloat16*>(data())[i] = BFloat16(value);
-        }
-    }
-
     DType dtype_;
-    std::unique_ptr<void, Free> memory_;
+    Device device_;
+    DeviceMemory memory_;
 };
+using SharedOperand = std::shared_ptr<const Operand>;
+
+// `number` operands of the same ordinary values.
+std::vector<SharedOperand> make_operands(const Context& context, DType dtype, int64_t count,
+                                         uint64_t seed, size_t number) {
+    std::vector<SharedOperand> operands;
+    const auto add = [&](const auto& values) {
+        for (size_t i = 0; i < number; ++i) {
+            operands.push_back(std::make_shared<const Operand>(context, dtype, values));
+        }
+    };
+    if (dtype == DType::f32) {
+        add(ordinary_values<float>(count, seed));
+    } else if (dtype == DType::f16) {
+        add(ordinary_values<Float16>(count, seed));
+    } else {
+        add(ordinary_values<BFloat16>(count, seed));
+    }
+    return operands;
+}
+
+SharedOperand make_operand(const Context& context, DType dtype, int64_t count, uint64_t seed) {
+    return make_operands(context, dtype, count, seed, 1).front();
+}
+
+SharedOperand make_indices(const Context& context, const std::vector<int32_t>& values) {
+    return std::make_shared<const Operand>(context, DType::i32, values);
+}
 
 // As many copies of an operand as make up the working set; one at least.
 class Copies {
   public:
-    Copies(DType dtype, int64_t count, const KernelShapes& shapes) {
+    Copies(const Context& context, DType dtype, int64_t count, const KernelShapes& shapes) {
         const double bytes = static_cast<double>(count) * static_cast<double>(dtype_bytes(dtype));
         const double wanted = static_cast<double>(shapes.working_set_bytes) / bytes;
         const auto number = static_cast<size_t>(std::clamp(std::ceil(wanted), 1.0, 65536.0));
-        for (size_t i = 0; i < number; ++i) {
-            operands_.push_back(std::make_shared<Operand>(dtype, count, shapes.seed + i));
-        }
+        operands_ = make_operands(context, dtype, count, shapes.seed, number);
     }
-    void* at(size_t call) const { return operands_[call % operands_.size()]->data(); }
+    const Operand& at(size_t call) const { return *operands_[call % operands_.size()]; }
 
   private:
-    std::vector<std::shared_ptr<Operand>> operands_;
+    std::vector<SharedOperand> operands_;
 };
 
 double size_of(DType dtype) { return static_cast<double>(dtype_bytes(dtype)); }
 
 KernelCase matmul_case(const Context& context, const KernelShapes& shapes, int64_t tokens,
                        int64_t in, int64_t out) {
-    const DType dtype = shapes.dtype;
+    const DType dtype = shapes.dtype, activations = context.activations;
     KernelCase made;
     made.shape = fmt::format("{} x {} x {} {}", tokens, in, out, dtype_name(dtype));
     const double products = static_cast<double>(tokens * in) * static_cast<double>(out);
     made.flops = 2.0 * products;
     made.bytes = static_cast<double>(in * out) * size_of(dtype) +
-                 static_cast<double>(tokens * (in + out)) * 4.0;
-    const Copies weights(dtype, in * out, shapes);
-    const auto x = std::make_shared<Operand>(DType::f32, tokens * in, shapes.seed);
-    const auto y = std::make_shared<Operand>(DType::f32, tokens * out, shapes.seed);
+                 static_cast<double>(tokens * (in + out)) * size_of(activations);
+    const Copies weights(context, dtype, in * out, shapes);
+    const auto x = make_operand(context, activations, tokens * in, shapes.seed);
+    const auto y = make_operand(context, activations, tokens * out, shapes.seed);
     made.run = [=, &context](size_t call) {
-        ops::matmul(context, {x->data(), DType::f32, {tokens, in}},
-                    {weights.at(call), dtype, {out, in}}, {}, dtype, ops::MatmulOutput::overwrite,
-                    {y->data(), DType::f32, {tokens, out}});
+        ops::matmul(context, x->view({tokens, in}), weights.at(call).view({out, in}), {}, dtype,
+                    ops::MatmulOutput::overwrite, y->view({tokens, out}));
     };
     return made;
 }
@@ -100,13 +122,16 @@ KernelCase matmul_case(const Context& context, const KernelShapes& shapes, int64
 KernelCase norm_case(const Context& context, const KernelShapes& shapes) {
     const int64_t tokens = shapes.prefill_tokens, hidden = shapes.hidden;
     const auto values = static_cast<double>(tokens * hidden);
-    KernelCase made{
-        "rms_norm", fmt::format("{} x {}", tokens, hidden), values * 8.0, values * 4.0, {}};
-    const Copies x(DType::f32, tokens * hidden, shapes);
-    const auto weight = std::make_shared<Operand>(shapes.dtype, hidden, shapes.seed);
-    made.run = [=, &context, dtype = shapes.dtype](size_t call) {
-        const TensorView view(x.at(call), DType::f32, {tokens, hidden});
-        ops::rms_norm(context, view, {weight->data(), dtype, {hidden}}, {}, view);
+    KernelCase made{"",
+                    fmt::format("{} x {}", tokens, hidden),
+                    values * 2.0 * size_of(context.activations),
+                    values * 4.0,
+                    {}};
+    const Copies x(context, context.activations, tokens * hidden, shapes);
+    const auto weight = make_operand(context, shapes.dtype, hidden, shapes.seed);
+    made.run = [=, &context](size_t call) {
+        const TensorView view = x.at(call).view({tokens, hidden});
+        ops::rms_norm(context, view, weight->view({hidden}), {}, view);
     };
     return made;
 }
@@ -114,13 +139,16 @@ KernelCase norm_case(const Context& context, const KernelShapes& shapes) {
 KernelCase rope_case(const Context& context, const KernelShapes& shapes) {
     const int64_t tokens = shapes.prefill_tokens, heads = shapes.heads, dim = shapes.head_dim;
     const auto values = static_cast<double>(tokens * heads * dim);
-    KernelCase made{
-        "rope", fmt::format("{} x {} x {}", tokens, heads, dim), values * 8.0, values * 3.0, {}};
-    const Copies x(DType::f32, tokens * heads * dim, shapes);
-    const auto angles = std::make_shared<Operand>(DType::f32, tokens * dim / 2, shapes.seed);
+    KernelCase made{"",
+                    fmt::format("{} x {} x {}", tokens, heads, dim),
+                    values * 2.0 * size_of(context.activations),
+                    values * 3.0,
+                    {}};
+    const Copies x(context, context.activations, tokens * heads * dim, shapes);
+    const auto angles = make_operand(context, DType::f32, tokens * dim / 2, shapes.seed);
     made.run = [=, &context](size_t call) {
-        const ConstTensorView view(angles->data(), DType::f32, {tokens, dim / 2});
-        ops::rope(context, view, view, {x.at(call), DType::f32, {tokens, heads, dim}});
+        const ConstTensorView view = angles->view({tokens, dim / 2});
+        ops::rope(context, view, view, x.at(call).view({tokens, heads, dim}));
     };
     return made;
 }
@@ -129,10 +157,14 @@ KernelCase activation_case(const Context& context, const KernelShapes& shapes) {
     const int64_t tokens = shapes.prefill_tokens, width = shapes.intermediate;
     const auto values = static_cast<double>(tokens * width);
     // silu(gate) * up: negation, exponential, sum, quotient, product.
-    KernelCase made{"", fmt::format("{} x {}", tokens, width), values * 12.0, values * 5.0, {}};
-    const Copies both(DType::f32, tokens * width * 2, shapes);
+    KernelCase made{"",
+                    fmt::format("{} x {}", tokens, width),
+                    values * 3.0 * size_of(context.activations),
+                    values * 5.0,
+                    {}};
+    const Copies both(context, context.activations, tokens * width * 2, shapes);
     made.run = [=, &context](size_t call) {
-        const TensorView pair(both.at(call), DType::f32, {tokens, 2 * width});
+        const TensorView pair = both.at(call).view({tokens, 2 * width});
         const TensorView gate = pair.columns(0, width);
         ops::gated_activation(context, ops::Activation::silu, gate, pair.columns(width, width),
                               gate);
@@ -140,11 +172,19 @@ KernelCase activation_case(const Context& context, const KernelShapes& shapes) {
     return made;
 }
 
+constexpr int64_t kBlock = 16;
+
+// Keys lie as the device reads them.
+TensorView keys_view(const Context& context, const Operand& cache, int64_t blocks, int64_t kv_heads,
+                     int64_t dim) {
+    return ops::keys_lie_as_values(context.device) ? cache.view({blocks, kv_heads, kBlock, dim})
+                                                   : cache.view({blocks, kv_heads, dim, kBlock});
+}
+
 // Sequences of `length` cached tokens, of which the last `count` are computed; their blocks lie in
 // order.
 KernelCase attention_case(const Context& context, const KernelShapes& shapes, int64_t sequences,
                           int64_t count, int64_t length) {
-    constexpr int64_t kBlock = 16;
     const int64_t blocks = (length + kBlock - 1) / kBlock, tokens = sequences * count;
     const int64_t heads = shapes.heads, kv_heads = shapes.kv_heads, dim = shapes.head_dim;
     const int64_t cached = sequences * blocks * kv_heads * kBlock * dim;
@@ -156,30 +196,36 @@ KernelCase attention_case(const Context& context, const KernelShapes& shapes, in
     made.flops = 4.0 * positions * static_cast<double>(sequences * heads * dim);
     made.bytes =
         2.0 * static_cast<double>(sequences * length * kv_heads * dim) * size_of(shapes.dtype) +
-        static_cast<double>(tokens * heads * dim) * 8.0;
-    const Copies cache(shapes.dtype, 2 * cached, shapes);
-    const auto queries = std::make_shared<Operand>(DType::f32, tokens * heads * dim, shapes.seed);
-    const auto out = std::make_shared<Operand>(DType::f32, tokens * heads * dim, shapes.seed);
-    std::vector<int32_t> starts, lengths, tables;
+        static_cast<double>(tokens * heads * dim) * 2.0 * size_of(context.activations);
+    const Copies cache(context, shapes.dtype, 2 * cached, shapes);
+    const auto queries =
+        make_operand(context, context.activations, tokens * heads * dim, shapes.seed);
+    const auto out = make_operand(context, context.activations, tokens * heads * dim, shapes.seed);
+    std::vector<int32_t> starts, table;
     for (int64_t s = 0; s <= sequences; ++s) starts.push_back(static_cast<int32_t>(s * count));
-    lengths.assign(static_cast<size_t>(sequences), static_cast<int32_t>(length));
-    for (int64_t b = 0; b < sequences * blocks; ++b) tables.push_back(static_cast<int32_t>(b));
-    made.run = [=, &context, dtype = shapes.dtype](size_t call) {
-        auto* keys = static_cast<std::byte*>(cache.at(call));
-        std::byte* values = keys + static_cast<size_t>(cached) * dtype_bytes(dtype);
-        ops::paged_attention(context, {queries->data(), DType::f32, {tokens, heads, dim}},
-                             {keys, dtype, {sequences * blocks, kv_heads, dim, kBlock}},
-                             {values, dtype, {sequences * blocks, kv_heads, kBlock, dim}},
-                             {starts.data(), DType::i32, {sequences + 1}},
-                             {lengths.data(), DType::i32, {sequences}},
-                             {tables.data(), DType::i32, {sequences, blocks}},
+    for (int64_t b = 0; b < sequences * blocks; ++b) table.push_back(static_cast<int32_t>(b));
+    const auto query_starts = make_indices(context, starts);
+    const auto lengths = make_indices(context, std::vector<int32_t>(static_cast<size_t>(sequences),
+                                                                    static_cast<int32_t>(length)));
+    const auto tables = make_indices(context, table);
+    made.run = [=, &context](size_t call) {
+        const Operand& both = cache.at(call);
+        ops::paged_attention(context, queries->view({tokens, heads, dim}),
+                             keys_view(context, both, sequences * blocks, kv_heads, dim),
+                             both.view({sequences * blocks, kv_heads, kBlock, dim}, cached),
+                             query_starts->view({sequences + 1}), lengths->view({sequences}),
+                             tables->view({sequences, blocks}),
                              {.scale = 1.0f / std::sqrt(static_cast<float>(dim))},
-                             {out->data(), DType::f32, {tokens, heads, dim}});
+                             out->view({tokens, heads, dim}));
     };
     return made;
 }
 
 }  // namespace
+
+KernelCase square_product(const Context& context, const KernelShapes& shapes, int64_t width) {
+    return matmul_case(context, shapes, width, width, width);
+}
 
 std::vector<KernelCaseMaker> kernel_cases(const Context& context, const KernelShapes& shapes) {
     std::vector<KernelCaseMaker> makers;
@@ -206,6 +252,9 @@ std::vector<KernelCaseMaker> kernel_cases(const Context& context, const KernelSh
     add("matmul decode qkv", matmul(1, hidden, qkv));
     add("matmul decode gate_up", matmul(1, hidden, 2 * width));
     add("matmul decode down", matmul(1, width, hidden));
+    add("matmul batch qkv", matmul(shapes.decode_sequences, hidden, qkv));
+    add("matmul batch gate_up", matmul(shapes.decode_sequences, hidden, 2 * width));
+    add("matmul batch down", matmul(shapes.decode_sequences, width, hidden));
     add("matmul prefill qkv", matmul(tokens, hidden, qkv));
     add("matmul prefill gate_up", matmul(tokens, hidden, 2 * width));
     add("matmul prefill down", matmul(tokens, width, hidden));

@@ -41,8 +41,12 @@ struct KernelCaseMaker {
     std::function<KernelCase(const std::string& name)> make;
 };
 
-// matmul (qkv, gate_up, down) for one token and for prefill, rms_norm, rope, gated activation, and
-// attention for decode and for prefill. `context` must outlive the cases.
+// matmul (qkv, gate_up, down) for one token, for a batch of decode and for prefill, rms_norm, rope,
+// gated activation, and attention for decode and for prefill, on the context's device. `context`
+// must outlive the cases.
 std::vector<KernelCaseMaker> kernel_cases(const Context& context, const KernelShapes& shapes);
+
+// A product of two matrices of [width, width].
+KernelCase square_product(const Context& context, const KernelShapes& shapes, int64_t width);
 
 }  // namespace nvllm

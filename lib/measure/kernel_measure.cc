@@ -8,12 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
-#include "kernels/probe.h"
-#include "kernels/thread_pool.h"
-#include "lib/base/clock.h"
 #include "lib/base/main_guard.h"
+#include "lib/base/statistics.h"
 #include "lib/measure/engine_load.h"
-#include "lib/measure/statistics.h"
+#include "lib/measure/kernel_bench.h"
 
 namespace nvllm {
 namespace {
@@ -22,22 +20,18 @@ using Json = nlohmann::ordered_json;
 
 // A sample is at least so long, so that the clock and the start of threads do not show.
 constexpr double kSampleSeconds = 200e-6;
-constexpr int kProbePasses = 3;
-
-Roof probe_roof(ThreadPool& threads, uint64_t bytes) {
-    return {probe_read_bandwidth(threads, bytes, kProbePasses), probe_float32_peak(threads),
-            probe_bfloat16_peak(threads)};
-}
 
 // Of two probes around a measurement: what the machine could do at the better moment.
 Roof better(const Roof& a, const Roof& b) {
     return {std::max(a.read_gb_s, b.read_gb_s), std::max(a.float32_gflop_s, b.float32_gflop_s),
-            std::max(a.bfloat16_gflop_s, b.bfloat16_gflop_s)};
+            std::max(a.bfloat16_gflop_s, b.bfloat16_gflop_s),
+            std::max(a.product_gflop_s, b.product_gflop_s)};
 }
 
 class CaseTimer {
   public:
-    explicit CaseTimer(const KernelCase& kernel) : kernel_(kernel) {
+    CaseTimer(KernelBench& bench, const KernelCase& kernel) : bench_(bench), kernel_(kernel) {
+        kernel_.run(call_++);  // what is made with the first call is made before a graph is
         const double one_s = time_s(1);  // pages are mapped, scratch is at its size
         const double again_s = std::min(one_s, time_s(1));
         num_calls_ = static_cast<size_t>(
@@ -47,13 +41,13 @@ class CaseTimer {
 
   private:
     double time_s(size_t count) {
-        const double begin_s = clock_.now_s();
-        for (size_t i = 0; i < count; ++i) kernel_.run(call_++);
-        return clock_.now_s() - begin_s;
+        return bench_.seconds_of([&] {
+            for (size_t i = 0; i < count; ++i) kernel_.run(call_++);
+        });
     }
 
+    KernelBench& bench_;
     const KernelCase& kernel_;
-    MonotonicClock clock_;
     size_t call_ = 0, num_calls_ = 1;
 };
 
@@ -66,7 +60,8 @@ double median_of(std::span<const KernelMeasurement> measurements, double Roof::*
 Json roof_json(const Roof& roof) {
     return {{"read_gb_s", roof.read_gb_s},
             {"float32_gflop_s", roof.float32_gflop_s},
-            {"bfloat16_gflop_s", roof.bfloat16_gflop_s}};
+            {"bfloat16_gflop_s", roof.bfloat16_gflop_s},
+            {"product_gflop_s", roof.product_gflop_s}};
 }
 
 }  // namespace
@@ -74,19 +69,17 @@ Json roof_json(const Roof& roof) {
 double KernelMeasurement::median_s() const { return median(samples_us) * 1e-6; }
 
 bool KernelMeasurement::is_memory_bound() const {
-    return bytes / (roof.read_gb_s * 1e9) >= flops / (roof.float32_gflop_s * 1e9);
+    return bytes / (roof.read_gb_s * 1e9) >= flops / (roof.product_gflop_s * 1e9);
 }
 
 double KernelMeasurement::limit_s() const {
-    return std::max(bytes / (roof.read_gb_s * 1e9), flops / (roof.float32_gflop_s * 1e9));
+    return std::max(bytes / (roof.read_gb_s * 1e9), flops / (roof.product_gflop_s * 1e9));
 }
 
 std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options) {
-    ThreadPool threads(options.threads);
-    ScratchArena scratch;
-    const Context context{.device = {}, .scratch = &scratch, .threads = &threads};
+    KernelBench bench(options);
     std::vector<KernelMeasurement> measurements;
-    for (const KernelCaseMaker& maker : kernel_cases(context, options.shapes)) {
+    for (const KernelCaseMaker& maker : kernel_cases(bench.context(), options.shapes)) {
         if (maker.name.find(options.filter) == std::string::npos) continue;
         const KernelCase kernel = maker.make(maker.name);
         KernelMeasurement measured{.name = kernel.name,
@@ -94,14 +87,14 @@ std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options) {
                                    .bytes = kernel.bytes,
                                    .flops = kernel.flops,
                                    .samples_us = {},
-                                   .roof = probe_roof(threads, options.probe_bytes)};
-        CaseTimer timer(kernel);
+                                   .roof = bench.probe()};
+        CaseTimer timer(bench, kernel);
         for (int32_t i = 0; i < options.repeats; ++i) {
             measured.samples_us.push_back(timer.sample_us());
-            scratch.reset();
+            bench.reset();
             if (const auto signal = stop_signal()) throw Interrupted{*signal};
         }
-        measured.roof = better(measured.roof, probe_roof(threads, options.probe_bytes));
+        measured.roof = better(measured.roof, bench.probe());
         measurements.push_back(std::move(measured));
     }
     if (measurements.empty()) {
@@ -115,7 +108,8 @@ Json kernels_json(std::span<const KernelMeasurement> measurements) {
     Json object;
     object["roof"] = roof_json({median_of(measurements, &Roof::read_gb_s),
                                 median_of(measurements, &Roof::float32_gflop_s),
-                                median_of(measurements, &Roof::bfloat16_gflop_s)});
+                                median_of(measurements, &Roof::bfloat16_gflop_s),
+                                median_of(measurements, &Roof::product_gflop_s)});
     object["ops"] = Json::array();
     for (const KernelMeasurement& one : measurements) {
         const double seconds = one.median_s();
@@ -148,7 +142,7 @@ std::string kernels_table(std::span<const KernelMeasurement> measurements) {
                       "\nprobed around each op, medians: {:.1f} GB/s read, {:.0f} GFLOP/s "
                       "float32\n",
                       median_of(measurements, &Roof::read_gb_s),
-                      median_of(measurements, &Roof::float32_gflop_s));
+                      median_of(measurements, &Roof::product_gflop_s));
 }
 
 }  // namespace nvllm

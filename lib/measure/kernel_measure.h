@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/device.h"
 #include "lib/measure/kernel_cases.h"
 
 namespace nvllm {
@@ -13,9 +14,11 @@ namespace nvllm {
 // Probed just before and after the op it stands beside, the better of both: on shared machines it
 // changes within seconds, so that an op may still come out above its limit.
 struct Roof {
-    double read_gb_s = 0.0;        // 10^9 bytes a second
-    double float32_gflop_s = 0.0;  // of the instruction set in use, all threads
+    double read_gb_s = 0.0;        // 10^9 bytes a second; of a device read and written by a copy
+    double float32_gflop_s = 0.0;  // of the instruction set in use, all threads; none of a device
     double bfloat16_gflop_s = 0.0;
+    double product_gflop_s = 0.0;  // what ops are compared with: float32 on the CPU, else what a
+                                   // large product of the type of weights reaches
 };
 
 struct KernelMeasurement {
@@ -36,9 +39,11 @@ struct KernelOptions {
     int32_t repeats = 20;
     uint64_t probe_bytes = uint64_t{1} << 30;
     std::string filter = {};  // only ops whose name holds this text
+    DeviceChoice device = {};
 };
 
-// Throws Interrupted, usage when the filter leaves nothing, std::bad_alloc.
+// Throws Interrupted, usage when the filter leaves nothing, does_not_fit, and what open_device()
+// throws.
 std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options);
 
 // "roof" (medians over the ops) and "ops": op, shape, median_us, samples_us, gb_s, gflop_s,

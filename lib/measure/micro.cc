@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/random_source.h"
 #include "lib/measure/environment.h"
-#include "lib/measure/random_source.h"
 
 namespace nvllm {
 namespace {

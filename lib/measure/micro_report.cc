@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/base/statistics.h"
 #include "lib/measure/micro.h"
-#include "lib/measure/statistics.h"
 
 namespace nvllm {
 namespace {

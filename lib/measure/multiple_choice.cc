@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/base/statistics.h"
 #include "lib/measure/json_fields.h"
 #include "lib/measure/scoring.h"
-#include "lib/measure/statistics.h"
 #include "lib/text/tokenizer.h"
 
 namespace nvllm {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/option_values.h"
-#include "lib/measure/statistics.h"
+#include "lib/base/statistics.h"
 
 namespace nvllm {
 namespace {

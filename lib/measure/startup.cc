@@ -15,8 +15,8 @@
 #include "lib/base/child_process.h"
 #include "lib/base/clock.h"
 #include "lib/base/json.h"
+#include "lib/base/statistics.h"
 #include "lib/base/unix_socket.h"
-#include "lib/measure/statistics.h"
 
 namespace nvllm {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/measure/statistics.h"
+#include "lib/base/statistics.h"
 
 namespace nvllm {
 namespace {

@@ -6,8 +6,8 @@
 #include <unordered_set>
 
 #include "kernels/error.h"
+#include "lib/base/random_source.h"
 #include "lib/measure/json_fields.h"
-#include "lib/measure/random_source.h"
 
 namespace nvllm {
 namespace {

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "kernels/error.h"
+#include "lib/base/random_source.h"
 #include "lib/measure/json_fields.h"
-#include "lib/measure/random_source.h"
 #include "lib/text/tokenizer.h"
 
 namespace nvllm {

@@ -4,14 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "kernels/backend.h"
 #include "kernels/cpu_placement.h"
 #include "kernels/error.h"
+#include "lib/base/log.h"
 #include "lib/model/families/bert.h"
 #include "lib/model/registry.h"
 #include "lib/model/weights/checkpoint_source.h"
 #include "lib/model/weights/dummy_source.h"
 #include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/repack_cache.h"
 
 namespace nvllm {
 namespace {
@@ -22,6 +26,12 @@ bool is_vision(const std::string& name) {
            name.find("multi_modal_projector.") != std::string::npos;
 }
 
+// Of a quantized KV cache; ours has values of the model's type.
+bool is_kv_scale(const std::string& name) {
+    return name.ends_with("attn.k_scale") || name.ends_with("attn.v_scale") ||
+           name.ends_with("attn.q_scale");
+}
+
 // Tensors that old exporters saved though they follow from the config, or that a tied model does
 // not use.
 bool may_be_left_over(const std::string& name, const ModelConfig& config) {
@@ -30,7 +40,7 @@ bool may_be_left_over(const std::string& name, const ModelConfig& config) {
            (config.tie_word_embeddings && name.ends_with("lm_head.weight")) ||
            (config.architecture == "Gemma3ForConditionalGeneration" && is_vision(name)) ||
            (config.encoder && is_bert_task_tensor(name)) ||
-           (!config.generates && name == "lm_head.weight");
+           (!config.generates && name == "lm_head.weight") || is_kv_scale(name);
 }
 
 void check_all_read(const CheckpointSource& source, const ModelConfig& config) {
@@ -49,31 +59,53 @@ void check_all_read(const CheckpointSource& source, const ModelConfig& config) {
 struct Chosen {
     ModelConfig config;
     const FamilyRow* family;
+    std::shared_ptr<const QuantizationConfig> quantization;  // null: dense weights
 };
+
+std::shared_ptr<const QuantizationConfig> read_quantization(const ModelLoadOptions& options,
+                                                            const ModelConfig& config) {
+    std::optional<QuantizationConfig> found = read_quantization_config(options.directory);
+    if (!found) return nullptr;
+    if (options.refuses_quantized) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: its weights are quantized ({}), and --quantization none "
+                                "refuses such checkpoints",
+                                (options.directory / "config.json").string(),
+                                config.quantized ? "quantization_config" : "quantize_config.json"));
+    }
+    return std::make_shared<const QuantizationConfig>(*std::move(found));
+}
+
+// What cannot be multiplied as it is stored takes more memory and time; said once.
+void report_widened(const WeightSource& source, const QuantizationConfig* quantization,
+                    DType product_type) {
+    const WeightSource::QuantizedLinears& linears = source.quantized_linears();
+    if (linears.widened == 0) return;
+    log_info(
+        fmt::format("{} of {} quantized linears ({}) are widened to {}, as no kernel for this "
+                    "device multiplies them as they are",
+                    linears.widened, linears.widened + linears.native, quantization->format(),
+                    dtype_name(product_type)));
+}
 
 Chosen choose_family(const ModelLoadOptions& options) {
     const std::filesystem::path& directory = options.directory;
-    Chosen chosen{read_model_config(directory), nullptr};
+    Chosen chosen{read_model_config(directory), nullptr, nullptr};
     chosen.family = &family_of(chosen.config);
-    if (chosen.config.quantized && options.refuses_quantized) {
-        throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: its weights are quantized (quantization_config), and "
-                                "--quantization none refuses such checkpoints",
-                                (directory / "config.json").string()));
-    }
-    if (chosen.config.quantized) {
-        throw Error(
-            ErrorKind::bad_data,
-            fmt::format("{}: its weights are quantized (quantization_config); only float32, "
-                        "bfloat16 and float16 weights are supported",
-                        (directory / "config.json").string()));
-    }
+    chosen.quantization = read_quantization(options, chosen.config);
     return chosen;
 }
 
 ModelSettings settings_for(const ModelLoadOptions& options, const ModelConfig& config,
-                           int num_threads) {
-    return {options.max_model_len > 0 ? options.max_model_len : config.max_positions, num_threads};
+                           const ScratchTerms& scratch) {
+    return {options.max_model_len > 0 ? options.max_model_len : config.max_positions, scratch};
+}
+
+ScratchTerms scratch_terms(const ComputeDevice& device, DType product_type, int num_threads) {
+    ScratchTerms terms(num_threads);
+    terms.backend = device.backend();
+    terms.activations = activation_type(device, product_type);
+    return terms;
 }
 
 int threads_of_outline(const ModelLoadOptions& options) {
@@ -82,6 +114,10 @@ int threads_of_outline(const ModelLoadOptions& options) {
 }
 
 }  // namespace
+
+DType activation_type(const ComputeDevice& device, DType product_type) {
+    return device.is_cpu() ? DType::f32 : product_type;
+}
 
 DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked) {
     const DType dtype = asked.value_or(config.dtype);
@@ -95,44 +131,74 @@ DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked) {
 
 std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
     NVLLM_CHECK(options.threads != nullptr, "loading needs a thread pool");
-    const auto [config, family] = choose_family(options);
+    const auto [config, family, quantization] = choose_family(options);
     const DType dtype = resolve_dtype(config, options.dtype);
-    const ModelSettings settings = settings_for(options, config, options.threads->num_threads());
+    const ComputeDevice device = open_device(options.device);
+    const ModelSettings settings =
+        settings_for(options, config, scratch_terms(device, dtype, options.threads->num_threads()));
     if (options.load_format == LoadFormat::dummy) {
-        DummySource source(options.seed, dtype, *options.threads);
-        return family->make(config, source, settings);
+        DummySource source(options.seed, dtype, *options.threads, device);
+        source.set_quantization(quantization);
+        std::unique_ptr<Model> model = family->make(config, source, settings);
+        source.finish();
+        return model;
     }
     CheckpointSource source(
         options.checkpoint ? *options.checkpoint : Checkpoint::open(options.directory), dtype,
-        *options.threads);
+        *options.threads, CheckpointUse::values, device);
+    source.set_quantization(quantization);
+    std::optional<RepackCache> cache;
+    if (!options.repack_cache.empty() && quantization != nullptr && device.is_cpu()) {
+        cache.emplace(options.repack_cache, source.checkpoint(), dtype);
+        source.set_repack_cache(&*cache);
+    }
     if (options.prefetch) source.checkpoint().prefetch();
+    source.set_adopter(options.adopter);
     std::unique_ptr<Model> model = family->make(config, source, settings);
     check_all_read(source, config);
+    source.finish();
+    if (cache) cache->finish();
+    report_widened(source, quantization.get(), dtype);
     return model;
 }
 
 ModelOutline outline_model(const ModelLoadOptions& options) {
-    const auto [config, family] = choose_family(options);
+    const auto [config, family, quantization] = choose_family(options);
     const DType dtype = resolve_dtype(config, options.dtype);
-    const ModelSettings settings = settings_for(options, config, threads_of_outline(options));
+    const ComputeDevice device = open_device(options.device);
+    const ModelSettings settings =
+        settings_for(options, config, scratch_terms(device, dtype, threads_of_outline(options)));
     const bool dummy = options.load_format == LoadFormat::dummy;
     ThreadPool no_threads(1);
     std::shared_ptr<const Checkpoint> checkpoint;
     std::shared_ptr<const Model> model;
+    WeightSource::QuantizedLinears linears;
     if (!dummy && Checkpoint::is_present(options.directory)) {
         checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(options.directory));
-        CheckpointSource source(*checkpoint, dtype, no_threads, CheckpointUse::headers);
+        CheckpointSource source(*checkpoint, dtype, no_threads, CheckpointUse::headers, device);
+        source.set_quantization(quantization);
         model = family->make(config, source, settings);
         check_all_read(source, config);
+        linears = source.quantized_linears();
     } else {
         // Dummy weights are made in the type of products.
-        OutlineSource source(dummy ? dtype : config.dtype, dtype, no_threads);
+        OutlineSource source(dummy ? dtype : config.dtype, dtype, no_threads, device);
+        source.set_quantization(quantization);
         model = family->make(config, source, settings);
+        linears = source.quantized_linears();
     }
     const auto scratch = [model](int64_t tokens, int64_t rows) {
         return model->scratch_bytes(tokens, rows);
     };
-    return {config, dtype, model->kv_groups(), model->weight_bytes(), checkpoint, scratch};
+    return {config,
+            dtype,
+            activation_type(device, dtype),
+            model->kv_groups(),
+            model->weight_bytes(),
+            checkpoint,
+            scratch,
+            quantization,
+            linears};
 }
 
 std::vector<OutlinedTensor> outline_tensors(const ModelConfig& config) {

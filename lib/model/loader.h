@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/thread_pool.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/model/model.h"
@@ -30,14 +31,21 @@ struct ModelLoadOptions {
     uint64_t seed = 0;          // of dummy weights
     int64_t max_model_len = 0;  // longest sequence that will run; 0: the model's own limit
     ThreadPool* threads = nullptr;
-    int num_threads = 0;   // of outlines made without a pool; 0: one for each physical core
-    bool prefetch = true;  // ask the system to read mapped weights ahead
+    int num_threads = 0;       // of outlines made without a pool; 0: one for each physical core
+    bool prefetch = true;      // ask the system to read mapped weights ahead
+    DeviceChoice device = {};  // where the model computes
+    std::filesystem::path repack_cache = {};  // folder for packed linears; empty: none
     // The directory's weights, when they were opened before; null: opened here.
     std::shared_ptr<const Checkpoint> checkpoint = nullptr;
+    // Of a checkpoint's linears; must outlive load_model(), and the model where it says so.
+    LinearAdopter* adopter = nullptr;
 };
 
 // The type of products and of the KV cache: the asked one, else the config's.
 DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked);
+
+// What activations have where a model of this product type computes.
+DType activation_type(const ComputeDevice& device, DType product_type);
 
 // The model with all its weights checked. Throws not_found or bad_data.
 // REQUIRES: options.threads; the model keeps no reference to it.
@@ -47,6 +55,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options);
 struct ModelOutline {
     ModelConfig config;
     DType product_type = DType::f32;  // of products and of the KV cache
+    DType activations = DType::f32;   // activation_type()
     std::vector<KvGroup> kv_groups;
     size_t weight_bytes = 0;
     // Whose headers were read; null for dummy weights and for a directory without weights, which is
@@ -54,6 +63,8 @@ struct ModelOutline {
     std::shared_ptr<const Checkpoint> checkpoint;
     // As Model::scratch_bytes.
     std::function<size_t(int64_t tokens, int64_t rows)> scratch;
+    std::shared_ptr<const QuantizationConfig> quantization;  // null: dense weights
+    WeightSource::QuantizedLinears quantized_linears;        // how they will run here
 };
 
 // Reads config.json and the headers of the weights, whose names and shapes are checked as

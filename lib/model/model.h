@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/context.h"
+#include "kernels/ops/kv_cache.h"
 #include "kernels/view.h"
 #include "lib/checkpoint/model_config.h"
 
@@ -19,10 +20,10 @@ struct KvGroup {
     int32_t head_dim = 0;
     int64_t window = 0;  // positions a query sees, itself included; 0: all
 
-    // Bytes of keys and values of one token, all layers of the group.
+    // Bytes of keys and values of one token with their scales, all layers of the group.
     int64_t bytes_per_token(DType kv_dtype) const {
-        return 2 * static_cast<int64_t>(layers.size()) * kv_heads * head_dim *
-               static_cast<int64_t>(dtype_bytes(kv_dtype));
+        return 2 * static_cast<int64_t>(layers.size()) * kv_heads *
+               ops::kv_head_bytes(kv_dtype, head_dim);
     }
 };
 
@@ -30,6 +31,9 @@ struct KvGroup {
 struct KvLayer {
     TensorView keys;
     TensorView values;
+    // Of int8, float32 [blocks, kv_heads, block_size]; else without data.
+    TensorView key_scales;
+    TensorView value_scales;
     int32_t group = 0;
 };
 
@@ -81,6 +85,8 @@ class Model {
     // Scratch a step takes at most, for this many tokens of which `rows` at a time get logits or go
     // through last_hidden().
     virtual size_t scratch_bytes(int64_t tokens, int64_t rows) const = 0;
+    // Whether a pass on a device never waits for the host, so that a graph can hold it.
+    virtual bool is_capturable() const = 0;
     // Bytes of weights resident (mapped or owned).
     virtual size_t weight_bytes() const = 0;
 };

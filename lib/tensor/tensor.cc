@@ -4,23 +4,44 @@
 #include <string>
 #include <utility>
 
-#include "kernels/page_memory.h"
-
 namespace nvllm {
+namespace {
 
-Tensor Tensor::allocate(DType dtype, std::initializer_list<int64_t> shape) {
+size_t bytes_of(const ViewLayout& layout) {
+    return static_cast<size_t>(layout.numel()) * dtype_bytes(layout.dtype);
+}
+
+}  // namespace
+
+Tensor Tensor::own(DeviceMemory memory, const ViewLayout& layout) {
     Tensor tensor;
-    const ViewLayout layout = ViewLayout::dense(dtype, shape);
-    const size_t bytes = static_cast<size_t>(layout.numel()) * dtype_bytes(dtype);
-    PageMemory memory = take_pages(bytes);
-    if (memory == nullptr) {
-        throw Error(ErrorKind::does_not_fit,
-                    "no memory for a tensor of " + std::to_string(bytes) + " bytes");
-    }
     tensor.view_ = ConstTensorView(memory.get(), layout);
     tensor.storage_ = std::shared_ptr<std::byte[]>(std::move(memory));
     tensor.writable_ = true;
     return tensor;
+}
+
+Tensor Tensor::allocate(DType dtype, std::initializer_list<int64_t> shape,
+                        const ComputeDevice& device) {
+    const ViewLayout layout = ViewLayout::dense(dtype, shape, device.id());
+    return own(device.allocate(bytes_of(layout)), layout);
+}
+
+Tensor Tensor::allocate(const ViewLayout& like, const ComputeDevice& device) {
+    ViewLayout layout = like;
+    layout.device = device.id();
+    int64_t stride = 1;
+    for (int axis = layout.rank - 1; axis >= 0; --axis) {
+        layout.strides[static_cast<size_t>(axis)] = stride;
+        stride *= layout.dim(axis);
+    }
+    return own(device.allocate(bytes_of(layout)), layout);
+}
+
+Tensor Tensor::allocate_host(DType dtype, std::initializer_list<int64_t> shape,
+                             const ComputeDevice& device) {
+    const ViewLayout layout = ViewLayout::dense(dtype, shape);
+    return own(device.allocate_host(bytes_of(layout)), layout);
 }
 
 Tensor Tensor::borrow(const ConstTensorView& view, std::shared_ptr<const void> owner) {
@@ -35,8 +56,6 @@ TensorView Tensor::mutable_view() const {
     return {const_cast<void*>(view_.data), view_};
 }
 
-size_t Tensor::bytes() const {
-    return empty() ? 0 : static_cast<size_t>(view_.numel()) * dtype_bytes(view_.dtype);
-}
+size_t Tensor::bytes() const { return empty() ? 0 : bytes_of(view_); }
 
 }  // namespace nvllm

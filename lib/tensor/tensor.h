@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <memory>
 
+#include "kernels/device.h"
 #include "kernels/view.h"
 
 namespace nvllm {
@@ -15,9 +16,15 @@ class Tensor {
   public:
     Tensor() = default;
 
-    // Fresh memory, whole zeroed pages of the operating system (kernels/page_memory.h).
+    // Fresh memory: on the CPU whole zeroed pages of the operating system (kernels/page_memory.h).
     // Throws does_not_fit when there is none.
-    static Tensor allocate(DType dtype, std::initializer_list<int64_t> shape);
+    static Tensor allocate(DType dtype, std::initializer_list<int64_t> shape,
+                           const ComputeDevice& device = {});
+    // The same of a layout's type and shape, without gaps.
+    static Tensor allocate(const ViewLayout& layout, const ComputeDevice& device);
+    // Host memory that copies from and to the device need not wait for.
+    static Tensor allocate_host(DType dtype, std::initializer_list<int64_t> shape,
+                                const ComputeDevice& device);
     // Memory of somebody else, kept alive by `owner`; read-only.
     static Tensor borrow(const ConstTensorView& view, std::shared_ptr<const void> owner);
 
@@ -28,6 +35,8 @@ class Tensor {
     size_t bytes() const;
 
   private:
+    static Tensor own(DeviceMemory memory, const ViewLayout& layout);
+
     ConstTensorView view_;
     std::shared_ptr<const void> storage_;
     bool writable_ = false;

@@ -54,10 +54,10 @@ struct BertLoader {
         Norm norm;
         norm.kind = Norm::Kind::layer;
         norm.epsilon = static_cast<float>(config.norm_epsilon);
-        norm.weight = source.read(name + (old ? ".gamma" : ".weight"), {config.hidden_size},
-                                  WeightRole::norm);
-        norm.bias =
-            source.read(name + (old ? ".beta" : ".bias"), {config.hidden_size}, WeightRole::bias);
+        norm.weight = source.read_placed(name + (old ? ".gamma" : ".weight"), {config.hidden_size},
+                                         WeightRole::norm);
+        norm.bias = source.read_placed(name + (old ? ".beta" : ".bias"), {config.hidden_size},
+                                       WeightRole::bias);
         return norm;
     }
 

@@ -83,7 +83,8 @@ class Decoder final : public Model {
     TensorView head(const ForwardContext& batch, const ConstTensorView& hidden) override {
         NVLLM_CHECK(config_.generates, "a body without an output matrix has no logits");
         const Context& context = *batch.kernels;
-        const TensorView logits = take_activations(context, {hidden.dim(0), config_.vocab_size});
+        const TensorView logits =
+            take_values(context, DType::f32, {hidden.dim(0), config_.vocab_size});
         const ScratchArena::Scope scope(*context.scratch);
         parts_.head.apply(context, last_hidden(batch, hidden), ops::MatmulOutput::overwrite,
                           logits);
@@ -92,18 +93,25 @@ class Decoder final : public Model {
     }
 
     size_t scratch_bytes(int64_t tokens, int64_t rows) const override {
-        const size_t hidden = scratch_for_activations(tokens * config_.hidden_size);
+        const size_t hidden =
+            scratch_for_activations(settings_.scratch, tokens * config_.hidden_size);
         size_t shared = hidden;
         for (const Rotary& rotary : parts_.rotaries) shared += rotary.scratch_bytes(tokens);
         size_t passing = parts_.position_embedding.empty() ? 0 : hidden;
         for (const DecoderBlock& block : parts_.blocks) {
-            passing = std::max(passing, block.scratch_bytes(tokens, settings_.num_threads));
+            passing = std::max(passing, block.scratch_bytes(tokens, settings_.scratch));
         }
-        const size_t picked = scratch_for_activations(rows * config_.hidden_size);
+        const size_t picked =
+            scratch_for_activations(settings_.scratch, rows * config_.hidden_size);
         const size_t at_head =
-            2 * picked + scratch_for_activations(rows * config_.vocab_size) +
-            scratch_for_bytes(parts_.head.scratch_bytes(rows, settings_.num_threads));
+            2 * picked + scratch_for_values(DType::f32, rows * config_.vocab_size) +
+            scratch_for_bytes(parts_.head.scratch_bytes(rows, settings_.scratch));
         return shared + std::max(passing, at_head);
+    }
+
+    bool is_capturable() const override {
+        return std::all_of(parts_.blocks.begin(), parts_.blocks.end(),
+                           [](const DecoderBlock& block) { return block.is_capturable(); });
     }
 
     size_t weight_bytes() const override {
@@ -129,7 +137,8 @@ std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettin
 }
 
 Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, int64_t hidden) {
-    return as_product_matrix(source, source.read(name, {rows, hidden}, WeightRole::matrix));
+    return source.placed(
+        as_product_matrix(source, source.read(name, {rows, hidden}, WeightRole::matrix)));
 }
 
 void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,

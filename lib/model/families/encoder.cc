@@ -69,14 +69,17 @@ class Encoder final : public Model {
     }
 
     size_t scratch_bytes(int64_t tokens, int64_t) const override {
-        const size_t hidden = scratch_for_activations(tokens * config_.hidden_size);
+        const size_t hidden =
+            scratch_for_activations(settings_.scratch, tokens * config_.hidden_size);
         const size_t types = scratch_for_bytes(static_cast<size_t>(tokens) * sizeof(int32_t));
         size_t passing = hidden + (parts_.type_embedding.empty() ? 0 : types);
         for (const EncoderBlock& block : parts_.blocks) {
-            passing = std::max(passing, block.scratch_bytes(tokens, settings_.num_threads));
+            passing = std::max(passing, block.scratch_bytes(tokens, settings_.scratch));
         }
         return hidden + passing;
     }
+
+    bool is_capturable() const override { return false; }  // its steps are all of other shapes
 
     size_t weight_bytes() const override {
         size_t bytes = parts_.token_embedding.bytes() + parts_.position_embedding.bytes() +
@@ -87,9 +90,10 @@ class Encoder final : public Model {
 
   private:
     static ConstTensorView first_type(const Context& context, int64_t tokens) {
-        int32_t* types = context.scratch->take_array<int32_t>(static_cast<size_t>(tokens));
-        std::fill_n(types, tokens, 0);
-        return {types, DType::i32, {tokens}};
+        const TensorView types = take_values(context, DType::i32, {tokens});
+        ComputeDevice(context).clear(context.stream, types.data,
+                                     static_cast<size_t>(tokens) * sizeof(int32_t));
+        return types;
     }
 
     ModelConfig config_;

@@ -49,6 +49,8 @@ struct LlamaLoader {
             layer.query_norm = norm(name + ".q_norm", config.head_dim);
             layer.key_norm = norm(name + ".k_norm", config.head_dim);
         }
+        layer.key_scale = load_scalar(source, name + ".k_scale", 1.0f);
+        layer.value_scale = load_scalar(source, name + ".v_scale", 1.0f);
         return layer;
     }
 
@@ -74,11 +76,30 @@ struct LlamaLoader {
             load_linear(source, {name + ".gate", config.hidden_size, config.num_experts, false});
         layer.experts_per_token = config.experts_per_token;
         layer.normalize_weights = config.normalize_expert_weights;
+        layer.computes_all = source.adopter() != nullptr;
+        const std::vector<ExpertLinears> experts = expert_linears(name);
+        if (can_stack(source, experts)) {
+            layer.stack = load_expert_stack(source, experts, activation_named(config.activation));
+            return layer;
+        }
         for (int64_t expert = 0; expert < config.num_experts; ++expert) {
             layer.experts.push_back(gated_mlp(fmt::format("{}.experts.{}", name, expert),
                                               traits.experts, config.expert_intermediate_size));
         }
         return layer;
+    }
+
+    std::vector<ExpertLinears> expert_linears(const std::string& layer) const {
+        const int64_t hidden = config.hidden_size;
+        const int64_t inner = config.expert_intermediate_size;
+        std::vector<ExpertLinears> experts;
+        for (int64_t expert = 0; expert < config.num_experts; ++expert) {
+            const std::string name = fmt::format("{}.experts.{}.", layer, expert);
+            experts.push_back({{name + traits.experts.gate, hidden, inner, config.mlp_bias},
+                               {name + traits.experts.up, hidden, inner, config.mlp_bias},
+                               {name + traits.experts.down, inner, hidden, config.mlp_bias}});
+        }
+        return experts;
     }
 
     void load_mlp(const std::string& name, size_t index, DecoderBlock& block) const {
@@ -111,10 +132,12 @@ struct LlamaLoader {
 
     std::vector<Rotary> rotaries(const ModelSettings& settings) const {
         std::vector<Rotary> rotaries;
-        rotaries.emplace_back(rope_frequencies(config.rope, config.head_dim, config.max_positions,
+        rotaries.emplace_back(source,
+                              rope_frequencies(config.rope, config.head_dim, config.max_positions,
                                                settings.max_model_len));
         if (config.sliding_rope) {
-            rotaries.emplace_back(rope_frequencies(*config.sliding_rope, config.head_dim,
+            rotaries.emplace_back(source,
+                                  rope_frequencies(*config.sliding_rope, config.head_dim,
                                                    config.max_positions, settings.max_model_len));
         }
         return rotaries;

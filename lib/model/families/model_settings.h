@@ -3,11 +3,13 @@
 
 #include <cstdint>
 
+#include "kernels/context.h"
+
 namespace nvllm {
 
 struct ModelSettings {
     int64_t max_model_len = 0;  // longest sequence the engine will run
-    int num_threads = 1;
+    ScratchTerms scratch;
 };
 
 }  // namespace nvllm

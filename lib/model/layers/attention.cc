@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/ops/kv_cache.h"
+#include "kernels/ops/attention_input.h"
 
 namespace nvllm {
 
@@ -16,33 +16,46 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const RotaryAn
 
     const TensorView projected = take_activations(context, {tokens, query_key_value.out()});
     query_key_value.apply(context, x, ops::MatmulOutput::overwrite, projected);
-    const int64_t kv_width = kv_heads * head_dim;
     const TensorView queries = projected.columns(0, heads * head_dim).split_last(heads);
-    const TensorView keys = projected.columns(heads * head_dim, kv_width).split_last(kv_heads);
-    const TensorView values =
-        projected.columns(heads * head_dim + kv_width, kv_width).split_last(kv_heads);
-
-    if (query_norm) query_norm->apply(context, queries, queries);
-    if (key_norm) key_norm->apply(context, keys, keys);
-    if (angles != nullptr) {
-        angles->rotate(context, queries);
-        angles->rotate(context, keys);
-    }
-    ops::write_kv(context, keys, values, tables.slots, layer.keys, layer.values);
+    prepare(context, angles, projected, tables.slots, layer);
 
     const TensorView attended = take_activations(context, {tokens, heads, head_dim});
+    ops::PagedAttentionOptions over_layer = options;
+    over_layer.scales = kv_scales(layer);
     ops::paged_attention(context, queries, layer.keys, layer.values, batch.query_starts,
-                         batch.context_lengths, tables.block_tables, options, attended);
+                         batch.context_lengths, tables.block_tables, over_layer, attended);
     output.apply(context, attended.reshaped({tokens, heads * head_dim}), how, y);
 }
 
-size_t Attention::scratch_bytes(int64_t tokens, int num_threads) const {
+void Attention::prepare(const Context& context, const RotaryAngles* angles,
+                        const TensorView& projected, const ConstTensorView& slots,
+                        const KvLayer& layer) const {
+    ops::AttentionInputOptions input;
+    input.heads = heads;
+    input.kv_heads = kv_heads;
+    input.scales = kv_scales(layer);
+    if (query_norm) {
+        input.query_norm = query_norm->weight.view();
+        input.query_norm_options = {query_norm->epsilon, query_norm->weight_offset};
+    }
+    if (key_norm) {
+        input.key_norm = key_norm->weight.view();
+        input.key_norm_options = {key_norm->epsilon, key_norm->weight_offset};
+    }
+    if (angles != nullptr) {
+        input.cosines = angles->cosines;
+        input.sines = angles->sines;
+    }
+    ops::attention_input(context, input, projected, slots, layer.keys, layer.values);
+}
+
+size_t Attention::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
     const size_t inside_ops =
-        std::max({query_key_value.scratch_bytes(tokens, num_threads),
-                  output.scratch_bytes(tokens, num_threads),
-                  ops::paged_attention_scratch_bytes(tokens, heads, head_dim, num_threads)});
-    return scratch_for_activations(tokens * query_key_value.out()) +
-           scratch_for_activations(tokens * heads * head_dim) + scratch_for_bytes(inside_ops);
+        std::max({query_key_value.scratch_bytes(tokens, terms), output.scratch_bytes(tokens, terms),
+                  ops::paged_attention_scratch_bytes(tokens, heads, head_dim, terms)});
+    return scratch_for_activations(terms, tokens * query_key_value.out()) +
+           scratch_for_activations(terms, tokens * heads * head_dim) +
+           scratch_for_bytes(inside_ops);
 }
 
 size_t Attention::bytes() const {

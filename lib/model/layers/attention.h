@@ -18,15 +18,27 @@ struct Attention {
     ops::PagedAttentionOptions options;
     LinearWeight query_key_value;    // [hidden] → [(heads + 2 kv_heads) * head_dim]
     LinearWeight output;             // [heads * head_dim] → [hidden]
-    std::optional<Norm> query_norm;  // over head_dim, before the rotation
+    std::optional<Norm> query_norm;  // rms norms over head_dim, before the rotation
     std::optional<Norm> key_norm;
+    float key_scale = 1.0f;  // of a float8 cache
+    float value_scale = 1.0f;
 
     // y (+)= attention of x [tokens, hidden] over what layer `index` has cached, this step's tokens
     // included; writes their keys and values. `angles` may be null: no rotation.
     void apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
                const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
 
-    size_t scratch_bytes(int64_t tokens, int num_threads) const;
+    // What lies between the projection and attention: norms, rotation, keys and values to their
+    // slots.
+    void prepare(const Context& context, const RotaryAngles* angles, const TensorView& projected,
+                 const ConstTensorView& slots, const KvLayer& layer) const;
+
+    // What scales the layer's storage, whatever its type.
+    ops::KvScales kv_scales(const KvLayer& layer) const {
+        return {key_scale, value_scale, layer.key_scales, layer.value_scales};
+    }
+
+    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     size_t bytes() const;
 };
 

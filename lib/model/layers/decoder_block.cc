@@ -26,8 +26,8 @@ void apply_residual(const Context& context, const Norm& before, const std::optio
     ops::add(context, out, hidden);
 }
 
-size_t mlp_scratch_bytes(const DecoderBlock& block, int64_t tokens, int num_threads) {
-    return std::visit([&](const auto& layer) { return layer.scratch_bytes(tokens, num_threads); },
+size_t mlp_scratch_bytes(const DecoderBlock& block, int64_t tokens, const ScratchTerms& terms) {
+    return std::visit([&](const auto& layer) { return layer.scratch_bytes(tokens, terms); },
                       block.mlp);
 }
 
@@ -50,11 +50,17 @@ void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const Rotar
                    });
 }
 
-size_t DecoderBlock::scratch_bytes(int64_t tokens, int num_threads) const {
-    const size_t rows = scratch_for_activations(tokens * attention_norm.weight.view().dim(0));
+bool DecoderBlock::is_capturable() const {
+    const auto* const sparse = std::get_if<SparseMlp>(&mlp);
+    return sparse == nullptr || sparse->stack.has_value();
+}
+
+size_t DecoderBlock::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
+    const size_t rows =
+        scratch_for_activations(terms, tokens * attention_norm.weight.view().dim(0));
     return rows * (after_attention_norm || after_mlp_norm ? 2 : 1) +
-           std::max(attention.scratch_bytes(tokens, num_threads),
-                    mlp_scratch_bytes(*this, tokens, num_threads));
+           std::max(attention.scratch_bytes(tokens, terms),
+                    mlp_scratch_bytes(*this, tokens, terms));
 }
 
 size_t DecoderBlock::bytes() const {

@@ -24,7 +24,9 @@ struct DecoderBlock {
     void apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
                const TensorView& hidden) const;
 
-    size_t scratch_bytes(int64_t tokens, int num_threads) const;
+    // As Model::is_capturable().
+    bool is_capturable() const;
+    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     size_t bytes() const;
 };
 

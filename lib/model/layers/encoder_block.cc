@@ -19,9 +19,8 @@ void EncoderBlock::apply(const ForwardContext& batch, int32_t index,
     mlp_norm.apply(context, hidden, hidden);
 }
 
-size_t EncoderBlock::scratch_bytes(int64_t tokens, int num_threads) const {
-    return std::max(attention.scratch_bytes(tokens, num_threads),
-                    mlp.scratch_bytes(tokens, num_threads));
+size_t EncoderBlock::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
+    return std::max(attention.scratch_bytes(tokens, terms), mlp.scratch_bytes(tokens, terms));
 }
 
 size_t EncoderBlock::bytes() const {

@@ -53,10 +53,10 @@ void Mlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOut
     down.apply(context, gate, how, y);
 }
 
-size_t Mlp::scratch_bytes(int64_t tokens, int num_threads) const {
+size_t Mlp::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
     const size_t inside_ops =
-        std::max(in.scratch_bytes(tokens, num_threads), down.scratch_bytes(tokens, num_threads));
-    return scratch_for_activations(tokens * in.out()) + scratch_for_bytes(inside_ops);
+        std::max(in.scratch_bytes(tokens, terms), down.scratch_bytes(tokens, terms));
+    return scratch_for_activations(terms, tokens * in.out()) + scratch_for_bytes(inside_ops);
 }
 
 }  // namespace nvllm

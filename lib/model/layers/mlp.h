@@ -15,11 +15,11 @@ struct Mlp {
     LinearWeight in;    // [hidden] → gate, then up: [2 * intermediate]; plain: [intermediate]
     LinearWeight down;  // [intermediate] → [hidden]
 
-    // y (+)= mlp(x). x, y: float32 [tokens, hidden].
+    // y (+)= mlp(x). x, y: activations [tokens, hidden].
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                const TensorView& y) const;
 
-    size_t scratch_bytes(int64_t tokens, int num_threads) const;
+    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     size_t bytes() const { return in.bytes() + down.bytes(); }
 };
 

@@ -33,7 +33,7 @@ struct Norm {
 inline Norm load_rms_norm(WeightSource& source, const std::string& name, int64_t size,
                           double epsilon, float weight_offset = 0.0f) {
     Norm norm;
-    norm.weight = source.read(name + ".weight", {size}, WeightRole::norm);
+    norm.weight = source.read_placed(name + ".weight", {size}, WeightRole::norm);
     norm.epsilon = static_cast<float>(epsilon);
     norm.weight_offset = weight_offset;
     return norm;
@@ -44,7 +44,7 @@ inline Norm load_layer_norm(WeightSource& source, const std::string& name, int64
                             double epsilon) {
     Norm norm = load_rms_norm(source, name, size, epsilon);
     norm.kind = Norm::Kind::layer;
-    norm.bias = source.read(name + ".bias", {size}, WeightRole::bias);
+    norm.bias = source.read_placed(name + ".bias", {size}, WeightRole::bias);
     return norm;
 }
 

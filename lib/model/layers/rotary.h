@@ -4,7 +4,7 @@
 #include "kernels/ops/rope.h"
 #include "lib/model/layers/rope_scaling.h"
 #include "lib/model/layers/scratch.h"
-#include "lib/tensor/tensor.h"
+#include "lib/model/weights/weight_source.h"
 
 namespace nvllm {
 
@@ -13,7 +13,7 @@ struct RotaryAngles {
     TensorView cosines;
     TensorView sines;
 
-    // x: float32 [tokens, heads, head_dim], in place.
+    // x: activations [tokens, heads, head_dim], in place.
     void rotate(const Context& context, const TensorView& x) const {
         ops::rope(context, cosines, sines, x);
     }
@@ -21,7 +21,8 @@ struct RotaryAngles {
 
 class Rotary {
   public:
-    explicit Rotary(const RopeFrequencies& frequencies);
+    // In memory of the source's device.
+    Rotary(WeightSource& source, const RopeFrequencies& frequencies);
 
     // positions: int32 [tokens].
     RotaryAngles angles(const Context& context, const ConstTensorView& positions) const;

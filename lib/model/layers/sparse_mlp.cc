@@ -1,4 +1,4 @@
-// Routing, and one gather, product and weighted addition an expert.
+// Routing, and one gather, product and weighted addition an expert, where they are not stacked.
 #include "lib/model/layers/sparse_mlp.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/ops/elementwise.h"
+#include "kernels/ops/moe.h"
 #include "kernels/thread_pool.h"
 
 namespace nvllm {
@@ -52,16 +53,36 @@ void choose(std::span<float> probabilities, int64_t count, bool normalize, int32
     for (int64_t rank = 0; normalize && rank < count; ++rank) weights[rank] /= sum;
 }
 
+TensorView router_logits(const Context& context, const SparseMlp& layer, const ConstTensorView& x) {
+    const TensorView logits = take_values(context, DType::f32, {x.dim(0), layer.router.out()});
+    layer.router.apply(context, x, ops::MatmulOutput::overwrite, logits);
+    return logits;
+}
+
+// The router's logits where the host can read them: float32 [tokens, experts].
+TensorView logits_for_host(const Context& context, const SparseMlp& layer,
+                           const ConstTensorView& x) {
+    const int64_t num_experts = layer.router.out();
+    const TensorView logits = router_logits(context, layer, x);
+    const ComputeDevice device(context);
+    if (device.is_cpu()) return logits;
+    const auto count = static_cast<size_t>(logits.numel());
+    float* const copy = host_scratch(context).take_array<float>(count);
+    device.copy_out(context.stream, copy, logits.data, count * sizeof(float));
+    device.synchronize(context.stream);
+    return {copy, DType::f32, {x.dim(0), num_experts}};
+}
+
 Choices route(const Context& context, const SparseMlp& layer, const ConstTensorView& x) {
     const int64_t tokens = x.dim(0);
     const int64_t per_token = layer.experts_per_token;
     const auto num_experts = static_cast<int64_t>(layer.experts.size());
     const auto chosen = static_cast<size_t>(tokens * per_token);
-    const Choices choices{context.scratch->take_array<int32_t>(chosen),
-                          context.scratch->take_array<float>(chosen)};
+    ScratchArena& host = host_scratch(context);
+    const Choices choices{host.take_array<int32_t>(chosen), host.take_array<float>(chosen)};
     const ScratchArena::Scope scope(*context.scratch);
-    const TensorView logits = take_activations(context, {tokens, num_experts});
-    layer.router.apply(context, x, ops::MatmulOutput::overwrite, logits);
+    const ScratchArena::Scope host_scope(host);
+    const TensorView logits = logits_for_host(context, layer, x);
     context.threads->parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end, int) {
         for (int64_t token = begin; token < end; ++token) {
             const std::span<float> row(logits.as<float>() + token * num_experts,
@@ -79,9 +100,9 @@ TokensByExpert sort_by_expert(const Context& context, const SparseMlp& layer, in
                               const Choices& choices) {
     const size_t num_experts = layer.experts.size();
     const auto chosen = static_cast<size_t>(tokens * layer.experts_per_token);
-    const TokensByExpert sorted{context.scratch->take_array<int32_t>(num_experts + 1),
-                                context.scratch->take_array<int32_t>(chosen),
-                                context.scratch->take_array<float>(chosen)};
+    ScratchArena& host = host_scratch(context);
+    const TokensByExpert sorted{host.take_array<int32_t>(num_experts + 1),
+                                host.take_array<int32_t>(chosen), host.take_array<float>(chosen)};
     std::fill_n(sorted.starts, num_experts + 1, 0);
     for (size_t i = 0; i < chosen; ++i) ++sorted.starts[choices.experts[i]];
     // Each start first points behind its run, and moves to its front as the run is filled from
@@ -97,24 +118,44 @@ TokensByExpert sort_by_expert(const Context& context, const SparseMlp& layer, in
     return sorted;
 }
 
-// y[rows[i]] += weights[i] * x[i]. Rows are distinct.
-void add_weighted_rows(const Context& context, const ConstTensorView& x, const int32_t* rows,
-                       const float* weights, const TensorView& y) {
-    const int64_t width = x.dim(1);
-    context.threads->parallel_for(x.dim(0), kRowGrain, [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i) {
-            const float* from = x.as<float>() + i * x.stride(0);
-            float* to = y.as<float>() + rows[i] * y.stride(0);
-            for (int64_t column = 0; column < width; ++column)
-                to[column] += weights[i] * from[column];
-        }
-    });
+// Rows and weights where ops read them.
+struct PlacedChoices {
+    ConstTensorView rows;     // int32 [chosen]
+    ConstTensorView weights;  // float32 [chosen]
+};
+
+PlacedChoices place(const Context& context, const TokensByExpert& sorted, int64_t chosen) {
+    const ComputeDevice device(context);
+    if (device.is_cpu()) {
+        return {ConstTensorView(sorted.rows, DType::i32, {chosen}),
+                ConstTensorView(sorted.weights, DType::f32, {chosen})};
+    }
+    const TensorView rows = take_values(context, DType::i32, {chosen});
+    const TensorView weights = take_values(context, DType::f32, {chosen});
+    const auto count = static_cast<size_t>(chosen);
+    device.copy_in(context.stream, rows.data, sorted.rows, count * sizeof(int32_t));
+    device.copy_in(context.stream, weights.data, sorted.weights, count * sizeof(float));
+    return {rows, weights};
 }
 
-void clear(const TensorView& y) {
-    for (int64_t row = 0; row < y.dim(0); ++row) {
-        std::fill_n(y.as<float>() + row * y.stride(0), y.dim(1), 0.0f);
+void clear(const Context& context, const TensorView& y) {
+    const ComputeDevice device(context);
+    const size_t bytes = static_cast<size_t>(y.dim(1)) * dtype_bytes(y.dtype);
+    if (y.contiguous()) {
+        device.clear(context.stream, y.data, bytes * static_cast<size_t>(y.dim(0)));
+        return;
     }
+    for (int64_t row = 0; row < y.dim(0); ++row) {
+        device.clear(context.stream, y.rows(row, 1).data, bytes);
+    }
+}
+
+// The expert's results for all of x, of which those of `rows` are taken.
+void compute_all(const Context& context, const Mlp& expert, const ConstTensorView& x,
+                 const ConstTensorView& rows, const TensorView& taken) {
+    const TensorView all = take_activations(context, {x.dim(0), x.dim(1)});
+    expert.apply(context, x, ops::MatmulOutput::overwrite, all);
+    if (rows.dim(0) > 0) ops::gather_rows(context, all, rows, taken);
 }
 
 }  // namespace
@@ -122,35 +163,54 @@ void clear(const TensorView& y) {
 void SparseMlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                       const TensorView& y) const {
     const int64_t tokens = x.dim(0);
+    if (stack) {
+        const ScratchArena::Scope scope(*context.scratch);
+        stack->apply(context, router_logits(context, *this, x),
+                     {experts_per_token, normalize_weights}, x, how, y);
+        return;
+    }
+    const ScratchArena::Scope host_scope(host_scratch(context));
     const Choices choices = route(context, *this, x);
     const TokensByExpert sorted = sort_by_expert(context, *this, tokens, choices);
-    if (how == ops::MatmulOutput::overwrite) clear(y);
+    const PlacedChoices placed = place(context, sorted, tokens * experts_per_token);
+    if (how == ops::MatmulOutput::overwrite) clear(context, y);
     for (size_t expert = 0; expert < experts.size(); ++expert) {
         const int32_t first = sorted.starts[expert];
         const int64_t count = sorted.starts[expert + 1] - first;
-        if (count == 0) continue;
+        if (count == 0 && !computes_all) continue;
         const ScratchArena::Scope scope(*context.scratch);
-        const TensorView gathered = take_activations(context, {count, x.dim(1)});
         const TensorView computed = take_activations(context, {count, x.dim(1)});
-        ops::gather_rows(context, x, ConstTensorView(sorted.rows + first, DType::i32, {count}),
-                         gathered);
-        experts[expert].apply(context, gathered, ops::MatmulOutput::overwrite, computed);
-        add_weighted_rows(context, computed, sorted.rows + first, sorted.weights + first, y);
+        const ConstTensorView rows = placed.rows.rows(first, count);
+        if (computes_all) {
+            compute_all(context, experts[expert], x, rows, computed);
+        } else {
+            const TensorView gathered = take_activations(context, {count, x.dim(1)});
+            ops::gather_rows(context, x, rows, gathered);
+            experts[expert].apply(context, gathered, ops::MatmulOutput::overwrite, computed);
+        }
+        if (count == 0) continue;
+        ops::add_weighted_rows(context, computed, rows, placed.weights.rows(first, count), y);
     }
 }
 
-size_t SparseMlp::scratch_bytes(int64_t tokens, int num_threads) const {
-    const size_t chosen = scratch_for_activations(tokens * experts_per_token);
-    const auto num_experts = static_cast<int64_t>(experts.size());
-    const size_t routing = scratch_for_activations(tokens * num_experts) +
-                           scratch_for_bytes(router.scratch_bytes(tokens, num_threads));
-    const size_t rows = 2 * scratch_for_activations(tokens * router.in());
-    const size_t expert = experts.empty() ? 0 : experts.front().scratch_bytes(tokens, num_threads);
-    return 4 * chosen + scratch_for_activations(num_experts + 1) + std::max(routing, rows + expert);
+// On a device some of it is host memory: counted all the same, it is little.
+size_t SparseMlp::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
+    const int64_t num_experts = router.out();
+    const size_t routing = scratch_for_values(DType::f32, tokens * num_experts) +
+                           scratch_for_bytes(router.scratch_bytes(tokens, terms));
+    if (stack) {
+        return routing +
+               stack->scratch_bytes(tokens, {experts_per_token, normalize_weights}, terms);
+    }
+    const size_t chosen = scratch_for_values(DType::f32, tokens * experts_per_token);
+    const size_t rows = 2 * scratch_for_activations(terms, tokens * router.in());
+    const size_t expert = experts.empty() ? 0 : experts.front().scratch_bytes(tokens, terms);
+    return 4 * chosen + scratch_for_values(DType::i32, num_experts + 1) +
+           std::max(routing, rows + expert);
 }
 
 size_t SparseMlp::bytes() const {
-    size_t bytes = router.bytes();
+    size_t bytes = router.bytes() + (stack ? stack->bytes() : 0);
     for (const Mlp& expert : experts) bytes += expert.bytes();
     return bytes;
 }

@@ -14,18 +14,34 @@ enum class CheckpointUse : uint8_t { headers, values };
 class CheckpointSource : public WeightSource {
   public:
     CheckpointSource(Checkpoint checkpoint, DType product_type, ThreadPool& threads,
-                     CheckpointUse use = CheckpointUse::values)
-        : WeightSource(product_type, threads), checkpoint_(std::move(checkpoint)), use_(use) {}
+                     CheckpointUse use = CheckpointUse::values, const ComputeDevice& device = {})
+        : WeightSource(product_type, threads, device),
+          checkpoint_(std::move(checkpoint)),
+          use_(use) {}
 
     bool has(const std::string& name) const override;
     Tensor read(const std::string& name, std::initializer_list<int64_t> shape,
                 WeightRole role) override;
+    Tensor read_stored(const std::string& name, std::initializer_list<int64_t> shape,
+                       std::initializer_list<DType> types) override;
+    Tensor read_stored_flat(const std::string& name, int64_t count,
+                            std::initializer_list<DType> types) override;
+    bool has_shape(const std::string& name, std::initializer_list<int64_t> shape) const override;
+    bool keeps_files() const override { return true; }
+    bool keeps_dense(const std::string& linear) const override;
+    std::string place_of(const std::string& name) const override {
+        return checkpoint_.file_of(name);
+    }
+    void pass_over(const std::string& linear) override;
     std::vector<std::string> unread() const override;
     bool has_values() const override { return use_ == CheckpointUse::values; }
 
     const Checkpoint& checkpoint() const { return checkpoint_; }
 
   private:
+    Tensor find(const std::string& name, const std::string& expected) const;
+    Tensor keep(const std::string& name, const Tensor& found);
+
     Checkpoint checkpoint_;
     CheckpointUse use_;
     std::set<std::string, std::less<>> read_names_;

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "lib/model/weights/sparse_bitmask.h"
+
 namespace nvllm {
 namespace {
 
@@ -15,8 +17,8 @@ class DensePart : public LinearPart {
     int64_t out() const override { return weight_.view().dim(0); }
     size_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
 
-    size_t scratch_bytes(int64_t tokens, int num_threads) const override {
-        return ops::matmul_scratch_bytes(tokens, in(), num_threads);
+    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
+        return ops::matmul_scratch_bytes(tokens, in(), terms);
     }
 
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
@@ -32,22 +34,30 @@ class DensePart : public LinearPart {
 
 Tensor read_matrix(WeightSource& source, const LinearName& linear) {
     const std::string name = linear.name + ".weight";
+    if (stores_sparse(source, linear)) {
+        return source.placed(as_product_matrix(
+            source, read_sparse(source, linear, {DType::bf16, DType::f16, DType::f32})));
+    }
     if (linear.order == MatrixOrder::out_in) {
-        return as_product_matrix(source,
-                                 source.read(name, {linear.out, linear.in}, WeightRole::matrix));
+        return source.placed(as_product_matrix(
+            source, source.read(name, {linear.out, linear.in}, WeightRole::matrix)));
     }
     const Tensor stored = source.read(name, {linear.in, linear.out}, WeightRole::matrix);
-    return transposed(source, as_product_matrix(source, stored));
+    return source.placed(transposed(source, as_product_matrix(source, stored)));
 }
 
 }  // namespace
 
-bool stores_dense(const WeightSource&, const LinearName&) { return true; }
+// On a device a bias has the type of the product it is added to.
+Tensor read_bias(WeightSource& source, const LinearName& linear) {
+    if (!linear.bias) return {};
+    const Tensor stored = source.read(linear.name + ".bias", {linear.out}, WeightRole::bias);
+    return source.device().is_cpu() ? stored : source.placed(as_product_matrix(source, stored));
+}
 
 std::unique_ptr<LinearPart> load_dense(WeightSource& source, const LinearName& linear) {
-    Tensor bias;
-    if (linear.bias) bias = source.read(linear.name + ".bias", {linear.out}, WeightRole::bias);
-    return make_dense_part(read_matrix(source, linear), std::move(bias), source.product_type());
+    return make_dense_part(read_matrix(source, linear), read_bias(source, linear),
+                           source.product_type());
 }
 
 std::unique_ptr<LinearPart> make_dense_part(Tensor weight, Tensor bias, DType product_type) {

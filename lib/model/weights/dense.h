@@ -5,9 +5,9 @@
 
 namespace nvllm {
 
-// True for any linear: what no other scheme claims is dense or missing.
-bool stores_dense(const WeightSource& source, const LinearName& linear);
 std::unique_ptr<LinearPart> load_dense(WeightSource& source, const LinearName& linear);
+// NAME.bias where the linear has one, as products take it; else empty.
+Tensor read_bias(WeightSource& source, const LinearName& linear);
 
 // A part over a matrix [out, in] that is there already (a tied embedding); `bias` may be empty.
 std::unique_ptr<LinearPart> make_dense_part(Tensor weight, Tensor bias, DType product_type);

@@ -68,8 +68,9 @@ void fill_range(uint64_t key, const T* quantiles, T* out, int64_t begin, int64_t
 
 }  // namespace
 
-DummySource::DummySource(uint64_t seed, DType product_type, ThreadPool& threads)
-    : WeightSource(product_type, threads), seed_(seed) {
+DummySource::DummySource(uint64_t seed, DType product_type, ThreadPool& threads,
+                         const ComputeDevice& device)
+    : WeightSource(product_type, threads, device), seed_(seed) {
     with_float_type(product_type,
                     [&](auto zero) { quantiles_ = make_quantiles<decltype(zero)>(product_type); });
 }

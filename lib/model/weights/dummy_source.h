@@ -10,7 +10,8 @@ namespace nvllm {
 // number of threads.
 class DummySource : public WeightSource {
   public:
-    DummySource(uint64_t seed, DType product_type, ThreadPool& threads);
+    DummySource(uint64_t seed, DType product_type, ThreadPool& threads,
+                const ComputeDevice& device = {});
 
     // Every tensor is there, but for optional ones that a family asks about.
     bool has(const std::string&) const override { return false; }

@@ -19,8 +19,9 @@ struct OutlinedTensor {
 // alone says.
 class OutlineSource : public WeightSource {
   public:
-    OutlineSource(DType stored_type, DType product_type, ThreadPool& threads)
-        : WeightSource(product_type, threads), stored_type_(stored_type) {}
+    OutlineSource(DType stored_type, DType product_type, ThreadPool& threads,
+                  const ComputeDevice& device = {})
+        : WeightSource(product_type, threads, device), stored_type_(stored_type) {}
 
     bool has(const std::string&) const override { return false; }
     Tensor read(const std::string& name, std::initializer_list<int64_t> shape,

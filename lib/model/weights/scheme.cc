@@ -1,22 +1,72 @@
-// The table of weight schemes, and linears made of their parts.
+// The table of quantized formats, and linears made of their parts.
 #include "lib/model/weights/scheme.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
 #include "kernels/error.h"
 #include "lib/model/weights/dense.h"
+#include "lib/model/weights/quantized_part.h"
+#include "lib/model/weights/quantized_reader.h"
 
 namespace nvllm {
 namespace {
 
-constexpr std::array<WeightScheme, 1> kSchemes = {{
-    {"dense", stores_dense, load_dense},
-}};
+constexpr auto kSchemes = std::to_array<WeightScheme>({
+    {"pack-quantized", read_packed_integers, pack_integers},
+    {"int-quantized", read_codes, pack_codes},
+    {"float-quantized", read_codes, pack_codes},
+    {"naive-quantized", read_codes, pack_codes},
+    {"fp8-block", read_float8_blocks, pack_float8_blocks},
+    {"nvfp4-pack-quantized", read_nvfp4, pack_nvfp4},
+    {"mxfp4-pack-quantized", read_mxfp4, pack_mxfp4},
+    {"mxfp8-quantized", read_mxfp8, pack_mxfp8},
+    {"awq", read_awq, pack_awq},
+    {"gptq", read_gptq, pack_gptq},
+    {"gptq_v2", read_gptq_true_zeros, pack_gptq_true_zeros},
+});
+
+const WeightScheme& find_scheme(std::string_view format, const std::string& linear) {
+    for (const WeightScheme& scheme : kSchemes) {
+        if (format == scheme.name) return scheme;
+    }
+    std::vector<const char*> names;
+    for (const WeightScheme& scheme : kSchemes) names.push_back(scheme.name);
+    throw Error(ErrorKind::bad_data,
+                fmt::format("{}: the format {} is not known; those that are: {}", linear, format,
+                            fmt::join(names, ", ")));
+}
+
+// Null: dense.
+const QuantizationScheme* scheme_of(const WeightSource& source, const LinearName& name) {
+    const QuantizationConfig* quantization = source.quantization();
+    const QuantizationScheme* scheme =
+        quantization == nullptr ? nullptr : quantization->scheme_for(name.name);
+    const bool is_dense = scheme == nullptr || scheme->format == "dense" ||
+                          name.order != MatrixOrder::out_in || source.keeps_dense(name.name);
+    return is_dense ? nullptr : scheme;
+}
+
+std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearName& name) {
+    const QuantizationScheme* scheme = scheme_of(source, name);
+    if (scheme == nullptr) return load_dense(source, name);
+    return load_quantized(source, name, *scheme, find_scheme(scheme->format, name.name));
+}
 
 }  // namespace
 
 std::span<const WeightScheme> weight_schemes() { return kSchemes; }
+
+bool is_dense(const WeightSource& source, const LinearName& linear) {
+    return scheme_of(source, linear) == nullptr;
+}
+
+std::vector<NamedTensor> pack(const QuantizedMatrix& matrix, const std::string& linear_name,
+                              std::string_view format, DType scale_type) {
+    return find_scheme(format, linear_name).pack(matrix, linear_name, scale_type);
+}
 
 LinearWeight::LinearWeight(std::vector<std::unique_ptr<LinearPart>> parts)
     : parts_(std::move(parts)) {
@@ -37,10 +87,9 @@ size_t LinearWeight::bytes() const {
     return bytes;
 }
 
-size_t LinearWeight::scratch_bytes(int64_t tokens, int num_threads) const {
+size_t LinearWeight::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
     size_t bytes = 0;
-    for (const auto& part : parts_)
-        bytes = std::max(bytes, part->scratch_bytes(tokens, num_threads));
+    for (const auto& part : parts_) bytes = std::max(bytes, part->scratch_bytes(tokens, terms));
     return bytes;
 }
 
@@ -57,11 +106,10 @@ void LinearWeight::apply(const Context& context, const ConstTensorView& x, ops::
 LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names) {
     std::vector<std::unique_ptr<LinearPart>> parts;
     for (const LinearName& name : names) {
-        const auto scheme = std::find_if(
-            kSchemes.begin(), kSchemes.end(),
-            [&](const WeightScheme& candidate) { return candidate.stores(source, name); });
-        NVLLM_CHECK(scheme != kSchemes.end(), "the last scheme takes any linear");
-        parts.push_back(scheme->load(source, name));
+        parts.push_back(load_part(source, name));
+        if (LinearAdopter* const adopter = source.adopter()) {
+            parts.back() = adopter->adopt(names, parts.size() - 1, std::move(parts.back()));
+        }
     }
     return LinearWeight(std::move(parts));
 }

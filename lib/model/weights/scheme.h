@@ -1,5 +1,5 @@
-// How a linear is stored and multiplied: the table of schemes, and the list of parts that a linear
-// is.
+// How a linear is stored and multiplied: the table of quantized formats, and the list of parts that
+// a linear is.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/ops/matmul.h"
+#include "lib/model/weights/quantized_matrix.h"
 #include "lib/model/weights/weight_source.h"
 
 namespace nvllm {
@@ -22,7 +23,7 @@ class LinearPart {
     // Bytes of weights, mapped or owned.
     virtual size_t bytes() const = 0;
     // Scratch that apply() takes from the arena for `tokens` rows.
-    virtual size_t scratch_bytes(int64_t tokens, int num_threads) const = 0;
+    virtual size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const = 0;
     // x: float32 [tokens, in]; y: float32 [tokens, out]; rows of both may be strided.
     virtual void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                        const TensorView& y) const = 0;
@@ -43,15 +44,22 @@ struct LinearName {
     MatrixOrder order = MatrixOrder::out_in;
 };
 
+class QuantizedReader;
+
+// One storage format, by the name that a checkpoint's config has for it.
 struct WeightScheme {
     const char* name;
-    // Whether the source keeps this linear in this way.
-    bool (*stores)(const WeightSource& source, const LinearName& linear);
-    std::unique_ptr<LinearPart> (*load)(WeightSource& source, const LinearName& linear);
+    // The matrix out of its tensors. Without values where the source has none. Throws bad_data.
+    QuantizedMatrix (*read)(const QuantizedReader& reader);
+    // The tensors of a matrix, named after `linear`. Throws bad_data for one that it cannot store.
+    std::vector<NamedTensor> (*pack)(const QuantizedMatrix& matrix, const std::string& linear,
+                                     DType scale_type);
 };
 
-// All schemes; the first that stores a linear loads it, and the last takes any.
+// All formats of quantized linears.
 std::span<const WeightScheme> weight_schemes();
+// Whether the source keeps this linear unquantized.
+bool is_dense(const WeightSource& source, const LinearName& linear);
 
 // One or several matrices over the same x whose outputs lie side by side: fused q, k and v keep
 // their own tensors (and scales), so that none is copied at load.
@@ -64,7 +72,7 @@ class LinearWeight {
     // Columns of all parts together.
     int64_t out() const;
     size_t bytes() const;
-    size_t scratch_bytes(int64_t tokens, int num_threads) const;
+    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     // x: float32 [tokens, in]; y: float32 [tokens, out]; rows of both may be strided.
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const;
@@ -73,7 +81,8 @@ class LinearWeight {
     std::vector<std::unique_ptr<LinearPart>> parts_;
 };
 
-// Loads each name as one part, by whichever scheme stores it.
+// Loads each name as one part: quantized where the source says so and does not keep it dense.
+// Throws bad_data.
 LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names);
 LinearWeight load_linear(WeightSource& source, const LinearName& name);
 

@@ -1,9 +1,13 @@
 // Copies of stored matrices in another type or order, made once at load on all threads.
 #include "lib/model/weights/weight_source.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/context.h"
+#include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
 #include "lib/model/weights/float_type.h"
 #include "lib/model/weights/outline_source.h"
@@ -30,20 +34,68 @@ void transpose_rows(const ConstTensorView& in, const TensorView& out, int64_t be
     }
 }
 
+Tensor empty_like(const WeightSource& source, DType dtype, const ConstTensorView& view) {
+    if (view.rank == 1) {
+        return source.has_values() ? Tensor::allocate(dtype, {view.dim(0)})
+                                   : outline_tensor(dtype, {view.dim(0)});
+    }
+    return source.has_values() ? Tensor::allocate(dtype, {view.dim(0), view.dim(1)})
+                               : outline_tensor(dtype, {view.dim(0), view.dim(1)});
+}
+
 }  // namespace
+
+Tensor WeightSource::read_stored(const std::string& name, std::initializer_list<int64_t>,
+                                 std::initializer_list<DType>) {
+    NVLLM_CHECK(false, "no file holds " + name);
+}
+
+Tensor WeightSource::read_stored_flat(const std::string& name, int64_t,
+                                      std::initializer_list<DType>) {
+    NVLLM_CHECK(false, "no file holds " + name);
+}
+
+Tensor WeightSource::placed(const Tensor& tensor) {
+    return has_values() ? uploader_.upload(tensor) : tensor;
+}
+
+Tensor WeightSource::allocate_placed(std::initializer_list<int64_t> shape) const {
+    return has_values() ? Tensor::allocate(product_type_, shape, device_)
+                        : outline_tensor(product_type_, shape);
+}
 
 Tensor as_product_matrix(const WeightSource& source, const Tensor& stored) {
     const DType wanted = source.product_type();
     const ConstTensorView& view = stored.view();
-    if (wanted == DType::f32 || view.dtype == wanted) return stored;
-    if (!source.has_values()) return outline_tensor(wanted, {view.dim(0), view.dim(1)});
-    Tensor converted = Tensor::allocate(wanted, {view.dim(0), view.dim(1)});
+    const bool widens = wanted == DType::f32 && source.device().is_cpu();
+    if (widens || view.dtype == wanted) return stored;
+    return as_type(source, stored, wanted);
+}
+
+Tensor as_type(const WeightSource& source, const Tensor& stored, DType wanted) {
+    const ConstTensorView& view = stored.view();
+    if (view.dtype == wanted) return stored;
+    Tensor converted = empty_like(source, wanted, view);
+    if (!source.has_values()) return converted;
     ScratchArena scratch;
     Context context;
     context.scratch = &scratch;
     context.threads = &source.threads();
     ops::convert(context, view, converted.mutable_view());
     return converted;
+}
+
+float load_scalar(WeightSource& source, const std::string& name, float absent) {
+    if (!source.has(name)) return absent;
+    const Tensor tensor = source.read(name, {1}, WeightRole::bias);
+    if (!source.has_values()) return absent;
+    float value = 0.0f;
+    with_float_type(tensor.view().dtype, [&](auto zero) {
+        value = static_cast<float>(*tensor.view().as<decltype(zero)>());
+    });
+    if (value > 0.0f && std::isfinite(value)) return value;
+    throw Error(ErrorKind::bad_data,
+                fmt::format("tensor {} is {}, expected a number above 0", name, value));
 }
 
 Tensor transposed(const WeightSource& source, const Tensor& matrix) {

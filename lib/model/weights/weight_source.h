@@ -3,22 +3,46 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/thread_pool.h"
+#include "lib/checkpoint/quantization_config.h"
 #include "lib/tensor/tensor.h"
+#include "lib/tensor/upload.h"
 
 namespace nvllm {
+
+class RepackCache;
 
 // What a tensor is for; decides which element types are allowed and what a random one looks like.
 enum class WeightRole : uint8_t { matrix, norm, bias };
 
+class LinearPart;
+struct LinearName;
+
+// Takes the place of linears while a model is made: for those who want to see what each is given,
+// or to change its weights.
+class LinearAdopter {
+  public:
+    virtual ~LinearAdopter() = default;
+    // What the model multiplies with instead of `part`, which is names[index] of matrices over one
+    // input.
+    virtual std::unique_ptr<LinearPart> adopt(std::span<const LinearName> names, size_t index,
+                                              std::unique_ptr<LinearPart> part) = 0;
+};
+
 // Used by one thread while a model is made.
 class WeightSource {
   public:
-    WeightSource(DType product_type, ThreadPool& threads)
-        : product_type_(product_type), threads_(threads) {}
+    // `device`: where the model is to compute.
+    WeightSource(DType product_type, ThreadPool& threads, const ComputeDevice& device = {})
+        : product_type_(product_type),
+          threads_(threads),
+          uploader_(device, threads),
+          device_(device) {}
     virtual ~WeightSource() = default;
     WeightSource(const WeightSource&) = delete;
     WeightSource& operator=(const WeightSource&) = delete;
@@ -28,23 +52,95 @@ class WeightSource {
     // bad_data that names the tensor, what was expected and what was found.
     virtual Tensor read(const std::string& name, std::initializer_list<int64_t> shape,
                         WeightRole role) = 0;
+    // Tensors of quantized linears: of this shape, or of this many elements in any shape, in one of
+    // these types. Throw bad_data as read() does. REQUIRES: keeps_files().
+    virtual Tensor read_stored(const std::string& name, std::initializer_list<int64_t> shape,
+                               std::initializer_list<DType> types);
+    virtual Tensor read_stored_flat(const std::string& name, int64_t count,
+                                    std::initializer_list<DType> types);
+    virtual bool has_shape(const std::string&, std::initializer_list<int64_t>) const {
+        return false;
+    }
+    // Whether tensors lie in files, which may keep some linears dense.
+    virtual bool keeps_files() const { return false; }
+    virtual bool keeps_dense(const std::string&) const { return false; }
+    // Where a tensor lies, for messages.
+    virtual std::string place_of(const std::string&) const { return "weights"; }
+    // How linears are quantized; null: not at all.
+    const QuantizationConfig* quantization() const { return quantization_.get(); }
+    void set_quantization(std::shared_ptr<const QuantizationConfig> quantization) {
+        quantization_ = std::move(quantization);
+    }
+
+    // Where packed linears are kept from one start to the next; null: nowhere.
+    RepackCache* repack_cache() const { return repack_cache_; }
+    void set_repack_cache(RepackCache* cache) { repack_cache_ = cache; }
+    // The tensors of this linear are not needed: they count as read.
+    virtual void pass_over(const std::string&) {}
+
+    // Quantized linears that were loaded, by what becomes of them.
+    struct QuantizedLinears {
+        int64_t native = 0;   // multiplied as they are
+        int64_t widened = 0;  // to the product type
+    };
+    QuantizedLinears& quantized_linears() { return quantized_linears_; }
+    const QuantizedLinears& quantized_linears() const { return quantized_linears_; }
+
+    // The tensor where the model computes: itself on the CPU and in an outline, else a copy in
+    // memory of the device.
+    Tensor placed(const Tensor& tensor);
+    // Memory of the product type where the model computes, to be filled by place_into(); of
+    // outlines only the layout.
+    Tensor allocate_placed(std::initializer_list<int64_t> shape) const;
+    // REQUIRES: has_values(); not on the CPU.
+    void place_into(const Tensor& tensor, const TensorView& to) {
+        uploader_.upload_into(tensor, to);
+    }
+    // read(), placed(): vectors, in the type they are stored in.
+    Tensor read_placed(const std::string& name, std::initializer_list<int64_t> shape,
+                       WeightRole role) {
+        return placed(read(name, shape, role));
+    }
+    // Returns when all that was placed is there.
+    void finish() { uploader_.finish(); }
     // Names that nobody read, ascending.
     virtual std::vector<std::string> unread() const = 0;
     // False when tensors have a type and a shape but nothing behind their addresses.
     virtual bool has_values() const { return true; }
 
+    // Null when linears stay as they are loaded. Must outlive the source.
+    void set_adopter(LinearAdopter* adopter) { adopter_ = adopter; }
+    LinearAdopter* adopter() const { return adopter_; }
+
     // The type that factors of a product have, from --dtype.
     DType product_type() const { return product_type_; }
     ThreadPool& threads() const { return threads_; }
+    const ComputeDevice& device() const { return device_; }
 
   private:
     DType product_type_;
     ThreadPool& threads_;
+    Uploader uploader_;
+    ComputeDevice device_;
+    LinearAdopter* adopter_ = nullptr;
+    std::shared_ptr<const QuantizationConfig> quantization_;
+    QuantizedLinears quantized_linears_;
+    RepackCache* repack_cache_ = nullptr;
 };
 
-// A matrix as products want it: the tensor itself when its type is the product type or products are
-// float32 (any type widens exactly), else a converted copy.
+// A matrix as products want it, in host memory: the tensor itself when its type is the product type
+// or when products are float32 on the CPU (any type widens exactly), else a converted copy.
 Tensor as_product_matrix(const WeightSource& source, const Tensor& stored);
+
+// A tensor of any float type in another, in host memory.
+Tensor as_type(const WeightSource& source, const Tensor& stored, DType wanted);
+inline Tensor as_float32(const WeightSource& source, const Tensor& stored) {
+    return as_type(source, stored, DType::f32);
+}
+
+// The one number of a tensor [1], above 0 and finite; `absent` where there is no such tensor or
+// none has values. Throws bad_data that names the tensor.
+float load_scalar(WeightSource& source, const std::string& name, float absent);
 
 // A copy of a matrix with rows and columns exchanged.
 Tensor transposed(const WeightSource& source, const Tensor& matrix);

@@ -18,7 +18,7 @@ constexpr float kValues[] = {1.0f, 2.0f, 3.0f, 4.0f};
 
 void write_tensors(const TemporaryFolder& folder, const std::string& file,
                    const std::vector<std::string>& names) {
-    std::vector<NamedTensor> tensors;
+    std::vector<TensorToWrite> tensors;
     for (const std::string& name : names) {
         tensors.push_back({name, ConstTensorView(kValues, DType::f32, {2, 2})});
     }

@@ -214,7 +214,7 @@ TEST_CASE("safetensors: what is written is read back") {
     const auto path = folder.path() / "out.safetensors";
     const std::vector<uint8_t> bytes = {1, 2, 3};
     const std::vector<float> floats = {1.5f, -0.0f, 3.0f, 4.0f};
-    const std::vector<NamedTensor> tensors = {
+    const std::vector<TensorToWrite> tensors = {
         {"odd \"name\"\n", ConstTensorView(bytes.data(), DType::u8, {3})},
         {"floats", ConstTensorView(floats.data(), DType::f32, {2, 2})},
         {"scalar", ConstTensorView(floats.data(), DType::f32, {})},
@@ -245,7 +245,7 @@ TEST_CASE("safetensors: writing is all or nothing") {
         return count;
     };
     const std::vector<float> values(1 << 20);
-    const NamedTensor tensor{"t", ConstTensorView(values.data(), DType::f32, {1 << 20})};
+    const TensorToWrite tensor{"t", ConstTensorView(values.data(), DType::f32, {1 << 20})};
     // A file-size limit fails the write in the middle.
     rlimit before{};
     getrlimit(RLIMIT_FSIZE, &before);

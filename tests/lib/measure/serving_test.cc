@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "kernels/error.h"
+#include "lib/base/statistics.h"
 #include "lib/measure/arrivals.h"
 #include "lib/measure/http_load.h"
 #include "lib/measure/serving_report.h"
 #include "lib/measure/sse_reader.h"
-#include "lib/measure/statistics.h"
 
 using namespace nvllm;
 

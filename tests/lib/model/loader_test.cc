@@ -44,7 +44,7 @@ struct Editable {
     }
 
     std::unique_ptr<Model> load(DType dtype = DType::f32) {
-        std::vector<NamedTensor> list;
+        std::vector<TensorToWrite> list;
         for (const auto& [name, view] : tensors) list.push_back({name, view});
         write_safetensors(folder.path() / "model.safetensors", list);
         folder.write("config.json", config.dump());
@@ -122,6 +122,27 @@ TEST_CASE("loader: tensors of other types are refused") {
     llama.check_refused(ErrorKind::bad_data, {"model.norm.weight is int16[64]"});
 }
 
+TEST_CASE("loader: scales of a float8 cache are the checkpoint's, one number above 0 each") {
+    const std::string layer = "model.layers.0.self_attn.";
+    const std::vector<int32_t> tokens{5, 9, 3, 17, 40};
+    const auto logits = [&](Editable& llama, DType kv_dtype) {
+        const std::unique_ptr<Model> model = llama.load();
+        ThreadPool threads(1);
+        test::Driver driver(*model, threads, kv_dtype, 4);
+        return driver.logits_of(tokens, 0);
+    };
+    Editable plain("llama"), scaled("llama");
+    const float huge = 1e6f;  // next to which keys are nothing
+    scaled.tensors[layer + "k_scale"] = ConstTensorView(&huge, DType::f32, {1});
+    CHECK(logits(plain, DType::f32) == logits(scaled, DType::f32));
+    CHECK(logits(plain, DType::f8_e4m3) != logits(scaled, DType::f8_e4m3));
+    for (const float wrong : {0.0f, -1.0f, std::nanf("")}) {
+        Editable llama("llama");
+        llama.tensors[layer + "v_scale"] = ConstTensorView(&wrong, DType::f32, {1});
+        llama.check_refused(ErrorKind::bad_data, {"self_attn.v_scale", "above 0"});
+    }
+}
+
 TEST_CASE("loader: tensors that have no place are refused, known leftovers are not") {
     Editable qwen("qwen3");
     const ConstTensorView some = qwen.tensors.at("model.norm.weight");
@@ -141,8 +162,10 @@ TEST_CASE("loader: unknown and quantized models are refused before their weights
     llama.config["architectures"] = nlohmann::json::array({"LlamaForCausalLM"});
     llama.config["hidden_act"] = "mish";
     llama.check_refused(ErrorKind::bad_data, {"mish", "gelu_new"});
+    llama.config["hidden_act"] = "silu";
+    llama.config["quantization_config"] = {{"quant_method", "exl2"}};
+    llama.check_refused(ErrorKind::bad_data, {"config.json", "exl2", "awq, gptq and fp8"});
     llama.config["quantization_config"] = {{"quant_method", "awq"}};
-    llama.check_refused(ErrorKind::bad_data, {"only float32, bfloat16 and float16 weights"});
     llama.refuses_quantized = true;
     llama.check_refused(ErrorKind::bad_data, {"--quantization none refuses"});
 }

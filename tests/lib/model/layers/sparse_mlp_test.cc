@@ -91,6 +91,13 @@ TEST_CASE("sparse mlp: each token is the weighted sum of its experts") {
             layer.apply(context, x_view, ops::MatmulOutput::accumulate,
                         TensorView(added.data(), DType::f32, {kTokens, kHidden}));
             CHECK(scratch.num_growths() == 0);
+            SparseMlp observed = make_layer(source, 6, per_token, normalize);
+            observed.computes_all = true;
+            std::vector<float> same(x.size(), 5.0f);
+            scratch.reset();
+            observed.apply(context, x_view, ops::MatmulOutput::overwrite,
+                           TensorView(same.data(), DType::f32, {kTokens, kHidden}));
+            CHECK(same == y);
             for (int64_t token = 0; token < kTokens; ++token) {
                 scratch.reset();
                 const auto expected = expected_row(context, layer, x_view.rows(token, 1));

@@ -1,4 +1,4 @@
-// Linears made of parts, over every row of the table of schemes.
+// Linears made of parts.
 #include "lib/model/weights/scheme.h"
 
 #include <doctest/doctest.h>
@@ -8,6 +8,7 @@
 
 #include "lib/model/weights/dense.h"
 #include "lib/model/weights/dummy_source.h"
+#include "lib/model/weights/outline_source.h"
 
 namespace nvllm {
 namespace {
@@ -95,30 +96,41 @@ TEST_CASE("linear: a matrix stored [in, out] is turned at load, in every type") 
     }
 }
 
-// A round trip over the table: each scheme loads a linear of the asked size and stays within its
-// announced scratch.
-TEST_CASE("schemes: every row applies within the scratch it announces") {
-    for (const WeightScheme& scheme : weight_schemes()) {
-        for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-            CAPTURE(scheme.name);
-            ThreadPool threads(2);
-            DummySource source(5, dtype, threads);
-            const LinearName name{"a", 96, 33, true};
-            REQUIRE(scheme.stores(source, name));
-            const auto part = scheme.load(source, name);
-            CHECK(part->in() == 96);
-            CHECK(part->out() == 33);
-            ScratchArena scratch(part->scratch_bytes(20, 2) + 64);
-            Context context;
-            context.scratch = &scratch;
-            context.threads = &threads;
-            const std::vector<float> x = ramp(20 * 96, 0.1f);
-            std::vector<float> y(20 * 33);
-            part->apply(context, ConstTensorView(x.data(), DType::f32, {20, 96}),
-                        ops::MatmulOutput::overwrite, TensorView(y.data(), DType::f32, {20, 33}));
-            CHECK(scratch.num_growths() == 0);
-        }
+TEST_CASE("linear: dense ones apply within the scratch they announce") {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+        ThreadPool threads(2);
+        DummySource source(5, dtype, threads);
+        const LinearWeight linear = load_linear(source, {"a", 96, 33, true});
+        CHECK(linear.in() == 96);
+        CHECK(linear.out() == 33);
+        ScratchArena scratch(linear.scratch_bytes(20, 2) + 64);
+        Context context;
+        context.scratch = &scratch;
+        context.threads = &threads;
+        const std::vector<float> x = ramp(20 * 96, 0.1f);
+        std::vector<float> y(20 * 33);
+        linear.apply(context, ConstTensorView(x.data(), DType::f32, {20, 96}),
+                     ops::MatmulOutput::overwrite, TensorView(y.data(), DType::f32, {20, 33}));
+        CHECK(scratch.num_growths() == 0);
     }
+}
+
+TEST_CASE("linear: made-up weights are quantized as a config says") {
+    ThreadPool threads(2);
+    QuantizationConfig::Fields fields;
+    fields.groups.push_back({{"Linear"}, find_preset_scheme("W4A16").scheme});
+    fields.ignore = {"head"};
+    const auto config = std::make_shared<const QuantizationConfig>(std::move(fields));
+    DummySource source(1, DType::bf16, threads);
+    source.set_quantization(config);
+    OutlineSource outline(DType::bf16, DType::bf16, threads);
+    outline.set_quantization(config);
+    for (const char* name : {"a", "head"}) {
+        const LinearName linear{name, 256, 64, false};
+        CHECK(load_linear(source, linear).bytes() == load_linear(outline, linear).bytes());
+    }
+    CHECK(source.quantized_linears().native == 1);
+    CHECK(load_linear(source, {"a", 256, 64, false}).bytes() == 64 * 128 + 64 * 2 * 2);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // Statistics against values worked out apart.
-#include "lib/measure/statistics.h"
+#include "lib/base/statistics.h"
 
 #include <doctest/doctest.h>
 
 #include <vector>
 
-#include "lib/measure/random_source.h"
+#include "lib/base/random_source.h"
 
 using namespace nvllm;
 

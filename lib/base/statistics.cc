@@ -1,5 +1,5 @@
 // Sums, order statistics and the two comparisons.
-#include "lib/measure/statistics.h"
+#include "lib/base/statistics.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "kernels/error.h"
-#include "lib/measure/random_source.h"
+#include "lib/base/random_source.h"
 
 namespace nvllm {
 namespace {

@@ -1,0 +1,132 @@
+// The table of schemes that users name.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "kernels/error.h"
+#include "lib/base/option_values.h"
+#include "lib/checkpoint/quantization_config.h"
+
+namespace nvllm {
+namespace {
+
+using Arguments = QuantizationArguments;
+using Strategy = QuantizationStrategy;
+
+constexpr int64_t kGroup = 128;
+constexpr int64_t kMxGroup = 32;
+constexpr int64_t kNvGroup = 16;
+
+Arguments integers(int bits, Strategy strategy) {
+    Arguments arguments;
+    arguments.bits = bits;
+    arguments.strategy = strategy;
+    if (strategy == Strategy::group) arguments.group_size = kGroup;
+    return arguments;
+}
+
+Arguments floats(int bits, Strategy strategy, std::optional<int64_t> group_size = std::nullopt) {
+    Arguments arguments = integers(bits, strategy);
+    arguments.kind = NumberKind::floating;
+    arguments.group_size = group_size;
+    return arguments;
+}
+
+Arguments mx(int bits) {
+    Arguments arguments = floats(bits, Strategy::group, kMxGroup);
+    arguments.scales_are_powers_of_two = true;
+    return arguments;
+}
+
+Arguments dynamic(Arguments arguments, DynamicScales scales = DynamicScales::yes) {
+    arguments.dynamic = scales;
+    return arguments;
+}
+
+Arguments fp8_block() {
+    Arguments arguments = floats(8, Strategy::block);
+    arguments.block = QuantizationBlock{128, 128};
+    return arguments;
+}
+
+PresetScheme preset(std::string name, Arguments weights,
+                    std::optional<Arguments> inputs = std::nullopt) {
+    return {std::move(name), {"", weights, inputs, std::nullopt}};
+}
+
+// W2A16 ... W8A16, and integer activations of 4 and 8 bits where the weights have no more.
+void add_integers(std::vector<PresetScheme>& schemes) {
+    for (int bits = 2; bits <= 8; ++bits) {
+        const Arguments weights = integers(bits, Strategy::group);
+        schemes.push_back(preset(fmt::format("W{}A16", bits), weights));
+        if (bits == 8) continue;
+        const auto tokens = [](int count) { return dynamic(integers(count, Strategy::token)); };
+        if (bits <= 4) schemes.push_back(preset(fmt::format("W{}A4", bits), weights, tokens(4)));
+        schemes.push_back(preset(fmt::format("W{}A8", bits), weights, tokens(8)));
+    }
+    Arguments asymmetric = integers(4, Strategy::group);
+    asymmetric.symmetric = false;
+    schemes.push_back(preset("W4A16_ASYM", asymmetric));
+    for (const char* name : {"W8A8", "INT8"}) {
+        schemes.push_back(
+            preset(name, integers(8, Strategy::channel), dynamic(integers(8, Strategy::token))));
+    }
+    schemes.push_back(
+        preset("W4AFP8", integers(4, Strategy::group), dynamic(floats(8, Strategy::token))));
+}
+
+std::vector<PresetScheme> make_schemes() {
+    std::vector<PresetScheme> schemes;
+    add_integers(schemes);
+    const Arguments fp4 = floats(4, Strategy::tensor_group, kNvGroup);
+    schemes.push_back(preset("FP8", floats(8, Strategy::tensor), floats(8, Strategy::tensor)));
+    schemes.push_back(
+        preset("FP8_DYNAMIC", floats(8, Strategy::channel), dynamic(floats(8, Strategy::token))));
+    schemes.push_back(
+        preset("FP8_BLOCK", fp8_block(), dynamic(floats(8, Strategy::group, kGroup))));
+    schemes.push_back(preset("NVFP4", fp4, dynamic(fp4, DynamicScales::local)));
+    schemes.push_back(preset("NVFP4A16", fp4));
+    schemes.push_back(preset("MXFP4", mx(4), dynamic(mx(4))));
+    schemes.push_back(preset("MXFP4A16", mx(4)));
+    schemes.push_back(preset("MXFP8", mx(8), dynamic(mx(8))));
+    schemes.push_back(preset("MXFP8A16", mx(8)));
+    return schemes;
+}
+
+}  // namespace
+
+std::string_view inferred_format(const QuantizationScheme& scheme) {
+    NVLLM_CHECK(scheme.weights.has_value(), "a format is of quantized weights");
+    const Arguments& weights = *scheme.weights;
+    if (weights.kind == NumberKind::floating) {
+        if (weights.scales_are_powers_of_two) {
+            return weights.bits == 4 ? "mxfp4-pack-quantized" : "mxfp8-quantized";
+        }
+        if (weights.bits == 4) return "nvfp4-pack-quantized";
+        return scheme.input_activations ? "float-quantized" : "naive-quantized";
+    }
+    return scheme.input_activations ? "int-quantized" : "pack-quantized";
+}
+
+std::span<const PresetScheme> preset_schemes() {
+    static const std::vector<PresetScheme> schemes = make_schemes();
+    return schemes;
+}
+
+const PresetScheme& find_preset_scheme(std::string_view name) {
+    std::string wanted(name);
+    for (char& c : wanted) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    std::vector<std::string> names;
+    for (const PresetScheme& row : preset_schemes()) {
+        if (row.name == wanted) return row;
+        names.push_back(row.name);
+    }
+    const auto nearest = nearest_name(wanted, names);
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is no scheme that is known{}; there are {}", name,
+                            nearest ? fmt::format(" (did you mean {}?)", *nearest) : "",
+                            fmt::join(names, ", ")));
+}
+
+}  // namespace nvllm

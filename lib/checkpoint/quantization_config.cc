@@ -1,0 +1,126 @@
+// Finding, reading and writing quantization settings.
+#include "lib/checkpoint/quantization_config.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "kernels/error.h"
+#include "lib/base/file.h"
+#include "lib/base/json.h"
+#include "lib/checkpoint/quantization_fields.h"
+#include "lib/checkpoint/target_matcher.h"
+
+namespace nvllm {
+namespace {
+
+using Json = nlohmann::json;
+constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+
+Json read_object(const std::filesystem::path& path) {
+    return parse_json(read_file(path, kMaxConfigBytes), path.string());
+}
+
+// Models of text and pictures keep the settings beside those of the text part, or in them.
+const Json* find_section(const Json& config) {
+    if (!config.is_object()) return nullptr;
+    for (const char* key : {"quantization_config", "compression_config"}) {
+        const auto found = config.find(key);
+        if (found != config.end() && !found->is_null()) return &*found;
+    }
+    const auto text = config.find("text_config");
+    return text == config.end() ? nullptr : find_section(*text);
+}
+
+}  // namespace
+
+QuantizationConfig::QuantizationConfig(Fields fields) : fields_(std::move(fields)) {
+    std::vector<std::vector<std::string>> targets;
+    for (QuantizationGroup& group : fields_.groups) {
+        targets.push_back(group.targets);
+        if (group.scheme.format.empty() && group.scheme.weights) {
+            group.scheme.format = inferred_format(group.scheme);
+        }
+    }
+    matcher_ = std::make_shared<const TargetMatcher>(targets, fields_.ignore);
+}
+
+const QuantizationScheme* QuantizationConfig::scheme_for(std::string_view linear_name) const {
+    const std::optional<size_t> group = matcher_->group_of(linear_name);
+    if (!group || !fields_.groups[*group].scheme.weights) return nullptr;
+    return &fields_.groups[*group].scheme;
+}
+
+std::string QuantizationConfig::format() const {
+    std::string format;
+    for (const QuantizationGroup& group : fields_.groups) {
+        if (!group.scheme.weights) continue;
+        if (!format.empty() && format != group.scheme.format) return "mixed-precision";
+        format = group.scheme.format;
+    }
+    return format.empty() ? "dense" : format;
+}
+
+QuantizationConfig parse_quantization_config(const Json& section, const std::string& source_name) {
+    const ConfigFields fields(section, source_name);
+    const std::string method = fields.text("quant_method").value_or("compressed-tensors");
+    if (method == "compressed-tensors" || method == "sparseml") {
+        return QuantizationConfig(read_compressed_tensors(fields));
+    }
+    if (method == "awq") return QuantizationConfig(read_awq(fields));
+    if (method == "gptq") return QuantizationConfig(read_gptq(fields));
+    if (method == "fp8") return QuantizationConfig(read_fp8(fields));
+    fields.refuse("quant_method",
+                  "methods that can be read are compressed-tensors, awq, gptq and fp8");
+}
+
+std::optional<QuantizationConfig> read_quantization_config(const std::filesystem::path& directory) {
+    const std::filesystem::path path = directory / "config.json";
+    const Json config = read_object(path);
+    if (const Json* section = find_section(config)) {
+        return parse_quantization_config(*section, path.string() + ": quantization_config");
+    }
+    // What AutoGPTQ wrote before configs had a place for it.
+    const std::filesystem::path beside = directory / "quantize_config.json";
+    if (!std::filesystem::exists(beside)) return std::nullopt;
+    Json section = read_object(beside);
+    if (section.is_object() && !section.contains("quant_method")) {
+        section["quant_method"] = "gptq";
+    }
+    return parse_quantization_config(section, beside.string());
+}
+
+nlohmann::ordered_json quantization_config_json(const QuantizationConfig& config) {
+    NVLLM_CHECK(config.method() == "compressed-tensors", "other methods' settings are only read");
+    nlohmann::ordered_json json;
+    json["quant_method"] = config.method();
+    json["format"] = config.format();
+    json["quantization_status"] = "compressed";
+    json["config_groups"] = nlohmann::ordered_json::object();
+    const auto operand = [](const std::optional<QuantizationArguments>& arguments) {
+        return arguments ? quantization_arguments_json(*arguments) : nlohmann::ordered_json();
+    };
+    for (size_t i = 0; i < config.groups().size(); ++i) {
+        const QuantizationGroup& group = config.groups()[i];
+        nlohmann::ordered_json& row = json["config_groups"][fmt::format("group_{}", i)];
+        row["targets"] = group.targets;
+        row["weights"] = operand(group.scheme.weights);
+        row["input_activations"] = operand(group.scheme.input_activations);
+        row["output_activations"] = operand(group.scheme.output_activations);
+        row["format"] = group.scheme.format;
+    }
+    json["ignore"] = config.ignore();
+    json["kv_cache_scheme"] = operand(config.kv_cache_scheme());
+    json["global_compression_ratio"] = nullptr;
+    if (const auto& sparsity = config.sparsity()) {
+        json["sparsity_config"] = {{"format", sparsity->format},
+                                   {"sparsity_structure", sparsity->structure},
+                                   {"global_sparsity", sparsity->global_sparsity},
+                                   {"targets", sparsity->targets},
+                                   {"ignore", sparsity->ignore}};
+    }
+    return json;
+}
+
+}  // namespace nvllm

@@ -1,0 +1,21 @@
+// The parts of quantization settings as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "lib/checkpoint/config_fields.h"
+#include "lib/checkpoint/quantization_config.h"
+
+namespace nvllm {
+
+// compressed-tensors' argument object. Throws bad_data.
+QuantizationArguments read_quantization_arguments(const ConfigFields& fields);
+nlohmann::ordered_json quantization_arguments_json(const QuantizationArguments& arguments);
+
+// The whole section, by its quant_method. Throw bad_data.
+QuantizationConfig::Fields read_compressed_tensors(const ConfigFields& section);
+QuantizationConfig::Fields read_awq(const ConfigFields& section);
+QuantizationConfig::Fields read_gptq(const ConfigFields& section);
+QuantizationConfig::Fields read_fp8(const ConfigFields& section);
+
+}  // namespace nvllm

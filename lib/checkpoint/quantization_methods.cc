@@ -1,0 +1,224 @@
+// quantization_config of each method that writes one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "lib/checkpoint/quantization_fields.h"
+
+namespace nvllm {
+namespace {
+
+using Json = nlohmann::json;
+using Fields = QuantizationConfig::Fields;
+constexpr size_t kMaxGroups = 4096;
+constexpr int64_t kMaxGroupSize = int64_t{1} << 30;
+
+constexpr std::array<std::string_view, 12> kFormats = {
+    "dense",           "fakequant",       "naive-quantized",      "int-quantized",
+    "float-quantized", "pack-quantized",  "nvfp4-pack-quantized", "mxfp4-pack-quantized",
+    "mxfp8-quantized", "mixed-precision", "sparse-bitmask",       "sparse-24-bitmask"};
+
+std::string read_format(const ConfigFields& fields) {
+    const std::string format = fields.text("format").value_or("");
+    if (!format.empty() && std::find(kFormats.begin(), kFormats.end(), format) == kFormats.end()) {
+        fields.refuse("format",
+                      fmt::format("formats that can be read are {}", fmt::join(kFormats, ", ")));
+    }
+    return format;
+}
+
+// "fakequant" and "dense" weights lie there as they were.
+std::string format_of_group(const ConfigFields& group, const std::string& of_all,
+                            const QuantizationScheme& scheme) {
+    std::string format = read_format(group);
+    if (format.empty()) format = of_all;
+    const bool says_nothing =
+        format.empty() || format == "mixed-precision" || format.starts_with("sparse-");
+    if (says_nothing) format = scheme.weights ? std::string(inferred_format(scheme)) : "dense";
+    return format == "fakequant" ? "dense" : format;
+}
+
+std::optional<QuantizationArguments> read_operand(const ConfigFields& group, const char* key) {
+    const std::optional<ConfigFields> operand = group.object(key);
+    if (!operand) return std::nullopt;
+    return read_quantization_arguments(*operand);
+}
+
+QuantizationGroup read_group(const ConfigFields& fields, const std::string& format) {
+    QuantizationGroup group;
+    group.targets = fields.texts("targets").value_or(std::vector<std::string>{"Linear"});
+    group.scheme.weights = read_operand(fields, "weights");
+    group.scheme.input_activations = read_operand(fields, "input_activations");
+    group.scheme.output_activations = read_operand(fields, "output_activations");
+    group.scheme.format = format_of_group(fields, format, group.scheme);
+    return group;
+}
+
+// A group may also be the name of a preset with its targets.
+QuantizationGroup read_named_group(const ConfigFields& groups, const std::string& name) {
+    QuantizationGroup group;
+    group.targets = *groups.texts(name.c_str());
+    const auto presets = preset_schemes();
+    const auto found = std::find_if(presets.begin(), presets.end(),
+                                    [&](const PresetScheme& row) { return row.name == name; });
+    if (found == presets.end()) groups.refuse(name.c_str(), "no preset scheme has this name");
+    group.scheme = found->scheme;
+    group.scheme.format = inferred_format(group.scheme);
+    return group;
+}
+
+std::vector<QuantizationGroup> read_groups(const ConfigFields& section, const std::string& format) {
+    std::vector<QuantizationGroup> result;
+    const std::optional<ConfigFields> groups = section.object("config_groups");
+    if (!groups) return result;
+    if (groups->json().size() > kMaxGroups) {
+        section.refuse("config_groups", fmt::format("at most {} groups are read", kMaxGroups));
+    }
+    for (const auto& [name, value] : groups->json().items()) {
+        if (value.is_array()) {
+            result.push_back(read_named_group(*groups, name));
+            continue;
+        }
+        const std::optional<ConfigFields> group = groups->object(name.c_str());
+        if (group) result.push_back(read_group(*group, format));
+    }
+    return result;
+}
+
+std::optional<SparsityConfig> read_sparsity(const ConfigFields& section) {
+    const std::optional<ConfigFields> fields = section.object("sparsity_config");
+    if (!fields || fields->json().empty()) return std::nullopt;
+    SparsityConfig sparsity;
+    sparsity.format = read_format(*fields);
+    sparsity.structure = fields->text("sparsity_structure").value_or("");
+    sparsity.global_sparsity = fields->number("global_sparsity", 0.0, 1.0).value_or(0.0);
+    sparsity.targets = fields->texts("targets").value_or(std::vector<std::string>{});
+    sparsity.ignore = fields->texts("ignore").value_or(std::vector<std::string>{});
+    return sparsity;
+}
+
+// Others than compressed-tensors leave modules out by parts of their names.
+std::vector<std::string> read_parts_left_out(const ConfigFields& section) {
+    std::vector<std::string> ignore;
+    for (const char* key : {"modules_to_not_convert", "ignored_layers"}) {
+        for (const std::string& part : section.texts(key).value_or(std::vector<std::string>{})) {
+            ignore.push_back(fmt::format("re:.*\\Q{}\\E", part));
+        }
+    }
+    return ignore;
+}
+
+Fields fields_of(const char* method, QuantizationScheme scheme, const ConfigFields& section) {
+    Fields fields;
+    fields.method = method;
+    fields.groups.push_back({{"Linear"}, std::move(scheme)});
+    fields.ignore = read_parts_left_out(section);
+    return fields;
+}
+
+QuantizationArguments grouped_integers(const ConfigFields& section, int bits, const char* key) {
+    QuantizationArguments arguments;
+    arguments.bits = bits;
+    const int64_t group_size = section.integer(key, -1, kMaxGroupSize).value_or(128);
+    arguments.strategy =
+        group_size > 0 ? QuantizationStrategy::group : QuantizationStrategy::channel;
+    if (group_size > 0) arguments.group_size = group_size;
+    return arguments;
+}
+
+}  // namespace
+
+Fields read_compressed_tensors(const ConfigFields& section) {
+    Fields fields;
+    const std::string format = read_format(section);
+    fields.groups = read_groups(section, format);
+    fields.ignore = section.texts("ignore").value_or(std::vector<std::string>{});
+    fields.kv_cache_scheme = read_operand(section, "kv_cache_scheme");
+    fields.sparsity = read_sparsity(section);
+    return fields;
+}
+
+Fields read_awq(const ConfigFields& section) {
+    const char* bits_key = section.has("bits") ? "bits" : "w_bit";
+    if (section.integer(bits_key, 1, 32).value_or(4) != 4) {
+        section.refuse(bits_key, "AWQ weights have 4 bits");
+    }
+    std::string version = section.text("version").value_or("gemm");
+    std::transform(version.begin(), version.end(), version.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    if (version != "gemm") section.refuse("version", "the layout \"gemm\" is read, no other");
+    const char* group_key = section.has("group_size") ? "group_size" : "q_group_size";
+    QuantizationScheme scheme;
+    scheme.format = "awq";
+    scheme.weights = grouped_integers(section, 4, group_key);
+    scheme.weights->symmetric = !section.boolean("zero_point").value_or(true);
+    Fields fields = fields_of("awq", scheme, section);
+    fields.ignore.emplace_back("lm_head");
+    return fields;
+}
+
+Fields read_gptq(const ConfigFields& section) {
+    const int64_t bits = section.integer("bits", 1, 32).value_or(4);
+    if (bits != 2 && bits != 3 && bits != 4 && bits != 8) {
+        section.refuse("bits", "GPTQ weights have 2, 3, 4 or 8 bits");
+    }
+    if (section.text("pack_dtype").value_or("int32") != "int32") {
+        section.refuse("pack_dtype", "int32 is expected");
+    }
+    const Json* exceptions = section.find("dynamic");
+    if (exceptions != nullptr && !exceptions->empty()) {
+        section.refuse("dynamic", "rules for single modules are not supported");
+    }
+    const std::string version = section.text("checkpoint_format").value_or("gptq");
+    if (version != "gptq" && version != "gptq_v2") {
+        section.refuse("checkpoint_format", "gptq or gptq_v2 is expected");
+    }
+    QuantizationScheme scheme;
+    scheme.format = version;
+    scheme.weights = grouped_integers(section, static_cast<int>(bits), "group_size");
+    scheme.weights->symmetric = section.boolean("sym").value_or(true);
+    if (section.boolean("desc_act").value_or(false)) {
+        scheme.weights->actorder = ActivationOrder::group;
+    }
+    Fields fields = fields_of("gptq", scheme, section);
+    if (!section.boolean("lm_head").value_or(false)) fields.ignore.emplace_back("lm_head");
+    return fields;
+}
+
+Fields read_fp8(const ConfigFields& section) {
+    if (section.text("fmt").value_or("e4m3") != "e4m3") {
+        section.refuse("fmt", "e4m3 is expected");
+    }
+    const std::string activations = section.text("activation_scheme").value_or("dynamic");
+    if (activations != "dynamic" && activations != "static") {
+        section.refuse("activation_scheme", "dynamic or static is expected");
+    }
+    QuantizationArguments weights;
+    weights.kind = NumberKind::floating;
+    QuantizationArguments inputs = weights;
+    if (activations == "dynamic") inputs.dynamic = DynamicScales::yes;
+    QuantizationScheme scheme;
+    scheme.format = "float-quantized";
+    const std::vector<int64_t> block = section.integers("weight_block_size");
+    if (!block.empty()) {
+        if (block.size() != 2 || block[0] < 1 || block[1] < 1 || block[0] > kMaxGroupSize ||
+            block[1] > kMaxGroupSize || activations != "dynamic") {
+            section.refuse("weight_block_size",
+                           "two sizes [rows, columns] are expected, with dynamic activations");
+        }
+        scheme.format = "fp8-block";
+        weights.strategy = QuantizationStrategy::block;
+        weights.block = QuantizationBlock{block[0], block[1]};
+        inputs.strategy = QuantizationStrategy::group;
+        inputs.group_size = block[1];
+    } else if (activations == "dynamic") {
+        inputs.strategy = QuantizationStrategy::token;
+    }
+    scheme.weights = weights;
+    scheme.input_activations = inputs;
+    return fields_of("fp8", scheme, section);
+}
+
+}  // namespace nvllm

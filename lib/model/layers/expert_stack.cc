@@ -1,0 +1,109 @@
+// Ops over all experts at once, and how their matrices come together.
+#include "lib/model/layers/expert_stack.h"
+
+#include <algorithm>
+
+#include "kernels/backend.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/ops/moe.h"
+#include "lib/model/weights/scheme.h"
+
+namespace nvllm {
+namespace {
+
+bool has_ops(const BackendOps& ops) {
+    return ops.route != nullptr && ops.sort_by_expert != nullptr && ops.grouped_matmul != nullptr &&
+           ops.add_expert_outputs != nullptr && ops.moe_scratch_bytes != nullptr;
+}
+
+// The rows of `expert` from `first` on, as a matrix.
+TensorView part_of(const TensorView& stack, int64_t expert, int64_t first, int64_t rows) {
+    const auto place = static_cast<size_t>(expert * stack.stride(0) + first * stack.stride(1));
+    return {stack.as<std::byte>() + place * dtype_bytes(stack.dtype),
+            stack.dtype,
+            {rows, stack.dim(2)},
+            stack.device};
+}
+
+void place(WeightSource& source, const LinearName& linear, int64_t expert, int64_t first,
+           const Tensor& stack) {
+    const Tensor matrix = as_product_matrix(
+        source, source.read(linear.name + ".weight", {linear.out, linear.in}, WeightRole::matrix));
+    if (!source.has_values()) return;
+    source.place_into(matrix, part_of(stack.mutable_view(), expert, first, linear.out));
+}
+
+}  // namespace
+
+bool can_stack(const WeightSource& source, std::span<const ExpertLinears> experts) {
+    if (source.device().is_cpu() || !has_ops(source.device().backend()->ops) ||
+        std::ssize(experts) > ops::kMostExperts) {
+        return false;
+    }
+    return std::all_of(experts.begin(), experts.end(), [&](const ExpertLinears& expert) {
+        const auto is_plain = [&](const LinearName& linear) {
+            return !linear.bias && is_dense(source, linear);
+        };
+        return is_plain(expert.gate) && is_plain(expert.up) && is_plain(expert.down);
+    });
+}
+
+ExpertStack load_expert_stack(WeightSource& source, std::span<const ExpertLinears> experts,
+                              ops::Activation activation) {
+    const int64_t hidden = experts.front().gate.in;
+    const int64_t inner = experts.front().gate.out;
+    ExpertStack stack;
+    stack.activation = activation;
+    stack.product_type = source.product_type();
+    stack.in = source.allocate_placed({std::ssize(experts), 2 * inner, hidden});
+    stack.down = source.allocate_placed({std::ssize(experts), hidden, inner});
+    for (size_t i = 0; i < experts.size(); ++i) {
+        const auto expert = static_cast<int64_t>(i);
+        place(source, experts[i].gate, expert, 0, stack.in);
+        place(source, experts[i].up, expert, inner, stack.in);
+        place(source, experts[i].down, expert, 0, stack.down);
+    }
+    return stack;
+}
+
+void ExpertStack::apply(const Context& context, const ConstTensorView& logits,
+                        const Routing& routing, const ConstTensorView& x, ops::MatmulOutput how,
+                        const TensorView& y) const {
+    const int64_t tokens = x.dim(0);
+    const int64_t chosen = tokens * routing.experts_per_token;
+    const TensorView experts =
+        take_values(context, DType::i32, {tokens, routing.experts_per_token});
+    const TensorView weights =
+        take_values(context, DType::f32, {tokens, routing.experts_per_token});
+    const TensorView starts = take_values(context, DType::i32, {logits.dim(1) + 1});
+    const TensorView order = take_values(context, DType::i32, {chosen});
+    const TensorView rows = take_values(context, DType::i32, {chosen});
+    ops::route(context, logits, routing.normalize_weights, experts, weights);
+    ops::sort_by_expert(context, experts, starts, order, rows);
+
+    const TensorView gathered = take_activations(context, {chosen, x.dim(1)});
+    ops::gather_rows(context, x, rows, gathered);
+    const int64_t width = in.view().dim(1);
+    const TensorView inner = take_activations(context, {chosen, width});
+    ops::grouped_matmul(context, gathered, starts, in.view(), product_type, inner);
+    const TensorView gate = inner.columns(0, width / 2);
+    ops::gated_activation(context, activation, gate, inner.columns(width / 2, width / 2), gate);
+    // What was gathered is not needed any more.
+    ops::grouped_matmul(context, gate, starts, down.view(), product_type, gathered);
+    ops::add_expert_outputs(context, gathered, order, weights, how, y);
+}
+
+size_t ExpertStack::scratch_bytes(int64_t tokens, const Routing& routing,
+                                  const ScratchTerms& terms) const {
+    const int64_t chosen = tokens * routing.experts_per_token;
+    const int64_t hidden = in.view().dim(2);
+    const int64_t width = in.view().dim(1);
+    return 4 * scratch_for_values(DType::i32, chosen) +
+           scratch_for_values(DType::i32, in.view().dim(0) + 1) +
+           scratch_for_activations(terms, chosen * hidden) +
+           scratch_for_activations(terms, chosen * width) +
+           scratch_for_bytes(ops::moe_scratch_bytes(tokens, routing.experts_per_token,
+                                                    std::max(hidden, width / 2), terms));
+}
+
+}  // namespace nvllm

@@ -1,0 +1,48 @@
+// The matrices of all experts of a layer one behind another, where a device multiplies them
+// together: routing, products and sums without a word to the host.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/ops/activation.h"
+#include "lib/model/layers/scratch.h"
+#include "lib/model/weights/scheme.h"
+
+namespace nvllm {
+
+// What one expert consists of in a checkpoint: down(f(gate x) * up x).
+struct ExpertLinears {
+    LinearName gate;
+    LinearName up;
+    LinearName down;
+};
+
+// How tokens choose their experts.
+struct Routing {
+    int64_t experts_per_token = 0;
+    bool normalize_weights = false;
+};
+
+struct ExpertStack {
+    ops::Activation activation = ops::Activation::silu;
+    DType product_type = DType::f32;
+    Tensor in;    // [experts, 2 * intermediate, hidden]: gate, then up
+    Tensor down;  // [experts, hidden, intermediate]
+
+    // y (+)= the weighted sum of each token's experts, added in ascending order. logits: float32
+    // [tokens, experts]; x, y: activations [tokens, hidden].
+    void apply(const Context& context, const ConstTensorView& logits, const Routing& routing,
+               const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
+
+    size_t scratch_bytes(int64_t tokens, const Routing& routing, const ScratchTerms& terms) const;
+    size_t bytes() const { return in.bytes() + down.bytes(); }
+};
+
+// Whether the source's device has the ops for it, and all experts are plain matrices.
+bool can_stack(const WeightSource& source, std::span<const ExpertLinears> experts);
+// REQUIRES: can_stack(); experts of equal shapes.
+ExpertStack load_expert_stack(WeightSource& source, std::span<const ExpertLinears> experts,
+                              ops::Activation activation);
+
+}  // namespace nvllm

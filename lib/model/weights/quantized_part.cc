@@ -1,0 +1,197 @@
+// Loading of quantized linears.
+#include "lib/model/weights/quantized_part.h"
+
+#include <utility>
+
+#include "kernels/context.h"
+#include "kernels/error.h"
+#include "lib/model/weights/dense.h"
+#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/quantized_operands.h"
+#include "lib/model/weights/quantized_reader.h"
+#include "lib/model/weights/repack_cache.h"
+
+namespace nvllm {
+namespace {
+
+class QuantizedPart : public LinearPart {
+  public:
+    QuantizedPart(RepackedLinear repacked, Tensor bias, DType product_type)
+        : weight_(repacked.weight),
+          packed_(std::move(repacked.packed)),
+          columns_(std::move(repacked.columns)),
+          bias_(std::move(bias)),
+          product_type_(product_type) {
+        weight_.packed = packed_.view();
+        weight_.columns = columns_.view();
+    }
+
+    int64_t in() const override { return weight_.layout.in; }
+    int64_t out() const override { return weight_.layout.out; }
+    size_t bytes() const override { return packed_.bytes() + columns_.bytes() + bias_.bytes(); }
+
+    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
+        return ops::matmul_quantized_scratch_bytes(tokens, weight_.layout, terms);
+    }
+
+    void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
+               const TensorView& y) const override {
+        ops::matmul_quantized(context, x, weight_, bias_.view(), product_type_, output, y);
+    }
+
+  private:
+    ops::QuantizedWeight weight_;
+    Tensor packed_;   // as ops::pack_weight() writes it
+    Tensor columns_;  // int32 [in], or empty
+    Tensor bias_;     // [out], or empty
+    DType product_type_;
+};
+
+ScratchTerms terms_of(const WeightSource& source) {
+    ScratchTerms terms(source.threads().num_threads());
+    terms.backend = source.device().backend();
+    if (!source.device().is_cpu()) terms.activations = source.product_type();
+    return terms;
+}
+
+// As a file would say it: random weights rounded to nearest, or only their shapes.
+QuantizedMatrix make_up(WeightSource& source, const LinearName& linear,
+                        const QuantizedReader& reader) {
+    const Tensor dense =
+        source.read(linear.name + ".weight", {linear.out, linear.in}, WeightRole::matrix);
+    if (source.has_values()) {
+        return round_to_nearest(as_float32(source, dense), reader.weights(), source.product_type(),
+                                source.threads());
+    }
+    QuantizedMatrix matrix = reader.make_matrix();
+    matrix.scales = outline_tensor(DType::f32, {reader.scales().rows, reader.scales().columns});
+    if (matrix.arguments.strategy == QuantizationStrategy::tensor_group) matrix.global_scale = 1.0f;
+    return matrix;
+}
+
+bool all_zero(const Tensor& zeros) {
+    const auto* values = zeros.view().as<int8_t>();
+    for (int64_t i = 0; i < zeros.view().numel(); ++i) {
+        if (values[i] != 0) return false;
+    }
+    return true;
+}
+
+// GPTQ stores zero points also where they are all in the middle.
+void drop_zeros_without_meaning(const WeightSource& source, QuantizedMatrix& matrix) {
+    if (matrix.zero_points.empty() || !matrix.arguments.symmetric) return;
+    if (!source.has_values() || all_zero(matrix.zero_points)) matrix.zero_points = {};
+}
+
+// Columns as they will lie, where groups are not in their order; false: they cannot.
+bool put_in_order(const WeightSource& source, QuantizedMatrix& matrix, Tensor& columns) {
+    if (matrix.group_index.empty()) return true;
+    if (!source.has_values()) {
+        columns = matrix.group_index;
+        return true;
+    }
+    const std::optional<Tensor> order = grouped_columns(matrix);
+    if (!order) return false;
+    columns = *order;
+    matrix.codes = with_columns(matrix.codes, columns, source.threads());
+    matrix.group_index = {};
+    return true;
+}
+
+Tensor pack(WeightSource& source, const ops::QuantizedLayout& layout,
+            const QuantizedMatrix& matrix) {
+    const auto bytes = static_cast<int64_t>(ops::quantized_weight_bytes(layout, terms_of(source)));
+    if (!source.has_values()) return outline_tensor(DType::u8, {bytes});
+    // In memory of the device until it is packed there.
+    const Tensor codes = source.placed(matrix.codes);
+    const Tensor scales = source.placed(for_each_row(matrix, matrix.scales));
+    Tensor zeros;
+    if (layout.has_zero_points) zeros = source.placed(for_each_row(matrix, matrix.zero_points));
+    source.finish();
+    Tensor packed = Tensor::allocate(DType::u8, {bytes}, source.device());
+    ScratchArena scratch(0, source.device());
+    Context context;
+    context.device = source.device().id();
+    context.backend = source.device().backend();
+    context.scratch = &scratch;
+    context.threads = &source.threads();
+    ops::pack_weight(context, layout, {codes.view(), scales.view(), zeros.view()},
+                     packed.mutable_view());
+    source.device().synchronize(nullptr);
+    return packed;
+}
+
+// The product rounds x as the scheme says where the device can, else to the product type.
+std::optional<ops::ActivationRounding> rounding_on_device(const WeightSource& source,
+                                                          const ops::QuantizedLayout& layout,
+                                                          const ops::ActivationRounding& wanted) {
+    for (const ops::ActivationRounding& rounding : {wanted, ops::ActivationRounding{}}) {
+        if (ops::can_multiply_quantized(layout, rounding, terms_of(source))) return rounding;
+    }
+    return std::nullopt;
+}
+
+std::unique_ptr<LinearPart> widen(WeightSource& source, const QuantizedMatrix& matrix,
+                                  Tensor bias) {
+    Tensor dense = source.has_values() ? dequantized(matrix, source.threads())
+                                       : outline_tensor(DType::f32, {matrix.out(), matrix.in()});
+    ++source.quantized_linears().widened;
+    return make_dense_part(source.placed(as_type(source, dense, source.product_type())),
+                           std::move(bias), source.product_type());
+}
+
+// AutoGPTQ gives every linear a bias.
+Tensor read_any_bias(WeightSource& source, const LinearName& linear) {
+    LinearName with_bias = linear;
+    with_bias.bias = linear.bias || (source.keeps_files() && source.has(linear.name + ".bias"));
+    return read_bias(source, with_bias);
+}
+
+// As an earlier start packed it.
+std::optional<RepackedLinear> kept_linear(WeightSource& source, const LinearName& linear) {
+    if (source.repack_cache() == nullptr) return std::nullopt;
+    auto kept = source.repack_cache()->find(linear.name, linear.in, linear.out);
+    if (!kept || !ops::can_multiply_quantized(kept->weight.layout, kept->weight.activations,
+                                              terms_of(source))) {
+        return std::nullopt;
+    }
+    source.pass_over(linear.name);
+    return kept;
+}
+
+}  // namespace
+
+std::unique_ptr<LinearPart> load_quantized(WeightSource& source, const LinearName& linear,
+                                           const QuantizationScheme& scheme,
+                                           const WeightScheme& format) {
+    if (auto kept = kept_linear(source, linear)) {
+        ++source.quantized_linears().native;
+        return std::make_unique<QuantizedPart>(*std::move(kept), read_any_bias(source, linear),
+                                               source.product_type());
+    }
+    const QuantizedReader reader(source, linear, scheme);
+    QuantizedMatrix matrix =
+        source.keeps_files() ? format.read(reader) : make_up(source, linear, reader);
+    Tensor bias = read_any_bias(source, linear);
+    drop_zeros_without_meaning(source, matrix);
+    Tensor columns;
+    const QuantizedMatrix as_stored = matrix;
+    const bool in_order = put_in_order(source, matrix, columns);
+    const std::optional<ops::QuantizedLayout> layout = operand_layout(matrix, reader.scale_type());
+    const auto rounding =
+        in_order && layout ? rounding_on_device(source, *layout, operand_rounding(scheme, matrix))
+                           : std::nullopt;
+    if (!rounding) return widen(source, as_stored, std::move(bias));
+    ++source.quantized_linears().native;
+    RepackedLinear repacked;
+    repacked.weight.layout = *layout;
+    repacked.weight.activations = *rounding;
+    repacked.weight.factor = matrix.global_scale ? 1.0f / *matrix.global_scale : 1.0f;
+    repacked.packed = pack(source, *layout, matrix);
+    if (!columns.empty()) repacked.columns = source.placed(columns);
+    if (source.repack_cache() != nullptr) source.repack_cache()->add(linear.name, repacked);
+    return std::make_unique<QuantizedPart>(std::move(repacked), std::move(bias),
+                                           source.product_type());
+}
+
+}  // namespace nvllm

@@ -1,0 +1,401 @@
+// Every format of quantized linears: packed, written to a file, read back, multiplied.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "kernels/error.h"
+#include "kernels/random.h"
+#include "lib/checkpoint/safetensors.h"
+#include "lib/model/weights/checkpoint_source.h"
+#include "lib/model/weights/quantized_operands.h"
+#include "lib/model/weights/quantized_reader.h"
+#include "lib/model/weights/scheme.h"
+#include "lib/model/weights/sparse_bitmask.h"
+#include "tests/lib/checkpoint/temporary_folder.h"
+
+namespace nvllm {
+namespace {
+
+using Strategy = QuantizationStrategy;
+
+QuantizationArguments arguments_of(const char* preset) {
+    return *find_preset_scheme(preset).scheme.weights;
+}
+
+QuantizationArguments grouped(int bits, int64_t group_size, bool symmetric = true) {
+    QuantizationArguments arguments;
+    arguments.bits = bits;
+    arguments.strategy = Strategy::group;
+    arguments.group_size = group_size;
+    arguments.symmetric = symmetric;
+    return arguments;
+}
+
+QuantizationArguments channel(NumberKind kind, Strategy strategy = Strategy::channel) {
+    QuantizationArguments arguments;
+    arguments.kind = kind;
+    arguments.strategy = strategy;
+    return arguments;
+}
+
+QuantizationArguments blocks() {
+    QuantizationArguments arguments = channel(NumberKind::floating, Strategy::block);
+    arguments.block = QuantizationBlock{16, 32};
+    return arguments;
+}
+
+struct FormatCase {
+    const char* format;
+    QuantizationArguments arguments;
+};
+
+// At least one for every row of the table.
+std::vector<FormatCase> cases() {
+    std::vector<FormatCase> all = {
+        {"int-quantized", channel(NumberKind::integer)},
+        {"int-quantized", grouped(4, 32)},
+        {"int-quantized", grouped(8, 32, false)},
+        {"naive-quantized", channel(NumberKind::integer, Strategy::tensor)},
+        {"float-quantized", channel(NumberKind::floating)},
+        {"float-quantized", channel(NumberKind::floating, Strategy::tensor)},
+        {"float-quantized", blocks()},
+        {"fp8-block", blocks()},
+        {"nvfp4-pack-quantized", arguments_of("NVFP4A16")},
+        {"mxfp4-pack-quantized", arguments_of("MXFP4A16")},
+        {"mxfp8-quantized", arguments_of("MXFP8A16")},
+        {"awq", grouped(4, 32, false)},
+        {"pack-quantized", grouped(4, 20)},  // no kernel has such groups
+    };
+    for (int bits = 2; bits <= 8; ++bits) {
+        all.push_back({"pack-quantized", grouped(bits, 32)});
+        all.push_back({"pack-quantized", grouped(bits, 64, false)});
+    }
+    for (const int bits : {2, 3, 4, 8}) {
+        all.push_back({"gptq", grouped(bits, 32, false)});
+        all.push_back({"gptq_v2", grouped(bits, 32)});
+    }
+    return all;
+}
+
+Tensor random_weight(int64_t out, int64_t in) {
+    Tensor weight = Tensor::allocate(DType::f32, {out, in});
+    auto* values = weight.mutable_view().as<float>();
+    for (int64_t i = 0; i < out * in; ++i) {
+        const uint64_t bits =
+            (static_cast<uint64_t>(i) * 6364136223846793005u + 1442695u) * 2862933555777941757u;
+        values[i] = static_cast<float>(static_cast<int32_t>(bits >> 33)) * 0x1p-31f - 0.4f;
+    }
+    return weight;
+}
+
+std::string bytes_of(const Tensor& tensor) {
+    return tensor.empty() ? std::string() : std::string(tensor.view().as<char>(), tensor.bytes());
+}
+
+constexpr int64_t kOut = 48;
+constexpr int64_t kIn = 160;
+
+// One linear "a" in a file of its own.
+struct Stored {
+    test::TemporaryFolder folder;
+    ThreadPool threads{2};
+    QuantizationScheme scheme;
+
+    Stored(const std::string& format, const QuantizationArguments& arguments) {
+        scheme.format = format;
+        scheme.weights = arguments;
+    }
+    void write(const std::vector<NamedTensor>& tensors) {
+        std::vector<TensorToWrite> list;
+        for (const NamedTensor& row : tensors) list.push_back({row.name, row.tensor.view()});
+        write_safetensors(folder.path() / "model.safetensors", list);
+    }
+    std::unique_ptr<CheckpointSource> open(DType product_type, CheckpointUse use) {
+        auto source = std::make_unique<CheckpointSource>(Checkpoint::open(folder.path()),
+                                                         product_type, threads, use);
+        QuantizationConfig::Fields fields;
+        fields.groups.push_back({{"Linear"}, scheme});
+        source->set_quantization(std::make_shared<const QuantizationConfig>(std::move(fields)));
+        return source;
+    }
+    QuantizedMatrix read() {
+        const auto source = open(DType::f32, CheckpointUse::values);
+        const LinearName name{"a", kIn, kOut};
+        const QuantizedReader reader(*source, name, scheme);
+        for (const WeightScheme& row : weight_schemes()) {
+            if (scheme.format == row.name) return row.read(reader);
+        }
+        FAIL("no such format");
+        return {};
+    }
+    std::string refusal() {
+        try {
+            read();
+        } catch (const Error& error) {
+            CHECK(error.kind() == ErrorKind::bad_data);
+            return error.what();
+        }
+        return "";
+    }
+};
+
+std::vector<float> apply(const LinearWeight& linear, int64_t tokens, ThreadPool& threads) {
+    ScratchArena scratch(linear.scratch_bytes(tokens, threads.num_threads()) + 64);
+    Context context;
+    context.scratch = &scratch;
+    context.threads = &threads;
+    const Tensor x = random_weight(tokens, kIn);
+    std::vector<float> y(static_cast<size_t>(tokens * kOut));
+    linear.apply(context, x.view(), ops::MatmulOutput::overwrite,
+                 TensorView(y.data(), DType::f32, {tokens, kOut}));
+    CHECK(scratch.num_growths() == 0);
+    return y;
+}
+
+// Sums of products in double precision.
+std::vector<double> expected_product(const Tensor& weight, int64_t tokens) {
+    const Tensor x = random_weight(tokens, kIn);
+    std::vector<double> y;
+    for (int64_t token = 0; token < tokens; ++token) {
+        for (int64_t row = 0; row < kOut; ++row) {
+            double sum = 0;
+            for (int64_t k = 0; k < kIn; ++k) {
+                sum += static_cast<double>(x.view().as<float>()[token * kIn + k]) *
+                       weight.view().as<float>()[row * kIn + k];
+            }
+            y.push_back(sum);
+        }
+    }
+    return y;
+}
+
+QuantizedMatrix made(const QuantizationArguments& arguments, DType scale_type) {
+    ThreadPool threads(2);
+    return round_to_nearest(random_weight(kOut, kIn), arguments, scale_type, threads);
+}
+
+// Columns of groups all over the row.
+void scatter_groups(QuantizedMatrix& matrix) {
+    matrix.group_index = Tensor::allocate(DType::i32, {kIn});
+    const ScaleIndex index(matrix.arguments, kOut, kIn);
+    for (int32_t i = 0; i < kIn; ++i) {
+        matrix.group_index.mutable_view().as<int32_t>()[i * 37 % kIn] =
+            static_cast<int32_t>(i / index.columns());
+    }
+}
+
+void check_round_trip(const FormatCase& row, QuantizedMatrix matrix) {
+    Stored stored(row.format, matrix.arguments);
+    stored.write(pack(matrix, "a", row.format, DType::f16));
+    const QuantizedMatrix back = stored.read();
+    CHECK(bytes_of(back.codes) == bytes_of(matrix.codes));
+    CHECK(bytes_of(back.scales) == bytes_of(matrix.scales));
+    CHECK(bytes_of(back.group_index) == bytes_of(matrix.group_index));
+    CHECK(back.global_scale == matrix.global_scale);
+    if (!matrix.zero_points.empty()) {
+        CHECK(bytes_of(back.zero_points) == bytes_of(matrix.zero_points));
+    }
+    const Tensor dense = dequantized(matrix);
+    const LinearName name{"a", kIn, kOut};
+    const auto source = stored.open(DType::f32, CheckpointUse::values);
+    const LinearWeight linear = load_linear(*source, name);
+    CHECK(source->unread().empty());
+    const std::vector<float> y = apply(linear, 3, stored.threads);
+    const std::vector<double> expected = expected_product(dense, 3);
+    for (size_t i = 0; i < y.size(); ++i) {
+        CHECK(y[i] == doctest::Approx(expected[i]).epsilon(1e-4).scale(1));
+    }
+    const auto headers = stored.open(DType::f32, CheckpointUse::headers);
+    CHECK(load_linear(*headers, name).bytes() == linear.bytes());
+    CHECK(headers->quantized_linears().native == source->quantized_linears().native);
+    CHECK(headers->unread().empty());
+}
+
+TEST_CASE("formats: what is packed is read back and multiplied, for every row of the table") {
+    std::vector<std::string> seen;
+    for (const FormatCase& row : cases()) {
+        CAPTURE(row.format);
+        CAPTURE(row.arguments.bits);
+        seen.emplace_back(row.format);
+        check_round_trip(row, made(row.arguments, DType::f16));
+    }
+    for (const WeightScheme& scheme : weight_schemes()) {
+        CHECK_MESSAGE(std::find(seen.begin(), seen.end(), scheme.name) != seen.end(), scheme.name);
+    }
+}
+
+TEST_CASE("formats: groups of columns in any order") {
+    for (const char* format : {"pack-quantized", "gptq"}) {
+        CAPTURE(format);
+        QuantizationArguments arguments = grouped(4, 32, false);
+        arguments.actorder = ActivationOrder::group;
+        QuantizedMatrix matrix = made(arguments, DType::f16);
+        scatter_groups(matrix);
+        check_round_trip({format, arguments}, matrix);
+    }
+}
+
+TEST_CASE("formats: what no kernel multiplies is widened, and counted") {
+    const FormatCase odd{"pack-quantized", grouped(4, 20)};
+    Stored stored(odd.format, odd.arguments);
+    stored.write(pack(made(odd.arguments, DType::f16), "a", odd.format, DType::f16));
+    const auto source = stored.open(DType::bf16, CheckpointUse::values);
+    const LinearWeight linear = load_linear(*source, {"a", kIn, kOut});
+    CHECK(source->quantized_linears().widened == 1);
+    CHECK(source->quantized_linears().native == 0);
+    CHECK(linear.bytes() == kIn * kOut * 2);
+}
+
+TEST_CASE("formats: a quarter of the bytes at 4 bits") {
+    Stored stored("pack-quantized", grouped(4, 32));
+    stored.write(pack(made(grouped(4, 32), DType::bf16), "a", "pack-quantized", DType::bf16));
+    const auto source = stored.open(DType::bf16, CheckpointUse::values);
+    const LinearWeight linear = load_linear(*source, {"a", kIn, kOut});
+    // Codes and scales, each in whole lines of memory.
+    CHECK(linear.bytes() == kIn * kOut / 2 + 512);
+}
+
+TEST_CASE("formats: integers of older writers do not cross words") {
+    QuantizedMatrix matrix = made(grouped(3, 32), DType::f16);
+    std::vector<NamedTensor> tensors = pack(matrix, "a", "pack-quantized", DType::f16);
+    Tensor words = Tensor::allocate(DType::i32, {kOut, kIn / 10});
+    for (int64_t i = 0; i < kOut * kIn; ++i) {
+        const auto field = static_cast<uint32_t>(matrix.codes.view().as<int8_t>()[i] + 4);
+        words.mutable_view().as<uint32_t>()[i / 10] |= field << (i % 10 * 3);
+    }
+    tensors[0].tensor = words;
+    Stored stored("pack-quantized", matrix.arguments);
+    stored.write(tensors);
+    CHECK(bytes_of(stored.read().codes) == bytes_of(matrix.codes));
+}
+
+TEST_CASE("formats: a dense linear among quantized ones stays dense") {
+    Stored stored("pack-quantized", grouped(4, 32));
+    stored.write({{"a.weight", random_weight(kOut, kIn)}});
+    const auto source = stored.open(DType::f32, CheckpointUse::values);
+    CHECK(load_linear(*source, {"a", kIn, kOut}).bytes() == kIn * kOut * 4);
+    CHECK(source->quantized_linears().native == 0);
+}
+
+TEST_CASE("formats: activations are rounded as the scheme says") {
+    QuantizationScheme scheme = find_preset_scheme("W8A8").scheme;
+    scheme.format = "int-quantized";
+    Stored stored("int-quantized", *scheme.weights);
+    stored.scheme = scheme;
+    const QuantizedMatrix matrix = made(*scheme.weights, DType::f16);
+    stored.write(pack(matrix, "a", "int-quantized", DType::f16));
+    const auto source = stored.open(DType::f32, CheckpointUse::values);
+    const std::vector<float> y = apply(load_linear(*source, {"a", kIn, kOut}), 3, stored.threads);
+    const std::vector<double> exact = expected_product(dequantized(matrix), 3);
+    double error = 0, size = 0;
+    for (size_t i = 0; i < y.size(); ++i) {
+        error += std::pow(y[i] - exact[i], 2);
+        size += std::pow(exact[i], 2);
+    }
+    CHECK(std::sqrt(error / size) < 0.02);
+    CHECK(std::sqrt(error / size) > 1e-5);
+}
+
+// The two larger of four neighbours.
+Tensor half_of_it(const Tensor& weight, DType type) {
+    Tensor halved = Tensor::allocate(DType::f32, {kOut, kIn});
+    const auto* from = weight.view().as<float>();
+    for (int64_t i = 0; i < kOut * kIn; i += 4) {
+        std::array<int64_t, 4> order = {i, i + 1, i + 2, i + 3};
+        std::sort(order.begin(), order.end(),
+                  [&](int64_t a, int64_t b) { return std::fabs(from[a]) > std::fabs(from[b]); });
+        for (size_t k = 0; k < 2; ++k) {
+            halved.mutable_view().as<float>()[order[k]] = from[order[k]];
+        }
+    }
+    return in_type(halved, type, {kOut, kIn});
+}
+
+TEST_CASE("formats: two of four, under a bit mask, dense and with float8 codes") {
+    const Tensor sparse = half_of_it(random_weight(kOut, kIn), DType::bf16);
+    Stored stored("float-quantized", channel(NumberKind::floating));
+    const std::vector<NamedTensor> tensors = pack_sparse(sparse, "a");
+    CHECK(tensors[0].tensor.bytes() + tensors[1].tensor.bytes() == sparse.bytes() * 9 / 16);
+    stored.write(tensors);
+    const auto source = stored.open(DType::bf16, CheckpointUse::values);
+    CHECK(bytes_of(read_sparse(*source, {"a", kIn, kOut}, {DType::bf16})) == bytes_of(sparse));
+    const auto headers = stored.open(DType::bf16, CheckpointUse::headers);
+    for (CheckpointSource* const of : {source.get(), headers.get()}) {
+        CHECK(load_linear(*of, {"a", kIn, kOut}).bytes() == sparse.bytes());
+        CHECK(of->unread().empty());
+    }
+
+    ThreadPool threads(2);
+    const QuantizedMatrix matrix =
+        round_to_nearest(half_of_it(random_weight(kOut, kIn), DType::f32),
+                         channel(NumberKind::floating), DType::f16, threads);
+    std::vector<NamedTensor> codes = pack(matrix, "a", "float-quantized", DType::f16);
+    const std::vector<NamedTensor> masked = pack_sparse(codes[0].tensor, "a");
+    codes.erase(codes.begin());
+    codes.insert(codes.end(), masked.begin(), masked.end());
+    stored.write(codes);
+    CHECK(bytes_of(stored.read().codes) == bytes_of(matrix.codes));
+
+    codes[2].tensor = Tensor::allocate(DType::u8, {kOut, kIn / 8});
+    stored.write(codes);
+    CHECK(stored.refusal().find("a.bitmask does not keep half of row 0") != std::string::npos);
+    CHECK_THROWS_AS(pack_sparse(random_weight(kOut, kIn), "a"), Error);
+}
+
+// A format's tensors with one changed before they are written.
+std::string refusal_with(const FormatCase& row, size_t index,
+                         const std::function<Tensor(const Tensor&)>& change) {
+    Stored stored(row.format, row.arguments);
+    std::vector<NamedTensor> tensors =
+        pack(made(row.arguments, DType::f16), "a", row.format, DType::f16);
+    tensors[index].tensor = change(tensors[index].tensor);
+    stored.write(tensors);
+    return stored.refusal();
+}
+
+template <typename T>
+Tensor with_first(const Tensor& tensor, T value) {
+    Tensor copy = Tensor::allocate(tensor.view(), ComputeDevice());
+    std::memcpy(copy.mutable_view().data, tensor.view().data, tensor.bytes());
+    copy.mutable_view().as<T>()[0] = value;
+    return copy;
+}
+
+TEST_CASE("formats: what a file must not hold is refused by name") {
+    const FormatCase packed{"pack-quantized", grouped(4, 32)};
+    CHECK(refusal_with(packed, 0, [](const Tensor& t) { return t; }) == "");
+    CHECK(refusal_with(packed, 0, [](const Tensor&) {
+              return random_weight(3, 3);
+          }).find("a.weight_packed is float32[3, 3], expected int32[48, 20]") != std::string::npos);
+    CHECK(refusal_with(packed, 1, [](const Tensor& t) {
+              return with_first(t, Float16(INFINITY));
+          }).find("a.weight_scale holds inf") != std::string::npos);
+    CHECK(refusal_with(packed, 2, [](const Tensor& t) {
+              return with_first<int64_t>(t, 7);
+          }).find("a.weight_shape is 7 x 160; the config says 48 x 160") != std::string::npos);
+    const FormatCase floats{"float-quantized", channel(NumberKind::floating)};
+    CHECK(refusal_with(floats, 0, [](const Tensor& t) {
+              return with_first<uint8_t>(t, 0xff);
+          }).find("a.weight holds a NaN") != std::string::npos);
+    const FormatCase narrow{"int-quantized", grouped(4, 32)};
+    CHECK(refusal_with(narrow, 0, [](const Tensor& t) {
+              return with_first<int8_t>(t, 8);
+          }).find("more bits") != std::string::npos);
+    const FormatCase gptq{"gptq", grouped(4, 32)};
+    CHECK(refusal_with(gptq, 3, [](const Tensor& t) {
+              return with_first<int32_t>(t, 5);
+          }).find("a.g_idx puts column 0 into group 5 of 5") != std::string::npos);
+    const FormatCase nv{"nvfp4-pack-quantized", arguments_of("NVFP4A16")};
+    CHECK(refusal_with(nv, 2, [](const Tensor& t) {
+              return with_first(t, -1.0f);
+          }).find("positive number") != std::string::npos);
+    CHECK_THROWS_AS(pack(made(grouped(4, 32), DType::f32), "a", "awq", DType::f16), Error);
+    CHECK_THROWS_AS(pack(made(grouped(4, 32), DType::f32), "a", "squeezed", DType::f16), Error);
+}
+
+}  // namespace
+}  // namespace nvllm
