@@ -20,6 +20,10 @@ float* score_of(std::span<float> row, int32_t token_id) {
 
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
+void forbid(std::span<float> row, int32_t token_id) {
+    if (float* score = score_of(row, token_id)) *score = kForbidden;
+}
+
 bool needs_allowed_token_ids(const SequenceSamplingState& state) {
     return !state.params().allowed_token_ids.empty();
 }
@@ -41,13 +45,7 @@ bool needs_bad_words(const SequenceSamplingState& state) {
 }
 void forbid_bad_words(const SequenceSamplingState& state, Scores& scores) {
     const std::span<float> row = scores.row();
-    const std::span<const int32_t> recent = state.recent_tokens();
-    for (const std::vector<int32_t>& word : state.params().bad_words) {
-        if (word.empty() || word.size() - 1 > recent.size()) continue;
-        const auto before = recent.last(word.size() - 1);
-        if (!std::equal(before.begin(), before.end(), word.begin())) continue;
-        if (float* score = score_of(row, word.back())) *score = kForbidden;
-    }
+    visit_ends_of_bad_words(state, [row](int32_t token) { forbid(row, token); });
 }
 
 bool needs_min_tokens(const SequenceSamplingState& state) {
@@ -55,9 +53,7 @@ bool needs_min_tokens(const SequenceSamplingState& state) {
 }
 void forbid_end_tokens(const SequenceSamplingState& state, Scores& scores) {
     const std::span<float> row = scores.row();
-    for (const int32_t token : state.end_token_ids()) {
-        if (float* score = score_of(row, token)) *score = kForbidden;
-    }
+    visit_early_ends(state, [row](int32_t token) { forbid(row, token); });
 }
 
 bool needs_logit_bias(const SequenceSamplingState& state) {

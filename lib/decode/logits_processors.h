@@ -11,8 +11,11 @@
 // SamplingParams.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "lib/decode/sampling_state.h"
 #include "lib/decode/scores.h"
@@ -40,6 +43,24 @@ void change_row(const SequenceSamplingState& state, Scores& scores);
 // in its order. REQUIRES: check_sampler_order() found nothing; scores.max() is finite, no score is
 // NaN.
 void narrow(const SequenceSamplingState& state, Scores& scores);
+
+// Calls visit(token) for each token that would complete one of bad_words; some may come twice.
+template <typename Visit>
+void visit_ends_of_bad_words(const SequenceSamplingState& state, Visit&& visit) {
+    const std::span<const int32_t> recent = state.recent_tokens();
+    for (const std::vector<int32_t>& word : state.params().bad_words) {
+        if (word.empty() || word.size() - 1 > recent.size()) continue;
+        const auto before = recent.last(word.size() - 1);
+        if (std::equal(before.begin(), before.end(), word.begin())) visit(word.back());
+    }
+}
+
+// Calls visit(token) for each that would end the sequence before min_tokens; some may come twice.
+template <typename Visit>
+void visit_early_ends(const SequenceSamplingState& state, Visit&& visit) {
+    if (state.num_generated() >= state.params().min_tokens) return;
+    for (const int32_t token : state.end_token_ids()) visit(token);
+}
 
 // A name in sampler_order that is none of those that narrow, or comes twice; empty when all is
 // well.

@@ -1,38 +1,16 @@
 // Greedy choice and random draw over processed logits.
 #include "lib/decode/sampler.h"
 
-#include "lib/base/random.h"
+#include "kernels/random.h"
 #include "lib/decode/logits_processors.h"
 #include "lib/decode/logprobs.h"
 
 namespace nvllm {
 namespace {
 
-// The last word of the counter says what a random number is for, so that no two uses share one.
-enum RandomPurpose : uint32_t { kChooseToken = 0 };
-
 double random_point(const SequenceSamplingState& state) {
-    const PhiloxCounter words =
-        philox({static_cast<uint32_t>(state.num_generated()), 0,
-                static_cast<uint32_t>(state.continuation_index()), kChooseToken},
-               philox_key(state.seed()));
-    return unit_interval(words[0], words[1]);
-}
-
-Fault not_numbers() {
-    return {
-        ErrorKind::internal,
-        "the model's logits for this sequence are not finite numbers (NaN or infinity), so no "
-        "token "
-        "can be chosen; look for NaN or infinity in the weights, or an activation that overflows",
-        "", "nonfinite_logits"};
-}
-
-Fault none_left() {
-    return {
-        ErrorKind::bad_data,
-        "no token is left to choose: logit_bias, min_tokens and the penalties forbid every one or "
-        "drive scores to infinity"};
+    return token_point(state.seed(), static_cast<uint32_t>(state.num_generated()),
+                       static_cast<uint32_t>(state.continuation_index()));
 }
 
 // The row as the model gave it, kept aside when processors are about to change it and it is asked
@@ -49,13 +27,29 @@ Result<int32_t> choose(const SequenceSamplingState& state, std::span<float> logi
     scores.reset(logits);
     change_row(state, scores);
     const RowCheck changed = check_row(logits);
-    if (!changed.valid) return none_left();
+    if (!changed.valid) return no_token_left();
     if (state.params().greedy()) return changed.token_id;
     narrow(state, scores);
     return scores.draw(random_point(state)).token_id;
 }
 
 }  // namespace
+
+Fault not_numbers() {
+    return {
+        ErrorKind::internal,
+        "the model's logits for this sequence are not finite numbers (NaN or infinity), so no "
+        "token "
+        "can be chosen; look for NaN or infinity in the weights, or an activation that overflows",
+        "", "nonfinite_logits"};
+}
+
+Fault no_token_left() {
+    return {
+        ErrorKind::bad_data,
+        "no token is left to choose: logit_bias, min_tokens and the penalties forbid every one or "
+        "drive scores to infinity"};
+}
 
 Result<SampledToken> sample(const SequenceSamplingState& state, std::span<float> logits,
                             SamplerScratch& scratch) {

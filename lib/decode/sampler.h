@@ -22,6 +22,11 @@ struct SampledToken {
     std::optional<SampledLogprobs> logprobs;  // when asked for
 };
 
+// Why no token can be chosen: the row as the model gave it has a NaN or +inf, or no finite score.
+Fault not_numbers();
+// Why no token can be chosen of a row that was well before parameters changed it.
+Fault no_token_left();
+
 // Buffers of one thread, reused from step to step: after the first use with a vocabulary nothing is
 // allocated but the lists that results carry away.
 struct SamplerScratch {

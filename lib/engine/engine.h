@@ -51,6 +51,7 @@ struct StepRecord {
     int32_t token_budget = 0;     // of the next step
     uint64_t swapped_bytes = 0;   // to and from host memory, by this step
     double swap_ms = 0.0;
+    DeviceCounts device;  // of this step
     double step_ms = 0.0;
     // Of which sequences came in, anew or again, and gave up their blocks, before it.
     std::vector<RequestId> let_in;
@@ -61,6 +62,7 @@ struct EngineStats {
     SchedulerStats scheduler;
     CacheStats cache;
     FaultCounts faults;
+    DeviceCounts device;
     double fragmentation = 0.0;  // as CacheFigures has it, looked at about once a second of work
     // Since the engine thread last got on; 0 while it has nothing to do. One that grows far beyond
     // the time of a step tells of a thread that hangs.

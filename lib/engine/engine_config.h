@@ -37,12 +37,17 @@ struct EngineConfig {
     // auto, safetensors, dummy (random weights for any config.json); for tests of what is around a
     // model also metronome (lib/execute/metronome.h), which help does not show.
     std::string load_format = "auto";
-    std::string device = "auto";  // auto, cpu, cuda
-    std::string chat_template;    // a file, or the template itself; empty: the model's own
-    int32_t threads = 0;          // compute threads; 0: one for each physical core, or of cpu_mask
+    std::string device = "auto";   // auto, cpu, cuda, cuda:1: choose_device()
+    bool batch_invariant = false;  // sums on a device never depend on the rows beside them
+    bool cuda_graph = true;        // steps of answers alone run as graphs, where a device keeps any
+    bool enforce_eager = false;    // what vLLM calls it when they do not
+    int32_t max_cuda_graph_size = 256;  // sequences in such a step
+    std::string chat_template;          // a file, or the template itself; empty: the model's own
+    int32_t threads = 0;  // compute threads; 0: one for each physical core, or of cpu_mask
     std::optional<CpuMask> cpu_mask;  // empty: threads are not bound to a processor
     NumaMode numa = NumaMode::automatic;
-    uint64_t load_seed = 0;  // of dummy weights
+    uint64_t load_seed = 0;    // of dummy weights
+    std::string repack_cache;  // folder for quantized weights as the CPU wants them; empty: none
     Isolation isolation = Isolation::thread;
     // Seconds that a step may take: a worker process is killed and started again then, an engine
     // without one is called stalled. 0: no limit.
@@ -50,6 +55,7 @@ struct EngineConfig {
 
     // Memory.
     BlockSize block_size;                           // of the key-value cache
+    std::string kv_cache_dtype = "auto";            // auto: dtype's; kv_cache_type() has the names
     std::optional<uint64_t> kv_cache_memory_bytes;  // empty: planned from what is free
     std::optional<uint64_t> memory_limit_bytes;     // of weights, cache and scratch together
     std::optional<double> memory_utilization;       // share of free memory that may be used
@@ -70,6 +76,7 @@ struct EngineConfig {
     int32_t mixed_prefill_tokens = 0;  // of prompts, in a step in which answers go on; 0: any
     int32_t max_num_partial_prefills = 0;
     double step_time_target_ms = 0.0;  // 0: none
+    bool async_scheduling = false;     // plan a step while a device computes the one before
     std::string scheduling_policy = "fcfs";
     PreemptionMode preemption_mode = PreemptionMode::automatic;
 

@@ -306,6 +306,7 @@ void Engine::Loop::publish_progress() {
     stats_.scheduler = scheduler_->stats();
     stats_.cache = cache_->stats();
     stats_.faults = faults_->counts;
+    stats_.device = device_counts_;
     stats_.fragmentation = fragmentation_;
     health_.worker_restarts = stats_.faults.worker_restarts;
     health_.weight_reloads = stats_.faults.weight_reloads;

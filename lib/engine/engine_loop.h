@@ -103,10 +103,31 @@ class Engine::Loop {
     // One step of the loop; false when nothing could be planned.
     bool can_step() const;
     bool step();
+    // A plan that was handed to the worker and not committed.
+    struct UnderWay {
+        BatchPlan plan;
+        StepRecord record;
+        Clock::time_point began;
+        std::optional<StepResult> result;  // where the worker takes one plan at a time
+    };
+    PlanLimits limits();
+    // Plans, and hands the plan over; false when there was nothing to plan.
+    bool begin_step();
+    bool may_plan_ahead();
+    void finish_step();
+    // Commits what came of a step, if anything did, and tells of it.
+    void conclude(UnderWay& step, const std::optional<StepResult>& result);
+    bool hand_over(UnderWay& step);
+    std::optional<StepResult> await_result(UnderWay& step);
+    void drop_what_nobody_gets(StepResult& result) const;
+    // The scheduler and what is under way forget all that the worker knew.
+    void reset_sequences();
     StepRecord begin_record(const BatchPlan& plan);
     void note_comings_and_goings(const BatchPlan& plan, StepRecord& record) const;
     void look_for_fragmentation();
-    std::optional<StepResult> compute(const BatchPlan& plan);
+    // Nothing when the step failed, which is dealt with then.
+    template <typename Work>
+    bool attempt(const BatchPlan& plan, Work&& work);
     void commit(const StepResult& result, StepRecord& record);
     void observe(const StepRecord& record);
     void report(StepRecord& record);
@@ -132,6 +153,8 @@ class Engine::Loop {
     std::unique_ptr<Scheduler> scheduler_;
     std::unique_ptr<OutputProcessor> output_;
     std::unordered_map<RequestId, OutputListener> listeners_;
+    std::deque<UnderWay> under_way_;  // oldest first
+    Clock::time_point last_concluded_;
     std::deque<Resize> resizes_;
     std::vector<std::promise<void>> resized_;  // told with the figures that show it
     std::optional<Recovery> recovery_;
@@ -140,6 +163,7 @@ class Engine::Loop {
     int kills_in_a_row_ = 0;
     bool reloading_ = false;     // a worker is started for its weights, not because one was lost
     std::optional<Fault> dead_;  // why no request is served any more
+    DeviceCounts device_counts_;
     double fragmentation_ = 0.0;
     double next_look_s_ = 0.0;  // for fragmentation
     size_t num_delivered_ = 0;  // requests that ended since the last publish_progress()

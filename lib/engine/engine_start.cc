@@ -3,9 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
+#include "kernels/backend.h"
 #include "lib/base/file.h"
 #include "lib/base/memory_info.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/decode/device_sampler.h"
+#include "lib/engine/kv_cache_types.h"
 #include "lib/engine/placement.h"
 #include "lib/execute/local_executor.h"
 #include "lib/execute/metronome.h"
@@ -15,13 +20,6 @@ namespace nvllm {
 namespace {
 
 constexpr uint64_t kLargestTemplate = uint64_t{4} << 20;
-
-void check_device(const std::string& device) {
-    if (device == "auto" || device == "cpu") return;
-    throw Error(
-        ErrorKind::unavailable,
-        fmt::format("--device {}: this build has no such backend; use --device cpu", device));
-}
 
 bool is_metronome(const EngineConfig& config) { return config.load_format == "metronome"; }
 
@@ -33,17 +31,58 @@ ModelLoadOptions load_options(const EngineConfig& config, int num_threads) {
     options.load_format = has_no_weights ? LoadFormat::dummy : LoadFormat::automatic;
     options.refuses_quantized = config.quantization == "none";
     options.seed = config.load_seed;
+    options.repack_cache = config.repack_cache;
     options.num_threads = num_threads;
     return options;
 }
 
+// A device finds a position's block by shifting.
+int32_t device_block_tokens(const BlockSize& size, int32_t tokens) {
+    const auto count = static_cast<uint32_t>(tokens);
+    if (std::has_single_bit(count)) return tokens;
+    const auto smaller = static_cast<int32_t>(std::bit_floor(count));
+    if (size.bytes) return smaller;
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--block-size {}: on a device blocks hold a power of two of tokens, such "
+                    "as {}",
+                    tokens, smaller));
+}
+
 // A size in bytes is counted in keys and values of all layers together.
-int32_t block_tokens(const BlockSize& size, const ModelOutline& outline) {
+int32_t block_tokens(const BlockSize& size, const ModelOutline& outline, DType kv_dtype) {
     int64_t bytes_per_token = 0;
     for (const KvGroup& group : outline.kv_groups) {
-        bytes_per_token += group.bytes_per_token(outline.product_type);
+        bytes_per_token += group.bytes_per_token(kv_dtype);
     }
     return size.in_tokens(std::max<int64_t>(bytes_per_token, 1));
+}
+
+// A block's scales lie behind its int8 values, at multiples of four bytes.
+void check_scales_fit(const MemoryRequest& request) {
+    if (request.kv_dtype != DType::i8) return;
+    for (const KvGroup& group : request.groups) {
+        if (group.bytes_per_token(DType::i8) * request.block_size % 4 == 0) continue;
+        throw Error(ErrorKind::usage,
+                    fmt::format("--kv-cache-dtype int8: blocks of {} tokens of heads of {} do not "
+                                "leave room for scales at multiples of four bytes; --block-size {} "
+                                "does",
+                                request.block_size, group.head_dim, request.block_size + 1));
+    }
+}
+
+// Without a flag all of a device's free memory is filled but for what else may want some.
+constexpr double kDeviceUtilization = 0.9;
+
+void add_device(const ChosenDevice& device, const BlockSize& block_size, int64_t vocab_size,
+                MemoryRequest& request) {
+    if (device.is_cpu()) return;
+    request.device = device.name;
+    request.scratch_bytes +=
+        Worker::sampling_scratch_bytes(false, request.max_num_seqs, vocab_size);
+    request.available_bytes = device.free_bytes;
+    request.block_size = device_block_tokens(block_size, request.block_size);
+    if (!request.utilization) request.utilization = kDeviceUtilization;
 }
 
 MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& outline) {
@@ -62,10 +101,21 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& out
     request.max_num_seqs = config.max_num_seqs;
     request.max_num_batched_tokens = config.max_num_batched_tokens.value();
     request.whole_prompts = outline.config.encoder;
-    request.block_size = block_tokens(config.block_size, outline);
-    request.kv_dtype = outline.product_type;
+    request.kv_dtype = kv_cache_type(config.kv_cache_dtype).value_or(outline.product_type);
+    request.block_size = block_tokens(config.block_size, outline, request.kv_dtype);
     request.groups = outline.kv_groups;
+    check_scales_fit(request);
     return request;
+}
+
+void check_device_stores(const ChosenDevice& device, DType kv_dtype) {
+    if (device.is_cpu() || dtype_bytes(kv_dtype) > 1) return;
+    const auto stores = open_device(device.choice).backend()->ops.stores_kv;
+    if (stores != nullptr && stores(kv_dtype)) return;
+    throw Error(ErrorKind::unavailable,
+                fmt::format("--kv-cache-dtype: {} keeps keys and values in float32, bfloat16 or "
+                            "float16, not in {}",
+                            device.name, dtype_name(kv_dtype)));
 }
 
 WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
@@ -76,19 +126,34 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
     worker.max_num_batched_tokens = config.max_num_batched_tokens.value();
     worker.max_num_seqs = config.max_num_seqs;
     worker.kv_dtype = plan.kv_dtype;
+    worker.batch_invariant = config.batch_invariant;
+    worker.most_graph_rows =
+        config.cuda_graph && !config.enforce_eager ? config.max_cuda_graph_size : 0;
     return worker;
+}
+
+// Devices whose host chooses tokens have to be waited for.
+bool can_plan_ahead(const ChosenDevice& device) {
+    if (device.is_cpu()) return false;
+    const BackendTable& backend = open_backend(device.choice.module_path);
+    return DeviceSampler::is_possible_on(ComputeDevice(backend, device.choice.index));
 }
 
 }  // namespace
 
 EngineOutline outline_engine(const EngineConfig& config) {
-    check_device(config.device);
     EngineOutline outline;
+    // What only keeps time computes nowhere.
+    if (!is_metronome(config)) outline.device = choose_device(config.device);
     outline.placement = engine_placement(config);
     outline.options = load_options(config, outline.placement.num_threads());
+    outline.options.device = outline.device.choice;
     outline.model = outline_model(outline.options);
     outline.config = fitted_to(outline.model.config, config);
+    outline.config.async_scheduling = config.async_scheduling && can_plan_ahead(outline.device);
     outline.memory = memory_request(outline.config, outline.model);
+    add_device(outline.device, config.block_size, outline.model.config.vocab_size, outline.memory);
+    check_device_stores(outline.device, outline.memory.kv_dtype);
     return outline;
 }
 
@@ -118,6 +183,9 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& p
     scheduler.preemption_mode = config.preemption_mode;
     scheduler.block_bytes = plan.block_bytes();
     scheduler.defrag_threshold = config.defrag_threshold;
+    if (!config.async_scheduling) return scheduler;
+    scheduler.pipeline_depth = 2;
+    scheduler.may_plan_ahead = DeviceSampler::can_expect;
     return scheduler;
 }
 
@@ -130,6 +198,7 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     setup.model.checkpoint = outline.model.checkpoint;
     setup.model.max_model_len = plan.max_model_len;
     setup.worker = worker_config(config, plan);
+    setup.worker.activations = outline.model.activations;
     setup.kv_groups = outline.model.kv_groups;
     setup.vocab_size = outline.model.config.vocab_size;
     if (config.isolation == Isolation::thread) return std::make_unique<LocalExecutor>(setup);

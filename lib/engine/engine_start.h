@@ -6,6 +6,7 @@
 
 #include "kernels/cpu_placement.h"
 #include "lib/cache/cache_manager.h"
+#include "lib/engine/device_choice.h"
 #include "lib/engine/engine_config.h"
 #include "lib/execute/memory_budget.h"
 #include "lib/execute/step_executor.h"
@@ -19,12 +20,13 @@ struct EngineOutline {
     EngineConfig config;  // fitted to the model
     ModelLoadOptions options;
     CpuPlacement placement;
+    ChosenDevice device;
     ModelOutline model;
     MemoryRequest memory;
 };
 
-// Reads config.json and the headers of the weights. Throws unavailable for a device that there is
-// not, and what engine_placement() and outline_model() throw.
+// Reads config.json and the headers of the weights. Throws what choose_device() and what
+// engine_placement() and outline_model() throw.
 EngineOutline outline_engine(const EngineConfig& config);
 
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan);

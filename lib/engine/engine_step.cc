@@ -23,35 +23,76 @@ constexpr int kMostKillsInARow = 16;
 }  // namespace
 
 bool Engine::Loop::can_step() const {
-    return recovery_->ready() && !dead_ && (scheduler_->has_work() || !resizes_.empty());
+    return recovery_->ready() && !dead_ &&
+           (scheduler_->has_work() || !resizes_.empty() || !under_way_.empty());
 }
 
+// One plan is committed, and the next may be under way by then.
 bool Engine::Loop::step() {
-    const Clock::time_point begin = Clock::now();
-    resize();
-    scheduler_->limit_plans(faults_->limits([this](SequenceId id) {
+    if (under_way_.empty() && !begin_step()) return false;
+    if (!under_way_.empty() && may_plan_ahead()) begin_step();
+    if (!under_way_.empty()) finish_step();
+    if (faults_->takes_reload()) reload_weights();
+    return true;
+}
+
+PlanLimits Engine::Loop::limits() {
+    return faults_->limits([this](SequenceId id) {
         const Sequence* sequence = scheduler_->find(id);
         return sequence != nullptr && sequence->state != SequenceState::finished;
-    }));
-    const std::optional<BatchPlan> plan = scheduler_->next(now_s());
+    });
+}
+
+// What has to happen between two steps, or is suspected of a failed one, waits for the step.
+bool Engine::Loop::may_plan_ahead() {
+    return executor_->takes_two_plans() && under_way_.size() == 1 && resizes_.empty() &&
+           limits() == PlanLimits{};
+}
+
+bool Engine::Loop::begin_step() {
+    const Clock::time_point begin = Clock::now();
+    if (under_way_.empty()) resize();
+    scheduler_->limit_plans(limits());
+    std::optional<BatchPlan> plan = scheduler_->next(now_s());
     if (!plan) return false;
-    StepRecord record = begin_record(*plan);
-    record.began_s = std::chrono::duration<double>(begin - started_).count();
-    const std::optional<StepResult> result = compute(*plan);
+    UnderWay step{std::move(*plan), {}, begin, std::nullopt};
+    step.record = begin_record(step.plan);
+    step.record.began_s = std::chrono::duration<double>(begin - started_).count();
+    if (hand_over(step)) {
+        under_way_.push_back(std::move(step));
+    } else {
+        conclude(step, std::nullopt);
+    }
+    return true;
+}
+
+void Engine::Loop::finish_step() {
+    UnderWay step = std::move(under_way_.front());
+    under_way_.pop_front();
+    const std::optional<StepResult> result = await_result(step);
+    conclude(step, result);
+}
+
+void Engine::Loop::conclude(UnderWay& step, const std::optional<StepResult>& result) {
+    StepRecord& record = step.record;
     if (result) {
         record.swapped_bytes = result->swapped_bytes;
         record.swap_ms = result->swap_ms;
+        record.device = result->device;
+        device_counts_ += result->device;
         try {
             commit(*result, record);
         } catch (const std::exception& error) {
-            fail_step(*plan, Fault{ErrorKind::internal, error.what()});
+            fail_step(step.plan, Fault{ErrorKind::internal, error.what()});
         }
     }
-    record.step_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+    // Of two steps under way the second begins when the first is over.
+    const Clock::time_point end = Clock::now();
+    const Clock::time_point begin = std::max(step.began, last_concluded_);
+    record.step_ms = std::chrono::duration<double, std::milli>(end - begin).count();
+    last_concluded_ = end;
     if (result) observe(record);
     report(record);
-    if (faults_->takes_reload()) reload_weights();
-    return true;
 }
 
 StepRecord Engine::Loop::begin_record(const BatchPlan& plan) {
@@ -97,22 +138,54 @@ void Engine::Loop::look_for_fragmentation() {
     next_look_s_ = end_s + std::max(kBetweenLooksS, (end_s - begin_s) / kLookShare);
 }
 
-// Nothing when the step failed, which is dealt with then.
-std::optional<StepResult> Engine::Loop::compute(const BatchPlan& plan) {
-    try {
+bool Engine::Loop::hand_over(UnderWay& step) {
+    return attempt(step.plan, [&] {
         fault_point("engine.step");
         heartbeat_.beat(EnginePhase::computing);
-        StepResult result = executor_->execute(plan);
+        if (executor_->takes_two_plans()) {
+            executor_->begin(step.plan);
+        } else {
+            step.result = executor_->execute(step.plan);
+        }
+        heartbeat_.beat(EnginePhase::planning);
+    });
+}
+
+std::optional<StepResult> Engine::Loop::await_result(UnderWay& step) {
+    std::optional<StepResult> result;
+    attempt(step.plan, [&] {
+        heartbeat_.beat(EnginePhase::computing);
+        result = step.result ? std::move(*step.result) : executor_->finish();
         heartbeat_.beat(EnginePhase::planning);
         recovery_->note_step();
         kills_in_a_row_ = 0;
-        faults_->note_done(result);
-        return result;
+        drop_what_nobody_gets(*result);
+        faults_->note_done(*result);
+    });
+    return result;
+}
+
+// Of sequences that finished under the plan before.
+void Engine::Loop::drop_what_nobody_gets(StepResult& result) const {
+    for (SequenceStep& step : result.sequences) {
+        const Sequence* sequence = scheduler_->find(step.sequence);
+        if (sequence != nullptr && sequence->state != SequenceState::finished) continue;
+        SequenceStep nothing;
+        nothing.sequence = step.sequence;
+        step = std::move(nothing);
+    }
+}
+
+template <typename Work>
+bool Engine::Loop::attempt(const BatchPlan& plan, Work&& work) {
+    try {
+        work();
+        return true;
     } catch (const WorkerLost& lost) {
         replace_worker(lost.what());
         if (lost.killed_by_others() && ++kills_in_a_row_ <= kMostKillsInARow) {
-            scheduler_->reset_worker();
-            return std::nullopt;
+            reset_sequences();
+            return false;
         }
         try_again(plan, Fault{ErrorKind::internal,
                               fmt::format("{} steps of this request ended the worker, the last one "
@@ -132,7 +205,12 @@ std::optional<StepResult> Engine::Loop::compute(const BatchPlan& plan) {
         note_fault(fmt::format("a step failed: {}", error.what()));
         try_again(plan, Fault{ErrorKind::internal, error.what()});
     }
-    return std::nullopt;
+    return false;
+}
+
+void Engine::Loop::reset_sequences() {
+    under_way_.clear();
+    scheduler_->reset_worker();
 }
 
 void Engine::Loop::commit(const StepResult& result, StepRecord& record) {
@@ -199,7 +277,7 @@ void Engine::Loop::attend_worker() {
         if (can_step()) return;  // the step will find out
         if (const auto cause = executor_->find_lost()) {
             replace_worker(*cause);
-            scheduler_->reset_worker();
+            reset_sequences();
         }
         return;
     }
@@ -235,7 +313,7 @@ void Engine::Loop::forget_sequences() {
 // The worker knows nothing any more: everybody starts over from the tokens they have, but for those
 // whose steps fail again and again.
 void Engine::Loop::try_again(const BatchPlan& plan, const Fault& fault) {
-    scheduler_->reset_worker();
+    reset_sequences();
     for (const SequenceId sequence : faults_->note_failed(plan)) {
         if (const auto request = output_->request_of(sequence)) fail_request(*request, fault);
     }
@@ -248,7 +326,7 @@ void Engine::Loop::fail_step(const BatchPlan& plan, const Fault& fault) {
         if (const auto request = output_->request_of(entry.sequence)) fail_request(*request, fault);
     }
     forget_sequences();
-    scheduler_->reset_worker();
+    reset_sequences();
 }
 
 void Engine::Loop::fail_request(RequestId request, const Fault& fault) {
@@ -261,7 +339,7 @@ void Engine::Loop::fail_request(RequestId request, const Fault& fault) {
 
 void Engine::Loop::reload_weights() {
     note_fault("logits of several requests in a row were not numbers: the weights are read again");
-    scheduler_->reset_worker();
+    reset_sequences();
     reloading_ = true;
     recovery_->replace(Clock::now());
     publish_progress();

@@ -24,6 +24,17 @@ std::optional<Fault> find_obstacle(const std::filesystem::path& directory) {
     }
 }
 
+std::optional<WeightSource::QuantizedLinears> quantized_linears(
+    const std::filesystem::path& directory) {
+    try {
+        const ModelOutline outline = outline_model({.directory = directory});
+        if (outline.quantization == nullptr) return std::nullopt;
+        return outline.quantized_linears;
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
 std::vector<OutlinedTensor> tensors_of_config(const ModelConfig& config) {
     const auto is_it = [&](const FamilyRow& family) {
         return config.architecture == family.architecture;

@@ -19,6 +19,11 @@ std::vector<std::string> known_architectures();
 // weights; nothing when it would, or would but for weights that are not there.
 std::optional<Fault> find_obstacle(const std::filesystem::path& directory);
 
+// How the quantized linears of this directory's model would run on the CPU; nothing where its
+// weights are dense or it would not load.
+std::optional<WeightSource::QuantizedLinears> quantized_linears(
+    const std::filesystem::path& directory);
+
 // The tensors that a model of this config consists of, in the config's own type; none when the
 // architecture is not known.
 std::vector<OutlinedTensor> tensors_of_config(const ModelConfig& config);

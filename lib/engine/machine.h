@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu_placement.h"
+#include "lib/engine/device_choice.h"
 
 namespace nvllm {
 
@@ -14,9 +15,24 @@ struct MachineFacts {
     std::vector<std::string> usable;  // all that this machine could use
     int num_cores = 0;                // logical ones this process may use, control groups heeded
     CpuResources cpus;
-    CpuPlacement placement;         // of an engine's threads when nothing is asked for
-    bool has_cuda_backend = false;  // in this build
+    CpuPlacement placement;  // of an engine's threads when nothing is asked for
 };
+
+// A library that a module opens at run time.
+struct LibraryFacts {
+    std::string name;     // "NCCL"
+    std::string version;  // as it says itself; empty: it was not asked
+    std::string file;     // that was opened, or is missing
+    std::string fault;    // why it cannot be used; empty: it can
+};
+
+// What there is beside the CPU. Opens modules and libraries, which a driver may take time for.
+struct AcceleratorFacts {
+    BackendFacts cuda;
+    std::vector<LibraryFacts> libraries;
+};
+
+AcceleratorFacts accelerator_facts();
 
 MachineFacts machine_facts();
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lib/cache/eviction.h"
+#include "lib/engine/kv_cache_types.h"
 #include "lib/schedule/policy.h"
 
 namespace nvllm {
@@ -99,12 +100,28 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
              "dummy: seeded random weights for any config.json, to measure speed.",
              choices({"auto", "safetensors", "dummy"}), unlisted({"metronome"}));
     list.add("load-seed", &EngineConfig::load_seed, "Seed of dummy weights.");
+    list.add("repack-cache", &EngineConfig::repack_cache,
+             "Keep quantized weights there in the order in which the CPU multiplies them: the next "
+             "start maps them instead of making them again.",
+             value_name("DIR"), default_text("they are not kept"));
     list.add("chat-template", &EngineConfig::chat_template,
              "Jinja template of conversations: a file, or the text itself.",
              value_name("FILE|TEXT"), default_text("the model's own"));
     list.group("Compute");
-    list.add("device", &EngineConfig::device, "Where to compute.",
-             choices({"auto", "cpu", "cuda"}));
+    list.add("device", &EngineConfig::device,
+             "Where to compute: cpu, cuda for the first GPU that can be used, cuda:1 for that one, "
+             "or another module's name; auto: a GPU where there is one, else the CPU.",
+             value_name("DEVICE"), words({"auto", "cpu", "cuda"}));
+    list.add("batch-invariant", &EngineConfig::batch_invariant,
+             "On a GPU, take products and attention in one order whatever is computed beside them, "
+             "as the CPU always does: the same answers at any load, somewhat slower.");
+    list.add("cuda-graph", &EngineConfig::cuda_graph,
+             "On a GPU, run steps in which every answer gets one token as graphs: one call a step "
+             "instead of hundreds.");
+    list.add("enforce-eager", &EngineConfig::enforce_eager, "The same as --no-cuda-graph.");
+    list.add("max-cuda-graph-size", &EngineConfig::max_cuda_graph_size,
+             "Answers in a step that runs as a graph, at most.",
+             alias("max-cudagraph-capture-size"), range(1, 4096));
     list.add("threads", &EngineConfig::threads, "Compute threads.", short_name('t'), range(0, 1024),
              default_text("one for each physical core, or each processor of --cpu-mask"));
     list.add("cpu-mask", &EngineConfig::cpu_mask,
@@ -140,9 +157,9 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
              "Most memory for weights, cache, scratch and --swap-space together.", counts_bytes(),
              at_least(1), default_text("none"));
     list.add("gpu-memory-utilization", &EngineConfig::memory_utilization,
-             "Share of the free memory to plan with, and to fill with the cache; on the CPU it is "
-             "that of the machine.",
-             range(0.01, 1.0), default_text("all, of which the cache leaves half"));
+             "Share of the device's free memory to plan with, and to fill with the cache; on the "
+             "CPU it is that of the machine.",
+             range(0.01, 1.0), default_text("0.9; on the CPU all, of which the cache leaves half"));
     list.add("max-blocks", &EngineConfig::max_blocks,
              "Blocks of the key-value cache at most, for each kind of layer.", range(1, INT32_MAX),
              default_text("what fits"));
@@ -153,6 +170,12 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
              "Tokens in a block of the key-value cache, or the bytes of cache it may take, such as "
              "16KB: as many tokens as they hold, at least one.",
              block_size_form(), value_name("N|BYTES"));
+    list.add(
+        "kv-cache-dtype", &EngineConfig::kv_cache_dtype,
+        "Type of the key-value cache. fp8 (float8_e4m3, scaled by the checkpoint's k_scale and "
+        "v_scale or not at all) and int8 (scaled by each token's heads) take half of 16 bits "
+        "and round answers a little.",
+        choices(kv_cache_words()), default_text("that of --dtype"));
     list.add("enable-prefix-caching", &EngineConfig::enable_prefix_caching,
              "Take the blocks of a prompt's beginning from earlier requests that began alike.");
     list.add("eviction-policy", &EngineConfig::eviction_policy,
@@ -177,6 +200,9 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
     list.add("prefill-chunk-size", &EngineConfig::prefill_chunk_size,
              "Most tokens of one prompt in one step; 0: as many as the step has room for.",
              alias("long-prefill-token-threshold"), range(0, kMany));
+    list.add("async-scheduling", &EngineConfig::async_scheduling,
+             "On a GPU, plan each step while the one before is computed, wherever its tokens are "
+             "chosen there; the same answers. Changes nothing on the CPU.");
     list.add("scheduling-policy", &EngineConfig::scheduling_policy, "Who comes first.",
              choices(names_of(scheduling_policies())));
     list.add("mixed-prefill-tokens", &EngineConfig::mixed_prefill_tokens,

@@ -10,19 +10,27 @@ ConstTensorView ids_view(const std::vector<int32_t>& values) {
     return {values.data(), DType::i32, {static_cast<int64_t>(values.size())}};
 }
 
+constexpr size_t kAlignment = 64;
+
+size_t padded_bytes(const ConstTensorView& view) {
+    const size_t bytes = static_cast<size_t>(view.numel()) * dtype_bytes(view.dtype);
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 }  // namespace
 
-BatchBuilder::BatchBuilder(size_t num_groups, int32_t block_size)
-    : block_size_(block_size), buffers_(num_groups), tables_(num_groups) {}
+BatchBuilder::BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device)
+    : block_size_(block_size), buffers_(num_groups), tables_(num_groups), device_(device) {}
 
-ForwardContext BatchBuilder::build(std::span<const BatchRow> rows) {
-    for (std::vector<int32_t>* list :
-         {&token_ids_, &positions_, &query_starts_, &context_lengths_, &logit_rows_}) {
+ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream, size_t min_width) {
+    for (std::vector<int32_t>* list : {&token_ids_, &positions_, &query_starts_, &context_lengths_,
+                                       &first_logit_rows_, &logit_rows_}) {
         list->clear();
     }
     query_starts_.push_back(0);
     for (const BatchRow& row : rows) add_row(row);
-    for (size_t group = 0; group < buffers_.size(); ++group) fill_group(group, rows);
+    logit_rows_.insert(logit_rows_.begin(), first_logit_rows_.begin(), first_logit_rows_.end());
+    for (size_t group = 0; group < buffers_.size(); ++group) fill_group(group, rows, min_width);
 
     ForwardContext batch;
     batch.token_ids = ids_view(token_ids_);
@@ -30,15 +38,65 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows) {
     batch.query_starts = ids_view(query_starts_);
     batch.context_lengths = ids_view(context_lengths_);
     batch.groups = tables_;
+    logit_rows_view_ = ids_view(logit_rows_);
+    if (!device_.is_cpu()) send(batch, stream);
     return batch;
+}
+
+// Lays everything out in pinned memory as it is to lie on the device.
+void BatchBuilder::send(ForwardContext& batch, void* stream) {
+    std::vector<ConstTensorView*> views = {&batch.token_ids, &batch.positions, &batch.query_starts,
+                                           &batch.context_lengths, &logit_rows_view_};
+    for (GroupTables& tables : tables_) {
+        views.push_back(&tables.block_tables);
+        views.push_back(&tables.slots);
+    }
+    size_t bytes = 0;
+    for (const ConstTensorView* view : views) bytes += padded_bytes(*view);
+    if (bytes > capacity_) {
+        // What is computed may read the old memory.
+        if (sent_ != nullptr) device_.synchronize(stream);
+        capacity_ = 2 * bytes;
+        sent_ = device_.allocate(capacity_);
+        ++place_;
+    }
+    Staging& staging = next_staging();
+    size_t place = 0;
+    for (ConstTensorView* view : views) {
+        const auto* const values = view->as<std::byte>();
+        std::copy_n(values, static_cast<size_t>(view->numel()) * dtype_bytes(view->dtype),
+                    staging.memory.get() + place);
+        view->data = sent_.get() + place;
+        view->device = device_.id();
+        place += padded_bytes(*view);
+    }
+    device_.copy_in(stream, sent_.get(), staging.memory.get(), bytes);
+    staging.sent.record(stream);
+    staging.is_sent = true;
+}
+
+// As large as what it is copied to.
+BatchBuilder::Staging& BatchBuilder::next_staging() {
+    std::unique_ptr<Staging>& staging = staging_[turn_++ % staging_.size()];
+    if (staging == nullptr) staging = std::make_unique<Staging>(device_);
+    if (staging->is_sent) staging->sent.await();
+    if (staging->capacity < capacity_) {
+        staging->memory = device_.allocate_host(capacity_);
+        staging->capacity = capacity_;
+    }
+    return *staging;
 }
 
 void BatchBuilder::add_row(const BatchRow& row) {
     NVLLM_CHECK(row.count > 0, "a plan entry computes at least one token");
-    NVLLM_CHECK(static_cast<size_t>(row.first + row.count) <= row.token_ids.size(),
+    const size_t num_known = row.token_ids.size();
+    NVLLM_CHECK(static_cast<size_t>(row.first + row.count) == num_known + 1 || !row.is_expected,
+                "one token is expected after those that are known");
+    NVLLM_CHECK(row.is_expected || static_cast<size_t>(row.first + row.count) <= num_known,
                 "a plan entry reaches past the known tokens");
     for (int32_t position = row.first; position < row.first + row.count; ++position) {
-        token_ids_.push_back(row.token_ids[static_cast<size_t>(position)]);
+        const auto place = static_cast<size_t>(position);
+        token_ids_.push_back(place < num_known ? row.token_ids[place] : 0);
         positions_.push_back(position);
     }
     query_starts_.push_back(static_cast<int32_t>(token_ids_.size()));
@@ -46,12 +104,14 @@ void BatchBuilder::add_row(const BatchRow& row) {
     for (int32_t i = 0; i < row.num_leading_logits; ++i) {
         logit_rows_.push_back(static_cast<int32_t>(token_ids_.size()) - row.count + i);
     }
-    if (row.wants_logits) logit_rows_.push_back(static_cast<int32_t>(token_ids_.size()) - 1);
+    if (!row.wants_logits) return;
+    (row.logits_first ? first_logit_rows_ : logit_rows_)
+        .push_back(static_cast<int32_t>(token_ids_.size()) - 1);
 }
 
-void BatchBuilder::fill_group(size_t group, std::span<const BatchRow> rows) {
+void BatchBuilder::fill_group(size_t group, std::span<const BatchRow> rows, size_t min_width) {
     GroupBuffers& buffers = buffers_[group];
-    size_t width = 1;
+    size_t width = min_width;
     for (const BatchRow& row : rows) width = std::max(width, row.block_tables[group].size());
     buffers.block_tables.assign(rows.size() * width, 0);
     buffers.slots.clear();
@@ -74,7 +134,5 @@ void BatchBuilder::fill_group(size_t group, std::span<const BatchRow> rows) {
     tables_[group].slots = ConstTensorView(buffers.slots.data(), DType::i64,
                                            {static_cast<int64_t>(buffers.slots.size())});
 }
-
-ConstTensorView BatchBuilder::logit_rows() const { return ids_view(logit_rows_); }
 
 }  // namespace nvllm

@@ -1,12 +1,16 @@
 // Lays a plan out as the index tensors a forward pass reads.
 //
-// The buffers live as long as the builder and are reused from step to step.
+// The buffers live as long as the builder and are reused from step to step. For a device all of
+// them go over in one copy.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "kernels/device.h"
 #include "lib/model/model.h"
 
 namespace nvllm {
@@ -20,35 +24,60 @@ struct BatchRow {
     int32_t count = 0;
     int32_t num_leading_logits = 0;  // of the first tokens, so many want logits
     bool wants_logits = false;       // of the last token; it is not among the leading ones then
+    bool logits_first = false;       // the last token's before all that are not
+    bool is_expected = false;        // the last token is not known here: 0 stands for it
 };
 
 class BatchBuilder {
   public:
-    BatchBuilder(size_t num_groups, int32_t block_size);
+    BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device = {});
 
     // Fills a context with views that stay valid until the next build(). `kernels` and `kv` are
-    // left to the caller.
-    ForwardContext build(std::span<const BatchRow> rows);
+    // left to the caller. On a device it may be called while the last batch is computed in the same
+    // stream. Block tables get at least `min_width` columns.
+    ForwardContext build(std::span<const BatchRow> rows, void* stream = nullptr,
+                         size_t min_width = 1);
+    // Another number whenever batches of one shape lie elsewhere on the device than before.
+    int64_t place() const { return place_; }
 
-    // The places in the batch of all tokens that want logits, in order. int32 [rows].
-    ConstTensorView logit_rows() const;
+    // The places in the batch of all tokens that want logits, in order but for `logits_first`.
+    // int32 [rows].
+    const ConstTensorView& logit_rows() const { return logit_rows_view_; }
 
   private:
     struct GroupBuffers {
         std::vector<int32_t> block_tables;
         std::vector<int64_t> slots;
     };
+    // Of the host, in turns: what is copied from one is under way while the other is filled.
+    struct Staging {
+        explicit Staging(const ComputeDevice& device) : sent(device) {}
+        DeviceMemory memory;
+        size_t capacity = 0;  // bytes
+        DeviceMark sent;
+        bool is_sent = false;
+    };
     void add_row(const BatchRow& row);
-    void fill_group(size_t group, std::span<const BatchRow> rows);
+    void fill_group(size_t group, std::span<const BatchRow> rows, size_t min_width);
+    void send(ForwardContext& batch, void* stream);
+    Staging& next_staging();
 
     int32_t block_size_;
     std::vector<int32_t> token_ids_;
     std::vector<int32_t> positions_;
     std::vector<int32_t> query_starts_;
     std::vector<int32_t> context_lengths_;
+    std::vector<int32_t> first_logit_rows_;
     std::vector<int32_t> logit_rows_;
     std::vector<GroupBuffers> buffers_;
     std::vector<GroupTables> tables_;
+    ConstTensorView logit_rows_view_;
+    ComputeDevice device_;
+    std::array<std::unique_ptr<Staging>, 2> staging_;
+    size_t turn_ = 0;
+    DeviceMemory sent_;    // of the device, laid out alike
+    size_t capacity_ = 0;  // bytes of it
+    int64_t place_ = 0;
 };
 
 }  // namespace nvllm

@@ -13,13 +13,25 @@ int64_t layer_values(const KvGroup& group, int32_t block_size) {
     return 2 * group.kv_heads * group.head_dim * block_size;
 }
 
+// Of keys or of values of one layer.
+int64_t layer_scales(const KvGroup& group, int32_t block_size) {
+    return int64_t{group.kv_heads} * block_size;
+}
+
+// Of the device, or of its host.
+enum class PoolPlace : uint8_t { device, host };
+
 std::vector<Tensor> reserve(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
-                            int32_t block_size, DType dtype) {
+                            int32_t block_size, DType dtype, const ComputeDevice& device,
+                            PoolPlace place) {
     NVLLM_CHECK(groups.size() == num_blocks.size(), "one block count a cache group");
     std::vector<Tensor> pools;
     for (size_t g = 0; g < groups.size(); ++g) {
-        const int64_t block = layer_values(groups[g], block_size) * std::ssize(groups[g].layers);
-        pools.push_back(Tensor::allocate(dtype, {num_blocks[g], block}));
+        const int64_t block = groups[g].bytes_per_token(dtype) * block_size /
+                              static_cast<int64_t>(dtype_bytes(dtype));
+        pools.push_back(place == PoolPlace::device
+                            ? Tensor::allocate(dtype, {num_blocks[g], block}, device)
+                            : Tensor::allocate_host(dtype, {num_blocks[g], block}, device));
     }
     return pools;
 }
@@ -28,25 +40,47 @@ std::vector<Tensor> reserve(const std::vector<KvGroup>& groups, std::span<const 
 TensorView part_of(const TensorView& pool, int64_t first, std::array<int64_t, 3> shape) {
     const auto offset = static_cast<size_t>(first) * dtype_bytes(pool.dtype);
     TensorView part(static_cast<std::byte*>(pool.data) + offset, pool.dtype,
-                    {pool.dim(0), shape[0], shape[1], shape[2]});
+                    {pool.dim(0), shape[0], shape[1], shape[2]}, pool.device);
     part.strides[0] = pool.stride(0);
     return part;
 }
 
-// The bytes of the block.
-uint64_t copy_block(const Context& context, std::array<int32_t, 2> pair, const TensorView& source,
-                    const TensorView& target) {
-    ops::copy_blocks(context, ConstTensorView(pair.data(), DType::i32, {1, 2}), source, target);
-    return static_cast<uint64_t>(target.stride(0)) * dtype_bytes(target.dtype);
+// Float32 scales from byte `first` of each block of int8 on.
+TensorView scales_of(const TensorView& pool, int64_t first, const KvGroup& group,
+                     int32_t block_size) {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
+    NVLLM_CHECK(first % kBytes == 0 && pool.stride(0) % kBytes == 0,
+                "scales lie at multiples of their size");
+    TensorView scales(pool.as<std::byte>() + first, DType::f32,
+                      {pool.dim(0), group.kv_heads, block_size}, pool.device);
+    scales.strides[0] = pool.stride(0) / kBytes;
+    return scales;
+}
+
+size_t block_bytes(const TensorView& pool) {
+    return static_cast<size_t>(pool.stride(0)) * dtype_bytes(pool.dtype);
+}
+
+std::byte* block_of(const TensorView& pool, int32_t block) {
+    NVLLM_CHECK(block >= 0 && block < pool.dim(0), "a block outside of the storage");
+    return pool.as<std::byte>() + static_cast<size_t>(block) * block_bytes(pool);
 }
 
 }  // namespace
 
 KvStorage::KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
-                     std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype)
-    : pools_(reserve(groups, num_blocks, block_size, dtype)),
+                     std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype,
+                     const ComputeDevice& device)
+    : device_(device),
+      pools_(reserve(groups, num_blocks, block_size, dtype, device, PoolPlace::device)),
       layers_(layers_of(groups, block_size)) {
-    if (!num_host_blocks.empty()) host_pools_ = reserve(groups, num_host_blocks, block_size, dtype);
+    if (num_host_blocks.empty()) return;
+    host_pools_ = reserve(groups, num_host_blocks, block_size, dtype, device, PoolPlace::host);
+}
+
+std::array<int64_t, 3> KvStorage::keys_of(const KvGroup& group, int32_t block_size) const {
+    if (ops::keys_lie_as_values(device_.id())) return {group.kv_heads, block_size, group.head_dim};
+    return {group.kv_heads, group.head_dim, block_size};
 }
 
 std::vector<KvLayer> KvStorage::layers_of(const std::vector<KvGroup>& groups,
@@ -58,14 +92,22 @@ std::vector<KvLayer> KvStorage::layers_of(const std::vector<KvGroup>& groups,
         const KvGroup& group = groups[g];
         const TensorView pool = pools_[g].mutable_view();
         int64_t first = 0;
+        // Behind the values of all layers, so that these stay aligned as they are.
+        int64_t first_scale = layer_values(group, block_size) * std::ssize(group.layers);
         for (const int32_t layer : group.layers) {
             KvLayer& place = layers.at(static_cast<size_t>(layer));
             const int64_t half = layer_values(group, block_size) / 2;
             place.group = static_cast<int32_t>(g);
-            place.keys = part_of(pool, first, {group.kv_heads, group.head_dim, block_size});
+            place.keys = part_of(pool, first, keys_of(group, block_size));
             place.values =
                 part_of(pool, first + half, {group.kv_heads, block_size, group.head_dim});
             first += 2 * half;
+            if (pool.dtype != DType::i8) continue;
+            const auto scale_bytes =
+                layer_scales(group, block_size) * static_cast<int64_t>(sizeof(float));
+            place.key_scales = scales_of(pool, first_scale, group, block_size);
+            place.value_scales = scales_of(pool, first_scale + scale_bytes, group, block_size);
+            first_scale += 2 * scale_bytes;
         }
     }
     return layers;
@@ -74,7 +116,8 @@ std::vector<KvLayer> KvStorage::layers_of(const std::vector<KvGroup>& groups,
 void KvStorage::copy_blocks(const Context& context, std::span<const BlockMove> copies) {
     for (const BlockMove& copy : copies) {
         const TensorView pool = pools_.at(static_cast<size_t>(copy.group)).mutable_view();
-        copy_block(context, {copy.from, copy.to}, pool, pool);
+        device_.copy_within(context.stream, block_of(pool, copy.to), block_of(pool, copy.from),
+                            block_bytes(pool));
     }
 }
 
@@ -82,8 +125,11 @@ uint64_t KvStorage::swap_out(const Context& context, std::span<const SwapMove> m
     uint64_t bytes = 0;
     for (const SwapMove& move : moves) {
         const auto group = static_cast<size_t>(move.group);
-        bytes += copy_block(context, {move.device_block, move.host_block},
-                            pools_.at(group).mutable_view(), host_pools_.at(group).mutable_view());
+        const TensorView pool = pools_.at(group).mutable_view();
+        const TensorView host = host_pools_.at(group).mutable_view();
+        device_.copy_out(context.stream, block_of(host, move.host_block),
+                         block_of(pool, move.device_block), block_bytes(pool));
+        bytes += block_bytes(pool);
     }
     return bytes;
 }
@@ -92,8 +138,11 @@ uint64_t KvStorage::swap_in(const Context& context, std::span<const SwapMove> mo
     uint64_t bytes = 0;
     for (const SwapMove& move : moves) {
         const auto group = static_cast<size_t>(move.group);
-        bytes += copy_block(context, {move.host_block, move.device_block},
-                            host_pools_.at(group).mutable_view(), pools_.at(group).mutable_view());
+        const TensorView pool = pools_.at(group).mutable_view();
+        const TensorView host = host_pools_.at(group).mutable_view();
+        device_.copy_in(context.stream, block_of(pool, move.device_block),
+                        block_of(host, move.host_block), block_bytes(pool));
+        bytes += block_bytes(pool);
     }
     return bytes;
 }
@@ -103,6 +152,7 @@ void KvStorage::use_first(std::span<const int32_t> num_blocks) {
         const TensorView pool = pools_[g].mutable_view();
         NVLLM_CHECK(num_blocks[g] <= pool.dim(0),
                     "the cache grows no further than it was reserved");
+        if (!device_.is_cpu()) continue;
         const TensorView rest = pool.rows(num_blocks[g], pool.dim(0) - num_blocks[g]);
         release_pages(rest.data, static_cast<size_t>(rest.numel()) * dtype_bytes(rest.dtype));
     }

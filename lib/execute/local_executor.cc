@@ -14,9 +14,34 @@ void LocalExecutor::start() {
 
 std::optional<WorkerReady> LocalExecutor::ready(bool) { return ready_; }
 
-StepResult LocalExecutor::execute(const BatchPlan& plan) { return worker_->execute(plan); }
+void LocalExecutor::begin(const BatchPlan& plan) {
+    try {
+        worker_->begin(plan);
+    } catch (const DeviceLost& lost) {
+        throw WorkerLost(lost.what());
+    }
+}
 
-void LocalExecutor::forget() { worker_->reset(); }
+StepResult LocalExecutor::finish() {
+    try {
+        return worker_->finish();
+    } catch (const DeviceLost& lost) {
+        throw WorkerLost(lost.what());
+    }
+}
+
+StepResult LocalExecutor::execute(const BatchPlan& plan) {
+    begin(plan);
+    return finish();
+}
+
+void LocalExecutor::forget() {
+    try {
+        worker_->reset();
+    } catch (const DeviceLost& lost) {
+        throw WorkerLost(lost.what());
+    }
+}
 
 bool LocalExecutor::kill(const std::string&) { return false; }
 

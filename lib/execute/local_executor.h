@@ -19,6 +19,9 @@ class LocalExecutor : public StepExecutor {
     std::optional<int> news_descriptor() const override { return std::nullopt; }
     std::optional<std::string> find_lost() override { return std::nullopt; }
     StepResult execute(const BatchPlan& plan) override;
+    bool takes_two_plans() const override { return !setup_.model.device.module_path.empty(); }
+    void begin(const BatchPlan& plan) override;
+    StepResult finish() override;
     void forget() override;
     std::optional<int> process_id() const override { return std::nullopt; }
     bool kill(const std::string& cause) override;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace nvllm {
@@ -13,7 +14,7 @@ namespace {
 // half of what is free.
 constexpr uint64_t kDefaultKvBytes = uint64_t{4} << 30;
 // A context shorter than this is of no use: better to fail and name the flag.
-constexpr int32_t kSmallestContext = 64;
+constexpr int64_t kSmallestContext = 64;
 
 int64_t ceil_divide(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
@@ -89,7 +90,12 @@ double concurrency(const MemoryRequest& request, uint64_t budget, int64_t length
 
 // What everything but the cache takes.
 uint64_t taken_bytes(const MemoryRequest& request) {
-    return request.weight_bytes + request.scratch_bytes + request.swap_bytes;
+    const uint64_t swap = request.device.empty() ? request.swap_bytes : 0;
+    return request.weight_bytes + request.scratch_bytes + swap;
+}
+
+std::string free_memory(const MemoryRequest& request) {
+    return request.device.empty() ? "free memory" : "free memory of " + request.device;
 }
 
 uint64_t left_for_cache(const MemoryRequest& request, uint64_t allowed_bytes) {
@@ -154,10 +160,27 @@ std::string describe_bound(const MemoryRequest& request) {
         return fmt::format("--memory-limit {}", describe_bytes(*request.limit_bytes));
     }
     if (request.utilization) {
-        return fmt::format("{} of {} of free memory (--gpu-memory-utilization)",
-                           *request.utilization, describe_bytes(request.available_bytes));
+        return fmt::format("{} of {} of {} (--gpu-memory-utilization)", *request.utilization,
+                           describe_bytes(request.available_bytes), free_memory(request));
     }
-    return fmt::format("{} of free memory", describe_bytes(request.available_bytes));
+    return fmt::format("{} of {}", describe_bytes(request.available_bytes), free_memory(request));
+}
+
+// What would let `needed` bytes of cache stand beside the weights on a device.
+std::string describe_device_shortage(const MemoryRequest& request, uint64_t needed) {
+    const uint64_t total = taken_bytes(request) + needed;
+    const double share =
+        std::ceil(100.0 * static_cast<double>(total) /
+                  static_cast<double>(std::max<uint64_t>(request.available_bytes, 1))) /
+        100.0;
+    return fmt::format(
+        "weights of {} and scratch of {} leave no room for a key-value cache in {}: {}",
+        describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
+        describe_bound(request),
+        share <= 1.0 ? fmt::format("use --gpu-memory-utilization {}", share)
+                     : fmt::format("{} are needed in all; use a device with more memory, a smaller "
+                                   "model, a smaller --max-num-batched-tokens, or --device cpu",
+                                   describe_bytes(total)));
 }
 
 // Why a sequence of `wanted` tokens does not fit, and what would help.
@@ -178,7 +201,8 @@ std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int
         return fmt::format(
             "the key-value cache of one sequence of {} tokens needs {}, but {} leaves {}: use {}",
             wanted, describe_bytes(needed),
-            is_limited(request) || request.utilization ? describe_bound(request) : "free memory",
+            is_limited(request) || request.utilization ? describe_bound(request)
+                                                       : free_memory(request),
             describe_bytes(budget), shorter);
     }
     if (is_limited(request)) {
@@ -187,6 +211,10 @@ std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int
             "--memory-limit {} or more",
             describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
             describe_bound(request), taken_bytes(request) + needed);
+    }
+    if (!request.device.empty()) {
+        return describe_device_shortage(
+            request, sequence_bytes(request, std::min(wanted, kSmallestContext)));
     }
     if (request.swap_bytes > 0) {
         return fmt::format(
@@ -209,7 +237,7 @@ void choose_context(const MemoryRequest& request, int64_t wanted, MemoryPlan& pl
     const int64_t fits = longest_that_fits(request, budget, wanted);
     plan.max_model_len = static_cast<int32_t>(wanted);
     if (fits == wanted) return;
-    if (request.max_model_len || fits < std::min<int64_t>(kSmallestContext, wanted)) {
+    if (request.max_model_len || fits < std::min(kSmallestContext, wanted)) {
         plan.shortage = describe_shortage(request, budget, wanted, fits);
         return;
     }
@@ -279,6 +307,18 @@ void check_limit(const MemoryRequest& request, MemoryPlan& plan) {
         describe_bytes(*request.limit_bytes), total);
 }
 
+// A device has no memory but its own.
+std::string describe_too_much(const MemoryRequest& request, const MemoryPlan& plan) {
+    const uint64_t taken = taken_bytes(request);
+    const uint64_t left = request.available_bytes > taken ? request.available_bytes - taken : 0;
+    return fmt::format(
+        "weights of {}, scratch of {} and a key-value cache of {} are more than the {} of {}: use "
+        "--kv-cache-memory-bytes {} or less",
+        describe_bytes(plan.weight_bytes), describe_bytes(plan.scratch_bytes),
+        describe_bytes(plan.kv_bytes), describe_bytes(request.available_bytes),
+        free_memory(request), left);
+}
+
 // What other flags would give.
 void add_outlook(const MemoryRequest& request, MemoryPlan& plan) {
     const int64_t all = request.max_num_seqs;
@@ -289,8 +329,11 @@ void add_outlook(const MemoryRequest& request, MemoryPlan& plan) {
     plan.longest_shared_context =
         static_cast<int32_t>(longest_that_fits(request, budget, most, all));
     plan.kv_bytes_for_all = cache_bytes(request, plan.max_model_len, all);
-    const uint64_t total = plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes + plan.swap_bytes;
-    if (plan.shortage.empty() && total > request.available_bytes) {
+    const uint64_t total = plan.weight_bytes + plan.scratch_bytes + plan.kv_bytes +
+                           (request.device.empty() ? plan.swap_bytes : 0);
+    if (plan.shortage.empty() && total > request.available_bytes && !request.device.empty()) {
+        plan.shortage = describe_too_much(request, plan);
+    } else if (plan.shortage.empty() && total > request.available_bytes) {
         plan.notices.push_back(
             fmt::format("{} in all is more than the {} of free memory (--kv-cache-memory-bytes)",
                         describe_bytes(total), describe_bytes(request.available_bytes)));
@@ -322,6 +365,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     plan.weight_bytes = request.weight_bytes;
     plan.scratch_bytes = request.scratch_bytes;
     plan.available_bytes = request.available_bytes;
+    plan.device = request.device;
     plan.kv_budget_bytes = cache_budget(request, wanted);
     plan.kv_dtype = request.kv_dtype;
     plan.groups = request.groups;
@@ -365,11 +409,12 @@ uint64_t MemoryPlan::bytes_of_blocks(int64_t blocks) const {
 
 std::string MemoryPlan::summary() const {
     return fmt::format(
-        "weights {}, kv cache {} ({} tokens of {} B in blocks of {}), scratch {}; context {}, "
+        "{}weights {}, kv cache {} ({} tokens of {} B in blocks of {}), scratch {}; context {}, "
         "{:.1f} sequences of that "
         "length at once",
-        describe_bytes(weight_bytes), describe_bytes(kv_bytes), kv_tokens, kv_bytes_per_token,
-        block_size, describe_bytes(scratch_bytes), max_model_len, max_concurrency);
+        device.empty() ? "" : device + ": ", describe_bytes(weight_bytes), describe_bytes(kv_bytes),
+        kv_tokens, kv_bytes_per_token, block_size, describe_bytes(scratch_bytes), max_model_len,
+        max_concurrency);
 }
 
 }  // namespace nvllm

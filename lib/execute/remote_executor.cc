@@ -73,8 +73,20 @@ std::optional<std::string> RemoteExecutor::find_lost() {
 }
 
 StepResult RemoteExecutor::execute(const BatchPlan& plan) {
+    begin(plan);
+    return finish();
+}
+
+void RemoteExecutor::begin(const BatchPlan& plan) {
     send(plan);
+    sent_plans_.push_back(plan);
+}
+
+StepResult RemoteExecutor::finish() {
+    NVLLM_CHECK(!sent_plans_.empty(), "no plan was begun");
     const MessageKind kind = receive();
+    const BatchPlan plan = std::move(sent_plans_.front());
+    sent_plans_.pop_front();
     try {
         if (kind == MessageKind::result) {
             auto result = read_payload<StepResult>(channel_->payload());
@@ -90,7 +102,16 @@ StepResult RemoteExecutor::execute(const BatchPlan& plan) {
     throw Error(fault.kind, fault.message);
 }
 
-void RemoteExecutor::forget() { send(ForgetSequences{}); }
+// Answers to plans that were sent come before it; nobody wants them any more.
+void RemoteExecutor::forget() {
+    for (; !sent_plans_.empty(); sent_plans_.pop_front()) {
+        const MessageKind kind = receive();
+        if (kind != MessageKind::result && kind != MessageKind::fault) {
+            throw_lost("answered something else than it was asked");
+        }
+    }
+    send(ForgetSequences{});
+}
 
 std::optional<int> RemoteExecutor::process_id() const {
     const std::lock_guard lock(mutex_);
@@ -130,6 +151,7 @@ MessageKind RemoteExecutor::receive() {
 // that misbehaves in another way.
 std::string RemoteExecutor::bury(const std::string& what_was_seen) {
     channel_.reset();
+    sent_plans_.clear();
     std::unique_ptr<ChildProcess> process;
     std::string cause;
     {

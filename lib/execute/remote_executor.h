@@ -4,6 +4,7 @@
 // The child ends with this process and with the thread that called start(), however these end.
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,9 @@ class RemoteExecutor : public StepExecutor {
     std::optional<int> news_descriptor() const override;
     std::optional<std::string> find_lost() override;
     StepResult execute(const BatchPlan& plan) override;
+    bool takes_two_plans() const override { return !setup_.model.device.module_path.empty(); }
+    void begin(const BatchPlan& plan) override;
+    StepResult finish() override;
     void forget() override;
     std::optional<int> process_id() const override;
     bool kill(const std::string& cause) override;
@@ -42,6 +46,7 @@ class RemoteExecutor : public StepExecutor {
     WorkerSetup setup_;
     std::filesystem::path program_;
     std::unique_ptr<FrameChannel> channel_;  // null: no worker
+    std::deque<BatchPlan> sent_plans_;       // not answered yet
 
     mutable std::mutex mutex_;  // of what other threads see
     std::unique_ptr<ChildProcess> process_;

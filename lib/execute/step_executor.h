@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/error.h"
 #include "lib/execute/worker_setup.h"
 #include "lib/request/batch_plan.h"
 #include "lib/request/step_result.h"
@@ -46,6 +47,16 @@ class StepExecutor {
     // std::bad_alloc when memory did not suffice for this step, and another exception when the step
     // failed otherwise; after these two the worker must be told to forget.
     virtual StepResult execute(const BatchPlan& plan) = 0;
+    // Whether a second plan may be begun before the first is finished.
+    virtual bool takes_two_plans() const { return false; }
+    // execute() in two parts: finish() gives the result of the oldest plan that was begun.
+    // REQUIRES: takes_two_plans(); at most two are begun and not finished, the second of which may
+    // name tokens that the first chooses. Both throw what execute() throws.
+    virtual void begin(const BatchPlan&) { NVLLM_CHECK(false, "takes one plan at a time"); }
+    virtual StepResult finish() {
+        NVLLM_CHECK(false, "takes one plan at a time");
+        return {};
+    }
     // Every sequence; the next plan adds those that live on. REQUIRES: the worker is ready. Throws
     // WorkerLost.
     virtual void forget() = 0;

@@ -18,12 +18,18 @@ constexpr PoolingKind last_value(PoolingKind) { return PoolingKind::cls; }
 constexpr ErrorKind last_value(ErrorKind) { return ErrorKind::bad_config; }
 
 template <typename Archive>
+void fields(Archive& archive, DeviceChoice& device) {
+    auto& [module_path, index] = device;
+    archive(module_path, index);
+}
+
+template <typename Archive>
 void fields(Archive& archive, ModelLoadOptions& options) {
     auto& [directory, dtype, refuses_quantized, load_format, seed, max_model_len, threads,
-           num_threads, prefetch, checkpoint] = options;
-    // Threads and open files are each process's own.
+           num_threads, prefetch, device, repack_cache, checkpoint, adopter] = options;
+    // Threads, open files and who takes linears are each process's own.
     archive(directory, dtype, refuses_quantized, load_format, seed, max_model_len, num_threads,
-            prefetch);
+            prefetch, device, repack_cache);
 }
 
 template <typename Archive>
@@ -34,10 +40,10 @@ void fields(Archive& archive, CpuPlacement& placement) {
 
 template <typename Archive>
 void fields(Archive& archive, WorkerConfig& config) {
-    auto& [block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs,
-           kv_dtype] = config;
-    archive(block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs,
-            kv_dtype);
+    auto& [block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
+           activations, batch_invariant, most_graph_rows] = config;
+    archive(block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
+            activations, batch_invariant, most_graph_rows);
 }
 
 template <typename Archive>
@@ -145,9 +151,15 @@ void fields(Archive& archive, SequenceStep& step) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, DeviceCounts& counts) {
+    auto& [sampled_rows, graph_captures, graph_launches] = counts;
+    archive(sampled_rows, graph_captures, graph_launches);
+}
+
+template <typename Archive>
 void fields(Archive& archive, StepResult& result) {
-    auto& [plan_number, sequences, swapped_bytes, swap_ms] = result;
-    archive(plan_number, sequences, swapped_bytes, swap_ms);
+    auto& [plan_number, sequences, swapped_bytes, swap_ms, device] = result;
+    archive(plan_number, sequences, swapped_bytes, swap_ms, device);
 }
 
 template <typename Archive>

@@ -2,96 +2,196 @@
 #include "lib/execute/worker.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
-#include <limits>
 
+#include "kernels/backend.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/thread_pool.h"
 #include "lib/base/fault_points.h"
+#include "lib/model/layers/scratch.h"
 
 namespace nvllm {
 namespace {
 
-// Logits of so many rows exist at one time, whatever the batch: 64 rows of a vocabulary of 128,256
-// are 33 MB.
-constexpr int64_t kLogitRows = 64;
-// And so many may, however few sequences run: scoring a prompt reads the output matrix once for so
-// many tokens.
-constexpr int64_t kFewestLogitRows = 16;
+// Block tables are as wide as a power of two in graphs, at least this.
+constexpr size_t kFewestColumns = 8;
 
-}  // namespace
-
-int64_t Worker::most_logit_rows(int32_t max_num_seqs) {
-    return std::clamp<int64_t>(max_num_seqs, kFewestLogitRows, kLogitRows);
+// One more in each group where steps are filled up to a graph's shape.
+std::vector<int32_t> with_filler_block(const WorkerConfig& config, const ComputeDevice& device) {
+    std::vector<int32_t> num_blocks = config.num_blocks;
+    if (device.is_cpu() || config.most_graph_rows == 0) return num_blocks;
+    for (int32_t& blocks : num_blocks) ++blocks;
+    return num_blocks;
 }
 
-Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads)
+}  // namespace
+Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
+               const ComputeDevice& device)
     : model_(std::move(model)),
       threads_(threads),
+      device_(device),
+      queue_(device),
+      activations_(config.activations),
       rows_at_once_(most_logit_rows(config.max_num_seqs)),
-      scratch_(model_->scratch_bytes(config.max_num_batched_tokens, rows_at_once_)),
-      kv_(model_->kv_groups(), config.num_blocks, config.num_host_blocks, config.block_size,
-          config.kv_dtype),
-      builder_(model_->kv_groups().size(), config.block_size),
-      sampler_scratch_(static_cast<size_t>(threads.num_threads())) {}
+      scratch_(model_->scratch_bytes(config.max_num_batched_tokens, rows_at_once_) +
+                   sampling_scratch_bytes(device.is_cpu(), config.max_num_seqs,
+                                          model_->config().vocab_size),
+               device),
+      kv_(model_->kv_groups(), with_filler_block(config, device), config.num_host_blocks,
+          config.block_size, config.kv_dtype, device),
+      builder_(model_->kv_groups().size(), config.block_size, device),
+      sampler_scratch_(static_cast<size_t>(threads.num_threads())),
+      most_graph_rows_(config.most_graph_rows) {
+    if (device.is_cpu()) return;
+    if (most_graph_rows_ > 0 && model_->is_capturable()) graphs_.emplace(device);
+    for (const int32_t blocks : config.num_blocks) filler_tables_.push_back({blocks});
+    device_chooses_ = DeviceSampler::is_possible_on(device);
+    device.backend()->set_batch_invariant(device.id().index, config.batch_invariant);
+}
 
-void Worker::reset() { sequences_.clear(); }
+// Nothing of what it owns is in use when it goes.
+Worker::~Worker() {
+    try {
+        device_.synchronize(queue_.stream());
+    } catch (const Error&) {  // of a device that is lost nothing is in use
+    }
+}
 
-StepResult Worker::execute(const BatchPlan& plan) {
-    fault_point("worker.step");
+void Worker::reset() {
+    device_.synchronize(queue_.stream());
+    under_way_.clear();
+    sequences_.clear();
+}
+
+Context Worker::make_context() {
+    // Scratch that grew gives memory back, which a step under way may use.
+    if (scratch_.num_growths() != num_growths_) device_.synchronize(queue_.stream());
+    num_growths_ = scratch_.num_growths();
     scratch_.reset();
-    const Context context{.device = {}, .scratch = &scratch_, .threads = &threads_};
-    StepResult result;
+    Context context{.device = device_.id(), .scratch = &scratch_, .threads = &threads_};
+    context.stream = queue_.stream();
+    context.backend = device_.backend();
+    context.activations = activations_;
+    if (device_.is_cpu()) return context;
+    host_scratch_.reset();
+    context.host_scratch = &host_scratch_;
+    return context;
+}
+
+Worker::StepUnderWay& Worker::next_step() {
+    NVLLM_CHECK(under_way_.size() < steps_.size(), "two steps are under way already");
+    std::unique_ptr<StepUnderWay>& step = steps_[turn_++ % steps_.size()];
+    if (step == nullptr) step = std::make_unique<StepUnderWay>(device_);
+    step->result = {};
+    step->logit_rows.clear();
+    step->row_faults.clear();
+    return *step;
+}
+
+void Worker::begin(const BatchPlan& plan) {
+    fault_point("worker.step");
+    const Context context = make_context();
+    StepUnderWay& step = next_step();
+    StepResult& result = step.result;
     result.plan_number = plan.number;
     move_blocks(context, plan, result);
     update_sequences(plan);
 
+    list_sequences(plan);
+    const std::optional<GraphShape> shape = graph_shape(plan);
+    if (shape) fill_up_rows(shape->rows);
+    ForwardContext batch = builder_.build(rows_, context.stream,
+                                          shape ? static_cast<size_t>(shape->width) : size_t{1});
+    batch.kernels = &context;
+    batch.kv = kv_.layers();
+    gather_expected(batch, plan);
+
+    result.sequences.resize(plan.entries.size());
+    for (size_t i = 0; i < plan.entries.size(); ++i) {
+        result.sequences[i].sequence = plan.entries[i].sequence;
+    }
+    if (!plan.entries.empty()) {
+        const GraphCounts before = graphs_ ? graphs_->counts() : GraphCounts{};
+        const ComputedStep computed = compute(batch, shape);
+        if (graphs_) note_graphs(before, result.device);
+        pool(batch, computed.hidden, plan, result);
+        list_rows(plan, step);
+        use_logits(batch, computed, step);
+        expect_tokens(context, step);
+    }
+    step.done.record(context.stream);
+    under_way_.push_back(&step);
+}
+
+StepResult Worker::finish() {
+    NVLLM_CHECK(!under_way_.empty(), "no step was begun");
+    StepUnderWay& step = *under_way_.front();
+    if (under_way_.size() == 1) {
+        device_.synchronize(queue_.stream());
+    } else {
+        step.done.await();
+    }
+    under_way_.pop_front();
+    take_device_results(step);
+    accept_tokens(step.result);
+    // Rows of one sequence may have been several threads' work.
+    for (size_t row = 0; row < step.logit_rows.size(); ++row) {
+        if (step.row_faults[row]) {
+            step.result.sequences[step.logit_rows[row].entry].fault =
+                std::move(step.row_faults[row]);
+        }
+    }
+    return std::move(step.result);
+}
+
+void Worker::list_sequences(const BatchPlan& plan) {
     rows_.clear();
     for (const PlanEntry& entry : plan.entries) {
         const SequenceState& state = sequences_.at(entry.sequence);
         fault_point("worker.sequence", state.token_ids.front());
         const bool wants_logits =
             entry.output == OutputKind::sample || entry.output == OutputKind::candidates;
+        const auto end = static_cast<size_t>(entry.first + entry.count);
         rows_.push_back({state.token_ids, state.block_tables, entry.first, entry.count,
-                         num_prompt_logprobs(entry), wants_logits});
+                         num_prompt_logprobs(entry), wants_logits,
+                         state.chooses_on_device && entry.output == OutputKind::sample,
+                         state.num_expected == 1 && end == state.token_ids.size() + 1});
     }
-    ForwardContext batch = builder_.build(rows_);
-    batch.kernels = &context;
-    batch.kv = kv_.layers();
-
-    result.sequences.resize(plan.entries.size());
-    for (size_t i = 0; i < plan.entries.size(); ++i) {
-        result.sequences[i].sequence = plan.entries[i].sequence;
-    }
-    if (plan.entries.empty()) return result;
-    const TensorView hidden = run_blocks(batch);
-    pool(batch, hidden, plan, result);
-    list_rows(plan, result);
-    use_logits(batch, hidden, result);
-    return result;
 }
 
-// The entry's first rows that predict a prompt token of which the logprob is wanted. The first
-// continuation alone is asked: the others have the same prompt.
-int32_t Worker::num_prompt_logprobs(const PlanEntry& entry) const {
-    const SequenceState& state = sequences_.at(entry.sequence);
-    if (!state.sampling.params().prompt_logprobs || state.sampling.continuation_index() != 0) {
-        return 0;
-    }
-    return std::clamp(state.num_prompt_tokens - 1 - entry.first, 0, entry.count);
-}
-
-// As BatchBuilder::logit_rows() has them.
-void Worker::list_rows(const BatchPlan& plan, StepResult& result) {
-    logit_rows_.clear();
+// Sequences mostly stand as they stood in the step before: few copies for many of them.
+void Worker::gather_expected(const ForwardContext& batch, const BatchPlan& plan) {
+    constexpr size_t kBytes = sizeof(int32_t);
+    auto* const tokens = static_cast<std::byte*>(const_cast<void*>(batch.token_ids.data));
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    size_t bytes = 0;
+    size_t place = 0;
     for (size_t i = 0; i < plan.entries.size(); ++i) {
-        const auto leading = static_cast<size_t>(rows_[i].num_leading_logits);
-        result.sequences[i].prompt_logprobs.resize(leading);
-        result.sequences[i].first_prompt_logprob = plan.entries[i].first + 1;
-        for (size_t row = 0; row < leading; ++row) logit_rows_.push_back({i, row});
-        if (rows_[i].wants_logits) {
-            logit_rows_.push_back({i, std::nullopt, plan.entries[i].num_candidates});
+        place += static_cast<size_t>(rows_[i].count);
+        if (!rows_[i].is_expected) continue;
+        std::byte* const target = tokens + (place - 1) * kBytes;
+        const std::byte* const source = sequences_.at(plan.entries[i].sequence).expected_token;
+        if (target != to + bytes || source != from + bytes) {
+            device_.copy_within(batch.kernels->stream, to, from, bytes);
+            to = target;
+            from = source;
+            bytes = 0;
         }
+        bytes += kBytes;
+    }
+    device_.copy_within(batch.kernels->stream, to, from, bytes);
+}
+
+void Worker::expect_tokens(const Context& context, StepUnderWay& step) {
+    if (step.logit_rows.empty() || !step.logit_rows.front().on_device) return;
+    step.sampler.fetch(context);
+    for (size_t row = 0; row < step.logit_rows.size() && step.logit_rows[row].on_device; ++row) {
+        const size_t entry = step.logit_rows[row].entry;
+        SequenceState& state = sequences_.at(step.result.sequences[entry].sequence);
+        ++state.num_expected;
+        state.expected_token = static_cast<const std::byte*>(step.sampler.token_place(row));
     }
 }
 
@@ -102,6 +202,7 @@ void Worker::move_blocks(const Context& context, const BatchPlan& plan, StepResu
     result.swapped_bytes += kv_.swap_out(context, plan.swaps_out);
     kv_.copy_blocks(context, plan.copies);
     result.swapped_bytes += kv_.swap_in(context, plan.swaps_in);
+    if (result.swapped_bytes > 0) device_.synchronize(context.stream);
     const std::chrono::duration<double, std::milli> passed =
         std::chrono::steady_clock::now() - begin;
     if (result.swapped_bytes > 0) result.swap_ms = passed.count();
@@ -129,14 +230,50 @@ void Worker::update_sequences(const BatchPlan& plan) {
 
 void Worker::add(const AddedSequence& added) {
     SequenceState state{
-        added.token_ids, added.block_tables,
+        added.token_ids,
+        added.block_tables,
         SequenceSamplingState(added.sampling, added.token_ids, added.num_prompt_tokens,
                               added.eos_token_ids, added.index),
-        added.num_prompt_tokens, std::nullopt};
+        added.num_prompt_tokens,
+        std::nullopt,
+        false};
     if (added.pooling) state.pooling.emplace(*added.pooling);
+    state.chooses_on_device = device_chooses_ && DeviceSampler::can_sample(added.sampling);
     state.block_tables.resize(model_->kv_groups().size());
     const bool fresh = sequences_.insert_or_assign(added.sequence, std::move(state)).second;
     NVLLM_CHECK(fresh, "a sequence is added once until it is removed");
+}
+
+std::optional<GraphShape> Worker::graph_shape(const BatchPlan& plan) const {
+    if (!graphs_ || !graphs_->is_usable() || rows_.empty()) return std::nullopt;
+    size_t width = kFewestColumns;
+    for (const BatchRow& row : rows_) {
+        if (row.count != 1 || row.num_leading_logits > 0 || !row.wants_logits) return std::nullopt;
+        for (const auto& table : row.block_tables) width = std::max(width, table.size());
+    }
+    const auto rows = graph_rows_for(static_cast<int32_t>(plan.entries.size()), most_graph_rows_);
+    if (!rows) return std::nullopt;
+    return GraphShape{*rows, static_cast<int32_t>(std::bit_ceil(width))};
+}
+
+void Worker::fill_up_rows(int32_t wanted) {
+    const BatchRow filler{filler_token_ids_, filler_tables_, 0, 1, 0, true, false};
+    rows_.resize(static_cast<size_t>(wanted), filler);
+}
+
+void Worker::note_graphs(const GraphCounts& before, DeviceCounts& counts) const {
+    counts.graph_captures += graphs_->counts().captures - before.captures;
+    counts.graph_launches += graphs_->counts().launches - before.launches;
+}
+
+ComputedStep Worker::compute(const ForwardContext& batch, const std::optional<GraphShape>& shape) {
+    if (!shape) return {run_blocks(batch), std::nullopt};
+    return graphs_->run(*batch.kernels, *shape, builder_.place(), [&]() -> ComputedStep {
+        const TensorView hidden = run_blocks(batch);
+        const ConstTensorView& places = builder_.logit_rows();
+        if (places.dim(0) > rows_at_once_) return {hidden, std::nullopt};
+        return {hidden, run_head(batch, hidden, places)};
+    });
 }
 
 TensorView Worker::run_blocks(const ForwardContext& batch) {
@@ -168,7 +305,8 @@ void Worker::pool_rows(const ForwardContext& batch, const TensorView& hidden,
     for (int64_t done = 0; done < wanted.count; done += rows_at_once_) {
         const ScratchArena::Scope scope(scratch_);
         const int64_t count = std::min(rows_at_once_, wanted.count - done);
-        pooling.add(model_->last_hidden(batch, hidden.rows(wanted.first + done, count)));
+        pooling.add(fetch(*batch.kernels,
+                          model_->last_hidden(batch, hidden.rows(wanted.first + done, count))));
     }
     if (!ends) return;
     Result<std::vector<float>> vector = pooling.finish();
@@ -177,86 +315,6 @@ void Worker::pool_rows(const ForwardContext& batch, const TensorView& hidden,
     } else {
         step.fault = vector.fault();
     }
-}
-
-void Worker::use_logits(const ForwardContext& batch, const TensorView& hidden, StepResult& result) {
-    const ConstTensorView all_rows = builder_.logit_rows();
-    row_faults_.assign(logit_rows_.size(), std::nullopt);
-    for (int64_t begin = 0; begin < all_rows.dim(0); begin += rows_at_once_) {
-        const ScratchArena::Scope scope(scratch_);
-        const ConstTensorView rows =
-            all_rows.rows(begin, std::min(rows_at_once_, all_rows.dim(0) - begin));
-        const TensorView wanted(
-            scratch_.take_array<float>(static_cast<size_t>(rows.dim(0) * hidden.dim(1))),
-            DType::f32, {rows.dim(0), hidden.dim(1)});
-        ops::gather_rows(*batch.kernels, hidden, rows, wanted);
-        const TensorView logits = model_->head(batch, wanted);
-        if constexpr (kHasFaultPoints) pretend_faults(logits, begin, result);
-        threads_.parallel_for(rows.dim(0), 1, [&](int64_t first, int64_t end, int thread) {
-            for (int64_t i = first; i < end; ++i) {
-                const auto row = static_cast<size_t>(begin + i);
-                const std::span<float> scores(logits.as<float>() + i * logits.stride(0),
-                                              static_cast<size_t>(logits.dim(1)));
-                row_faults_[row] =
-                    use_row(logit_rows_[row], scores, sampler_scratch_[static_cast<size_t>(thread)],
-                            result.sequences[logit_rows_[row].entry]);
-            }
-        });
-    }
-    accept_tokens(result);
-    // Rows of one sequence may have been several threads' work.
-    for (size_t row = 0; row < logit_rows_.size(); ++row) {
-        if (row_faults_[row]) {
-            result.sequences[logit_rows_[row].entry].fault = std::move(row_faults_[row]);
-        }
-    }
-}
-
-// Not by the threads that sampled: others were reading the tokens before, for logprobs of the
-// prompt.
-void Worker::accept_tokens(const StepResult& result) {
-    for (const SequenceStep& step : result.sequences) {
-        if (step.token_ids.empty()) continue;
-        SequenceState& state = sequences_.at(step.sequence);
-        for (const int32_t token : step.token_ids) {
-            state.token_ids.push_back(token);
-            state.sampling.accept(token);
-        }
-    }
-}
-
-// Of the rows from logit_rows_[first] on.
-void Worker::pretend_faults(const TensorView& logits, int64_t first, const StepResult& result) {
-    for (int64_t i = 0; i < logits.dim(0); ++i) {
-        const size_t entry = logit_rows_[static_cast<size_t>(first + i)].entry;
-        const SequenceState& state = sequences_.at(result.sequences[entry].sequence);
-        if (!fault_point("worker.logits", state.token_ids.front()).not_a_number) continue;
-        float* row = logits.as<float>() + i * logits.stride(0);
-        std::fill_n(row, logits.dim(1), std::numeric_limits<float>::quiet_NaN());
-    }
-}
-
-std::optional<Fault> Worker::use_row(const LogitRow& row, std::span<float> logits,
-                                     SamplerScratch& scratch, SequenceStep& step) {
-    if (row.num_candidates > 0) {
-        return find_candidates(logits, row.num_candidates, scratch, step.candidates);
-    }
-    if (!row.prompt_logprob) return sample_row(logits, scratch, step);
-    const SequenceState& state = sequences_.at(step.sequence);
-    const size_t place = *row.prompt_logprob;
-    const auto position = static_cast<size_t>(step.first_prompt_logprob) + place;
-    return score_token(logits, state.token_ids[position], *state.sampling.params().prompt_logprobs,
-                       scratch, step.prompt_logprobs[place]);
-}
-
-std::optional<Fault> Worker::sample_row(std::span<float> logits, SamplerScratch& scratch,
-                                        SequenceStep& step) {
-    SequenceState& state = sequences_.at(step.sequence);
-    Result<SampledToken> sampled = sample(state.sampling, logits, scratch);
-    if (!sampled) return sampled.fault();
-    step.token_ids.push_back(sampled->token_id);
-    if (sampled->logprobs) step.logprobs.push_back(std::move(*sampled->logprobs));
-    return std::nullopt;
 }
 
 }  // namespace nvllm

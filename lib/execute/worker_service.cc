@@ -1,10 +1,12 @@
 // Messages in, messages out.
 #include "lib/execute/worker_service.h"
 
+#include <cstdlib>
 #include <memory>
 #include <new>
 
 #include "lib/base/error_kinds.h"
+#include "lib/base/log.h"
 #include "lib/execute/frame_channel.h"
 #include "lib/execute/worker_setup.h"
 
@@ -71,6 +73,8 @@ class Service {
         StepResult result;
         try {
             result = worker_->execute(plan);
+        } catch (const DeviceLost&) {
+            throw;  // nothing can be computed here any more: the process ends
         } catch (const std::exception&) {
             channel_.send(current_fault());
             return;
@@ -89,6 +93,11 @@ int serve_plans(OwnedDescriptor socket) {
     Service service(std::move(socket));
     try {
         return service.run();
+    } catch (const DeviceLost& lost) {
+        // At once, with the socket open: it closes when the process has ended, and nothing of the
+        // device is given back.
+        log_error(lost.what());
+        std::_Exit(exit_code_for(lost.kind()));
     } catch (const Error& error) {
         // Nobody is there any more to be told.
         if (error.kind() == ErrorKind::io) return 0;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/backend.h"
 #include "lib/base/clock.h"
 #include "lib/base/fault_points.h"
 #include "lib/base/log.h"
@@ -39,7 +40,8 @@ std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& thread
     std::unique_ptr<Model> model = load_model(options);
     check_as_planned(setup, *model);
     const double loaded_s = clock.now_s();
-    auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads);
+    auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads,
+                                           open_device(setup.model.device));
     ready.weights_ms = (loaded_s - begin_s) * 1000.0;
     ready.worker_ms = (clock.now_s() - loaded_s) * 1000.0;
     return worker;

@@ -1,6 +1,8 @@
 // The lawful steps of a sequence.
 #include "lib/request/sequence.h"
 
+#include <algorithm>
+
 #include "kernels/error.h"
 
 namespace nvllm {
@@ -76,6 +78,11 @@ void Sequence::plan(int32_t count) {
     num_in_flight += count;
 }
 
+void Sequence::expect() {
+    NVLLM_CHECK(num_in_flight > 0 && num_unplanned() == 0, "a token is chosen after the last one");
+    ++num_expected;
+}
+
 void Sequence::take_back(int32_t count) {
     NVLLM_CHECK(count <= num_in_flight, "only what is planned is taken back");
     num_in_flight -= count;
@@ -88,6 +95,7 @@ void Sequence::commit(int32_t count, std::span<const int32_t> sampled, double no
     num_computed += count;
     ++num_slice_steps;
     for (const int32_t token : sampled) token_ids.push_back(token);
+    num_expected -= std::min(num_expected, static_cast<int32_t>(sampled.size()));
     if (!sampled.empty() && !first_token_s) first_token_s = now_s;
 }
 
@@ -123,6 +131,7 @@ void Sequence::withdraw(double now_s) {
     enter(SequenceState::waiting, now_s);
     num_computed = 0;
     num_in_flight = 0;
+    num_expected = 0;
 }
 
 void Sequence::preempt(double now_s) {
@@ -147,6 +156,7 @@ void Sequence::finish(FinishReason reason, double now_s) {
     enter(SequenceState::finished, now_s);
     finish_reason = reason;
     num_in_flight = 0;
+    num_expected = 0;
     finished_s = now_s;
 }
 

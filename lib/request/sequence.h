@@ -14,9 +14,9 @@
 //      ^               |                        fills; receive_blocks(): they did
 //      +---------------+                        withdraw(): they did not
 //
-// Invariant: num_computed + num_in_flight <= token_ids.size(); a sequence that waits or has
-// finished has nothing in flight. Times are on the engine's clock and handed in: nothing here reads
-// a clock.
+// Invariant: num_computed + num_in_flight <= token_ids.size() + num_expected; a sequence that waits
+// or has finished has nothing in flight. Times are on the engine's clock and handed in: nothing
+// here reads a clock.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,7 @@ struct Sequence {
     int32_t longest_length = 0;  // prompt and answer at most; the scheduler knows the context
     int32_t num_computed = 0;    // leading tokens whose keys and values are committed
     int32_t num_in_flight = 0;   // after those, planned and not committed yet
+    int32_t num_expected = 0;    // tokens that plans under way choose and later ones may compute
     // Found in the cache, or filled by somebody else, when it was first let in; empty before.
     std::optional<int32_t> num_cached_tokens;
 
@@ -74,8 +75,8 @@ struct Sequence {
     }
     // The first position that no plan computes yet.
     int32_t num_planned() const { return num_computed + num_in_flight; }
-    // Known tokens that no plan computes yet.
-    int32_t num_unplanned() const { return num_tokens() - num_planned(); }
+    // Known and expected tokens that no plan computes yet.
+    int32_t num_unplanned() const { return num_tokens() + num_expected - num_planned(); }
     // Positions to compute until the end, when the answer becomes as long as it may.
     int32_t num_remaining() const { return longest_length - num_computed; }
     // Seconds without a slot, up to now.
@@ -89,6 +90,9 @@ struct Sequence {
     void start(int32_t num_cached, double now_s);
     // The next tokens are in a plan. REQUIRES: running; that many are unplanned.
     void plan(int32_t count);
+    // The token that the plan chooses may be computed before it is known. REQUIRES: the plan goes
+    // to the last token, known or expected.
+    void expect();
     // The plan is not made after all. REQUIRES: the last plan() was of `count`.
     void take_back(int32_t count);
     // The oldest planned tokens are computed, and these came out. REQUIRES: running; `count` are in

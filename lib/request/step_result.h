@@ -32,9 +32,23 @@ struct SequenceStep {
     std::vector<SampledLogprobs> prompt_logprobs;
     int32_t first_prompt_logprob = 0;
     std::vector<TokenLogprob> candidates;  // for OutputKind::candidates: the likeliest, best first
-    std::vector<float> embedding;          // for OutputKind::pooled
+    std::vector<float> embedding = {};     // for OutputKind::pooled
     std::optional<Fault>
         fault;  // this sequence failed (values that are not numbers); it produced nothing
+};
+
+// What a device took off the host; nothing on the CPU.
+struct DeviceCounts {
+    int64_t sampled_rows = 0;  // rows of logits of which only the choice came to the host
+    int64_t graph_captures = 0;
+    int64_t graph_launches = 0;  // steps that ran as graphs
+
+    DeviceCounts& operator+=(const DeviceCounts& other) {
+        sampled_rows += other.sampled_rows;
+        graph_captures += other.graph_captures;
+        graph_launches += other.graph_launches;
+        return *this;
+    }
 };
 
 struct StepResult {
@@ -42,6 +56,7 @@ struct StepResult {
     std::vector<SequenceStep> sequences;  // in the order of the plan's entries
     uint64_t swapped_bytes = 0;           // copied to and from host memory
     double swap_ms = 0.0;                 // by that
+    DeviceCounts device = {};
 };
 
 // What becomes of a sequence after a step: judged by ids and lengths (schedule), then by text

@@ -34,7 +34,7 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
     forget_retired();
     now_s_ = now_s;
     end_leases(now_s);
-    if (num_in_flight() >= config_.pipeline_depth) return std::nullopt;
+    if (!may_plan_now()) return std::nullopt;
     pause_held();
     if (!has_work() && !has_moves()) return std::nullopt;
     move_blocks_together();
@@ -47,6 +47,24 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
         draft = draft_plan();
     }
     return seal(draft);
+}
+
+bool Scheduler::may_plan_now() const {
+    if (num_in_flight() >= config_.pipeline_depth) return false;
+    return in_flight_.empty() || !config_.may_plan_ahead || in_flight_.back().lets_plan_ahead;
+}
+
+// False when the next plan has to wait for what this entry brings. A sequence that ends by its
+// length is not planned again.
+bool Scheduler::expect_token(const PlannedEntry& entry) {
+    const SamplingParams& sampling = entry.sequence->request->request.sampling;
+    if (entry.partial()) return !sampling.prompt_logprobs;
+    if (entry.output != OutputKind::sample) return false;
+    Sequence& sequence = entry.sequence->sequence;
+    if (sequence.num_tokens() + sequence.num_expected + 1 >= sequence.longest_length) return true;
+    if (!config_.may_plan_ahead(sampling)) return false;
+    sequence.expect();
+    return true;
 }
 
 Scheduler::Draft Scheduler::draft_plan() {
@@ -250,7 +268,12 @@ std::optional<BatchPlan> Scheduler::seal(Draft& draft) {
     budget_was_spent_ = draft.budget.spent();
     ++counters_.steps;
     counters_.filled_slots += static_cast<int64_t>(draft.entries.size());
-    in_flight_.push_back({draft.plan.number, std::move(draft.entries)});
+    InFlight& sealed =
+        in_flight_.emplace_back(InFlight{draft.plan.number, std::move(draft.entries)});
+    if (!config_.may_plan_ahead || config_.pipeline_depth == 1) return std::move(draft.plan);
+    for (const PlannedEntry& entry : sealed.entries) {
+        if (!expect_token(entry)) sealed.lets_plan_ahead = false;
+    }
     return std::move(draft.plan);
 }
 

@@ -195,6 +195,7 @@ class Scheduler {
     struct InFlight {
         uint64_t number = 0;
         std::vector<PlannedEntry> entries;  // as in the plan
+        bool lets_plan_ahead = true;        // all that it leaves open is found by the worker
     };
     // A plan being made.
     struct Draft {
@@ -229,6 +230,8 @@ class Scheduler {
     void add_entry(Draft& draft, ScheduledSequence& sequence, int32_t count,
                    std::vector<std::vector<BlockId>>&& new_blocks);
     std::optional<BatchPlan> seal(Draft& draft);
+    bool may_plan_now() const;
+    bool expect_token(const PlannedEntry& entry);
 
     // Newcomers.
     void admit_waiting(Draft& draft);

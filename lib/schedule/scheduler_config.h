@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "lib/request/sampling_params.h"
 #include "lib/schedule/preemption_mode.h"
 
 namespace nvllm {
@@ -15,7 +17,11 @@ struct SchedulerConfig {
     int32_t max_num_batched_tokens = 2048;  // tokens computed in one step
     int32_t max_model_len = 0;              // prompt and answer together; must be set
     int32_t pipeline_depth = 1;             // plans that may be uncommitted at once
-    bool enable_chunked_prefill = true;     // a prompt may be spread over several steps
+    // Whether the worker finds the last token of a sequence with these parameters by itself, so
+    // that it may be planned before the token is known; empty: never. Where it is set, nothing is
+    // planned beside a plan that chooses tokens of other sequences.
+    std::function<bool(const SamplingParams&)> may_plan_ahead;
+    bool enable_chunked_prefill = true;  // a prompt may be spread over several steps
     int32_t chunk_size = 0;  // largest part of one prompt in one step; 0: only the step's limit
     // Tokens of prompts in a step in which answers go on; as many as answers if those are more. 0:
     // only the step's limit.

@@ -126,6 +126,12 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
                                    "Sequences that gave way for want of blocks.", {kModel})),
       swapped_bytes(registry.counter("nvllm_swapped_bytes_total",
                                      "Bytes copied to and from host memory.", {kModel})),
+      device_sampled(registry.counter("nvllm_device_sampled_tokens_total",
+                                      "Tokens that were chosen where the logits lay.", {kModel})),
+      graph_captures(registry.counter("nvllm_graph_captures_total",
+                                      "Shapes of steps captured as graphs.", {kModel})),
+      graph_launches(
+          registry.counter("nvllm_graph_launches_total", "Steps that ran as graphs.", {kModel})),
 
       nonfinite_logits(registry.counter("nvllm_nonfinite_logits_total",
                                         "Sequences ended because their logits were not finite "

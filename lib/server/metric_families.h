@@ -67,6 +67,9 @@ struct ModelFamilies {
     CounterFamily& evictions;
     CounterFamily& preemptions;
     CounterFamily& swapped_bytes;
+    CounterFamily& device_sampled;
+    CounterFamily& graph_captures;
+    CounterFamily& graph_launches;
 
     // Faults.
     CounterFamily& nonfinite_logits;

@@ -218,6 +218,9 @@ void ModelMetrics::show_engine(const EngineStats& stats) {
     raise(families_.recomputed_tokens, scheduler.recomputed_tokens);
     raise(families_.empty_steps, scheduler.stalled_steps);
     raise(families_.worker_resets, scheduler.worker_resets);
+    raise(families_.device_sampled, stats.device.sampled_rows);
+    raise(families_.graph_captures, stats.device.graph_captures);
+    raise(families_.graph_launches, stats.device.graph_launches);
     const FaultCounts& faults = stats.faults;
     raise(families_.nonfinite_logits, faults.nonfinite_rows);
     raise(families_.worker_restarts, faults.worker_restarts);

@@ -189,14 +189,37 @@ Finding cuda(const ComputeFacts& compute) {
     look("driver", {"/proc/driver/nvidia/version", "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
                     "/usr/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"});
     look("toolkit", {"/usr/local/cuda/bin/nvcc", "/usr/bin/nvcc", "/opt/cuda/bin/nvcc"});
-    std::string text = compute.has_cuda_backend ? "" : "this build has no CUDA backend; ";
-    text +=
+    const std::string module = compute.cuda_module.empty() ? "no module libnanovllm_cuda.so"
+                                                           : "module " + compute.cuda_module;
+    const std::string found =
         there.empty()
             ? "here is none of GPU, driver, toolkit"
             : fmt::format(
                   "here: {}{}", fmt::join(there, ", "),
                   missing.empty() ? "" : fmt::format("; missing: {}", fmt::join(missing, ", ")));
+    const bool usable = std::ranges::any_of(
+        compute.devices, [](const auto& device) { return device.unusable.empty(); });
+    std::string text = module + "; " + found;
+    if (!compute.cuda_driver.empty()) text += "; driver " + compute.cuda_driver;
+    if (!compute.cuda_fault.empty()) text += "; " + compute.cuda_fault;
+    if (usable) return {"CUDA", Health::ok, text, ""};
     return {"CUDA", Health::note, text, "nothing to do to run on the CPU"};
+}
+
+Finding describe(const ComputeFacts::Device& device) {
+    return {device.name, device.unusable.empty() ? Health::ok : Health::note,
+            fmt::format("{}, {}{}", device.product, describe_bytes(device.memory_bytes),
+                        device.unusable.empty() ? "" : ": " + device.unusable),
+            ""};
+}
+
+Finding describe(const ComputeFacts::Library& library) {
+    const bool opens = library.fault.empty();
+    return {library.name, opens ? Health::ok : Health::note,
+            opens
+                ? library.file + " opens" + (library.version.empty() ? "" : ": " + library.version)
+                : library.fault,
+            opens ? "" : "only needed for GPUs or several processes"};
 }
 
 }  // namespace
@@ -221,6 +244,8 @@ std::vector<Finding> examine_machine(const ComputeFacts& compute) {
     findings.push_back(disk(std::filesystem::current_path(ignored), "disk"));
     findings.push_back(disk(std::filesystem::temp_directory_path(ignored), "temporary"));
     findings.push_back(cuda(compute));
+    for (const auto& device : compute.devices) findings.push_back(describe(device));
+    for (const auto& library : compute.libraries) findings.push_back(describe(library));
     return findings;
 }
 

@@ -37,11 +37,29 @@ struct ComputeFacts {
     int num_threads = 0;             // what --threads would be
     std::string why_so_many;         // and why
     bool is_distributed = false;     // what --numa would be
-    bool has_cuda_backend = false;
+
+    // The CUDA module, and what is opened at run time.
+    std::string cuda_module;  // its file; empty: there is none
+    std::string cuda_fault;  // why nothing can be computed with it; empty: it can, or there is none
+    std::string cuda_driver;  // as the module words it
+    struct Device {
+        std::string name;  // "cuda:0"
+        std::string product;
+        uint64_t memory_bytes = 0;
+        std::string unusable;  // why it cannot be used; empty: it can
+    };
+    std::vector<Device> devices;
+    struct Library {
+        std::string name;     // "NCCL"
+        std::string version;  // "NCCL 2.28.3"; empty: not asked
+        std::string file;
+        std::string fault;  // why it cannot be used; empty: it can
+    };
+    std::vector<Library> libraries;
 };
 
-// Processor, cores, memory and its limits, huge pages, files, disk, CUDA. Only looks: nothing is
-// started and no driver is loaded.
+// Processor, cores, memory and its limits, huge pages, files, disk, CUDA: a GPU's being there, its
+// driver, the module, its devices and libraries. Only looks.
 std::vector<Finding> examine_machine(const ComputeFacts& compute);
 
 bool has_problem(const std::vector<Finding>& findings);

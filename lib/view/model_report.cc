@@ -113,6 +113,9 @@ ModelReport report_on_directory(const fs::path& directory, const ModelKnowledge&
     if (fs::exists(directory / "config.json") || !has_parts) {
         add_config(read_model_config(directory), knowledge, report);
         if (const auto fault = knowledge.find_obstacle(directory)) report.obstacle = fault->message;
+        if (report.quantization && knowledge.quantized_linears) {
+            report.quantization->linears = knowledge.quantized_linears(directory);
+        }
     } else {
         report.notes.push_back("there is no config.json, so this cannot be run");
     }

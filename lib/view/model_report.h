@@ -17,11 +17,20 @@
 
 namespace nvllm::view {
 
+// How quantized linears run: multiplied as they are, or widened when they are loaded.
+struct QuantizedLinearCounts {
+    int64_t native = 0;
+    int64_t widened = 0;
+};
+
 // What only an engine knows; tools hand it in, because this room lies beside the engine.
 struct ModelKnowledge {
     std::vector<std::string> architectures;  // that are supported
     std::function<std::optional<Fault>(const std::filesystem::path& directory)> find_obstacle;
     std::function<std::vector<ListedTensor>(const ModelConfig&)> tensors_of_config;
+    // Empty: not known. Nothing: dense weights, or a model that does not load.
+    std::function<std::optional<QuantizedLinearCounts>(const std::filesystem::path& directory)>
+        quantized_linears = nullptr;
 };
 
 struct WeightFile {
@@ -41,6 +50,7 @@ struct QuantizationReport {
     std::optional<int64_t> bits;
     std::optional<int64_t> group_size;
     std::string section;  // all of it, as JSON
+    std::optional<QuantizedLinearCounts> linears;
 };
 
 struct ModelReport {

@@ -138,6 +138,10 @@ void add_config(const ModelReport& report, Json& json) {
                             {"bits", optional_json(quantization.bits)},
                             {"group_size", optional_json(quantization.group_size)},
                             {"section", Json::parse(quantization.section)}};
+    if (quantization.linears) {
+        json["quantization"]["linears"] = {{"native", quantization.linears->native},
+                                           {"widened", quantization.linears->widened}};
+    }
 }
 
 }  // namespace

@@ -50,6 +50,10 @@ void add_quantization(const QuantizationReport& quantization, TextSheet& sheet) 
     if (quantization.bits) text += fmt::format(", {} bits", *quantization.bits);
     if (quantization.group_size) text += fmt::format(", groups of {}", *quantization.group_size);
     sheet.row("quantization", text);
+    if (quantization.linears) {
+        sheet.row("", fmt::format("{} linears multiplied as they are stored, {} widened",
+                                  quantization.linears->native, quantization.linears->widened));
+    }
 }
 
 std::string describe_vocabulary(const ModelConfig& config) {

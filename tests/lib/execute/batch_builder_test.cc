@@ -36,6 +36,41 @@ TEST_CASE("a chunk, a decode and a whole prompt in one batch") {
     CHECK(values<int32_t>(builder.logit_rows()) == std::vector<int32_t>{0, 1, 3, 6});
 }
 
+TEST_CASE("rows of logits that are asked for first stand before the others") {
+    const std::vector<int32_t> ids = {1, 2, 3};
+    const std::vector<std::vector<int32_t>> tables = {{0}};
+    BatchBuilder builder(1, 4);
+    const std::vector<BatchRow> rows = {
+        {ids, tables, 0, 3, 2, true, false},
+        {ids, tables, 2, 1, 0, true, true},
+        {ids, tables, 2, 1, 0, true, false},
+        {ids, tables, 1, 2, 1, true, true},
+    };
+    builder.build(rows);
+    CHECK(values<int32_t>(builder.logit_rows()) == std::vector<int32_t>{3, 6, 0, 1, 2, 4, 5});
+}
+
+TEST_CASE("a token that is expected leaves its place open") {
+    const std::vector<int32_t> ids = {1, 2, 3};
+    const std::vector<std::vector<int32_t>> tables = {{6}};
+    BatchBuilder builder(1, 4);
+    const ForwardContext batch =
+        builder.build(std::vector<BatchRow>{{ids, tables, 3, 1, 0, true, true, true}});
+    CHECK(values<int32_t>(batch.token_ids) == std::vector<int32_t>{0});
+    CHECK(values<int32_t>(batch.context_lengths) == std::vector<int32_t>{4});
+    CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{{ids, tables, 2, 1, 0, true, true, true}}),
+                    Error);
+}
+
+TEST_CASE("block tables are as wide as was asked for") {
+    const std::vector<int32_t> ids = {1, 2, 3};
+    const std::vector<std::vector<int32_t>> tables = {{6}};
+    BatchBuilder builder(1, 4);
+    const std::vector<BatchRow> rows = {{ids, tables, 2, 1, 0, true}};
+    const ForwardContext batch = builder.build(rows, nullptr, 4);
+    CHECK(values<int32_t>(batch.groups[0].block_tables) == std::vector<int32_t>{6, 0, 0, 0});
+}
+
 TEST_CASE("a plan that reaches past known tokens or blocks is our own mistake") {
     const std::vector<int32_t> ids = {1, 2, 3};
     const std::vector<std::vector<int32_t>> tables = {{0}};

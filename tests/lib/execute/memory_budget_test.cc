@@ -37,6 +37,10 @@ TEST_CASE("bytes per token of published shapes") {
     CHECK(make_memory_plan(request).kv_bytes_per_token == 524288);  // Llama-2-7B
     request.groups = {full_group(80, 8, 128)};
     CHECK(make_memory_plan(request).kv_bytes_per_token == 327680);  // Llama-2-70B
+    request.kv_dtype = DType::f8_e4m3;
+    CHECK(make_memory_plan(request).kv_bytes_per_token == 163840);
+    request.kv_dtype = DType::i8;  // and a scale for each head of keys and of values
+    CHECK(make_memory_plan(request).kv_bytes_per_token == 163840 + 80 * 8 * 2 * 4);
 }
 
 TEST_CASE("no more blocks than all slots can use") {
@@ -275,4 +279,34 @@ TEST_CASE("whole prompts: no more blocks than a step uses, and no longer ones th
     REQUIRE(plan.notices.size() == 1);
     CHECK(plan.notices[0].find("from 2048 to 500") != std::string::npos);
     CHECK(plan.num_blocks == std::vector<int32_t>{32 + 8});
+}
+
+TEST_CASE("a device's memory is planned by itself, and what is too little names what would fit") {
+    MemoryRequest request = small_request();
+    request.device = "cuda:1";
+    request.weight_bytes = uint64_t{6} << 30;
+    request.utilization = 0.9;
+    request.swap_bytes = uint64_t{16} << 30;  // of the host
+    const MemoryPlan plan = make_memory_plan(request);
+    CHECK(plan.device == "cuda:1");
+    CHECK(plan.summary().starts_with("cuda:1: "));
+    CHECK(plan.kv_budget_bytes ==
+          static_cast<uint64_t>(0.9 * static_cast<double>(uint64_t{8} << 30)) -
+              (uint64_t{6} << 30));
+
+    request.utilization = 0.5;
+    const std::string shortage = plan_memory(request).shortage;
+    CHECK(shortage.find("free memory of cuda:1") != std::string::npos);
+    CHECK(shortage.ends_with("use --gpu-memory-utilization 0.76"));
+    request.utilization = 0.76;
+    CHECK(plan_memory(request).shortage.empty());
+
+    request.weight_bytes = uint64_t{9} << 30;
+    CHECK(plan_memory(request).shortage.find("a device with more memory") != std::string::npos);
+
+    request.weight_bytes = uint64_t{7} << 30;
+    request.kv_cache_bytes = uint64_t{4} << 30;
+    request.max_num_seqs = 4096;
+    CHECK(
+        plan_memory(request).shortage.ends_with("use --kv-cache-memory-bytes 1073741824 or less"));
 }

@@ -56,6 +56,7 @@ struct Setting {
     std::string eviction;
     PreemptionMode mode = PreemptionMode::automatic;
     int32_t depth = 1;
+    bool ahead = false;  // plans do not wait for the tokens of most sequences
 };
 
 struct RandomLoad {
@@ -75,6 +76,11 @@ struct RandomLoad {
         config.max_num_batched_tokens = kBatchedTokens;
         config.max_model_len = kMaxModelLen;
         config.pipeline_depth = setting.depth;
+        if (setting.ahead) {
+            config.may_plan_ahead = [](const SamplingParams& params) {
+                return *params.seed % 8 != 0;
+            };
+        }
         config.enable_chunked_prefill = setting.layout.chunked;
         config.chunk_size = setting.layout.chunk_size;
         config.mixed_prefill_tokens = setting.layout.mixed_prefill_tokens;
@@ -352,6 +358,7 @@ void check(const Setting& setting, unsigned seed, int num_steps, Totals& totals)
     CAPTURE(setting.eviction);
     CAPTURE(std::string(name_of(setting.mode)));
     CAPTURE(setting.depth);
+    CAPTURE(setting.ahead);
     RandomLoad load(setting, seed);
     load.run(num_steps);
     CHECK(load.wrong == 0);
@@ -380,8 +387,12 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
                 for (const PreemptionMode mode :
                      {PreemptionMode::automatic, PreemptionMode::swap, PreemptionMode::recompute}) {
                     ++seed;
-                    const Setting setting{layout, policy.name, eviction.name, mode,
-                                          static_cast<int32_t>(1 + seed % 3)};
+                    const Setting setting{layout,
+                                          policy.name,
+                                          eviction.name,
+                                          mode,
+                                          static_cast<int32_t>(1 + seed % 3),
+                                          seed / 3 % 2 == 0};
                     check(setting, seed, 3000, totals);
                 }
             }

@@ -226,6 +226,67 @@ TEST_CASE(
     CHECK(simulation.all_well());
 }
 
+TEST_CASE("a plan ahead computes tokens that are not known yet, up to the length of an answer") {
+    SchedulerConfig config = small_config();
+    config.pipeline_depth = 2;
+    config.may_plan_ahead = [](const SamplingParams&) { return true; };
+    Simulation simulation(config, small_cache(), kEndless);
+    simulation.add(endless(1, 5, 3));
+    REQUIRE(simulation.plan());
+    CHECK(entries(simulation) == Rows{{1, 0, 5}});
+    REQUIRE(simulation.plan());
+    CHECK(entries(simulation) == Rows{{1, 5, 1}});
+    simulation.commit();
+    REQUIRE(simulation.plan());
+    CHECK(entries(simulation) == Rows{{1, 6, 1}});
+    simulation.commit();
+    CHECK_FALSE(simulation.plan());  // its last token is on its way
+    CHECK(simulation.commit() == std::vector<SequenceId>{1});
+    CHECK(simulation.finished.at(1).token_ids.size() == 8);
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("an answer that ends early costs one token that nobody gets") {
+    SchedulerConfig config = small_config();
+    config.pipeline_depth = 2;
+    config.may_plan_ahead = [](const SamplingParams&) { return true; };
+    const TokenRule rule{.vocab_size = 3};
+    Simulation simulation(config, small_cache(), rule);
+    for (RequestId id = 1; id <= 8; ++id) simulation.add(make_request(id, {1, 2, 1}, 40));
+    int64_t generated = 0;
+    for (RequestId id = 1; id <= 8; ++id) {
+        simulation.run();
+        const auto tokens = expected_tokens(make_request(id, {1, 2, 1}, 40), 0, rule, 128);
+        generated += static_cast<int64_t>(tokens.size()) - 3;
+    }
+    CHECK(simulation.num_finished == 8);
+    CHECK(simulation.scheduler.stats().scheduled_tokens <= 8 * 3 + generated);
+    while (!simulation.results.empty()) simulation.commit();
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("nothing is planned beside a plan whose tokens have to be waited for") {
+    SchedulerConfig config = small_config();
+    config.pipeline_depth = 2;
+    config.may_plan_ahead = [](const SamplingParams& params) { return *params.seed != 2; };
+    Simulation simulation(config, small_cache(), kEndless);
+    simulation.add(endless(1, 5, 4));
+    REQUIRE(simulation.plan());
+    simulation.add(endless(2, 5, 2));
+    REQUIRE(simulation.plan());
+    CHECK(entries(simulation) == Rows{{1, 5, 1}, {2, 0, 5}});
+    simulation.commit();
+    CHECK_FALSE(simulation.plan());
+    simulation.commit();
+    REQUIRE(simulation.plan());
+    CHECK(entries(simulation) == Rows{{1, 6, 1}, {2, 5, 1}});
+    REQUIRE(simulation.plan());  // the second ends with that
+    CHECK(entries(simulation) == Rows{{1, 7, 1}});
+    simulation.run();
+    while (!simulation.results.empty()) simulation.commit();
+    CHECK(simulation.all_well());
+}
+
 TEST_CASE("what a plan under way computes is not found before it is committed") {
     SchedulerConfig config = small_config();
     config.pipeline_depth = 2;

@@ -19,7 +19,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr size_t kSmallText = 20'000;
 #else
-constexpr size_t kSmallText = 1'000'000;
+constexpr size_t kSmallText = 100'000;
 #endif
 constexpr size_t kLargeText = 10 * kSmallText;
 

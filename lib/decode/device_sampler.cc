@@ -1,0 +1,357 @@
+// Records for the ops, their results, and what those say.
+#include "lib/decode/device_sampler.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "kernels/backend.h"
+#include "kernels/ops/sampling.h"
+#include "lib/decode/logits_processors.h"
+#include "lib/decode/logprobs.h"
+
+namespace nvllm {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+
+// A run of memory that is laid out alike on the host and on the device.
+class Mirror {
+  public:
+    explicit Mirror(const ComputeDevice& device) : device_(device) {}
+
+    // Forgets what lies in it; `bytes` of records, each list rounded up, are going to.
+    void begin(size_t bytes) {
+        used_ = 0;
+        if (bytes <= capacity_) return;
+        capacity_ = 2 * bytes;
+        host_ = device_.allocate_host(capacity_);
+        there_ = device_.allocate(capacity_);
+    }
+    static size_t padded(size_t bytes) {
+        return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    // Where the next `bytes` lie.
+    size_t take(size_t bytes) {
+        const size_t place = used_;
+        used_ += padded(bytes);
+        NVLLM_CHECK(used_ <= capacity_, "more records than were announced");
+        return place;
+    }
+    std::byte* host(size_t place) const { return host_.get() + place; }
+    std::byte* there(size_t place) const { return there_.get() + place; }
+    // The host's twin of an address on the device.
+    template <typename T>
+    const T* host_of(const void* memory) const {
+        const auto place = static_cast<const std::byte*>(memory) - there_.get();
+        return reinterpret_cast<const T*>(host_.get() + place);
+    }
+
+    void send(void* stream) { device_.copy_in(stream, there_.get(), host_.get(), used_); }
+    void bring(void* stream) { device_.copy_out(stream, host_.get(), there_.get(), used_); }
+
+  private:
+    ComputeDevice device_;
+    DeviceMemory host_;  // pinned
+    DeviceMemory there_;
+    size_t capacity_ = 0;
+    size_t used_ = 0;
+};
+
+ops::SamplingRow row_of(const SequenceSamplingState& state) {
+    const SamplingParams& params = state.params();
+    return {state.seed(),
+            static_cast<uint32_t>(state.num_generated()),
+            static_cast<uint32_t>(state.continuation_index()),
+            params.temperature,
+            params.top_p,
+            params.min_p,
+            params.top_k};
+}
+
+bool has_repeated_tokens(const std::vector<std::pair<int32_t, float>>& biases) {
+    std::vector<int32_t> tokens;
+    for (const auto& [token, bias] : biases) tokens.push_back(token);
+    std::sort(tokens.begin(), tokens.end());
+    return std::adjacent_find(tokens.begin(), tokens.end()) != tokens.end();
+}
+
+// What changes the scores of some rows before a token is chosen.
+struct Changes {
+    std::vector<ops::ScoreBias> biases;
+    std::vector<ops::SeenScore> seen;
+    std::vector<ops::ScorePenalties> penalties;  // one a row
+    bool forbids_all_but_some = false;
+
+    bool any() const { return forbids_all_but_some || !biases.empty() || !seen.empty(); }
+    void clear() {
+        biases.clear();
+        seen.clear();
+        penalties.clear();
+        forbids_all_but_some = false;
+    }
+};
+
+// Tokens that are forbidden stay so whatever is added to them.
+void add_biases(const SequenceSamplingState& state, int32_t row, std::vector<int32_t>& forbidden,
+                std::vector<ops::ScoreBias>& biases) {
+    forbidden.clear();
+    const auto forbid = [&](int32_t token) { forbidden.push_back(token); };
+    visit_ends_of_bad_words(state, forbid);
+    visit_early_ends(state, forbid);
+    std::sort(forbidden.begin(), forbidden.end());
+    forbidden.erase(std::unique(forbidden.begin(), forbidden.end()), forbidden.end());
+    for (const int32_t token : forbidden) biases.push_back({row, token, kForbidden});
+    for (const auto& [token, bias] : state.params().logit_bias) {
+        if (std::binary_search(forbidden.begin(), forbidden.end(), token)) continue;
+        biases.push_back({row, token, bias});
+    }
+}
+
+void add_changes(const SequenceSamplingState& state, int32_t row, std::vector<int32_t>& forbidden,
+                 Changes& changes) {
+    const SamplingParams& params = state.params();
+    changes.forbids_all_but_some |= !params.allowed_token_ids.empty();
+    add_biases(state, row, forbidden, changes.biases);
+    changes.penalties.push_back(
+        {params.repetition_penalty, params.frequency_penalty, params.presence_penalty});
+    for (const SeenToken& seen : state.counts().tokens()) {
+        changes.seen.push_back({row, seen.token_id, seen.num_generated});
+    }
+}
+
+// One bit a token: all of those without a list.
+void write_allowed(const SequenceSamplingState& state, int64_t vocab, std::span<uint32_t> words) {
+    const std::vector<int32_t>& allowed = state.allowed_token_ids();
+    std::fill(words.begin(), words.end(), allowed.empty() ? ~0u : 0u);
+    for (const int32_t token : allowed) {
+        if (token < 0 || token >= vocab) continue;
+        words[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
+    }
+}
+
+template <typename Record>
+size_t bytes_of(const std::vector<Record>& records) {
+    return records.size() * sizeof(Record);
+}
+
+}  // namespace
+
+struct DeviceSampler::Part {
+    explicit Part(const ComputeDevice& chosen) : device(chosen), sent(chosen), got(chosen) {}
+
+    template <typename Record>
+    ConstTensorView put(const std::vector<Record>& records) {
+        if (records.empty()) return {};
+        const size_t place = sent.take(bytes_of(records));
+        std::copy_n(reinterpret_cast<const std::byte*>(records.data()), bytes_of(records),
+                    sent.host(place));
+        return {sent.there(place),
+                DType::u8,
+                {std::ssize(records), static_cast<int64_t>(sizeof(Record))},
+                device.id()};
+    }
+    TensorView take(DType dtype, std::initializer_list<int64_t> shape) {
+        const ViewLayout layout = ViewLayout::dense(dtype, shape, device.id());
+        return {got.there(got.take(static_cast<size_t>(layout.numel()) * dtype_bytes(dtype))),
+                layout};
+    }
+    template <typename T>
+    T value(const TensorView& results, size_t index) const {
+        return got.host_of<T>(results.data)[index];
+    }
+
+    void list(std::span<const SequenceSamplingState* const> states,
+              std::span<const uint8_t> expecting);
+    // Sends the records of `states`; the views lie on the device.
+    void send(const Context& context, std::span<const SequenceSamplingState* const> states,
+              std::span<const uint8_t> expecting, int64_t vocab);
+    ConstTensorView put_allowed(std::span<const SequenceSamplingState* const> states,
+                                int64_t vocab);
+    void take_results();
+    Result<SampledToken> result(size_t row) const;
+    SampledLogprobs logprobs_of(size_t row, int32_t token) const;
+
+    ComputeDevice device;
+    Mirror sent;
+    Mirror got;
+    std::vector<ops::SamplingRow> rows;
+    std::vector<ops::SamplingRow> greedy;
+    std::vector<int32_t> forbidden;
+    Changes changes;
+    std::vector<std::optional<int32_t>> num_top;  // of each row, where it wants logprobs
+    bool wants_logprobs = false;
+    int32_t most_top = 0;
+
+    ConstTensorView rows_view, greedy_view;
+    ops::ScoreChanges changes_view;
+    TensorView tokens, best, logprobs, ranks, top_tokens, top_logprobs;
+};
+
+void DeviceSampler::Part::list(std::span<const SequenceSamplingState* const> states,
+                               std::span<const uint8_t> expecting) {
+    rows.clear();
+    num_top.clear();
+    changes.clear();
+    wants_logprobs = false;
+    most_top = 0;
+    for (const SequenceSamplingState* state : states) {
+        add_changes(*state, static_cast<int32_t>(rows.size()), forbidden, changes);
+        const size_t row = rows.size();
+        rows.push_back(row_of(*state));
+        rows.back().num_generated += expecting.empty() ? 0 : expecting[row];
+        num_top.push_back(state->params().logprobs);
+        wants_logprobs |= num_top.back().has_value();
+        most_top = std::max(most_top, num_top.back().value_or(0));
+    }
+    // Greedy choice of the rows as the model gave them tells whether they are numbers.
+    greedy.assign(changes.any() ? rows.size() : 0, ops::SamplingRow{.temperature = 0.0f});
+}
+
+ConstTensorView DeviceSampler::Part::put_allowed(
+    std::span<const SequenceSamplingState* const> states, int64_t vocab) {
+    const auto words = static_cast<size_t>((vocab + 31) / 32);
+    const size_t place = sent.take(states.size() * words * sizeof(uint32_t));
+    auto* const bits = reinterpret_cast<uint32_t*>(sent.host(place));
+    for (size_t row = 0; row < states.size(); ++row) {
+        write_allowed(*states[row], vocab, {bits + row * words, words});
+    }
+    return {sent.there(place),
+            DType::u32,
+            {std::ssize(states), static_cast<int64_t>(words)},
+            device.id()};
+}
+
+void DeviceSampler::Part::send(const Context& context,
+                               std::span<const SequenceSamplingState* const> states,
+                               std::span<const uint8_t> expecting, int64_t vocab) {
+    list(states, expecting);
+    const auto words = static_cast<size_t>((vocab + 31) / 32);
+    const size_t masks =
+        changes.forbids_all_but_some ? states.size() * words * sizeof(uint32_t) : 0;
+    sent.begin(masks + bytes_of(rows) + bytes_of(greedy) + bytes_of(changes.biases) +
+               bytes_of(changes.seen) + bytes_of(changes.penalties) + 6 * kAlignment);
+    rows_view = put(rows);
+    greedy_view = put(greedy);
+    changes_view = {};
+    changes_view.biases = put(changes.biases);
+    changes_view.seen = put(changes.seen);
+    if (!changes.seen.empty()) changes_view.penalties = put(changes.penalties);
+    if (changes.forbids_all_but_some) changes_view.allowed = put_allowed(states, vocab);
+    sent.send(context.stream);
+}
+
+void DeviceSampler::Part::take_results() {
+    const auto count = static_cast<int64_t>(rows.size());
+    got.begin(static_cast<size_t>(count * (4 + 2 * most_top)) * sizeof(int32_t) + 6 * kAlignment);
+    tokens = take(DType::i32, {count});
+    if (changes.any()) best = take(DType::i32, {count});
+    if (!wants_logprobs) return;
+    logprobs = take(DType::f32, {count});
+    ranks = take(DType::i32, {count});
+    top_tokens = take(DType::i32, {count, most_top});
+    top_logprobs = take(DType::f32, {count, most_top});
+}
+
+SampledLogprobs DeviceSampler::Part::logprobs_of(size_t row, int32_t token) const {
+    SampledLogprobs found;
+    found.chosen = {token, std::max(value<float>(logprobs, row), kLowestLogprob)};
+    found.rank = value<int32_t>(ranks, row);
+    const size_t first = row * static_cast<size_t>(most_top);
+    for (size_t i = 0; i < static_cast<size_t>(*num_top[row]); ++i) {
+        const auto id = value<int32_t>(top_tokens, first + i);
+        if (id == ops::kNoToken) break;
+        found.top.push_back({id, std::max(value<float>(top_logprobs, first + i), kLowestLogprob)});
+    }
+    return found;
+}
+
+Result<SampledToken> DeviceSampler::Part::result(size_t row) const {
+    if (changes.any() && value<int32_t>(best, row) == ops::kNoToken) return not_numbers();
+    const auto token = value<int32_t>(tokens, row);
+    if (token == ops::kNoToken) return changes.any() ? no_token_left() : not_numbers();
+    SampledToken sampled{token, std::nullopt};
+    if (num_top[row]) sampled.logprobs = logprobs_of(row, token);
+    return sampled;
+}
+
+DeviceSampler::DeviceSampler(const ComputeDevice& device) : device_(device) {}
+DeviceSampler::~DeviceSampler() = default;
+
+bool DeviceSampler::is_possible_on(const ComputeDevice& device) {
+    if (device.is_cpu()) return true;
+    const BackendOps& ops = device.backend()->ops;
+    return ops.change_scores != nullptr && ops.sample != nullptr && ops.logprobs != nullptr;
+}
+
+bool DeviceSampler::can_sample(const SamplingParams& params) {
+    return params.sampler_order.empty() && params.top_n_sigma == 0.0f && params.typical_p >= 1.0f &&
+           params.logprobs.value_or(0) <= ops::kMostTopLogprobs &&
+           !has_repeated_tokens(params.logit_bias);
+}
+
+bool DeviceSampler::can_expect(const SamplingParams& params) {
+    return can_sample(params) && params.bad_words.empty() && params.min_tokens == 0 &&
+           params.repetition_penalty == 1.0f && params.presence_penalty == 0.0f &&
+           params.frequency_penalty == 0.0f && !params.prompt_logprobs;
+}
+
+size_t DeviceSampler::scratch_bytes(int64_t rows, int64_t vocab) {
+    return Mirror::padded(static_cast<size_t>(rows * vocab) * sizeof(float));
+}
+
+DeviceSampler::Part& DeviceSampler::next_part() {
+    if (num_parts_ == parts_.size()) parts_.push_back(std::make_unique<Part>(device_));
+    return *parts_[num_parts_++];
+}
+
+void DeviceSampler::begin() { num_parts_ = 0; }
+
+void DeviceSampler::sample(const Context& context,
+                           std::span<const SequenceSamplingState* const> states,
+                           const TensorView& logits, std::span<const uint8_t> expecting) {
+    NVLLM_CHECK(std::ssize(states) == logits.dim(0) && logits.contiguous(),
+                "a state for each of the rows, which lie one after another");
+    Part& part = next_part();
+    part.send(context, states, expecting, logits.dim(1));
+    part.take_results();
+    const ScratchArena::Scope scope(*context.scratch);
+    ConstTensorView given = logits;
+    if (part.changes.any()) {
+        ops::sample(context, logits, part.greedy_view, part.best);
+        if (part.wants_logprobs) {
+            const size_t bytes = static_cast<size_t>(logits.numel()) * sizeof(float);
+            given.data = context.scratch->take(bytes);
+            device_.copy_within(context.stream, const_cast<void*>(given.data), logits.data, bytes);
+        }
+        ops::change_scores(context, part.changes_view, logits);
+    }
+    ops::sample(context, logits, part.rows_view, part.tokens);
+    if (!part.wants_logprobs) return;
+    ops::logprobs(context, given, part.tokens,
+                  {part.logprobs, part.ranks, part.top_tokens, part.top_logprobs});
+}
+
+void DeviceSampler::fetch(const Context& context) {
+    for (size_t i = 0; i < num_parts_; ++i) parts_[i]->got.bring(context.stream);
+}
+
+const DeviceSampler::Part& DeviceSampler::part_of(size_t& index) const {
+    size_t i = 0;
+    while (i < num_parts_ && index >= parts_[i]->rows.size()) index -= parts_[i++]->rows.size();
+    NVLLM_CHECK(i < num_parts_, "no row of this step");
+    return *parts_[i];
+}
+
+const void* DeviceSampler::token_place(size_t index) const {
+    const Part& part = part_of(index);
+    return part.tokens.as<int32_t>() + index;
+}
+
+Result<SampledToken> DeviceSampler::result(size_t index) const {
+    const Part& part = part_of(index);
+    return part.result(index);
+}
+
+}  // namespace nvllm

@@ -1,0 +1,39 @@
+// Which device --device means on this machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/device.h"
+
+namespace nvllm {
+
+struct ChosenDevice {
+    DeviceChoice choice;
+    std::string name = "cpu";   // "cuda:0"
+    std::string product;        // "NVIDIA H200"; empty: the CPU
+    uint64_t memory_bytes = 0;  // of the device, all there is
+    uint64_t free_bytes = 0;    // of the device
+    bool is_cpu() const { return choice.module_path.empty(); }
+};
+
+// `asked`: auto, cpu, or a module's name with or without the number of a device: cuda, cuda:1.
+// auto: the first usable device of the CUDA module, else the CPU; where there is no module or
+// nothing that looks like a GPU, nothing is opened. Throws usage for a name that nobody has, and
+// unavailable with what is missing.
+ChosenDevice choose_device(const std::string& asked);
+
+// What is known of one module, for people.
+struct BackendFacts {
+    std::string name;
+    std::string path;   // of the module; empty: there is none
+    std::string fault;  // why it cannot be opened; empty: it can, or there is none
+    BackendMachine machine;
+};
+
+// Opens the module if there is one, and looks at its devices.
+BackendFacts backend_facts(const std::string& name);
+
+}  // namespace nvllm

@@ -1,0 +1,98 @@
+// One sequence as a batch, in blocks of the cache that are always the same.
+#include "lib/quantize/block_forward.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "kernels/error.h"
+#include "kernels/thread_pool.h"
+
+namespace nvllm::quantize {
+namespace {
+
+constexpr int32_t kBlockSize = 16;
+// Rows of logits at one time: of a vocabulary of 128,256 they are 33 MB.
+constexpr int64_t kLogitRows = 64;
+
+int32_t blocks_for(int64_t tokens) {
+    return static_cast<int32_t>((tokens + kBlockSize - 1) / kBlockSize);
+}
+
+std::vector<int32_t> blocks_of_groups(const Model& model, int64_t tokens) {
+    return std::vector<int32_t>(model.kv_groups().size(), blocks_for(tokens));
+}
+
+}  // namespace
+
+BlockForward::BlockForward(Model& model, ThreadPool& threads, int64_t most_tokens)
+    : model_(model),
+      kv_(model.kv_groups(), blocks_of_groups(model, most_tokens), {}, kBlockSize, DType::f32),
+      builder_(model.kv_groups().size(), kBlockSize),
+      block_tables_(model.kv_groups().size()) {
+    context_.scratch = &scratch_;
+    context_.threads = &threads;
+    for (std::vector<int32_t>& table : block_tables_) {
+        table.resize(static_cast<size_t>(blocks_for(most_tokens)));
+        std::iota(table.begin(), table.end(), 0);
+    }
+}
+
+uint64_t BlockForward::planned_bytes(const Model& model, int64_t most_tokens) {
+    int64_t bytes_per_token = 0;
+    for (const KvGroup& group : model.kv_groups()) {
+        bytes_per_token += group.bytes_per_token(DType::f32);
+    }
+    return static_cast<uint64_t>(bytes_per_token * most_tokens) +
+           model.scratch_bytes(most_tokens, kLogitRows);
+}
+
+ForwardContext BlockForward::lay_out(std::span<const int32_t> tokens) {
+    scratch_.reset();
+    BatchRow row;
+    row.token_ids = tokens;
+    row.block_tables = block_tables_;
+    row.count = static_cast<int32_t>(tokens.size());
+    ForwardContext batch = builder_.build({&row, 1});
+    batch.kernels = &context_;
+    batch.kv = kv_.layers();
+    model_.begin(batch);
+    return batch;
+}
+
+void BlockForward::embed(std::span<const int32_t> tokens, const TensorView& hidden) {
+    const ForwardContext batch = lay_out(tokens);
+    const TensorView made = model_.embed(batch);
+    NVLLM_CHECK(made.numel() == hidden.numel(), "hidden states of as many tokens");
+    std::memcpy(hidden.data, made.data, static_cast<size_t>(made.numel()) * sizeof(float));
+}
+
+void BlockForward::block(int32_t index, std::span<const int32_t> tokens, const TensorView& hidden) {
+    model_.block(index, lay_out(tokens), hidden);
+}
+
+void BlockForward::logits(
+    std::span<const int32_t> tokens, const TensorView& hidden,
+    const std::function<void(int64_t first, const ConstTensorView& rows)>& rows) {
+    const ForwardContext batch = lay_out(tokens);
+    for (int64_t first = 0; first < hidden.dim(0); first += kLogitRows) {
+        const ScratchArena::Scope scope(scratch_);
+        const int64_t count = std::min(kLogitRows, hidden.dim(0) - first);
+        rows(first, model_.head(batch, hidden.rows(first, count)));
+    }
+}
+
+void BlockForward::run(
+    std::span<const int32_t> tokens,
+    const std::function<void(int64_t first, const ConstTensorView& rows)>& rows) {
+    const int64_t hidden_size = model_.config().hidden_size;
+    const Tensor hidden =
+        Tensor::allocate(DType::f32, {static_cast<int64_t>(tokens.size()), hidden_size});
+    embed(tokens, hidden.mutable_view());
+    for (int32_t index = 0; index < model_.num_blocks(); ++index) {
+        block(index, tokens, hidden.mutable_view());
+    }
+    logits(tokens, hidden.mutable_view(), rows);
+}
+
+}  // namespace nvllm::quantize

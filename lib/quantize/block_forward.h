@@ -1,0 +1,49 @@
+// Runs a model block by block over one sequence at a time, from hidden states that the caller
+// keeps.
+//
+// Keys and values of one sequence are all that is held beside them. Used by one thread.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "lib/execute/batch_builder.h"
+#include "lib/execute/kv_storage.h"
+#include "lib/model/model.h"
+
+namespace nvllm::quantize {
+
+class BlockForward {
+  public:
+    // For sequences of at most `most_tokens`. Model and threads outlive it.
+    BlockForward(Model& model, ThreadPool& threads, int64_t most_tokens);
+
+    // Hidden states before the first block: hidden float32 [tokens, hidden].
+    void embed(std::span<const int32_t> tokens, const TensorView& hidden);
+    // Block `index` over hidden, in place.
+    void block(int32_t index, std::span<const int32_t> tokens, const TensorView& hidden);
+    // Logits of all rows, a few rows at a time and in order: `rows` gets the number of the first
+    // and float32 [rows, vocab].
+    void logits(std::span<const int32_t> tokens, const TensorView& hidden,
+                const std::function<void(int64_t first, const ConstTensorView& rows)>& rows);
+    // All of it: embed, every block, logits.
+    void run(std::span<const int32_t> tokens,
+             const std::function<void(int64_t first, const ConstTensorView& rows)>& rows);
+
+    Context& context() { return context_; }
+    // Most bytes of keys, values and temporaries of such sequences.
+    static uint64_t planned_bytes(const Model& model, int64_t most_tokens);
+
+  private:
+    ForwardContext lay_out(std::span<const int32_t> tokens);
+
+    Model& model_;
+    ScratchArena scratch_;
+    Context context_;
+    KvStorage kv_;
+    BatchBuilder builder_;
+    std::vector<std::vector<int32_t>> block_tables_;
+};
+
+}  // namespace nvllm::quantize

@@ -1,0 +1,351 @@
+// One block: scale channels, then prune and quantize matrix after matrix.
+#include "lib/quantize/block_solution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/error.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/thread_pool.h"
+#include "lib/quantize/channel_scales.h"
+#include "lib/quantize/matrix_quantizer.h"
+
+namespace nvllm::quantize {
+namespace {
+
+constexpr int64_t kRowGrain = 8;
+
+DType stored_type(const ObservedModel& model, const LinearName& name) {
+    return model.checkpoint().find(name.name + ".weight")->dtype;
+}
+
+Tensor copy_of(const ConstTensorView& matrix) {
+    Tensor copy = Tensor::allocate(DType::f32, {matrix.dim(0), matrix.dim(1)});
+    std::memcpy(copy.mutable_view().data, matrix.data,
+                static_cast<size_t>(matrix.numel()) * sizeof(float));
+    return copy;
+}
+
+Tensor converted(const Context& context, const ConstTensorView& values, DType type) {
+    ViewLayout layout = values;
+    layout.dtype = type;
+    Tensor result = Tensor::allocate(layout, {});
+    ops::convert(context, values, result.mutable_view());
+    return result;
+}
+
+// weight[row, column] *= column_factors[column] / row_divisors[row], or the inverse of that.
+void scale_matrix(const Context& context, const TensorView& weight, const SolvedLinear& solved,
+                  bool undo) {
+    const bool has_columns = !solved.column_factors.empty();
+    const bool has_rows = !solved.row_divisors.empty();
+    if (!has_columns && !has_rows) return;
+    const int64_t in = weight.dim(1);
+    const auto scale_rows = [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+            float* const values = weight.as<float>() + row * in;
+            const float divisor = has_rows ? solved.row_divisors[static_cast<size_t>(row)] : 1.0f;
+            for (int64_t column = 0; column < in; ++column) {
+                const float factor =
+                    has_columns ? solved.column_factors[static_cast<size_t>(column)] : 1.0f;
+                values[column] =
+                    undo ? values[column] / factor * divisor : values[column] * factor / divisor;
+            }
+        }
+    };
+    context.threads->parallel_for(weight.dim(0), kRowGrain, scale_rows);
+}
+
+// A linear that reads the stream has its rows turned, one that writes it its columns.
+void turn(ThreadPool& threads, const ModelPlan& plan, ResidualSide side, const TensorView& weight,
+          bool back) {
+    if (side == ResidualSide::reads) plan.rotation()->rotation().turn_rows(threads, weight, back);
+    if (side == ResidualSide::writes) {
+        plan.rotation()->rotation().turn_columns(threads, weight, back);
+    }
+}
+
+// Second moments of x / factors.
+Tensor scaled_gram(const SiteStatistics& statistics, const std::vector<float>& factors) {
+    if (factors.empty() || statistics.gram.empty()) return statistics.gram;
+    Tensor scaled = copy_of(statistics.gram.view());
+    const int64_t size = scaled.view().dim(0);
+    float* const values = scaled.mutable_view().as<float>();
+    for (int64_t row = 0; row < size; ++row) {
+        for (int64_t column = 0; column < size; ++column) {
+            values[row * size + column] /=
+                factors[static_cast<size_t>(row)] * factors[static_cast<size_t>(column)];
+        }
+    }
+    return scaled;
+}
+
+double share_of_zeros(const ConstTensorView& weight) {
+    const float* const values = weight.as<float>();
+    return static_cast<double>(std::count(values, values + weight.numel(), 0.0f)) /
+           static_cast<double>(weight.numel());
+}
+
+// Codes, scales and zero points, of one value.
+double bits_per_weight(const SolvedLinear& solved, DType type) {
+    if (!solved.matrix) return 8.0 * static_cast<double>(dtype_bytes(type));
+    const QuantizedMatrix& matrix = *solved.matrix;
+    const QuantizationArguments& arguments = matrix.arguments;
+    const bool has_byte_scales = arguments.scales_are_powers_of_two ||
+                                 arguments.strategy == QuantizationStrategy::tensor_group;
+    const size_t scale_bits = has_byte_scales ? 8 : 8 * dtype_bytes(type);
+    const auto zero_bits = static_cast<size_t>(matrix.zero_points.empty() ? 0 : arguments.bits);
+    const auto num_scales = static_cast<size_t>(matrix.scales.view().numel());
+    const size_t order_bits = matrix.group_index.empty() ? 0 : 8 * matrix.group_index.bytes();
+    return arguments.bits +
+           static_cast<double>(num_scales * (scale_bits + zero_bits) + order_bits) /
+               static_cast<double>(matrix.out() * matrix.in());
+}
+
+double relative_square(const ConstTensorView& original, const ConstTensorView& kept) {
+    double error = 0.0, whole = 0.0;
+    for (int64_t i = 0; i < original.numel(); ++i) {
+        const double value = original.as<float>()[i];
+        const double difference = value - kept.as<float>()[i];
+        error += difference * difference;
+        whole += value * value;
+    }
+    return whole > 0.0 ? error / whole : 0.0;
+}
+
+float largest_of(const std::vector<float>& magnitudes) {
+    return magnitudes.empty() ? 0.0f : *std::max_element(magnitudes.begin(), magnitudes.end());
+}
+
+// Scales of activations that the file has to hold, from the largest input there was.
+void set_input_scales(const QuantizationScheme& scheme, const SiteStatistics* statistics,
+                      const std::vector<float>& factors, QuantizedMatrix& matrix) {
+    if (!scheme.input_activations || statistics == nullptr) return;
+    std::vector<float> magnitudes = statistics->max_abs;
+    for (size_t i = 0; i < factors.size(); ++i) magnitudes[i] /= factors[i];
+    const float largest = largest_of(magnitudes);
+    const QuantizationArguments& arguments = *scheme.input_activations;
+    if (arguments.dynamic == DynamicScales::no) {
+        matrix.input_scale = choose_scale(arguments, -largest, largest).scale;
+    } else if (arguments.dynamic == DynamicScales::local) {
+        matrix.input_global_scale = choose_global_scale(largest);
+    }
+}
+
+std::string method_name(const LinearPlan& plan, bool is_scaled, const ModelPlan& model_plan) {
+    std::string name;
+    const auto add = [&](const char* part) {
+        name += (name.empty() ? "" : "+") + std::string(part);
+    };
+    for (const Modifier& modifier : model_plan.recipe().modifiers) {
+        const bool prepares = find_method(modifier.method).scales || modifier.method == "rotation";
+        if (is_scaled && prepares) add(modifier.method.c_str());
+    }
+    if (plan.pruner != nullptr) add(plan.pruner->name);
+    if (plan.quantizer != nullptr) add(plan.quantizer->name);
+    return name;
+}
+
+class BlockSolver {
+  public:
+    BlockSolver(const BlockTask& task, const std::vector<size_t>& linears)
+        : task_(task), scaling_(scale_channels(task, linears)) {
+        find_largest(linears);
+    }
+
+    SolvedBlock solve(const std::vector<size_t>& linears) {
+        SolvedBlock block;
+        for (const size_t linear : linears) {
+            const bool is_scaled = scaling_.columns.contains(linear) ||
+                                   scaling_.rows.contains(linear) ||
+                                   task_.plan.rotation() != nullptr;
+            if (!task_.plan.linear(linear).is_changed() && !is_scaled) continue;
+            block.linears.push_back(solve_linear(linear, is_scaled));
+            add_scaled_bias(block.linears.back(), block);
+            if (task_.done) task_.done(block.linears.back().record);
+        }
+        block.others.insert(block.others.end(), scaling_.norms.begin(), scaling_.norms.end());
+        return block;
+    }
+
+  private:
+    // Matrices over one input that an engine may fuse share one global scale.
+    void find_largest(const std::vector<size_t>& linears) {
+        for (const size_t linear : linears) {
+            const QuantizationScheme* const scheme = task_.plan.linear(linear).scheme;
+            if (scheme == nullptr ||
+                scheme->weights->strategy != QuantizationStrategy::tensor_group) {
+                continue;
+            }
+            SolvedLinear factors = factors_of(linear);
+            const Tensor weight = task_.model.weight(linear);
+            scale_matrix(task_.context, weight.mutable_view(), factors, false);
+            turn(task_.model.threads(), task_.plan, factors.turned, weight.mutable_view(), false);
+            float& largest = largest_[task_.model.linears()[linear].site];
+            largest = std::max(largest, largest_magnitude(weight.view()));
+        }
+    }
+
+    SolvedLinear factors_of(size_t linear) const {
+        SolvedLinear solved;
+        solved.linear = linear;
+        if (const auto found = scaling_.columns.find(linear); found != scaling_.columns.end()) {
+            solved.column_factors = found->second;
+        }
+        if (const auto found = scaling_.rows.find(linear); found != scaling_.rows.end()) {
+            solved.row_divisors = found->second;
+        }
+        const ModelRotation* const rotation = task_.plan.rotation();
+        if (rotation == nullptr) return solved;
+        const std::string& name = task_.model.linears()[linear].name.name;
+        solved.turned = ModelRotation::side_of(name);
+        if (solved.turned == ResidualSide::reads) {
+            solved.column_factors = rotation->norm_before(task_.model, name);
+        }
+        return solved;
+    }
+
+    SolvedLinear solve_linear(size_t linear, bool is_scaled) {
+        const LinearPlan& plan = task_.plan.linear(linear);
+        const ObservedLinear& observed = task_.model.linears()[linear];
+        const SiteStatistics* const statistics = task_.statistics.of(observed.site);
+        SolvedLinear solved = factors_of(linear);
+        const Tensor weight = task_.model.weight(linear);
+        const TensorView values = weight.mutable_view();
+        scale_matrix(task_.context, values, solved, false);
+        turn(task_.model.threads(), task_.plan, solved.turned, values, false);
+        clip(linear, values);
+        run_solvers(plan, observed, statistics, values, solved);
+        if (!solved.matrix) {
+            solved.dense =
+                converted(task_.context, values, stored_type(task_.model, observed.name));
+        }
+        fill_record(plan, is_scaled, observed, statistics, solved);
+        return solved;
+    }
+
+    // Ranges that a search found for groups of rows.
+    void clip(size_t linear, const TensorView& weight) const {
+        const auto found = scaling_.limits.find(linear);
+        if (found != scaling_.limits.end()) clip_groups(found->second, weight);
+    }
+
+    void run_solvers(const LinearPlan& plan, const ObservedLinear& observed,
+                     const SiteStatistics* statistics, const TensorView& weight,
+                     SolvedLinear& solved) {
+        const bool needs_gram = plan.needs_gram();
+        NVLLM_CHECK(!needs_gram || (statistics != nullptr && !statistics->gram.empty()),
+                    "inputs of " + observed.name.name + " were not observed");
+        Tensor gram = needs_gram ? scaled_gram(*statistics, solved.column_factors) : Tensor();
+        if (needs_gram && solved.turned == ResidualSide::reads) {
+            // R^T H R: a copy already, as its columns were scaled.
+            const Rotation& rotation = task_.plan.rotation()->rotation();
+            rotation.turn_rows(task_.model.threads(), gram.mutable_view(), false);
+            rotation.turn_columns(task_.model.threads(), gram.mutable_view(), false);
+        }
+        LinearProblem problem{task_.context, weight, gram.view()};
+        problem.num_tokens = statistics != nullptr ? statistics->num_tokens : 0;
+        problem.scale_type = stored_type(task_.model, observed.name);
+        if (plan.pruner != nullptr) {
+            problem.options = plan.pruned_by->solver;
+            solved.record.dampening = plan.pruner->solve(problem).dampening;
+            problem.keeps_zeros = true;
+        }
+        if (plan.quantizer == nullptr) return;
+        problem.options = plan.quantized_by->solver;
+        problem.arguments = &*plan.scheme->weights;
+        problem.largest = largest_[observed.site];
+        LinearSolution solution = plan.quantizer->solve(problem);
+        solved.matrix = std::move(solution.matrix);
+        solved.record.dampening = std::max(solved.record.dampening, solution.dampening);
+        set_input_scales(*plan.scheme, statistics, solved.column_factors, *solved.matrix);
+    }
+
+    void fill_record(const LinearPlan& plan, bool is_scaled, const ObservedLinear& observed,
+                     const SiteStatistics* statistics, SolvedLinear& solved) const {
+        LinearRecord& record = solved.record;
+        record.name = observed.name.name;
+        record.in = observed.name.in;
+        record.out = observed.name.out;
+        record.method = method_name(plan, is_scaled, task_.plan);
+        record.format = solved.matrix ? plan.format : "dense";
+        record.bits_per_weight = bits_per_weight(solved, stored_type(task_.model, observed.name));
+        const Tensor kept = effective_weight(solved, task_.model, task_.plan);
+        const Tensor original = task_.model.weight(solved.linear);
+        record.sparsity = share_of_zeros(kept.view());
+        record.error_is_of_output = statistics != nullptr && !statistics->gram.empty();
+        record.relative_error =
+            record.error_is_of_output
+                ? output_error(task_.context, original.view(), kept.view(), statistics->gram.view())
+                      .relative()
+                : relative_square(original.view(), kept.view());
+    }
+
+    void add_scaled_bias(const SolvedLinear& solved, SolvedBlock& block) const {
+        const LinearName& name = task_.model.linears()[solved.linear].name;
+        const bool is_turned = solved.turned == ResidualSide::writes;
+        if (!name.bias || (solved.row_divisors.empty() && !is_turned)) return;
+        std::vector<float> bias = *task_.model.vector(name.name + ".bias");
+        for (size_t i = 0; i < solved.row_divisors.size(); ++i) bias[i] /= solved.row_divisors[i];
+        const auto size = static_cast<int64_t>(bias.size());
+        if (is_turned) {
+            turn(task_.model.threads(), task_.plan, solved.turned,
+                 TensorView(bias.data(), DType::f32, {size, 1}), false);
+        }
+        const ConstTensorView view(bias.data(), DType::f32, {size});
+        block.others.push_back(
+            {name.name + ".bias",
+             converted(task_.context, view,
+                       task_.model.checkpoint().find(name.name + ".bias")->dtype)});
+    }
+
+    const BlockTask& task_;
+    ChannelScaling scaling_;
+    std::map<size_t, float> largest_;  // by site
+};
+
+}  // namespace
+
+SolvedBlock solve_block(const BlockTask& task, const std::vector<size_t>& linears,
+                        std::optional<int32_t> block) {
+    SolvedBlock solved = BlockSolver(task, linears).solve(linears);
+    if (task.plan.rotation() == nullptr) return solved;
+    for (NamedTensor& tensor : task.plan.rotation()->tensors(task.model, block)) {
+        solved.others.push_back(std::move(tensor));
+    }
+    return solved;
+}
+
+Tensor effective_weight(const SolvedLinear& solved, const ObservedModel& model,
+                        const ModelPlan& plan) {
+    ScratchArena scratch;
+    Context context;
+    context.scratch = &scratch;
+    context.threads = &model.threads();
+    const Tensor weight = solved.matrix ? dequantized(*solved.matrix, model.threads())
+                                        : converted(context, solved.dense.view(), DType::f32);
+    turn(model.threads(), plan, solved.turned, weight.mutable_view(), true);
+    scale_matrix(context, weight.mutable_view(), solved, true);
+    return weight;
+}
+
+std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const ObservedModel& model,
+                                        const ModelPlan& plan) {
+    std::vector<NamedTensor> tensors;
+    for (const SolvedLinear& solved : block.linears) {
+        const LinearName& name = model.linears()[solved.linear].name;
+        if (!solved.matrix) {
+            tensors.push_back({name.name + ".weight", solved.dense});
+            continue;
+        }
+        for (auto& packed : pack(*solved.matrix, name.name, plan.linear(solved.linear).format,
+                                 stored_type(model, name))) {
+            tensors.push_back({packed.name, packed.tensor});
+        }
+    }
+    tensors.insert(tensors.end(), block.others.begin(), block.others.end());
+    return tensors;
+}
+
+}  // namespace nvllm::quantize

@@ -1,0 +1,34 @@
+// The folder in which a run keeps what it has done until its output is whole, and from which an
+// interrupted run goes on.
+//
+// It lies beside the output (OUT.partial), so that the output can take its place by one rename.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace nvllm::quantize {
+
+class Journal {
+  public:
+    // Begins, or goes on with, the run whose output is to be `output`. `identity`: everything that
+    // decides over the result, as text. Throws cannot_create when the output is there already or
+    // an interrupted run is and `resumes` is false; bad_data when that run was another one.
+    Journal(const std::filesystem::path& output, const std::string& identity, bool resumes);
+
+    // Where block number `stage` is kept; is there once it is whole.
+    std::filesystem::path block_file(int32_t stage) const;
+    bool has_block(int32_t stage) const;
+    // The folder that becomes the output: empty.
+    std::filesystem::path fresh_output_folder() const;
+    const std::filesystem::path& folder() const { return folder_; }
+    // Makes the output appear and removes everything else. Throws io, cannot_create.
+    void publish() const;
+
+  private:
+    std::filesystem::path output_;
+    std::filesystem::path folder_;
+};
+
+}  // namespace nvllm::quantize

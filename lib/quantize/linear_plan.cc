@@ -1,0 +1,206 @@
+// Targets and ignore lists against names of linears.
+#include "lib/quantize/linear_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "kernels/error.h"
+
+namespace nvllm::quantize {
+namespace {
+
+bool can_be_quantized(const ObservedLinear& linear) {
+    return linear.name.order == MatrixOrder::out_in;
+}
+
+// A matcher of names alone, by the rules that quantization configs are resolved with.
+QuantizationConfig matcher_of(std::vector<QuantizationGroup> groups,
+                              std::vector<std::string> ignore) {
+    QuantizationConfig::Fields fields;
+    fields.groups = std::move(groups);
+    fields.ignore = std::move(ignore);
+    return QuantizationConfig(std::move(fields));
+}
+
+QuantizationScheme any_scheme() {
+    QuantizationScheme scheme;
+    scheme.format = "dense";
+    scheme.weights.emplace();
+    return scheme;
+}
+
+void check_groups(const LinearName& name, const QuantizationArguments& arguments) {
+    if (!arguments.group_size || *arguments.group_size <= 0) return;
+    if (name.in % *arguments.group_size == 0) return;
+    throw Error(
+        ErrorKind::bad_data,
+        fmt::format("{}: its {} inputs are no multiple of the group size {}; choose another "
+                    "(--group-size 32, 64 or channel), or keep it dense with --ignore {}",
+                    name.name, name.in, *arguments.group_size, name.name));
+}
+
+// Recipes that prune may name whole layers ("re:model.layers.\\d+$"): all linears below them are
+// meant.
+std::vector<std::string> linears_below(const std::vector<std::string>& targets,
+                                       const ObservedModel& model) {
+    std::vector<std::string> expanded;
+    for (const std::string& target : targets) {
+        std::vector<std::string> below;
+        for (const ObservedLinear& linear : model.linears()) {
+            std::string_view above = linear.name.name;
+            bool is_below = false;
+            for (size_t dot = above.rfind('.'); dot != std::string_view::npos && !is_below;
+                 dot = above.rfind('.')) {
+                above = above.substr(0, dot);
+                is_below = target != "Linear" && matches_any(above, {target});
+            }
+            if (is_below) below.push_back(linear.name.name);
+        }
+        if (below.empty()) below.push_back(target);
+        expanded.insert(expanded.end(), below.begin(), below.end());
+    }
+    return expanded;
+}
+
+// Each target must mean at least one linear: a misspelt one would silently leave it dense.
+void check_targets(const std::vector<std::string>& targets, const ObservedModel& model) {
+    for (const std::string& target : targets) {
+        const bool is_met = std::any_of(
+            model.linears().begin(), model.linears().end(), [&](const ObservedLinear& linear) {
+                return can_be_quantized(linear) && matches_any(linear.name.name, {target});
+            });
+        if (is_met) continue;
+        const std::string example =
+            model.linears().empty() ? "none" : model.linears().front().name.name;
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("the target '{}' matches no linear of this model; they are called "
+                                "like {} (a pattern begins with re:, Linear means all)",
+                                target, example));
+    }
+}
+
+}  // namespace
+
+bool matches_any(std::string_view name, const std::vector<std::string>& patterns) {
+    if (patterns.empty()) return false;
+    return matcher_of({{patterns, any_scheme()}}, {}).scheme_for(name) != nullptr;
+}
+
+ModelPlan::ModelPlan(Recipe recipe, const ObservedModel& model)
+    : recipe_(std::move(recipe)), linears_(model.linears().size()) {
+    ignore_routers(model);
+    for (const Modifier& modifier : recipe_.modifiers) resolve(modifier, model);
+    add_rotation(model);
+    const bool changes = std::any_of(linears_.begin(), linears_.end(),
+                                     [](const LinearPlan& plan) { return plan.is_changed(); });
+    if (!changes) {
+        throw Error(ErrorKind::bad_data,
+                    "the recipe changes no linear of this model: all are ignored or of a kind that "
+                    "cannot be quantized (Conv1D)");
+    }
+}
+
+// What chooses experts is small and decides much; engines expect it dense.
+void ModelPlan::ignore_routers(const ObservedModel& model) {
+    const bool has_routers = std::any_of(
+        model.linears().begin(), model.linears().end(),
+        [](const ObservedLinear& linear) { return linear.name.name.ends_with(".gate"); });
+    if (!has_routers) return;
+    for (Modifier& modifier : recipe_.modifiers) modifier.ignore.emplace_back("re:.*[.]gate$");
+}
+
+void ModelPlan::add_rotation(const ObservedModel& model) {
+    for (const Modifier& modifier : recipe_.modifiers) {
+        if (modifier.method != "rotation") continue;
+        rotation_ = std::make_unique<const ModelRotation>(model, modifier.seed);
+    }
+    const bool scales =
+        std::any_of(recipe_.modifiers.begin(), recipe_.modifiers.end(),
+                    [](const Modifier& modifier) { return find_method(modifier.method).scales; });
+    if (rotation_ == nullptr || !scales) return;
+    throw Error(ErrorKind::usage,
+                "rotation leaves no channels to scale: use it with rtn, gptq or sparsegpt, and awq "
+                "or smoothquant without it");
+}
+
+void ModelPlan::resolve(const Modifier& modifier, const ObservedModel& model) {
+    const Method& method = find_method(modifier.method);
+    if (method.solver == nullptr) return;
+    const Solver* const solver = find_solver(method.solver);
+    std::vector<QuantizationGroup> groups = modifier.groups;
+    const bool prunes_only = groups.empty();
+    if (prunes_only && !solver->prunes) return;
+    if (prunes_only) groups = {{linears_below(modifier.targets, model), any_scheme()}};
+    for (const QuantizationGroup& group : groups) check_targets(group.targets, model);
+    const QuantizationConfig& matcher = *matchers_.emplace_back(
+        std::make_unique<QuantizationConfig>(matcher_of(std::move(groups), modifier.ignore)));
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const ObservedLinear& linear = model.linears()[i];
+        const QuantizationScheme* const scheme = matcher.scheme_for(linear.name.name);
+        if (scheme == nullptr || !can_be_quantized(linear)) continue;
+        LinearPlan& plan = linears_[i];
+        if (solver->prunes) {
+            plan.pruner = solver;
+            plan.pruned_by = &modifier;
+        }
+        if (prunes_only || !scheme->weights) continue;
+        check_groups(linear.name, *scheme->weights);
+        plan.scheme = scheme;
+        plan.format =
+            scheme->format.empty() ? std::string(inferred_format(*scheme)) : scheme->format;
+        plan.quantizer = solver->quantizes ? solver : find_solver("rtn");
+        plan.quantized_by = &modifier;
+    }
+}
+
+bool ModelPlan::quantizes() const {
+    return std::any_of(linears_.begin(), linears_.end(),
+                       [](const LinearPlan& plan) { return plan.scheme != nullptr; });
+}
+
+QuantizationConfig ModelPlan::config(const ObservedModel& model) const {
+    QuantizationConfig::Fields fields;
+    std::set<std::string> ignore;
+    for (const Modifier& modifier : recipe_.modifiers) {
+        fields.groups.insert(fields.groups.end(), modifier.groups.begin(), modifier.groups.end());
+        if (!modifier.groups.empty()) ignore.insert(modifier.ignore.begin(), modifier.ignore.end());
+    }
+    for (QuantizationGroup& group : fields.groups) {
+        if (group.scheme.format.empty()) group.scheme.format = inferred_format(group.scheme);
+    }
+    fields.ignore.assign(ignore.begin(), ignore.end());
+    QuantizationConfig config(fields);
+    const auto says_the_same = [&](size_t i) {
+        const QuantizationScheme* const said = config.scheme_for(model.linears()[i].name.name);
+        const QuantizationScheme* const meant = linears_[i].scheme;
+        return (said == nullptr) == (meant == nullptr) &&
+               (meant == nullptr || said->weights == meant->weights);
+    };
+    bool agrees = true;
+    for (size_t i = 0; i < linears_.size(); ++i) agrees = agrees && says_the_same(i);
+    if (agrees) return config;
+    // Modifiers that ignore what others quantize: every linear by its own name.
+    for (QuantizationGroup& group : fields.groups) group.targets.clear();
+    fields.ignore.clear();
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const std::string& name = model.linears()[i].name.name;
+        if (linears_[i].scheme == nullptr) {
+            fields.ignore.push_back(name);
+            continue;
+        }
+        for (QuantizationGroup& group : fields.groups) {
+            if (group.scheme.weights == linears_[i].scheme->weights &&
+                group.scheme.input_activations == linears_[i].scheme->input_activations) {
+                group.targets.push_back(name);
+                break;
+            }
+        }
+    }
+    std::erase_if(fields.groups,
+                  [](const QuantizationGroup& group) { return group.targets.empty(); });
+    return QuantizationConfig(fields);
+}
+
+}  // namespace nvllm::quantize

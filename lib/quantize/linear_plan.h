@@ -1,0 +1,62 @@
+// Which linear of a model is treated how: a recipe resolved against the model's own names.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/quantize/observed_model.h"
+#include "lib/quantize/recipe.h"
+#include "lib/quantize/rotation.h"
+
+namespace nvllm::quantize {
+
+// How one linear is treated. Pointers are into the plan's recipe and the table of solvers.
+struct LinearPlan {
+    const QuantizationScheme* scheme = nullptr;  // null: it stays dense
+    std::string format;                          // of the scheme, inferred where it names none
+    const Solver* quantizer = nullptr;
+    const Modifier* quantized_by = nullptr;
+    const Solver* pruner = nullptr;
+    const Modifier* pruned_by = nullptr;
+
+    bool is_changed() const { return quantizer != nullptr || pruner != nullptr; }
+    bool needs_gram() const {
+        return (quantizer != nullptr && quantizer->needs_gram) ||
+               (pruner != nullptr && pruner->needs_gram);
+    }
+};
+
+// Immutable; keeps the recipe.
+class ModelPlan {
+  public:
+    // Throws bad_data for a target that matches nothing and for a linear whose inputs the group
+    // size does not divide.
+    ModelPlan(Recipe recipe, const ObservedModel& model);
+    ModelPlan(const ModelPlan&) = delete;
+    ModelPlan& operator=(const ModelPlan&) = delete;
+
+    const Recipe& recipe() const { return recipe_; }
+    // Of the model's linear of this index.
+    const LinearPlan& linear(size_t index) const { return linears_[index]; }
+    bool quantizes() const;
+    // Null: the residual stream stays as it is.
+    const ModelRotation* rotation() const { return rotation_.get(); }
+    // What the checkpoint will say of itself. REQUIRES: quantizes().
+    QuantizationConfig config(const ObservedModel& model) const;
+
+  private:
+    void resolve(const Modifier& modifier, const ObservedModel& model);
+    void ignore_routers(const ObservedModel& model);
+    void add_rotation(const ObservedModel& model);
+
+    Recipe recipe_;
+    std::vector<std::unique_ptr<QuantizationConfig>> matchers_;  // that schemes point into
+    std::vector<LinearPlan> linears_;
+    std::unique_ptr<const ModelRotation> rotation_;
+};
+
+// Whether one of the patterns (names, "Linear", "re:...") means this linear.
+bool matches_any(std::string_view name, const std::vector<std::string>& patterns);
+
+}  // namespace nvllm::quantize

@@ -1,0 +1,189 @@
+// Linears that tell what they are given before they multiply.
+#include "lib/quantize/observed_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "kernels/error.h"
+#include "kernels/ops/elementwise.h"
+#include "lib/base/memory_info.h"
+#include "lib/model/weights/dense.h"
+
+namespace nvllm::quantize {
+namespace {
+
+// What all parts of one model share.
+struct Listening {
+    LinearObserver* observer = nullptr;
+};
+
+class ObservedPart final : public LinearPart {
+  public:
+    ObservedPart(const Listening& listening, size_t site, bool is_first,
+                 std::unique_ptr<LinearPart> stored)
+        : listening_(listening), site_(site), is_first_(is_first), stored_(std::move(stored)) {}
+
+    int64_t in() const override { return stored_->in(); }
+    int64_t out() const override { return stored_->out(); }
+    size_t bytes() const override { return stored_->bytes(); }
+    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
+        return stored_->scratch_bytes(tokens, terms);
+    }
+
+    void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
+               const TensorView& y) const override {
+        if (is_first_ && listening_.observer != nullptr) {
+            listening_.observer->see(site_, context, x);
+        }
+        (replaced_ ? replaced_ : stored_)->apply(context, x, output, y);
+    }
+
+    void replace(std::unique_ptr<LinearPart> part) { replaced_ = std::move(part); }
+
+  private:
+    const Listening& listening_;
+    size_t site_;
+    bool is_first_;
+    std::unique_ptr<LinearPart> stored_;
+    std::unique_ptr<LinearPart> replaced_;
+};
+
+// A stored tensor in float32.
+Tensor widened(const Tensor& stored, ThreadPool& threads) {
+    const ConstTensorView& view = stored.view();
+    Tensor aligned = stored;
+    if (reinterpret_cast<uintptr_t>(view.data) % dtype_bytes(view.dtype) != 0) {
+        aligned = Tensor::allocate(view, {});
+        std::memcpy(aligned.mutable_view().data, view.data, stored.bytes());
+    }
+    ViewLayout layout = view;
+    layout.dtype = DType::f32;
+    Tensor result = Tensor::allocate(layout, {});
+    ScratchArena scratch;
+    Context context;
+    context.scratch = &scratch;
+    context.threads = &threads;
+    ops::convert(context, aligned.view(), result.mutable_view());
+    return result;
+}
+
+}  // namespace
+
+class ObservedModel::Adopter final : public LinearAdopter {
+  public:
+    std::unique_ptr<LinearPart> adopt(std::span<const LinearName> names, size_t index,
+                                      std::unique_ptr<LinearPart> part) override {
+        if (index == 0) ++num_sites_;
+        auto observed =
+            std::make_unique<ObservedPart>(listening_, num_sites_ - 1, index == 0, std::move(part));
+        linears_.push_back({names[index], num_sites_ - 1, block_of_name(names[index].name)});
+        parts_.push_back(observed.get());
+        return observed;
+    }
+
+    Listening listening_;
+    std::vector<ObservedLinear> linears_;
+    std::vector<ObservedPart*> parts_;  // the model's own
+    size_t num_sites_ = 0;
+};
+
+std::optional<int32_t> block_of_name(std::string_view name) {
+    for (size_t begin = 0; begin < name.size();) {
+        const size_t dot = std::min(name.find('.', begin), name.size());
+        const std::string_view part = name.substr(begin, dot - begin);
+        int32_t number = 0;
+        const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+        if (!part.empty() && error == std::errc() && end == part.data() + part.size()) {
+            return number;
+        }
+        begin = dot + 1;
+    }
+    return std::nullopt;
+}
+
+ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool& threads)
+    : threads_(threads), adopter_(std::make_unique<Adopter>()) {
+    const ModelConfig config = read_model_config(directory);
+    if (config.quantized) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: its weights are quantized already; start from the model they "
+                                "were made from",
+                                (directory / "config.json").string()));
+    }
+    if (config.encoder || !config.generates) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {} predicts no tokens; only models that do can be quantized",
+                                directory.string(), config.architecture));
+    }
+    checkpoint_ = std::make_shared<const Checkpoint>(Checkpoint::open(directory));
+    ModelLoadOptions options;
+    options.directory = directory;
+    options.dtype = DType::f32;
+    options.threads = &threads;
+    options.prefetch = false;
+    options.checkpoint = checkpoint_;
+    options.adopter = adopter_.get();
+    model_ = load_model(options);
+}
+
+ObservedModel::~ObservedModel() = default;
+
+const std::vector<ObservedLinear>& ObservedModel::linears() const { return adopter_->linears_; }
+
+std::vector<size_t> ObservedModel::linears_of(std::optional<int32_t> block) const {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < linears().size(); ++i) {
+        if (linears()[i].block == block) found.push_back(i);
+    }
+    return found;
+}
+
+void ObservedModel::set_observer(LinearObserver* observer) {
+    adopter_->listening_.observer = observer;
+}
+
+Tensor ObservedModel::weight(size_t linear) const {
+    const LinearName& name = linears()[linear].name;
+    const auto stored = checkpoint_->tensor(name.name + ".weight");
+    NVLLM_CHECK(stored && name.order == MatrixOrder::out_in,
+                "only matrices that lie as products want them are quantized: " + name.name);
+    return widened(*stored, threads_);
+}
+
+Tensor ObservedModel::matrix(const std::string& name) const {
+    const auto stored = checkpoint_->tensor(name);
+    NVLLM_CHECK(stored, "a matrix that is there: " + name);
+    return widened(*stored, threads_);
+}
+
+std::optional<std::vector<float>> ObservedModel::vector(const std::string& name) const {
+    const auto stored = checkpoint_->tensor(name);
+    if (!stored) return std::nullopt;
+    const Tensor values = widened(*stored, threads_);
+    const float* const begin = values.view().as<float>();
+    return std::vector<float>(begin, begin + values.view().numel());
+}
+
+void ObservedModel::replace(size_t linear, Tensor weight) {
+    const LinearName& name = linears()[linear].name;
+    Tensor bias;
+    if (name.bias) bias = *checkpoint_->tensor(name.name + ".bias");
+    adopter_->parts_[linear]->replace(
+        make_dense_part(std::move(weight), std::move(bias), DType::f32));
+}
+
+void ObservedModel::restore(size_t linear) { adopter_->parts_[linear]->replace(nullptr); }
+
+void ObservedModel::release_block(int32_t block) const {
+    for (const std::string_view name : checkpoint_->names()) {
+        if (block_of_name(name) != block) continue;
+        const ConstTensorView view = *checkpoint_->find(name);
+        release_mapped_pages(
+            {view.as<std::byte>(), static_cast<size_t>(view.numel()) * dtype_bytes(view.dtype)});
+    }
+}
+
+}  // namespace nvllm::quantize

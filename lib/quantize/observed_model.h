@@ -1,0 +1,79 @@
+// A model in which every linear can be listened to and given other weights, by the code that serves
+// it.
+//
+// Weights stay in the mapped checkpoint and are read when a block is computed; release_block()
+// gives the pages back. Used by one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/checkpoint/checkpoint.h"
+#include "lib/model/loader.h"
+#include "lib/model/weights/scheme.h"
+
+namespace nvllm::quantize {
+
+// Sees what linears are given. Linears that read the same input are one site.
+class LinearObserver {
+  public:
+    virtual ~LinearObserver() = default;
+    // x: float32 [tokens, in], as all linears of the site get it; valid during the call.
+    virtual void see(size_t site, const Context& context, const ConstTensorView& x) = 0;
+};
+
+// One matrix of the model that a checkpoint stores under its own name.
+struct ObservedLinear {
+    LinearName name;
+    size_t site = 0;
+    std::optional<int32_t> block;  // empty: outside of blocks (the head)
+};
+
+class ObservedModel {
+  public:
+    // Products in float32. Throws as load_model(), and bad_data for a model that is quantized
+    // already, has no weights or is an encoder. `threads` outlives the model.
+    ObservedModel(const std::filesystem::path& directory, ThreadPool& threads);
+    ~ObservedModel();
+    ObservedModel(const ObservedModel&) = delete;
+    ObservedModel& operator=(const ObservedModel&) = delete;
+
+    Model& model() const { return *model_; }
+    const Checkpoint& checkpoint() const { return *checkpoint_; }
+    ThreadPool& threads() const { return threads_; }
+    // In the order the model was made in: block by block.
+    const std::vector<ObservedLinear>& linears() const;
+    // Indices into linears() of a block's, or of those outside of blocks.
+    std::vector<size_t> linears_of(std::optional<int32_t> block) const;
+
+    // Who is told from here on; null: nobody.
+    void set_observer(LinearObserver* observer);
+    // A copy of the linear's stored matrix: float32 [out, in].
+    Tensor weight(size_t linear) const;
+    // The same of any stored matrix by its whole name. REQUIRES: it is there.
+    Tensor matrix(const std::string& name) const;
+    // A stored vector as float32; empty when the checkpoint has none of that name.
+    std::optional<std::vector<float>> vector(const std::string& name) const;
+    // The linear multiplies with this float32 [out, in] (and its own bias) until restore().
+    void replace(size_t linear, Tensor weight);
+    void restore(size_t linear);
+    // Gives back memory that holds the block's part of the checkpoint.
+    void release_block(int32_t block) const;
+
+  private:
+    class Adopter;
+
+    ThreadPool& threads_;
+    std::shared_ptr<const Checkpoint> checkpoint_;
+    std::unique_ptr<Adopter> adopter_;
+    std::unique_ptr<Model> model_;
+};
+
+// The number of the block that a tensor or linear belongs to by its name
+// ("model.layers.3.mlp.up_proj": 3); empty: none.
+std::optional<int32_t> block_of_name(std::string_view name);
+
+}  // namespace nvllm::quantize

@@ -1,0 +1,105 @@
+// What a run takes, from shapes alone.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "kernels/error.h"
+#include "lib/base/memory_info.h"
+#include "lib/base/quantities.h"
+#include "lib/quantize/activation_store.h"
+#include "lib/quantize/pipeline.h"
+
+namespace nvllm::quantize {
+namespace {
+
+// Of what is available, what may be taken when nobody says how much.
+constexpr double kShareOfMemory = 0.75;
+
+uint64_t square_bytes(int64_t size) { return static_cast<uint64_t>(size * size) * sizeof(float); }
+
+// Existing folder that a path lies in.
+std::filesystem::path existing_parent(std::filesystem::path path) {
+    path = std::filesystem::absolute(path);
+    while (!path.empty() && !std::filesystem::exists(path)) path = path.parent_path();
+    return path;
+}
+
+// About what one value of a linear takes in the output, in bits.
+double planned_bits(const LinearPlan& plan, DType stored) {
+    const double dense = 8.0 * static_cast<double>(dtype_bytes(stored));
+    if (plan.scheme == nullptr) return dense;
+    const QuantizationArguments& weights = *plan.scheme->weights;
+    const double group = static_cast<double>(weights.group_size.value_or(0));
+    return weights.bits + (group > 0.0 ? 16.0 / group : 0.0);
+}
+
+}  // namespace
+
+void Pipeline::plan_resources() {
+    ResourcePlan& plan = resources_;
+    plan.output_bytes = model_.checkpoint().data_bytes();
+    const double tokens = calibration_ ? static_cast<double>(calibration_->num_tokens) : 0.0;
+    for (int32_t stage = 0; stage < num_stages(); ++stage) {
+        uint64_t kept = 0, largest = 0, moments = 0, factor = 0;
+        std::map<size_t, int64_t> sites;
+        for (const size_t index : linears_of_stage(stage)) {
+            const LinearName& name = model_.linears()[index].name;
+            if (!plan_.linear(index).is_changed()) continue;
+            const auto values = static_cast<double>(name.in) * static_cast<double>(name.out);
+            const auto bytes = static_cast<uint64_t>(values) * sizeof(float);
+            const DType stored = model_.checkpoint().find(name.name + ".weight")->dtype;
+            // While it is solved: codes; and float32 as it was, as it becomes and as it is judged.
+            largest = std::max(largest, 3 * bytes);
+            kept += static_cast<uint64_t>(values) + (calibration_ ? bytes : 0);
+            const double bits = planned_bits(plan_.linear(index), stored);
+            const double dense_bits = 8.0 * static_cast<double>(dtype_bytes(stored));
+            plan.output_bytes -= static_cast<uint64_t>(values * (dense_bits - bits) / 8.0);
+            plan.operations += 4.0 * values * tokens + 2.0 * values * static_cast<double>(name.in);
+            sites[model_.linears()[index].site] = name.in;
+            if (plan_.linear(index).needs_gram()) {
+                // The factor, and what computing it takes.
+                factor = std::max(factor, 11 * square_bytes(name.in) / 4);
+            }
+        }
+        for (const auto& [site, in] : sites) {
+            if (!calibration_) break;
+            moments += square_bytes(in);
+            plan.operations += static_cast<double>(in) * static_cast<double>(in) * tokens;
+        }
+        plan.block_bytes = std::max(plan.block_bytes, kept + largest);
+        plan.moments_bytes = std::max(plan.moments_bytes, moments + factor);
+    }
+    plan.disk_bytes = 3 * plan.output_bytes;
+    if (!calibration_) return;
+    const int64_t hidden = model_.model().config().hidden_size;
+    plan.forward_bytes = BlockForward::planned_bytes(model_.model(), calibration_->longest);
+    plan.activation_bytes = ActivationStore::bytes_of(calibration_->num_tokens, hidden);
+    const uint64_t limit = options_.memory_limit_bytes.value_or(
+        static_cast<uint64_t>(kShareOfMemory * static_cast<double>(available_memory_bytes())));
+    plan.spills = plan.peak_bytes() > limit;
+    if (plan.spills && options_.offload_folder.empty()) plan.disk_bytes += plan.activation_bytes;
+}
+
+void Pipeline::check_resources() const {
+    const uint64_t available = available_memory_bytes();
+    const uint64_t limit = std::min(options_.memory_limit_bytes.value_or(available), available);
+    if (resources_.peak_bytes() > limit) {
+        throw Error(ErrorKind::does_not_fit,
+                    fmt::format("{} of memory are needed even with activations on disk, and {} may "
+                                "be taken; a shorter --max-seq-length takes less, --method rtn the "
+                                "least",
+                                describe_bytes(resources_.peak_bytes()), describe_bytes(limit)));
+    }
+    const std::filesystem::path folder = existing_parent(options_.output);
+    std::error_code error;
+    const std::filesystem::space_info space = std::filesystem::space(folder, error);
+    if (error || space.available >= resources_.disk_bytes) return;
+    throw Error(ErrorKind::does_not_fit,
+                fmt::format("{}: {} are free, and up to {} are needed while the output is written",
+                            folder.string(), describe_bytes(space.available),
+                            describe_bytes(resources_.disk_bytes)));
+}
+
+}  // namespace nvllm::quantize

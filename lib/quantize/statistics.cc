@@ -1,0 +1,58 @@
+// Sums over what linears are given.
+#include "lib/quantize/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/ops/linalg.h"
+#include "kernels/thread_pool.h"
+
+namespace nvllm::quantize {
+namespace {
+
+constexpr int64_t kChannelGrain = 64;
+
+}  // namespace
+
+void StatisticsCollector::watch(size_t site, int64_t in, bool wants_gram) {
+    SiteStatistics& statistics = sites_[site];
+    statistics.sum_abs.resize(static_cast<size_t>(in));
+    statistics.max_abs.resize(static_cast<size_t>(in));
+    if (wants_gram && statistics.gram.empty()) {
+        statistics.gram = Tensor::allocate(DType::f32, {in, in});
+    }
+}
+
+void StatisticsCollector::see(size_t site, const Context& context, const ConstTensorView& x) {
+    const auto found = sites_.find(site);
+    if (found == sites_.end()) return;
+    SiteStatistics& statistics = found->second;
+    statistics.num_tokens += x.dim(0);
+    context.threads->parallel_for(x.dim(1), kChannelGrain, [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = 0; row < x.dim(0); ++row) {
+            const float* const values = x.as<float>() + row * x.stride(0);
+            for (int64_t channel = begin; channel < end; ++channel) {
+                const float magnitude = std::abs(values[channel]);
+                const auto i = static_cast<size_t>(channel);
+                statistics.sum_abs[i] += magnitude;
+                statistics.max_abs[i] = std::max(statistics.max_abs[i], magnitude);
+            }
+        }
+    });
+    if (!statistics.gram.empty()) ops::add_gram(context, x, statistics.gram.mutable_view());
+}
+
+void StatisticsCollector::finish(const Context& context) {
+    for (auto& [site, statistics] : sites_) {
+        if (!statistics.gram.empty()) {
+            ops::mirror_lower(context, statistics.gram.mutable_view());
+        }
+    }
+}
+
+const SiteStatistics* StatisticsCollector::of(size_t site) const {
+    const auto found = sites_.find(site);
+    return found == sites_.end() ? nullptr : &found->second;
+}
+
+}  // namespace nvllm::quantize

@@ -1,0 +1,115 @@
+// Storage of keys and values: where its parts lie, and what goes with a block that is moved.
+#include "lib/execute/kv_storage.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "kernels/ops/kv_cache.h"
+#include "kernels/thread_pool.h"
+
+namespace nvllm {
+namespace {
+
+constexpr int32_t kBlockSize = 4, kBlocks = 4, kHeads = 2, kHeadDim = 6, kLayers = 3;
+
+struct Machine {
+    ThreadPool threads{1};
+    ScratchArena scratch{size_t{1} << 16};
+    Context context;
+
+    Machine() {
+        context.threads = &threads;
+        context.scratch = &scratch;
+    }
+};
+
+std::vector<KvGroup> one_group() {
+    KvGroup group;
+    for (int32_t layer = 0; layer < kLayers; ++layer) group.layers.push_back(layer);
+    group.kv_heads = kHeads;
+    group.head_dim = kHeadDim;
+    return {group};
+}
+
+// A token's keys and values of one layer into a slot; values are twice the keys.
+void write(const Machine& machine, const KvLayer& layer, int64_t slot, float first) {
+    std::vector<float> keys, values;
+    for (int i = 0; i < kHeads * kHeadDim; ++i) {
+        keys.push_back(first + static_cast<float>(i));
+        values.push_back(2 * keys.back());
+    }
+    const ConstTensorView one_slot(&slot, DType::i64, {1});
+    ops::write_kv(machine.context, ConstTensorView(keys.data(), DType::f32, {1, kHeads, kHeadDim}),
+                  ConstTensorView(values.data(), DType::f32, {1, kHeads, kHeadDim}), one_slot,
+                  layer.keys, layer.values, {1.0f, 1.0f, layer.key_scales, layer.value_scales});
+}
+
+float scale_at(const TensorView& scales, int64_t block, int64_t head, int64_t offset) {
+    return scales.as<float>()[block * scales.stride(0) + head * kBlockSize + offset];
+}
+
+// The last value of a head, as it is stored.
+int value_at(const KvLayer& layer, int64_t block, int64_t head, int64_t offset) {
+    return layer.values.as<int8_t>()[block * layer.values.stride(0) +
+                                     (head * kBlockSize + offset) * kHeadDim + kHeadDim - 1];
+}
+
+bool has_written(const KvStorage& storage, int64_t block, float first) {
+    for (int32_t layer = 0; layer < kLayers; ++layer) {
+        const KvLayer& place = storage.layers()[static_cast<size_t>(layer)];
+        const float keys = first + static_cast<float>(layer) * 100.0f;
+        for (int64_t head = 0; head < kHeads; ++head) {
+            const float most = keys + static_cast<float>((head + 1) * kHeadDim - 1);
+            if (scale_at(place.key_scales, block, head, 2) != most / 127.0f ||
+                scale_at(place.value_scales, block, head, 2) != 2 * most / 127.0f ||
+                value_at(place, block, head, 2) != 127) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("scales of int8 lie apart from all values and go where their block goes") {
+    const Machine machine;
+    const std::vector<int32_t> blocks{kBlocks}, host_blocks{2};
+    KvStorage storage(one_group(), blocks, host_blocks, kBlockSize, DType::i8);
+    const int64_t token_bytes = one_group()[0].bytes_per_token(DType::i8);
+    CHECK(token_bytes == 2 * kLayers * kHeads * (kHeadDim + 4));
+    CHECK(storage.bytes() == static_cast<size_t>((kBlocks + 2) * kBlockSize * token_bytes));
+    for (int32_t block = 0; block < kBlocks; ++block) {
+        for (int32_t layer = 0; layer < kLayers; ++layer) {
+            const float first = static_cast<float>(block) * 1000.0f + 1.0f;
+            write(machine, storage.layers()[static_cast<size_t>(layer)], block * kBlockSize + 2,
+                  first + static_cast<float>(layer) * 100.0f);
+        }
+    }
+    for (int64_t block = 0; block < kBlocks; ++block) {
+        CHECK(has_written(storage, block, static_cast<float>(block) * 1000.0f + 1.0f));
+    }
+    const std::vector<BlockMove> copies{{.group = 0, .from = 1, .to = 0}};
+    storage.copy_blocks(machine.context, copies);
+    CHECK(has_written(storage, 0, 1001.0f));
+    const std::vector<SwapMove> out{{.group = 0, .device_block = 2, .host_block = 1}};
+    const std::vector<SwapMove> back{{.group = 0, .device_block = 3, .host_block = 1}};
+    CHECK(storage.swap_out(machine.context, out) ==
+          static_cast<uint64_t>(kBlockSize * token_bytes));
+    storage.swap_in(machine.context, back);
+    CHECK(has_written(storage, 3, 2001.0f));
+    CHECK(has_written(storage, 1, 1001.0f));
+}
+
+TEST_CASE("a cache of one byte a value takes half of one of two") {
+    const std::vector<int32_t> blocks{kBlocks};
+    const auto bytes = [&](DType dtype) {
+        const KvStorage storage(one_group(), blocks, {}, kBlockSize, dtype);
+        return storage.bytes();
+    };
+    CHECK(2 * bytes(DType::f8_e4m3) == bytes(DType::bf16));
+    CHECK(bytes(DType::i8) == bytes(DType::f8_e4m3) * (kHeadDim + 4) / kHeadDim);
+}
+
+}  // namespace nvllm

@@ -1,0 +1,127 @@
+// Recipes from flags and from files in llm-compressor's shape.
+#include <doctest/doctest.h>
+
+#include "lib/quantize/recipe_file.h"
+#include "tests/error_of.h"
+
+namespace nvllm::quantize {
+namespace {
+
+TEST_CASE("flags make a modifier for each method; the last that rounds gets the scheme") {
+    RecipeFlags flags;
+    flags.scheme = "W8A8";
+    flags.methods = {"smoothquant", "gptq"};
+    const Recipe recipe = recipe_from_flags(flags);
+    REQUIRE(recipe.modifiers.size() == 2);
+    CHECK(recipe.modifiers[0].groups.empty());
+    REQUIRE(recipe.modifiers[1].groups.size() == 1);
+    CHECK(recipe.modifiers[1].groups[0].scheme.weights->bits == 8);
+    CHECK(needs_calibration(recipe));
+}
+
+TEST_CASE("what only prunes or scales is followed by rounding, unless nothing is to be quantized") {
+    RecipeFlags flags;
+    flags.methods = {"sparsegpt"};
+    CHECK(recipe_from_flags(flags).modifiers.back().method == "rtn");
+    flags.scheme = "none";
+    CHECK(recipe_from_flags(flags).modifiers.size() == 1);
+}
+
+TEST_CASE("group sizes and orders") {
+    RecipeFlags flags;
+    flags.group_size = "channel";
+    CHECK(recipe_from_flags(flags).modifiers[0].groups[0].scheme.weights->strategy ==
+          QuantizationStrategy::channel);
+    flags.group_size = "64";
+    flags.actorder = "group";
+    const QuantizationArguments arguments =
+        *recipe_from_flags(flags).modifiers[0].groups[0].scheme.weights;
+    CHECK(arguments.group_size == 64);
+    CHECK(arguments.actorder == ActivationOrder::group);
+    flags.methods = {"rtn"};
+    CHECK(recipe_from_flags(flags).modifiers[0].groups[0].scheme.weights->actorder ==
+          ActivationOrder::none);
+    flags.group_size = "many";
+    CHECK_THROWS_AS(recipe_from_flags(flags), Error);
+}
+
+TEST_CASE("mask structures") {
+    CHECK(parse_mask_structure("2:4") == MaskStructure{2, 4});
+    CHECK(parse_mask_structure("0:0") == MaskStructure{});
+    CHECK(parse_mask_structure("unstructured") == MaskStructure{});
+    for (const char* const text : {"4:2", "2", "2:", ":4", "two:four"}) {
+        CHECK_THROWS_AS(parse_mask_structure(text), Error);
+    }
+}
+
+TEST_CASE("recipe files of many shapes") {
+    const Recipe gptq = parse_recipe(
+                            "quant_stage:\n"
+                            "  quant_modifiers:\n"
+                            "    SmoothQuantModifier:\n"
+                            "      smoothing_strength: 0.8\n"
+                            "      mappings: [[[\"re:.*q_proj\", \"re:.*k_proj\"], "
+                            "\"re:.*input_layernorm\"]]\n"
+                            "    GPTQModifier:\n"
+                            "      targets: Linear\n"
+                            "      ignore: [lm_head]\n"
+                            "      scheme: W8A8\n"
+                            "      dampening_frac: 0.05\n",
+                            "recipe.yaml")
+                            .recipe;
+    REQUIRE(gptq.modifiers.size() == 2);
+    CHECK(gptq.modifiers[0].scaling.smoothing_strength == 0.8);
+    CHECK(gptq.modifiers[0].scaling.mappings[0].smooth == "re:.*input_layernorm");
+    CHECK(gptq.modifiers[1].solver.dampening_frac == 0.05);
+    CHECK(gptq.modifiers[1].groups[0].scheme.weights->actorder == ActivationOrder::weight);
+
+    const Recipe awq =
+        parse_recipe(
+            "AWQModifier: {n_grid: 10, duo_scaling: both, ignore: [lm_head], scheme: W4A16_ASYM}",
+            "r")
+            .recipe;
+    CHECK(awq.modifiers[0].scaling.grid == 10);
+    CHECK_FALSE(awq.modifiers[0].groups[0].scheme.weights->symmetric);
+
+    const Recipe then = parse_recipe(
+                            "a_stage:\n  a_modifiers:\n    AWQModifier: {}\n"
+                            "    QuantizationModifier: {scheme: {W4A16: [\"re:.*mlp.*\"], "
+                            "W8A16: [\"re:.*self_attn.*\"]}}\n",
+                            "r")
+                            .recipe;
+    CHECK(then.modifiers[0].groups.empty());
+    CHECK(then.modifiers[1].groups.size() == 2);
+
+    const ReadRecipe sparse = parse_recipe(
+        "sparsity_stage:\n  sparsity_modifiers:\n    SparseGPTModifier: {sparsity: 0.5, "
+        "mask_structure: \"2:4\", sequential_update: false}\n    ConstantPruningModifier: "
+        "{targets: "
+        "[\"re:.*\"], start: 0}\n",
+        "r");
+    CHECK(sparse.recipe.modifiers.size() == 1);
+    CHECK(sparse.recipe.modifiers[0].solver.mask == MaskStructure{2, 4});
+    CHECK(sparse.notes.size() == 2);
+}
+
+TEST_CASE("what is wrong in a recipe is said with its line") {
+    const auto message = [](const char* yaml) {
+        return test::error_of(ErrorKind::bad_data, [&] { parse_recipe(yaml, "recipe.yaml"); });
+    };
+    CHECK(message("a:\n  b:\n    GPTQModifer: {scheme: W4A16}\n")
+              .find("recipe.yaml:3: unknown modifier 'GPTQModifer'; did you mean GPTQModifier?") ==
+          0);
+    CHECK(message("GPTQModifier:\n  scheme: W4A16\n  damp: 1\n")
+              .find("recipe.yaml:3: unknown field 'damp'") == 0);
+    CHECK(message("GPTQModifier: {scheme: W4A61}").find("W4A16") != std::string::npos);
+    CHECK(message("GPTQModifier: {ignore: [lm_head]}").find("neither a scheme nor config_groups") !=
+          std::string::npos);
+    CHECK(message("SmoothQuantModifier: {smoothing_strength: 0.5}").find("quantizes nothing") !=
+          std::string::npos);
+    CHECK(message("GPTQModifier: {scheme: W4A16, dampening_frac: high}").find("a number from") !=
+          std::string::npos);
+    CHECK(message("[1, 2").find("recipe.yaml:") == 0);
+    CHECK(message("- a\n").find("mapping of stages") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace nvllm::quantize
