@@ -34,10 +34,10 @@ def run(*arguments, stdin="", check=True, env=None):
     return done
 
 
-def run_jsonl(requests, *arguments, model=DEMO):
+def run_jsonl(requests, *arguments, model=DEMO, env=None):
     """Answers (one object a request) of a batch in one process."""
     lines = "".join(json.dumps(request) + "\n" for request in requests)
-    done = run("-m", model, "--input-format", "jsonl", "--output-format", "jsonl", *arguments, stdin=lines)
+    done = run("-m", model, "--input-format", "jsonl", "--output-format", "jsonl", *arguments, stdin=lines, env=env)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

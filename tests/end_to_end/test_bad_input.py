@@ -104,7 +104,7 @@ class BadInput(unittest.TestCase):
         self.fails(BAD_CONFIG, "-m", DEMO, "-p", "x", "--config", config, says=["settings.yaml:2", "max-num-sequences"])
 
     def test_no_such_device(self):
-        self.fails(UNAVAILABLE, "-m", DEMO, "-p", "x", "--device", "cuda", says=["cuda"])
+        self.fails(UNAVAILABLE, "-m", DEMO, "-p", "x", "--device", "cuda:99", says=["cuda:99"])
 
     def test_too_little_memory_names_what_fits(self):
         self.fails(DOES_NOT_FIT, "-m", DEMO, "-p", "x", "--kv-cache-memory-bytes", "512K", "--max-model-len", "2048",

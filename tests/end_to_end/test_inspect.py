@@ -123,8 +123,11 @@ class Models(InspectTest):
     def test_quantized_model_is_described(self):
         section = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True}
         report = inspect_json("model", self.model_with(dict(LLAMA_7B, quantization_config=section)))
-        self.assertFalse(report["supported"])
-        self.assertEqual(report["quantization"], {"method": "gptq", "bits": 4, "group_size": 128, "section": section})
+        self.assertTrue(report["supported"])
+        self.assertEqual(report["quantization"], {"method": "gptq", "bits": 4, "group_size": 128, "section": section,
+                                                  "linears": {"native": 224, "widened": 0}})
+        text = inspect("model", FAMILIES.parent / "quantized" / "w4a16").stdout
+        self.assertIn("14 linears multiplied as they are stored, 0 widened", text)
 
     def test_hub_name(self):
         cache = self.folder / "cache"

@@ -429,9 +429,21 @@ class Doctor(EngineTest):
         report = json.loads(done.stdout)
         self.assertEqual(done.returncode, 0 if report["healthy"] else UNAVAILABLE)
         topics = {row["topic"]: row for row in report["findings"]}
-        for topic in ("processor", "cores", "nodes", "threads", "memory", "limits", "hugepages", "disk", "CUDA", "model"):
+        for topic in ("processor", "cores", "nodes", "threads", "memory", "limits", "hugepages", "disk", "CUDA", "NCCL", "MPI",
+                      "cuBLASLt", "model"):
             self.assertIn(topics[topic]["health"], ("ok", "note", "problem"))
         self.assertEqual(topics["model"]["health"], "ok")
+
+    def test_mpi_is_opened_and_asked(self):
+        def mpi(**changes):
+            libraries = str(BIN.parent / "test_libraries")
+            done = inspect("doctor", "--json", check=False, env=environment(LD_LIBRARY_PATH=libraries, **changes))
+            return next(row for row in json.loads(done.stdout)["findings"] if row["topic"] == "MPI")
+
+        self.assertEqual((mpi()["health"], mpi()["text"]), ("ok", "libmpi.so.40 opens: Made-up MPI 4.2"))
+        failing = mpi(MADE_UP_MPI_FAILS="1")
+        self.assertEqual(failing["health"], "note")
+        self.assertIn("libmpi.so.40 does not say its version", failing["text"])
 
     def test_problems(self):
         done = inspect("doctor", "-m", "/no/such/model", check=False)

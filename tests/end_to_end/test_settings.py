@@ -11,7 +11,7 @@ import unittest
 
 from programs import BIN, DEMO, TIMEOUT_S, FolderTest, environment
 
-PROGRAMS = ("nvllm-run", "nvllm-serve", "nvllm-bench", "nvllm-inspect")
+PROGRAMS = ("nvllm-run", "nvllm-serve", "nvllm-quantize", "nvllm-bench", "nvllm-inspect")
 SHELLS = ("bash", "zsh", "fish")
 USAGE, BAD_CONFIG = 64, 78
 

@@ -18,7 +18,7 @@ std::filesystem::path make_folder() {
         std::filesystem::temp_directory_path() / ("nvllm-index-fuzz-" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder);
     const float values[2] = {1.0f, 2.0f};
-    const nvllm::NamedTensor tensor{"t", nvllm::ConstTensorView(values, nvllm::DType::f32, {2})};
+    const nvllm::TensorToWrite tensor{"t", nvllm::ConstTensorView(values, nvllm::DType::f32, {2})};
     nvllm::write_safetensors(folder / "a.safetensors", std::span(&tensor, 1));
     return folder;
 }

@@ -6,6 +6,7 @@
 #include "lib/base/main_guard.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/engine/device_choice.h"
 #include "lib/engine/option_lists.h"
 #include "lib/measure/kernel_measure.h"
 #include "tools/bench/bench.h"
@@ -16,6 +17,7 @@ namespace {
 struct Options {
     std::string model;
     std::string dtype = "bfloat16";
+    std::string device = "cpu";
     int32_t tokens = 512;
     int32_t sequences = 8;
     int32_t context = 1024;
@@ -41,6 +43,8 @@ OptionList<Options> own_options() {
     list.add("context", &Options::context, "Cached tokens of each of them.", range(1, 1 << 20));
     list.add("filter", &Options::filter, "Only ops whose name holds this.", value_name("TEXT"));
     list.group("Measurement");
+    list.add("device", &Options::device, "Where to compute: cpu, cuda, cuda:1.",
+             words({"cpu", "cuda"}));
     list.add("threads", &Options::threads, "Compute threads.", short_name('t'), range(0, 1024),
              default_text("one for each physical core"));
     list.add("repeats", &Options::repeats, "Samples of each op.", range(1, 100000));
@@ -90,7 +94,8 @@ int run_kernels(const Invocation& invocation) {
     KernelOptions measure{.shapes = shapes_of(own),
                           .repeats = own.repeats,
                           .probe_bytes = own.probe_bytes,
-                          .filter = own.filter};
+                          .filter = own.filter,
+                          .device = choose_device(own.device).choice};
     measure.threads =
         own.threads > 0 ? own.threads : environment_of(invocation, nullptr)["threads"].get<int>();
     const auto measurements = measure_kernels(measure);

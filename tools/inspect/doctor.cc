@@ -30,6 +30,22 @@ OptionList<DoctorOptions> doctor_options() {
     return list;
 }
 
+void add_accelerators(view::ComputeFacts& compute) {
+    const AcceleratorFacts facts = accelerator_facts();
+    const BackendMachine& machine = facts.cuda.machine;
+    compute.cuda_module = facts.cuda.path;
+    compute.cuda_fault = facts.cuda.fault.empty() ? machine.fault : facts.cuda.fault;
+    compute.cuda_driver = machine.driver;
+    for (size_t i = 0; i < machine.devices.size(); ++i) {
+        const BackendDevice& device = machine.devices[i];
+        compute.devices.push_back({facts.cuda.name + ":" + std::to_string(i), device.name,
+                                   device.memory_bytes, device.unusable});
+    }
+    for (const LibraryFacts& library : facts.libraries) {
+        compute.libraries.push_back({library.name, library.version, library.file, library.fault});
+    }
+}
+
 view::ComputeFacts compute_facts() {
     const MachineFacts facts = machine_facts();
     view::ComputeFacts compute;
@@ -37,7 +53,6 @@ view::ComputeFacts compute_facts() {
     compute.isa_fault = facts.isa_fault;
     compute.usable_isas = facts.usable;
     compute.num_cores = facts.num_cores;
-    compute.has_cuda_backend = facts.has_cuda_backend;
     const CpuTopology& topology = facts.cpus.topology;
     compute.num_physical_cores = static_cast<int>(topology.cores.size());
     compute.threads_per_core = topology.threads_per_core();
@@ -49,6 +64,7 @@ view::ComputeFacts compute_facts() {
     compute.num_threads = facts.placement.num_threads();
     compute.why_so_many = facts.placement.reason;
     compute.is_distributed = facts.placement.numa == NumaMode::distribute;
+    add_accelerators(compute);
     return compute;
 }
 

@@ -40,8 +40,14 @@ std::vector<view::ListedTensor> listed(const std::vector<OutlinedTensor>& outlin
 }
 
 view::ModelKnowledge knowledge() {
-    return {known_architectures(), find_obstacle,
-            [](const ModelConfig& config) { return listed(tensors_of_config(config)); }};
+    return {
+        known_architectures(), find_obstacle,
+        [](const ModelConfig& config) { return listed(tensors_of_config(config)); },
+        [](const std::filesystem::path& directory) -> std::optional<view::QuantizedLinearCounts> {
+            const auto linears = quantized_linears(directory);
+            if (!linears) return std::nullopt;
+            return view::QuantizedLinearCounts{linears->native, linears->widened};
+        }};
 }
 
 int inspect_model(const Invocation& invocation) {

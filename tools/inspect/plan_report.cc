@@ -89,8 +89,9 @@ void add_memory(const MemoryPlan& plan, view::TextSheet& sheet) {
                           with_separators(plan.kv_tokens), with_separators(plan.kv_bytes_per_token),
                           dtype_name(plan.kv_dtype), plan.block_size));
     if (plan.swap_bytes > 0) sheet.row("swap space", describe_bytes(plan.swap_bytes));
-    sheet.row("in all", fmt::format("{}; {} is free", describe_bytes(total_bytes(plan)),
-                                    describe_bytes(plan.available_bytes)));
+    sheet.row("in all", fmt::format("{}; {} is free{}", describe_bytes(total_bytes(plan)),
+                                    describe_bytes(plan.available_bytes),
+                                    plan.device.empty() ? "" : " on " + plan.device));
 }
 
 }  // namespace
@@ -105,6 +106,7 @@ nlohmann::ordered_json plan_json(const MemoryPlan& plan, const std::string& mode
                  {"swap_bytes", plan.swap_bytes},
                  {"total_bytes", total_bytes(plan)},
                  {"available_bytes", plan.available_bytes},
+                 {"device", plan.device.empty() ? "cpu" : plan.device},
                  {"kv_budget_bytes", plan.kv_budget_bytes},
                  {"kv_bytes_per_token", plan.kv_bytes_per_token},
                  {"kv_dtype", dtype_name(plan.kv_dtype)},

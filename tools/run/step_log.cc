@@ -12,12 +12,13 @@ StepLog::StepLog(Engine& engine, const std::filesystem::path& file) : stream_(fi
             R"({{"plan_number":{},"num_sequences":{},"num_tokens":{},"num_prefill_tokens":{},)"
             R"("num_decode_tokens":{},"num_waiting":{},"num_running":{},)"
             R"("num_paused":{},"num_swapped":{},"num_finished":{},"num_preemptions":{},"token_budget":{},)"
-            R"("swapped_bytes":{},"step_ms":{:.3f}}})"
+            R"("swapped_bytes":{},"sampled_on_device":{},"graph_captures":{},"graph_launches":{},"step_ms":{:.3f}}})"
             "\n",
             step.plan_number, step.num_sequences, step.num_tokens, step.num_prefill_tokens,
             step.num_tokens - step.num_prefill_tokens, step.num_waiting, step.num_running,
             step.num_paused, step.num_swapped, step.num_finished, step.num_preemptions,
-            step.token_budget, step.swapped_bytes, step.step_ms);
+            step.token_budget, step.swapped_bytes, step.device.sampled_rows,
+            step.device.graph_captures, step.device.graph_launches, step.step_ms);
     });
 }
 

@@ -1,0 +1,238 @@
+"""nvllm-quantize: what it writes runs, what is interrupted goes on to the same bytes, what is wrong is said."""
+
+import hashlib
+import json
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import time
+import unittest
+
+from programs import BIN, DEMO, FolderTest, TIMEOUT_S, environment, run
+
+QUANTIZE = str(BIN / "nvllm-quantize")
+USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE = 64, 65, 66, 73
+# Two short samples: enough for every block to be computed, little enough for a test.
+LITTLE = ("--num-samples", 2, "--max-seq-length", 600)
+TEXT = "Once upon a time there was a little dog. The dog liked to play with a red ball in the park.\n" * 8
+
+
+def quantize(*arguments, check=True, env=None, stdin=""):
+    done = subprocess.run([QUANTIZE, *map(str, arguments)], input=stdin, capture_output=True, text=True,
+                          timeout=TIMEOUT_S, env=env or environment())
+    if check and done.returncode != 0:
+        raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, arguments))}\n{done.stderr}")
+    return done
+
+
+def digests(folder):
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+
+
+def header(folder):
+    data = (folder / "model.safetensors").read_bytes()
+    return json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+
+
+class Quantize(FolderTest):
+    def made(self, name, *arguments):
+        folder = self.folder / name
+        quantize("-m", DEMO, "-o", folder, *arguments)
+        return folder
+
+    def fails(self, code, *arguments, **options):
+        done = quantize(*arguments, check=False, **options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def test_rounding_writes_a_model_that_runs(self):
+        before = digests(pathlib.Path(DEMO))
+        out = self.made("rtn", "--scheme", "W4A16", "--method", "rtn")
+        self.assertEqual(digests(pathlib.Path(DEMO)), before, "the source was changed")
+        config = json.loads((out / "config.json").read_text())["quantization_config"]
+        self.assertEqual((config["quant_method"], config["format"]), ("compressed-tensors", "pack-quantized"))
+        self.assertEqual(config["ignore"], ["lm_head"])
+        tensors = header(out)
+        packed = tensors["model.layers.0.mlp.down_proj.weight_packed"]
+        self.assertEqual((packed["dtype"], packed["shape"]), ("I32", [256, 64]))
+        self.assertNotIn("model.layers.0.mlp.down_proj.weight", tensors)
+        self.assertIn("model.embed_tokens.weight", tensors)
+        for name in ("tokenizer.json", "generation_config.json"):
+            self.assertEqual((out / name).read_bytes(), (pathlib.Path(DEMO) / name).read_bytes())
+        said = run("-m", out, "-p", "Repeat these words: apple river", "-n", 8, "--temperature", 0).stdout
+        self.assertTrue(said.strip())
+        self.assertFalse((self.folder / "rtn.partial").exists())
+
+    def test_gptq_is_the_default_and_better_than_rounding(self):
+        rounded = self.made("rtn", "--method", "rtn")
+        text = self.folder / "text.txt"
+        text.write_text(TEXT)
+        fitted = self.folder / "gptq"
+        done = quantize("-m", DEMO, "-o", fitted, "--eval", text, "--max-seq-length", 512, "--num-samples", 8)
+        self.assertIn("W4A16 by gptq", done.stderr)
+        self.assertIn("the bundled text", done.stderr)
+        self.assertIn("KL divergence", done.stdout)
+        report = json.loads(quantize("report", fitted, "--json").stdout)
+        self.assertEqual(report["schema"], "nvllm-quantize.report/1")
+        self.assertEqual(len(report["linears"]), 28)
+        self.assertAlmostEqual(report["bits_per_weight"], 4.125)
+        self.assertEqual(report["evaluation"]["ppl_convention"], "hf")
+        self.assertGreater(report["evaluation"]["mean_kld"], 0)
+        self.assertLess(report["evaluation"]["mean_kld"], 0.5)
+        plain = json.loads(quantize("report", rounded, "--json").stdout)
+        # Of weights there, of outputs here: rounding errs by the same share of either.
+        self.assertLess(report["mean_relative_error"], 0.6 * plain["mean_relative_error"])
+        picture = self.folder / "errors.svg"
+        quantize("report", fitted, "--svg", picture)
+        self.assertIn("q_proj", picture.read_text())
+
+    def test_every_method_and_scheme_runs(self):
+        for name, arguments in {
+            "awq": ("--method", "awq", "--scheme", "W4A16_ASYM"),
+            "smoothquant": ("--method", "smoothquant", "--method", "gptq", "--scheme", "W8A8"),
+            "sparse": ("--method", "sparsegpt", "--mask-structure", "2:4", "--scheme", "none"),
+            "both": ("--method", "magnitude", "--method", "gptq", "--scheme", "W8A16", "--group-size", "64"),
+            "fp8": ("--method", "rtn", "--scheme", "FP8_DYNAMIC"),
+            "nvfp4": ("--method", "gptq", "--scheme", "NVFP4A16"),
+        }.items():
+            with self.subTest(name):
+                out = self.made(name, *arguments, *LITTLE)
+                said = run("-m", out, "-p", "Once upon a time", "-n", 8, "--temperature", 0).stdout
+                self.assertTrue(said.strip())
+                report = json.loads(quantize("report", out, "--json").stdout)
+                if name == "sparse":
+                    self.assertTrue(all(abs(linear["sparsity"] - 0.5) < 0.01 for linear in report["linears"]))
+                    self.assertNotIn("quantization_config", json.loads((out / "config.json").read_text()))
+
+    def test_results_side_by_side(self):
+        text = self.folder / "text.txt"
+        text.write_text(TEXT)
+        folders = [self.made("four", "--method", "rtn"), self.made("eight", "--method", "rtn", "--scheme", "W8A16")]
+        (folders[1] / "quantization_report.json").unlink()
+        self.fails(NO_INPUT, "compare", *folders)
+        done = quantize("compare", *folders, "-m", DEMO, "--eval", text, "--json")
+        rows = json.loads(done.stdout)["models"]
+        self.assertEqual([row.get("methods") for row in rows], ["rtn", None])
+        four, eight = (row["evaluation"] for row in rows)
+        self.assertEqual(four["base_perplexity"], eight["base_perplexity"])
+        self.assertLess(eight["mean_kld"], 0.1 * four["mean_kld"])
+        self.assertIn("same top", quantize("compare", folders[0]).stdout)
+
+    def test_progress_as_json(self):
+        lines = quantize("-m", DEMO, "-o", self.folder / "out", "--method", "rtn", "--progress", "json").stdout.splitlines()
+        records = [json.loads(line) for line in lines]
+        self.assertEqual([record["done"] for record in records], list(range(1, 29)))
+        self.assertEqual(records[0]["name"], "model.layers.0.self_attn.q_proj")
+
+    def test_a_dry_run_does_nothing(self):
+        done = quantize("-m", DEMO, "-o", self.folder / "out", "--dry-run")
+        self.assertIn("28 of 28", done.stdout)
+        self.assertIn("memory", done.stdout)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_interrupted_runs_go_on_to_the_same_bytes(self):
+        whole = digests(self.made("whole", *LITTLE))
+        out = self.folder / "out"
+        for place in ("quantize.block@0", "quantize.block@2", "quantize.publish"):
+            with self.subTest(place):
+                arguments = ("-m", DEMO, "-o", out, *LITTLE)
+                done = quantize(*arguments, check=False, env=environment(NVLLM_FAULTS=f"{place}:1=abort"))
+                self.assertLess(done.returncode, 0, done.stderr)
+                self.assertFalse(out.exists(), "half a model appeared")
+                self.assertIn("--resume", self.fails(CANNOT_CREATE, *arguments))
+                self.fails(BAD_DATA, *arguments, "--resume", "--dampening-frac", "0.05")
+                quantize(*arguments, "--resume")
+                self.assertEqual(digests(out), whole)
+                self.assertFalse((self.folder / "out.partial").exists())
+                shutil.rmtree(out)
+
+    def test_killed_at_any_time(self):
+        whole = digests(self.made("whole", *LITTLE))
+        out = self.folder / "out"
+        rng = random.Random(7)
+        for _ in range(4):
+            begun = subprocess.Popen([QUANTIZE, "-m", DEMO, "-o", str(out), *map(str, LITTLE), "--resume", "--progress", "json"],
+                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment())
+            for _ in range(rng.randrange(12)):
+                begun.stdout.readline()
+            time.sleep(rng.random() * 0.05)
+            begun.kill()
+            begun.wait()
+            begun.stdout.close()
+            self.assertTrue(not out.exists() or digests(out) == whole)
+            if out.exists():
+                shutil.rmtree(out)
+        quantize("-m", DEMO, "-o", out, *LITTLE, "--resume")
+        self.assertEqual(digests(out), whole)
+
+    def test_activations_in_a_file_change_nothing(self):
+        whole = digests(self.made("whole", *LITTLE))
+        # Between what is needed with activations in memory and without.
+        plan = quantize("-m", DEMO, "-o", self.folder / "out", *LITTLE, "--dry-run").stdout
+        whole_mib, activations_mib = (float(re.search(word + r" +([0-9.]+) MiB", plan)[1]) for word in ("memory", "activations"))
+        limit_bytes = round((whole_mib - activations_mib / 2) * 2**20)
+        arguments = (*LITTLE, "--memory-limit", limit_bytes, "--offload-dir", self.folder)
+        plan = quantize("-m", DEMO, "-o", self.folder / "out", *arguments, "--dry-run").stdout
+        self.assertIn("in a file", plan)
+        self.assertEqual(digests(self.made("out", *arguments)), whole)
+
+    def test_calibration_texts(self):
+        lines = self.folder / "lines.jsonl"
+        lines.write_text("".join(json.dumps(line) + "\n" for line in (
+            {"text": TEXT * 4}, {"messages": [{"role": "user", "content": TEXT * 4}, {"role": "assistant", "content": "Yes."}]})))
+        (self.folder / "texts").mkdir()
+        (self.folder / "texts" / "a.txt").write_text(TEXT * 8)
+        for arguments, stdin in ((("--calibration", lines), ""), (("--calibration", self.folder / "texts"), ""),
+                                 (("--calibration", "-"), TEXT * 8)):
+            done = quantize("-m", DEMO, "-o", self.folder / "out", "--max-seq-length", 256, *arguments, stdin=stdin)
+            self.assertRegex(done.stderr, r"\d+ samples, \d+ tokens")
+            shutil.rmtree(self.folder / "out")
+        short = self.folder / "short.txt"
+        short.write_text("A dog.")
+        error = self.fails(BAD_DATA, "-m", DEMO, "-o", self.folder / "out", "--calibration", short)
+        self.assertRegex(error, r"at least 1024 are needed.*\d+ tokens or more")
+        lines.write_text('{"question": "Why?"}\n')
+        self.assertIn("lines.jsonl:1", self.fails(BAD_DATA, "-m", DEMO, "-o", self.folder / "out", "--calibration", lines))
+
+    def test_recipes(self):
+        recipe = self.folder / "recipe.yaml"
+        recipe.write_text("""
+quant_stage:
+  quant_modifiers:
+    GPTQModifier:
+      ignore: ["lm_head"]
+      dampening_frac: 0.02
+      config_groups:
+        group_0:
+          targets: ["re:.*self_attn.*"]
+          weights: {num_bits: 4, type: int, symmetric: true, strategy: group, group_size: 64}
+        group_1:
+          targets: ["re:.*mlp.*"]
+          weights: {num_bits: 8, type: int, symmetric: true, strategy: channel}
+""")
+        out = self.made("out", "--recipe", recipe, *LITTLE)
+        tensors = header(out)
+        self.assertEqual(tensors["model.layers.1.self_attn.q_proj.weight_packed"]["shape"], [256, 32])
+        self.assertEqual(tensors["model.layers.1.mlp.up_proj.weight_packed"]["shape"], [512, 64])
+        recipe.write_text("quant_stage: {quant_modifiers: {GPTQModifier: {schema: W4A16}}}\n")
+        self.assertIn("did you mean scheme", self.fails(BAD_DATA, "-m", DEMO, "-o", self.folder / "x", "--recipe", recipe))
+
+    def test_what_is_wrong_is_said(self):
+        out = self.folder / "out"
+        self.assertIn("W4A16", self.fails(USAGE, "-m", DEMO, "-o", out, "--scheme", "W4A61"))
+        self.assertIn("did you mean gptq", self.fails(USAGE, "-m", DEMO, "-o", out, "--method", "gtpq"))
+        error = self.fails(BAD_DATA, "-m", DEMO, "-o", out, "--targets", "re:.*qq_proj")
+        self.assertIn("matches no linear", error)
+        error = self.fails(BAD_DATA, "-m", DEMO, "-o", out, "--group-size", 96)
+        self.assertRegex(error, r"q_proj.*256 inputs.*96.*--ignore")
+        out.mkdir()
+        self.assertIn("exists already", self.fails(CANNOT_CREATE, "-m", DEMO, "-o", out, "--method", "rtn"))
+        self.fails(NO_INPUT, "report", out)
+        quantized = self.made("rtn", "--method", "rtn")
+        self.assertIn("quantized already", self.fails(BAD_DATA, "-m", quantized, "-o", self.folder / "again"))
+
+
+if __name__ == "__main__":
+    unittest.main()

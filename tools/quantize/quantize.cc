@@ -1,0 +1,147 @@
+// nvllm-quantize quantize: plan, run, summary.
+#include "tools/quantize/quantize.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/json.h"
+#include "lib/base/main_guard.h"
+#include "lib/base/progress.h"
+#include "lib/base/quantities.h"
+#include "lib/checkpoint/model_directory.h"
+#include "lib/engine/default_model.h"
+#include "lib/quantize/evaluation.h"
+#include "tools/quantize/quantize_options.h"
+
+namespace nvllm::quantize_tool {
+namespace {
+
+using quantize::LinearRecord;
+using quantize::Pipeline;
+
+void say(const std::string& text) { fmt::print(stderr, "nvllm-quantize: {}\n", text); }
+
+std::filesystem::path choose_model(const QuantizeOptions& options) {
+    if (!options.model.empty()) return resolve_model_directory(options.model);
+    const std::filesystem::path model = require_bundled_model();
+    say(fmt::format("no model was named; using the bundled demo, {}", model.string()));
+    return model;
+}
+
+std::string plan_text(const Pipeline& pipeline, const quantize::PipelineOptions& options) {
+    const quantize::ResourcePlan& plan = pipeline.resources();
+    std::string text = fmt::format(
+        "output       {}\nlinears      {} of {} change\ncalibration  {}\n", options.output.string(),
+        pipeline.num_changed(), pipeline.model().linears().size(),
+        pipeline.calibration() != nullptr ? pipeline.calibration()->description : "none needed");
+    text += fmt::format(
+        "memory       {}: block {}, second moments {}, forward pass {}, activations {}{}\n",
+        describe_bytes(plan.peak_bytes()), describe_bytes(plan.block_bytes),
+        describe_bytes(plan.moments_bytes), describe_bytes(plan.forward_bytes),
+        describe_bytes(plan.activation_bytes), plan.spills ? " in a file" : "");
+    return text + fmt::format(
+                      "weights      {}, from {}\ndisk         {} at most\nwork         "
+                      "{:.3g} operations\n",
+                      describe_bytes(plan.output_bytes),
+                      describe_bytes(pipeline.model().checkpoint().data_bytes()),
+                      describe_bytes(plan.disk_bytes), 2.0 * plan.operations);
+}
+
+// Tells of linears as they are done, in the way that was asked for.
+class Teller {
+  public:
+    Teller(const std::string& how, const std::string& doing) : how_(how) {
+        if (how == "auto") bar_.emplace(doing, kParts, clock_);
+    }
+
+    void linear(const LinearRecord& record, size_t done, size_t total) {
+        if (how_ == "json") {
+            nlohmann::ordered_json object = quantize::record_json(record);
+            object["done"] = done;
+            object["total"] = total;
+            object["elapsed_s"] = clock_.now_s() - start_s_;
+            write_output(write_json(object) + "\n");
+        } else if (how_ == "lines") {
+            say(fmt::format("{}/{} {}  {}  error {:.3g}", done, total, record.name, record.method,
+                            record.relative_error));
+        }
+    }
+
+    void share(double share) {
+        if (bar_) bar_->update(static_cast<uint64_t>(share * kParts));
+    }
+
+  private:
+    static constexpr uint64_t kParts = 1000;
+    std::string how_;
+    MonotonicClock clock_;
+    double start_s_ = clock_.now_s();
+    std::optional<Progress> bar_;
+};
+
+void evaluate_into(quantize::Report& report, const QuantizeOptions& options,
+                   const quantize::PipelineOptions& pipeline_options,
+                   const std::filesystem::path& output) {
+    if (options.eval.empty()) return;
+    quantize::EvaluationOptions evaluation;
+    evaluation.base = pipeline_options.model;
+    evaluation.model = output;
+    evaluation.text = options.eval;
+    evaluation.context = options.max_seq_length;
+    evaluation.most_tokens = options.eval_tokens;
+    evaluation.num_threads = options.threads;
+    Teller teller(options.progress == "auto" ? "auto" : "none", "Evaluating");
+    report.evaluation = quantize::evaluate(evaluation, [&](double share) { teller.share(share); });
+}
+
+int finish(Pipeline& pipeline, const QuantizeOptions& options,
+           const quantize::PipelineOptions& pipeline_options) {
+    watch_stop_signals();
+    quantize::PipelineResult result;
+    try {
+        Teller teller(options.progress, "Quantizing");
+        result = pipeline.run({[&](const LinearRecord& record, size_t done, size_t total) {
+                                   teller.linear(record, done, total);
+                               },
+                               [&](double share) { teller.share(share); },
+                               [] { return stop_signal().has_value(); }});
+    } catch (const quantize::Stopped&) {
+        say("stopped; --resume goes on where it was");
+        return exit_code_for_signal(*stop_signal());
+    }
+    quantize::Report report = pipeline.report(result);
+    evaluate_into(report, options, pipeline_options, pipeline.unpublished());
+    quantize::write_report(report, pipeline.unpublished());
+    pipeline.publish();
+    if (options.progress == "json") return 0;
+    write_output(pipeline_options.output.string() + "\n" + quantize::report_text(report, false));
+    return 0;
+}
+
+}  // namespace
+
+int run_quantize(const Invocation& invocation) {
+    QuantizeOptions options;
+    const auto list = quantize_options();
+    OptionSet set;
+    set.add(list, options);
+    if (answered(invocation, set)) return 0;
+    std::vector<std::string> notes;
+    const quantize::Recipe recipe = options.recipe(notes);
+    for (const std::string& note : notes) say(note);
+    const quantize::PipelineOptions pipeline_options = options.pipeline(choose_model(options));
+    Pipeline pipeline(pipeline_options, recipe);
+    if (options.dry_run) {
+        write_output(plan_text(pipeline, pipeline_options));
+        return 0;
+    }
+    say(fmt::format(
+        "{}; calibration: {}", options.scheme_and_method(),
+        pipeline.calibration() != nullptr ? pipeline.calibration()->description : "none needed"));
+    pipeline.check_resources();
+    return finish(pipeline, options, pipeline_options);
+}
+
+}  // namespace nvllm::quantize_tool
