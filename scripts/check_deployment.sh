@@ -21,7 +21,7 @@ systemd-analyze security --offline=true --threshold=25 --no-pager "$folder/nvllm
 nginx -t -q -e stderr -c "$PWD/deploy/proxy/nginx.conf"
 haproxy -c -q -f deploy/proxy/haproxy.cfg
 
-for program in nvllm-run nvllm-serve nvllm-bench nvllm-inspect; do
+for program in nvllm-run nvllm-serve nvllm-quantize nvllm-bench nvllm-inspect; do
     "$bin/$program" --man > "$folder/$program.1"
     # A page bears no date, so that builds can be repeated, and its name in small letters; its lines are not wrapped.
     if mandoc -Tlint "$folder/$program.1" | grep -v -e 'longer than 80 bytes' -e 'missing date' -e 'lower case character'; then

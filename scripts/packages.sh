@@ -1,7 +1,11 @@
 # Sourced by the other scripts: Debian packages by need, and one function that installs what is missing.
 
+# What was compiled in one checkout serves another one, where ccache is there.
+export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}" CCACHE_NOHASHDIR=1
+
 packages_build="g++ cmake ninja-build pkg-config libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libfmt-dev
-    libpcre2-dev libutf8proc-dev libedit-dev libboost1.81-dev libssl-dev"
+    libpcre2-dev libutf8proc-dev libedit-dev libboost1.81-dev libboost-context1.81-dev
+    libssl-dev"
 packages_test="doctest-dev python3"
 packages_counts="valgrind"
 packages_soak="curl libfaketime slowhttptest strace wrk"

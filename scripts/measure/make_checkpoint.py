@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a checkpoint of random bfloat16 weights in the shape of Llama-3.2-1B or Qwen3-0.6B, to measure starts and speed.
 
-Usage: make_checkpoint.py FOLDER [llama-1b|qwen-0.6b|tiny]; tiny is for trying scripts out. Needs nothing but Python: values are random bits with small exponents.
+Usage: make_checkpoint.py FOLDER [llama-1b|llama-8b|qwen-0.6b|tiny]; tiny is for trying scripts out. Needs nothing but Python: values are random bits with small exponents.
 The tokenizer is the bundled demo's, filled up with tokens that no text has but that have a text. Embeddings of the demo's own tokens
 are small, so that answers consist of the others: halves of characters and control tokens, which servers hide or refuse, never come.
 """
@@ -28,6 +28,14 @@ SHAPES = {
         "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
         "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "tie_word_embeddings": True,
         "torch_dtype": "bfloat16", "bos_token_id": 151643, "eos_token_id": 151645,
+    },
+    "llama-8b": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256,
+        "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": False,
+        "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                         "original_max_position_embeddings": 8192},
+        "torch_dtype": "bfloat16", "bos_token_id": 128000, "eos_token_id": 128001,
     },
     "tiny": {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "intermediate_size": 1024,
@@ -68,6 +76,8 @@ def tensors(config):
         yield f"{name}.mlp.up_proj.weight", [inner, hidden]
         yield f"{name}.mlp.down_proj.weight", [hidden, inner]
     yield "model.norm.weight", [hidden]
+    if not config["tie_word_embeddings"]:
+        yield "lm_head.weight", [config["vocab_size"], hidden]
 
 
 def random_chunk(values, least=0x3B80):

@@ -1,0 +1,174 @@
+"""The steps of gpu_check that measure: kernels, then whole models with random weights, each beside PyTorch on the same GPU."""
+
+import json
+import pathlib
+import sys
+
+from session import Missing
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "measure"))
+from make_checkpoint import SHAPES  # noqa: E402
+
+BYTES = 2  # of bfloat16
+
+
+class Shape:
+    """A model's shape as a folder with config.json alone, and what one step of it costs at least."""
+
+    def __init__(self, name, output):
+        self.name, self.config = name, SHAPES[name]
+        self.folder = output / "shapes" / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "config.json").write_text(json.dumps(self.config))
+
+    @property
+    def body(self):
+        c = self.config
+        h, d, layers = c["hidden_size"], c["head_dim"], c["num_hidden_layers"]
+        heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
+        return layers * (h * d * (heads + 2 * kv) + heads * d * h + 3 * h * c["intermediate_size"])
+
+    @property
+    def head(self):
+        return self.config["vocab_size"] * self.config["hidden_size"]
+
+    @property
+    def kv_bytes(self):
+        c = self.config
+        return 2 * c["num_hidden_layers"] * c["num_key_value_heads"] * c["head_dim"] * BYTES
+
+    def decode_seconds(self, limits, batch, context):
+        read, flops = limits["read_gb_s"] * 1e9, limits["product_gflop_s"] * 1e9
+        weights = self.body + self.head
+        return max(BYTES * weights / read, 2 * weights * batch / flops) + batch * context * self.kv_bytes / read
+
+    def prefill_seconds(self, limits, tokens):
+        c = self.config
+        attention = 2 * c["num_hidden_layers"] * c["num_attention_heads"] * c["head_dim"] * tokens ** 2
+        return (2 * self.body * tokens + 2 * self.head + attention) / (limits["product_gflop_s"] * 1e9)
+
+
+def ours(session, seconds, program, *arguments):
+    path = session.options.output / "result.json"
+    session.run([*session.program(program), *arguments, "--output-json", path.absolute()], seconds, environment=session.environment())
+    return json.loads(path.read_text())
+
+
+def torch(session, seconds, script, *arguments):
+    device = ["--device", "cpu"] if session.options.emulated else []
+    try:
+        return json.loads(session.run([sys.executable, f"scripts/gpu/{script}", *arguments, *device], seconds))
+    except (OSError, ValueError) as error:
+        raise Missing(f"PyTorch: {error}") from error
+
+
+def has_torch(session):
+    try:
+        session.run([sys.executable, "-c", "import torch"], 60)
+        return True
+    except Exception:  # whatever keeps it from being imported
+        return False
+
+
+# Rows of kernels: what nvllm-bench kernels measures, and the same of PyTorch where it has it.
+
+SMALL = ["--tokens", 16, "--sequences", 2, "--context", 40, "--working-set", "1MiB", "--probe-bytes", "1MiB", "--repeats", 1]
+
+
+def limits(session, seconds):
+    """The machine's limits (K0): every other row's share is of these."""
+    size = SMALL if session.options.emulated else ["--repeats", 1]
+    found = ours(session, seconds, "nvllm-bench", "kernels", "--device", session.device, "--filter", "rms_norm", *size)
+    session.limits = found["roof"]
+    return {"limits": found["roof"], "table": [found["roof"]]}
+
+
+def our_kernels(session, seconds):
+    shape = SMALL if session.options.emulated else ["--tokens", 2048, "--sequences", 64, "--context", 4096, "--working-set", "4GiB"]
+    model = Shape("tiny" if session.options.emulated else "llama-8b", session.options.output)
+    found = ours(session, seconds, "nvllm-bench", "kernels", "--device", session.device, "-m", model.folder, *shape)
+    session.kernels = found["ops"]
+    keys = ("op", "shape", "median_us", "gb_s", "gflop_s", "limit", "percent_of_limit")
+    return {"table": [{key: op[key] for key in keys} for op in found["ops"]], "samples": found["ops"]}
+
+
+def torch_kernels(session, seconds):
+    if not has_torch(session):
+        raise Missing("PyTorch")
+    small = ["--shape", "hidden=64,intermediate=128,heads=4,kv_heads=2,head_dim=16,vocab=512", "--tokens", "1,16", "--decode", "2x40",
+             "--prefill", "64", "--sampled", "4", "--repeats", "1"]
+    found = torch(session, seconds, "torch_kernels.py", *(small if session.options.emulated else []))
+    return {"table": found["cases"], "torch": found["torch"]}
+
+
+def kernel_rows(options):
+    return [("limits", 30, limits), ("kernels", 60, our_kernels), ("kernels of PyTorch", 45, torch_kernels)]
+
+
+# Rows end to end.
+
+
+def decode_row(name, batches, prompt, output):
+    def measure(session, seconds):
+        shape, rows = Shape("tiny" if session.options.emulated else name, session.options.output), []
+        for batch in batches if not session.options.emulated else batches[:1]:
+            lengths = (16, 4) if session.options.emulated else (prompt, output)
+            rows.append(compare(session, seconds / len(batches), shape, batch, *lengths))
+        return {"table": rows}
+    return measure
+
+
+def compare(session, seconds, shape, batch, prompt, output):
+    found = ours(session, seconds, "nvllm-bench", "micro" if batch == 1 else "throughput", "--device", session.device, "-m", shape.folder,
+                 "--load-format", "dummy", *request(batch, prompt, output))
+    context = prompt + output / 2
+    mine = decode_rate(found, batch)
+    row = {"shape": shape.name, "batch": batch, "prompt": prompt, "output": output, "decode tok/s": mine,
+           "% of limit": 100 * mine * shape.decode_seconds(session.limits, batch, context) / batch}
+    if has_torch(session):
+        peer = torch(session, seconds, "torch_decode.py", shape.folder / "config.json", "--batch", str(batch), "--prompt", str(prompt),
+                     "--output", str(output))
+        row.update({"PyTorch, CUDA graph": peer["decode_tok_s"], "to PyTorch": mine / peer["decode_tok_s"]})
+    return row
+
+
+def request(batch, prompt, output):
+    if batch == 1:
+        return ["-p", 0, "-n", output, "-d", prompt, "-r", 3]
+    return ["--num-prompts", batch, "--batch", batch, "--input-len", prompt, "--output-len", output, "--repeats", 3]
+
+
+def decode_rate(found, batch):
+    """Generated tokens a second of steps that only generate."""
+    if batch == 1:
+        return found["tests"][0]["avg_ts"]
+    return found["batching"]["continuous"]["decode_tokens_per_second"]
+
+
+def prefill_row(name, tokens):
+    def measure(session, seconds):
+        shape = Shape("tiny" if session.options.emulated else name, session.options.output)
+        count = 32 if session.options.emulated else tokens
+        found = ours(session, seconds, "nvllm-bench", "micro", "--device", session.device, "-m", shape.folder, "--load-format", "dummy", "-p",
+                     count, "-n", 0, "-r", 3)
+        rate = found["tests"][0]["avg_ts"]
+        return {"table": [{"shape": shape.name, "prompt": count, "tok/s": rate,
+                           "% of limit": 100 * shape.prefill_seconds(session.limits, count) / count * rate}]}
+    return measure
+
+
+def workload(session, seconds):
+    """nano-vllm's: 256 requests with 100 to 1,024 tokens each way."""
+    shape = Shape("tiny" if session.options.emulated else "qwen-0.6b", session.options.output)
+    dataset = ["--num-prompts", 2, "--input-len", 8, "--output-len", 3] if session.options.emulated else ["--dataset-name", "nano-vllm"]
+    found = ours(session, seconds, "nvllm-bench", "throughput", "--device", session.device, "-m", shape.folder, "--load-format", "dummy",
+                 "--repeats", 1, *dataset)
+    return {"table": [{"shape": shape.name, "output tok/s": found["output_tokens_per_second"],
+                       "total tok/s": found["tokens_per_second"]}]}
+
+
+def end_to_end_rows(options):
+    return [("decode of Llama-3.1-8B's shape", 90, decode_row("llama-8b", [1, 8, 64, 256], 1024, 128)),
+            ("decode of Qwen3-0.6B's shape", 30, decode_row("qwen-0.6b", [1], 32, 128)),
+            ("prefill of Llama-3.1-8B's shape", 30, prefill_row("llama-8b", 2048)),
+            ("nano-vllm's workload, Qwen3-0.6B's shape", 45, workload)]
