@@ -102,25 +102,19 @@ def locked(path):
         yield
 
 
-def quiet_turn(action, most_others, tries, lock=None):
+def quiet_turn(action, most_others, tries):
     """The figures that `action` returns, with the probes beside them. It is done again while others took more than
-    `most_others` of the CPU time, and the quietest turn counts. Each try holds the lock."""
+    `most_others` of the CPU time, and the quietest turn counts."""
     best = None
     for _ in range(tries):
-        with locked(lock):
-            figures = watched(action)
-        if best is None or figures["others"] < best["others"]:
+        before, watch = probe(), Watch()
+        figures = action()
+        others, after = watch.others(), probe()
+        figures["others"] = others
+        figures["read_gb_s"] = statistics.mean(one["read_gb_s"] for one in (before, after))
+        figures["gflop_s"] = statistics.mean(max(one["float32_gflop_s"], one["bfloat16_gflop_s"]) for one in (before, after))
+        if best is None or others < best["others"]:
             best = figures
-        if figures["others"] <= most_others:
+        if others <= most_others:
             break
     return best
-
-
-def watched(action):
-    before, watch = probe(), Watch()
-    figures = action()
-    others, after = watch.others(), probe()
-    figures["others"] = others
-    figures["read_gb_s"] = statistics.mean(one["read_gb_s"] for one in (before, after))
-    figures["gflop_s"] = statistics.mean(max(one["float32_gflop_s"], one["bfloat16_gflop_s"]) for one in (before, after))
-    return figures

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from machine import SOURCE, Failed, quiet_turn
+from machine import SOURCE, Failed, locked, quiet_turn
 from model import Model
 from programs import LlamaKind, Ours, Script
 from report import chart, line, row_result, table
@@ -40,7 +40,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--others", type=float, default=0.05, help="share of CPU time that others may take")
     parser.add_argument("--tries", type=int, default=4, help="of one turn, until it is quiet")
-    parser.add_argument("--lock", type=pathlib.Path, help="a file whose lock each turn holds: flock FILE COMMAND waits until it is over")
+    parser.add_argument("--lock", type=pathlib.Path, help="a file whose lock is held while all sides have a turn: flock FILE COMMAND waits that long")
     parser.add_argument("--prefix-slots", type=lambda text: list(map(int, text.split(","))), default=[4, 8, 16],
                         help="slots of peers' servers in the row prefix: each is tried once, and the best is measured")
     parser.add_argument("--output", type=pathlib.Path, help="begins the names of a .json, a .md and an .svg file")
@@ -70,13 +70,14 @@ def measure(row, options):
     sides, failures = row.sides(), {}
     turns = {name: [] for name in sides}
     for _ in range(options.turns):
-        for name, action in sides.items():
-            if name in failures:
-                continue
-            try:
-                turns[name].append(quiet_turn(action, options.others, options.tries, options.lock))
-            except (Failed, LookupError, ValueError) as failure:  # the latter two: the output is not what it should be
-                failures[name] = f"{type(failure).__name__}: {failure}"
+        with locked(options.lock):
+            for name, action in sides.items():
+                if name in failures:
+                    continue
+                try:
+                    turns[name].append(quiet_turn(action, options.others, options.tries))
+                except (Failed, LookupError, ValueError) as failure:  # the latter two: the output is not what it should be
+                    failures[name] = f"{type(failure).__name__}: {failure}"
     return turns, failures
 
 
