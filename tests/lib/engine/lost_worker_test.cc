@@ -12,6 +12,7 @@
 
 #include "lib/base/fault_points.h"
 #include "tests/lib/engine/engine_testing.h"
+#include "tests/lib/engine/worker_faults.h"
 
 using namespace nvllm;
 using namespace nvllm::test;
@@ -19,33 +20,6 @@ using namespace nvllm::test;
 namespace {
 
 using std::chrono::milliseconds;
-
-// Or this process would take the first test's rules for its workers to be its own.
-const bool kReadOwnRules = (set_fault_points(""), true);
-
-// Fault points of this process, or of the workers that are started from here on.
-class Faults {
-  public:
-    Faults(Isolation isolation, const std::string& rules) : isolation_(isolation) {
-        if (isolation == Isolation::thread) {
-            set_fault_points(rules);
-        } else {
-            ::setenv("NVLLM_FAULTS", rules.c_str(), 1);
-        }
-    }
-    ~Faults() {
-        if (isolation_ == Isolation::thread) {
-            set_fault_points("");
-        } else {
-            ::unsetenv("NVLLM_FAULTS");
-        }
-    }
-    Faults(const Faults&) = delete;
-    Faults& operator=(const Faults&) = delete;
-
-  private:
-    Isolation isolation_;
-};
 
 EngineConfig config_of(Isolation isolation) {
     EngineConfig config = small_config();
