@@ -6,9 +6,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <new>
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/page_memory.h"
 #include "kernels/thread_pool.h"
 
 namespace nvllm {
@@ -51,18 +52,22 @@ double peak(ThreadPool& threads, double (*loop)(int64_t rounds)) {
 }  // namespace
 
 double probe_read_bandwidth(ThreadPool& threads, size_t bytes, int repeats) {
-    const auto memory = std::make_unique<std::byte[]>(bytes);
+    const PageMemory memory = take_pages(bytes);
+    if (memory == nullptr) throw std::bad_alloc();
     const auto count = static_cast<int64_t>(bytes);
     const int64_t part = (count + threads.num_threads() - 1) / threads.num_threads();
     // Written first, because untouched pages are all the same page of zeros.
     std::memset(memory.get(), 1, bytes);
+    const cpu::Kernels& kernels = cpu::kernels();
     double best = 0;
     for (int repeat = 0; repeat < repeats; ++repeat) {
-        const auto start = std::chrono::steady_clock::now();
-        threads.parallel_for(count, part, [&](int64_t begin, int64_t end, int) {
-            cpu::kernels().read_memory(memory.get() + begin, end - begin);
-        });
-        best = std::max(best, static_cast<double>(bytes) / seconds_since(start) / 1e9);
+        for (const auto read : {kernels.read_one_stream, kernels.read_four_streams}) {
+            const auto start = std::chrono::steady_clock::now();
+            threads.parallel_for(count, part, [&](int64_t begin, int64_t end, int) {
+                read(memory.get() + begin, end - begin);
+            });
+            best = std::max(best, static_cast<double>(bytes) / seconds_since(start) / 1e9);
+        }
     }
     return best;
 }

@@ -11,8 +11,9 @@ namespace nvllm {
 class ThreadPool;
 
 // GB/s (10^9 bytes) at which the pool's threads together read a buffer of `bytes`, best of
-// `repeats` passes. Each thread reads its own contiguous part. `bytes` should be several times the
-// caches: 1 GiB is a good choice.
+// `repeats` passes each way: each thread reads its own contiguous part from front to back, or its
+// four quarters side by side. Huge pages, where the system gives them. `bytes` should be several
+// times the caches: 1 GiB is a good choice. Throws std::bad_alloc.
 double probe_read_bandwidth(ThreadPool& threads, size_t bytes, int repeats);
 
 // GFLOP/s of float32 fused multiply-adds in registers, all threads together, for a tenth of a

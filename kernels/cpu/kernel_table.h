@@ -64,7 +64,8 @@ Kernels kernel_table() {
                      Attention::template few_sums<int8_t>},
         .scale_tile = Attention::scale_tile,
         .scale = Rows::scale,
-        .read_memory = ProbeKernels<S>::read_memory,
+        .read_one_stream = ProbeKernels<S>::template read_memory<1>,
+        .read_four_streams = ProbeKernels<S>::template read_memory<4>,
         .float32_loop = ProbeKernels<S>::float32_loop,
         .bfloat16_loop = ProbeKernels<S>::float32_loop,
     };

@@ -224,7 +224,8 @@ struct Kernels {
     void (*scale)(const float* x, float factor, float* out, int64_t count);
 
     // What kernels/probe.h times. The loops return floating-point operations per round.
-    void (*read_memory)(const std::byte* memory, int64_t bytes);
+    void (*read_one_stream)(const std::byte* memory, int64_t bytes);
+    void (*read_four_streams)(const std::byte* memory, int64_t bytes);
     double (*float32_loop)(int64_t rounds);
     double (*bfloat16_loop)(int64_t rounds);
 };

@@ -5,9 +5,11 @@
 // sums of its stretches are added in their order, so a result does not depend on what else is in
 // the tile.
 //
-// With few rows of x weights are read straight from where they lie: they come from memory, once,
-// and each of a group's rows is prefetched a little ahead, at its end on into the next group; from
-// two panels on, the next block is fetched while this one is used again. With many rows of x a
+// With few rows of x weights are read straight from where they lie: they come from memory, once.
+// A block's rows are then dealt out so that each row of a group follows the one that the group
+// before had in its place: a few long streams, which every processor fetches ahead of; rows side by
+// side, two to a page, cost one of them (Zen 4) half of the bandwidth. From two panels on, the next
+// block is fetched while this one is used again. With many rows of x a
 // block of weights is packed as x is, widened once instead of once for every panel, one stretch of
 // k after the other: then a panel's stretch stays in the first-level cache for all groups of the
 // block, the block's in the second-level cache for all panels; the next panel is prefetched, and
@@ -136,15 +138,16 @@ class RowsInPlace {
     using Packed = typename Factors::Packed;
     static constexpr int columns = kTileColumns;
 
-    // `rows` outlive this.
-    RowsInPlace(const Weight* const* rows, int64_t end, const NextBlock& next = {})
+    // `rows` outlive this. `gap`: how far from the end of a row, in values, the row begins that the
+    // next group has in its place.
+    RowsInPlace(const Weight* const* rows, int64_t end, int64_t gap, const NextBlock& next = {})
         : rows_(rows),
           end_(end),
+          gap_(gap),
           next_{rows[next.rows[0]] + next.distance, rows[next.rows[1]] + next.distance} {}
 
     void go_to(int64_t k) {
-        // From here a row's own end is near: on to the row that is `columns` rows later.
-        if (k + kAhead >= end_) ahead_ = kAhead + (columns - 1) * end_;
+        if (k + kAhead >= end_) ahead_ = kAhead + gap_;
 #pragma GCC unroll 8
         for (int c = 0; c < columns; ++c) {
             at_[c] = rows_[c] + k;
@@ -169,6 +172,7 @@ class RowsInPlace {
     static constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(Weight));
     const Weight* const* rows_;
     const int64_t end_;
+    const int64_t gap_;
     const Weight* const next_[2];
     int64_t ahead_ = kAhead;
     const Weight* at_[columns];
@@ -345,11 +349,28 @@ struct MatmulKernel {
         return {static_cast<const Packed*>(block.x) + begin * padded_in(block), begin, end - begin};
     }
 
+    // Columns of a block that are multiplied together, `spacing` apart; the last groups may be
+    // short.
+    struct Group {
+        int64_t column;
+        int64_t spacing;
+        int64_t count;
+    };
+    static Group group_at(const MatmulBlock& block, int64_t column, int64_t spacing) {
+        const int64_t left = (block.columns - column + spacing - 1) / spacing;
+        return {column, spacing, left < columns ? left : columns};
+    }
+    static int64_t num_groups(const MatmulBlock& block) {
+        return (block.columns + columns - 1) / columns;
+    }
+
     // A short group repeats its last row: the sums are the same code's, the surplus is dropped.
-    static void find_rows(const MatmulBlock& block, int64_t column, const Weight** rows) {
-        const Weight* first = static_cast<const Weight*>(block.weight) + column * block.in;
-        const int64_t count = block.columns - column < columns ? block.columns - column : columns;
-        for (int c = 0; c < columns; ++c) rows[c] = first + (c < count ? c : count - 1) * block.in;
+    static void find_rows(const MatmulBlock& block, const Group& group, const Weight** rows) {
+        const Weight* first = static_cast<const Weight*>(block.weight) + group.column * block.in;
+        for (int c = 0; c < columns; ++c) {
+            const int64_t place = c < group.count ? c : group.count - 1;
+            rows[c] = first + place * group.spacing * block.in;
+        }
     }
 
     // Calls body with the panel's number of rows as a constant.
@@ -387,23 +408,25 @@ struct MatmulKernel {
     template <int rows>
     static void multiply_panel(const MatmulBlock& block, const Panel& panel,
                                const NextBlock& next) {
-        for (int64_t column = 0; column < block.columns; column += columns) {
+        const int64_t groups = num_groups(block);
+        for (int64_t i = 0; i < groups; ++i) {
+            const Group group = group_at(block, i, groups);
             const Weight* weight_rows[columns];
-            find_rows(block, column, weight_rows);
-            float* const y = fetch_output<rows>(block, panel, column);
+            find_rows(block, group, weight_rows);
+            float* const y = fetch_output<rows>(block, panel, group.column);
             for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
                 Four sums[rows];
                 Tile::template multiply<rows>(panel.x + rows * k, k, stretch_end(block, k),
-                                              RowsInPlace<Factors>(weight_rows, block.in, next),
+                                              RowsInPlace<Factors>(weight_rows, block.in, 0, next),
                                               sums);
-                store_group<rows>(block, column, k, sums, y);
+                store_group<rows>(block, group, k, sums, y);
             }
         }
     }
 
     static void multiply_packed(const MatmulBlock& block) {
         const int64_t panels = num_panels(block);
-        const int64_t groups = (block.columns + columns - 1) / columns;
+        const int64_t groups = num_groups(block);
         for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
             pack_weights(block, k, static_cast<Packed*>(block.packed_weight));
             for (int64_t index = 0; index < panels; ++index) {
@@ -431,7 +454,7 @@ struct MatmulKernel {
             float* const y = fetch_output<rows>(block, panel, column);
             Four sums[rows];
             multiply_packed_group<rows>(panel.x + rows * k, k, end, packed, upcoming, sums);
-            store_group<rows>(block, column, k, sums, y);
+            store_group<rows>(block, group_at(block, column, 1), k, sums, y);
             packed += columns * length;
             upcoming.x += share;
         }
@@ -452,8 +475,8 @@ struct MatmulKernel {
         const int64_t end = stretch_end(block, begin);
         for (int64_t column = 0; column < block.columns; column += columns) {
             const Weight* rows[columns];
-            find_rows(block, column, rows);
-            RowsInPlace<Factors> weights(rows, block.in);
+            find_rows(block, group_at(block, column, 1), rows);
+            RowsInPlace<Factors> weights(rows, block.in, (columns - 1) * block.in);
             int64_t k = begin;
             for (; k + step <= end; k += step) {
                 weights.go_to(k);
@@ -502,36 +525,45 @@ struct MatmulKernel {
         return y;
     }
 
-    // Sums of the stretch at k.
+    // Sums of the stretch at k. y: the group's first column.
     template <int rows>
-    static void store_group(const MatmulBlock& block, int64_t column, int64_t k, const Four* sums,
-                            float* y) {
-        const int64_t count = block.columns - column < columns ? block.columns - column : columns;
+    static void store_group(const MatmulBlock& block, const Group& group, int64_t k,
+                            const Four* sums, float* y) {
         const bool adds = block.accumulate || k > 0;
         const bool ends = stretch_end(block, k) == block.in;
-        const float* bias = block.bias == nullptr || !ends ? nullptr : block.bias + column;
+        const float* bias = block.bias == nullptr || !ends ? nullptr : block.bias + group.column;
+        if (group.spacing == 1 && group.count == columns) {
 #pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-            if (count == columns) {
-                store(sums[r], bias, adds, y + r * block.y_stride, sizeof(Four));
-            } else {
-                store(sums[r], bias, adds, y + r * block.y_stride,
-                      static_cast<size_t>(count) * sizeof(float));
+            for (int r = 0; r < rows; ++r) store(sums[r], bias, adds, y + r * block.y_stride);
+        } else {
+            for (int r = 0; r < rows; ++r) {
+                store_apart(sums[r], group, bias, adds, y + r * block.y_stride);
             }
         }
     }
 
-    // `bytes`: of the columns that there are.
-    [[gnu::always_inline]] static void store(Four sums, const float* bias, bool adds, float* y,
-                                             size_t bytes) {
-        if (adds) sums = load_four(y, bytes) + sums;
-        if (bias != nullptr) sums = sums + load_four(bias, bytes);
-        std::memcpy(y, &sums, bytes);
+    [[gnu::always_inline]] static void store(Four sums, const float* bias, bool adds, float* y) {
+        if (adds) sums = load_four(y) + sums;
+        if (bias != nullptr) sums = sums + load_four(bias);
+        std::memcpy(y, &sums, sizeof(Four));
     }
-    [[gnu::always_inline]] static Four load_four(const float* from, size_t bytes) {
-        Four values{};
-        std::memcpy(&values, from, bytes);
+    [[gnu::always_inline]] static Four load_four(const float* from) {
+        Four values;
+        std::memcpy(&values, from, sizeof(Four));
         return values;
+    }
+
+    [[gnu::always_inline]] static void store_apart(Four sums, const Group& group, const float* bias,
+                                                   bool adds, float* y) {
+        float values[columns];
+        std::memcpy(values, &sums, sizeof(Four));
+        for (int64_t c = 0; c < group.count; ++c) {
+            const int64_t place = c * group.spacing;
+            float sum = values[c];
+            if (adds) sum = y[place] + sum;
+            if (bias != nullptr) sum += bias[place];
+            y[place] = sum;
+        }
     }
 };
 
