@@ -45,6 +45,7 @@ void remember_signal(int signal) { received_signal = signal; }
 
 int run_main(const char* program_name, const std::function<int()>& program) {
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
     keep_standard_descriptors();
     try {
         return program();

@@ -218,6 +218,10 @@ SolvedBlock Pipeline::block_of_stage(int32_t stage, const PipelineEvents& events
     return block;
 }
 
+bool Pipeline::finish_published() const {
+    return options_.resumes && Journal::finish_published(options_.output, identity());
+}
+
 PipelineResult Pipeline::run(const PipelineEvents& events) {
     journal_.emplace(options_.output, identity(), options_.resumes);
     PipelineResult result;

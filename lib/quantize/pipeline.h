@@ -86,6 +86,9 @@ class Pipeline {
     // Throws does_not_fit when memory or disk cannot hold what the plan says.
     void check_resources() const;
 
+    // Whether this very run was ended after its output had appeared: nothing is left to do, and
+    // what lay beside the output is gone now.
+    bool finish_published() const;
     // Everything up to the folder that would become the output; publish() makes it appear.
     PipelineResult run(const PipelineEvents& events);
     // What a report says of that, but for an evaluation.

@@ -43,6 +43,60 @@ TEST_CASE("a run goes on only when it is asked to, and only the same one") {
     CHECK_FALSE(std::filesystem::exists(journal.folder() / "block.part"));
 }
 
+TEST_CASE("a run that was ended after its output had appeared is finished") {
+    const test::Folder folder;
+    const auto output = folder.path() / "out";
+    {
+        const Journal journal(output, "a run\n", false);
+        write_file(journal.block_file(0), "done");
+        journal.fresh_output_folder();
+        CHECK_FALSE(Journal::finish_published(output, "a run\n"));
+        // As publish() does, up to its rename.
+        write_file(journal.folder() / "published", "");
+        CHECK_FALSE(Journal::finish_published(output, "a run\n"));
+        std::filesystem::rename(journal.folder() / "output", output);
+    }
+    CHECK_FALSE(Journal::finish_published(output, "another\n"));
+    CHECK(Journal::finish_published(output, "a run\n"));
+    CHECK(std::filesystem::exists(output));
+    CHECK_FALSE(std::filesystem::exists(output.string() + ".partial"));
+}
+
+TEST_CASE("a folder that came from elsewhere is not taken for the output of an interrupted run") {
+    const test::Folder folder;
+    const auto output = folder.path() / "out";
+    {
+        const Journal journal(output, "a run\n", false);
+        write_file(journal.block_file(0), "done");
+    }
+    std::filesystem::create_directory(output);
+    CHECK_FALSE(Journal::finish_published(output, "a run\n"));
+    CHECK(std::filesystem::exists(output.string() + ".partial/block-00000.safetensors"));
+}
+
+TEST_CASE("what lies where work would be kept stays") {
+    const test::Folder folder;
+    const auto output = folder.path() / "out";
+    const auto refused = [&] {
+        return test::error_of(ErrorKind::cannot_create, [&] { Journal(output, "a run\n", true); });
+    };
+    const auto other = folder.path() / "out.partial";
+    write_file(other, "a file");
+    CHECK(refused().find("is in the way") != std::string::npos);
+    std::filesystem::remove(other);
+    std::filesystem::create_directory(other);
+    write_file(other / "model.safetensors", "somebody's");
+    refused();
+    CHECK(read_file(other / "model.safetensors") == "somebody's");
+    CHECK_FALSE(std::filesystem::exists(other / "run.json"));
+    std::filesystem::remove_all(other);
+    std::filesystem::create_directory_symlink(folder.path(), other);
+    refused();
+    std::filesystem::remove(other);
+    std::filesystem::create_symlink("nowhere", output);
+    CHECK(refused().find("exists already") != std::string::npos);
+}
+
 TEST_CASE("an output that is there is not touched") {
     const test::Folder folder;
     const auto output = folder.path() / "out";
