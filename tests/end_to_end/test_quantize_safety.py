@@ -1,8 +1,12 @@
-"""nvllm-quantize when it is killed at any moment and when the disk is full: rows H6 and H7 of the fault table, at their full
-sizes with NVLLM_SOAK=1 and at a few points otherwise. tests/lib/quantize/full_disk_test.cc walks over every write of a smaller model."""
+"""nvllm-quantize when it is killed at any moment, when the disk is full and when its input lies: rows H6, H7 and H9 of the fault
+table, the first two at their full sizes with NVLLM_SOAK=1 and at a few points otherwise. tests/lib/quantize/full_disk_test.cc walks
+over every write of a smaller model."""
 
+import base64
 import errno
+import json
 import os
+import pathlib
 import random
 import re
 import resource
@@ -13,10 +17,14 @@ import time
 import unittest
 
 from fault_testing import sized
-from programs import DEMO, TIMEOUT_S, environment
-from quantize_testing import IO, LITTLE, QUANTIZE, QuantizeTest, digests, quantize
+from programs import DEMO, SHARED, TIMEOUT_S, environment, needs_shared
+from quantize_testing import BAD_DATA, IO, LITTLE, NO_INPUT, QUANTIZE, QuantizeTest, digests, quantize
 
 SEED = int(os.environ.get("NVLLM_TEST_SEED", random.randrange(10**6)))
+
+
+def shared_cases(name):
+    return [json.loads(line) for line in (SHARED / "malformed" / name).read_text().splitlines()]
 
 
 class Interrupted(QuantizeTest):
@@ -117,6 +125,119 @@ class FullDisk(Interrupted):
                 done = quantize(*self.arguments, check=False, preexec_fn=limit)
                 self.check_failed(done, f"{of}.*{os.strerror(errno.EFBIG)}")
                 self.go_on()
+
+
+class Hostile(QuantizeTest):
+    """What is no model, no recipe and no text: refused in one line, with nothing made and nothing read that is not there."""
+
+    def setUp(self):
+        super().setUp()
+        self.out = self.folder / "out"
+        self.partial = self.folder / "out.partial"
+        self.model = self.folder / "model"
+        self.model.mkdir()
+        for file in pathlib.Path(DEMO).iterdir():
+            (self.model / file.name).symlink_to(file)
+
+    def put(self, name, data):
+        (self.model / name).unlink(missing_ok=True)
+        (self.model / name).write_bytes(data)
+
+    def check_refused(self, what, *arguments, codes=(BAD_DATA,), says=""):
+        done = quantize(*(arguments or ("-m", self.model, "--method", "rtn")), "-o", self.out, check=False)
+        with self.subTest(what):
+            self.assertIn(done.returncode, codes, done.stderr)
+            self.assertFalse(self.out.exists() or self.partial.exists())
+            if done.returncode == 0:
+                return
+            errors = [line for line in done.stderr.splitlines() if "error: " in line]
+            self.assertEqual(len(errors), 1, done.stderr)
+            self.assertTrue(errors[0].startswith("nvllm-quantize: error: "), done.stderr)
+            self.assertRegex(errors[0], says)
+            self.assertEqual(done.stdout, "")
+
+    def check_cases(self, file, put, *arguments, **options):
+        cases = shared_cases(file)
+        for case in cases:
+            put(base64.b64decode(case["bytes_base64"]))
+            self.check_refused(case["name"], *arguments, **options)
+        print(f"{len(cases)} cases of {file} through nvllm-quantize: none made anything of what it is not")
+
+    @needs_shared("malformed/safetensors.jsonl")
+    def test_H9_hostile_weights(self):
+        # None of these files holds this model, so even a good one is refused, by the name of a missing tensor.
+        self.check_cases("safetensors.jsonl", lambda data: self.put("model.safetensors", data), says=str(self.model))
+
+    @needs_shared("malformed/json.jsonl")
+    def test_H9_hostile_configs_and_recipes(self):
+        self.check_cases("json.jsonl", lambda data: self.put("config.json", data), says="config.json|architecture")
+        recipe = self.folder / "recipe.yaml"
+        self.check_cases("json.jsonl", recipe.write_bytes, "-m", DEMO, "--recipe", recipe, says="recipe.yaml:[0-9]+: ")
+
+    @needs_shared("malformed/gguf.jsonl")
+    def test_H9_hostile_files_of_another_kind(self):
+        file = self.folder / "model.gguf"
+        self.check_cases("gguf.jsonl", file.write_bytes, "-m", file, codes=(BAD_DATA, NO_INPUT), says="model.gguf")
+
+    @needs_shared("malformed/utf8.jsonl")
+    def test_H9_hostile_text(self):
+        text = self.folder / "text.txt"
+        # Bytes that are no text are tokens or are refused, by name.
+        self.check_cases("utf8.jsonl", lambda data: text.write_bytes(data + b"\n" + b"Once upon a time. " * 400), "-m", DEMO,
+                         "--dry-run", "--calibration", text, codes=(0, BAD_DATA), says="text.txt")
+
+    def test_H9_headers_that_lie_about_sizes(self):
+        data = (pathlib.Path(DEMO) / "model.safetensors").read_bytes()
+        length = int.from_bytes(data[:8], "little")
+        header, body = json.loads(data[8:8 + length]), data[8 + length:]
+        name = "model.layers.1.mlp.up_proj.weight"
+        begin, end = header[name]["data_offsets"]
+        rows, columns = header[name]["shape"]
+
+        def file(**changes):
+            text = json.dumps({**header, name: {**header[name], **changes}}).encode()
+            return len(text).to_bytes(8, "little") + text + body
+
+        lies = {
+            "more rows than bytes": file(shape=[rows * 1000, columns]),
+            "rows and bytes beyond the file": file(shape=[rows * 1000, columns], data_offsets=[begin, begin + 1000 * (end - begin)]),
+            "bytes beyond the file": file(data_offsets=[begin, len(body) + 2]),
+            "bytes of somebody else": file(data_offsets=[0, end - begin]),
+            "a size of 2^64": file(shape=[2**32, 2**32], data_offsets=[begin, begin]),
+            "a size that overflows to the right one": file(shape=[rows, columns, 2**63, 2]),
+            "an end before its begin": file(data_offsets=[end, begin]),
+            "an offset below 0": file(data_offsets=[-2, end]),
+            "an offset of 2^64": file(data_offsets=[begin, 2**64]),
+            "a fraction of a row": file(shape=[rows + 0.5, columns]),
+            "rows below 0": file(shape=[-rows, -columns]),
+            "rows and columns exchanged": file(shape=[columns, rows]),
+            "another type of the same size": file(dtype="I16"),
+            "a type of half the size": file(dtype="F8_E4M3"),
+            "an unknown type": file(dtype="F12"),
+            "a header of 2^63 bytes": (2**63).to_bytes(8, "little") + data[8:],
+            "a header as long as the file": len(data).to_bytes(8, "little") + data[8:],
+            "no header": data[:8],
+            "nothing": b"",
+            "half a header": data[:8 + length // 2],
+            "no data": data[:8 + length],
+            "half the data": data[:8 + length + len(body) // 2],
+            "a byte less": data[:-1],
+            "a byte more": data + b"\0",
+        }
+        for what, lie in lies.items():
+            self.put("model.safetensors", lie)
+            self.check_refused(what, says="model.safetensors")
+        index = {name: "shard.safetensors" for name in header if name != "__metadata__"}
+        (self.model / "model.safetensors").unlink()
+        self.put("shard.safetensors", data)
+        for what, shard in (("a file above the folder", "../model/shard.safetensors"), ("an absolute path", "/etc/passwd"),
+                            ("a missing file", "model-00002.safetensors"), ("a device", "zero.safetensors"), ("a pipe", "pipe.safetensors")):
+            if what == "a device":
+                (self.model / shard).symlink_to("/dev/zero")
+            elif what == "a pipe":
+                os.mkfifo(self.model / shard)
+            self.put("model.safetensors.index.json", json.dumps({"metadata": {}, "weight_map": {**index, name: shard}}).encode())
+            self.check_refused(what, codes=(BAD_DATA, NO_INPUT), says=str(self.model))
 
 
 if __name__ == "__main__":
