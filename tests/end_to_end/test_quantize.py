@@ -172,6 +172,35 @@ quant_stage:
         recipe.write_text("quant_stage: {quant_modifiers: {GPTQModifier: {schema: W4A16}}}\n")
         self.assertIn("did you mean scheme", self.fails(BAD_DATA, "-m", DEMO, "-o", self.folder / "x", "--recipe", recipe))
 
+    def test_how_each_scheme_runs_here(self):
+        recipe = self.folder / "recipe.yaml"
+        # No kernel multiplies groups that are not whole lots of 8.
+        recipe.write_text("""
+quant_stage:
+  quant_modifiers:
+    QuantizationModifier:
+      ignore: ["lm_head"]
+      config_groups:
+        group_0:
+          targets: ["re:.*self_attn.*"]
+          weights: {num_bits: 4, type: int, symmetric: true, strategy: group, group_size: 4}
+        group_1:
+          targets: ["re:.*mlp.*"]
+          weights: {num_bits: 4, type: int, symmetric: true, strategy: group, group_size: 128}
+""")
+        planned = quantize("-m", DEMO, "-o", self.folder / "out", "--recipe", recipe, "--dry-run").stdout
+        out = self.made("out", "--recipe", recipe)
+        said = quantize("report", out).stdout
+        for line in ("W4A16, groups of 4: 16 linears are dequantized when they are loaded", "W4A16: 12 linears run natively"):
+            self.assertIn(line, planned)
+            self.assertIn(line, said)
+        rows = json.loads(quantize("report", out, "--json").stdout)["on_this_cpu"]
+        self.assertEqual(rows, [{"scheme": "W4A16", "native": 12, "dequantized": 0},
+                                {"scheme": "W4A16, groups of 4", "native": 0, "dequantized": 16}])
+        # The loader says the same.
+        self.assertIn("16 of 28 quantized linears", run("-m", out, "-p", "Once", "-n", 1).stderr)
+        self.assertNotIn("on_this_cpu", (out / "quantization_report.json").read_text())
+
     def test_what_is_wrong_is_said(self):
         out = self.folder / "out"
         self.assertIn("W4A16", self.fails(USAGE, "-m", DEMO, "-o", out, "--scheme", "W4A61"))

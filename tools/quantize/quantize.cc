@@ -13,6 +13,7 @@
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/default_model.h"
 #include "lib/quantize/evaluation.h"
+#include "tools/quantize/native_linears.h"
 #include "tools/quantize/quantize_options.h"
 
 namespace nvllm::quantize_tool {
@@ -151,6 +152,11 @@ int run_quantize(const Invocation& invocation) {
     Pipeline pipeline(pipeline_options, recipe);
     if (options.dry_run) {
         write_output(plan_text(pipeline, pipeline_options));
+        if (pipeline.plan().quantizes()) {
+            const QuantizationConfig planned = pipeline.plan().config(pipeline.model());
+            write_output(native_linears_text(quantized_linears(pipeline_options.model, planned),
+                                             "runs         "));
+        }
         return 0;
     }
     if (pipeline.finish_published()) {
