@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "kernels/error.h"
 #include "lib/base/fault_points.h"
 #include "lib/base/file.h"
+#include "lib/base/json.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -52,6 +54,31 @@ void refuse_foreign(const fs::path& folder) {
                             folder.string()));
 }
 
+std::string shown(const nlohmann::json& value) {
+    constexpr size_t kLongest = 60;
+    const std::string text = write_json(value);
+    return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
+// "recipe/modifiers/0/sparsity was 0.5 and is 0.4", of as many as can be read at a glance. Throws
+// bad_data for what was no run's.
+std::string difference(const std::string& kept, const std::string& wanted, const fs::path& file) {
+    constexpr size_t kMost = 3;
+    const nlohmann::json before = parse_json(kept, file.string());
+    const nlohmann::json changes = nlohmann::json::diff(before, parse_json(wanted, "run"));
+    std::string text;
+    for (size_t i = 0; i < std::min(kMost, changes.size()); ++i) {
+        const nlohmann::json& change = changes[i];
+        const std::string path = change.at("path").get<std::string>();
+        const nlohmann::json::json_pointer place(path);
+        text += (i > 0 ? ", " : "") + path.substr(std::min<size_t>(1, path.size()));
+        if (before.contains(place)) text += " was " + shown(before.at(place));
+        if (before.contains(place) && change.contains("value")) text += " and";
+        if (change.contains("value")) text += " is " + shown(change.at("value")) + " now";
+    }
+    return changes.size() > kMost ? text + ", and more" : text;
+}
+
 // Last what says whose it is: a run that is ended meanwhile is still known.
 void remove_folder(const fs::path& folder) {
     std::error_code ignored;
@@ -65,7 +92,7 @@ void remove_folder(const fs::path& folder) {
 
 }  // namespace
 
-Journal::Journal(const fs::path& output, const std::string& identity, bool resumes)
+Journal::Journal(const fs::path& output, const std::string& identity, InterruptedRun interrupted)
     : output_(without_slash(output)), folder_(folder_of(output_)) {
     if (is_there(output_)) {
         throw Error(ErrorKind::cannot_create,
@@ -74,25 +101,26 @@ Journal::Journal(const fs::path& output, const std::string& identity, bool resum
     }
     refuse_foreign(folder_);
     const fs::path file = folder_ / kRunFile;
-    if (fs::exists(file) && !resumes) {
-        throw Error(
-            ErrorKind::cannot_create,
-            fmt::format("{}: an interrupted run is kept there; --resume goes on with it, or "
-                        "remove the folder to begin anew",
-                        folder_.string()));
+    if (fs::exists(file) && interrupted == InterruptedRun::refused) {
+        throw Error(ErrorKind::cannot_create,
+                    fmt::format("{}: an interrupted run is kept there; --resume goes on with it, "
+                                "--restart throws it away",
+                                folder_.string()));
     }
+    if (interrupted == InterruptedRun::discarded) remove_folder(folder_);
     make_folder(folder_);
     remove_parts(folder_);
     fs::remove(folder_ / kPublishedFile);
-    if (fs::exists(file)) {
-        if (read_file(file) == identity) return;
-        throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: the interrupted run there had another model, recipe or "
-                                "calibration text; give the same options, or remove the folder to "
-                                "begin anew",
-                                folder_.string()));
+    if (!fs::exists(file)) {
+        write_new_file(file, identity);
+        return;
     }
-    write_new_file(file, identity);
+    const std::string kept = read_file(file);
+    if (kept == identity) return;
+    throw Error(ErrorKind::bad_data,
+                fmt::format("{}: the interrupted run there was another one: {}; give what it was "
+                            "given, or begin anew with --restart",
+                            folder_.string(), difference(kept, identity, file)));
 }
 
 bool Journal::finish_published(const fs::path& output, const std::string& identity) {

@@ -1,4 +1,4 @@
-"""nvllm-quantize when it is killed at any moment, when the disk is full and when its input lies: rows H6, H7 and H9 of the fault
+"""nvllm-quantize when it is killed at any moment, when the disk is full and when its input lies: rows H6 to H10 of the fault
 table, the first two at their full sizes with NVLLM_SOAK=1 and at a few points otherwise. tests/lib/quantize/full_disk_test.cc walks
 over every write of a smaller model."""
 
@@ -18,7 +18,7 @@ import unittest
 
 from fault_testing import sized
 from programs import DEMO, SHARED, TIMEOUT_S, environment, needs_shared
-from quantize_testing import BAD_DATA, IO, LITTLE, NO_INPUT, QUANTIZE, QuantizeTest, digests, quantize
+from quantize_testing import BAD_DATA, CANNOT_CREATE, IO, LITTLE, NO_INPUT, QUANTIZE, USAGE, QuantizeTest, digests, quantize
 
 SEED = int(os.environ.get("NVLLM_TEST_SEED", random.randrange(10**6)))
 
@@ -125,6 +125,86 @@ class FullDisk(Interrupted):
                 done = quantize(*self.arguments, check=False, preexec_fn=limit)
                 self.check_failed(done, f"{of}.*{os.strerror(errno.EFBIG)}")
                 self.go_on()
+
+
+class Elsewhere(QuantizeTest):
+    """What is kept was another run's, and what is where the output should be was there before."""
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.folder / "model"
+        shutil.copytree(DEMO, self.model)
+        self.out = self.folder / "out"
+        self.partial = self.folder / "out.partial"
+        self.arguments = ("-m", self.model, "-o", self.out, "--method", "rtn")
+
+    def interrupted(self):
+        done = quantize(*self.arguments, check=False, env=environment(NVLLM_FAULTS="quantize.publish:1=kill"))
+        self.assertEqual(done.returncode, -signal.SIGKILL)
+
+    def test_H8_what_was_kept_is_another_runs(self):
+        self.interrupted()
+        weights = self.model / "model.safetensors"
+        data = weights.read_bytes()
+        # Of the same shapes, with other values near the end of the file only.
+        weights.write_bytes(data[:-1000] + bytes(byte ^ 1 for byte in data[-1000:]))
+        self.assertRegex(self.fails(BAD_DATA, *self.arguments, "--resume"), "files/0/digest was .*--restart")
+        weights.write_bytes(data)
+        self.assertRegex(self.fails(BAD_DATA, *self.arguments, "--scheme", "W8A16", "--resume"), "recipe/.*--restart")
+        run = self.partial / "run.json"
+        text = run.read_text()
+        run.write_text(text.replace('"version":"', '"version":"0.'))
+        self.assertRegex(self.fails(BAD_DATA, *self.arguments, "--resume"), "version was .*--restart")
+        run.write_text(text)
+        self.assertIn("exclude each other", self.fails(USAGE, *self.arguments, "--resume", "--restart"))
+        quantize(*self.arguments, "--scheme", "W8A16", "--restart")
+        self.assertIn("W8A16", quantize("report", self.out).stdout)
+        self.assertFalse(self.partial.exists())
+
+    def test_H8_a_damaged_journal(self):
+        quantize(*self.arguments)
+        whole = digests(self.out)
+        shutil.rmtree(self.out)
+        self.interrupted()
+        block = self.partial / "block-00002.safetensors"
+        data = block.read_bytes()
+        for damaged in (data[:len(data) // 2], data[:-1] + bytes([data[-1] ^ 1]), data[:200] + b"9" + data[201:], b""):
+            block.write_bytes(damaged)
+            self.assertIn("block-00002", self.fails(BAD_DATA, *self.arguments, "--resume"))
+        block.unlink()
+        quantize(*self.arguments, "--resume")
+        self.assertEqual(digests(self.out), whole)
+
+    def test_H10_outputs_that_cannot_be(self):
+        before = digests(self.model)
+        (self.folder / "file").write_text("somebody's")
+        (self.folder / "folder").mkdir()
+        (self.folder / "link").symlink_to("folder")
+        (self.folder / "dangling").symlink_to("nowhere")
+        for output in (self.model, "file", "folder", "link", "dangling", "file/below", f"{self.model}/"):
+            with self.subTest(output):
+                error = self.fails(CANNOT_CREATE, "-m", self.model, "-o", self.folder / output, "--method", "rtn")
+                self.assertIn(str(self.folder), error)
+        self.model.rename(self.partial)
+        # Work on the output would be kept in the model's own folder.
+        self.assertIn("is in the way", self.fails(CANNOT_CREATE, "-m", self.partial, "-o", self.out, "--method", "rtn", "--resume"))
+        self.fails(CANNOT_CREATE, "-m", self.partial, "-o", self.out, "--method", "rtn", "--restart")
+        self.assertEqual(digests(self.partial), before)
+        self.assertEqual((self.folder / "file").read_text(), "somebody's")
+        self.assertEqual(sorted(file.name for file in self.folder.iterdir()),
+                         ["dangling", "file", "folder", "link", "out.partial"])
+
+    def test_H10_a_folder_that_must_not_be_written(self):
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        try:
+            runs = subprocess.run([QUANTIZE, "--version"], capture_output=True, check=False, **nobody).returncode == 0
+        except PermissionError:
+            runs = False
+        if not runs:
+            self.skipTest(f"another user than root cannot run {QUANTIZE}")
+        self.folder.chmod(0o555)
+        self.addCleanup(self.folder.chmod, 0o755)
+        self.assertIn(f"{self.partial}: cannot create the folder", self.fails(CANNOT_CREATE, *self.arguments, **nobody))
 
 
 class Hostile(QuantizeTest):

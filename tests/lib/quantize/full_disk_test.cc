@@ -59,7 +59,7 @@ int64_t walk(const PipelineOptions& options, const RecipeFlags& flags, int64_t m
         CHECK_FALSE(fs::exists(options.output));
         set_fault_points("");
         PipelineOptions again = options;
-        again.resumes = true;
+        again.interrupted = InterruptedRun::resumed;
         make_output(again, flags);
         CHECK(contents(options.output) == whole);
         CHECK_FALSE(fs::exists(options.output.string() + ".partial"));
