@@ -142,6 +142,20 @@ class Elsewhere(QuantizeTest):
         done = quantize(*self.arguments, check=False, env=environment(NVLLM_FAULTS="quantize.publish:1=kill"))
         self.assertEqual(done.returncode, -signal.SIGKILL)
 
+    def test_H7_killed_between_the_output_and_the_end(self):
+        self.interrupted()
+        # As publish() does, up to its rename and no further.
+        (self.partial / "published").touch()
+        (self.partial / "output").rename(self.out)
+        whole = digests(self.out)
+        self.assertIn("exists already", self.fails(CANNOT_CREATE, *self.arguments))
+        self.assertIn("exists already", self.fails(CANNOT_CREATE, *self.arguments, "--scheme", "W8A16", "--resume"))
+        done = quantize(*self.arguments, "--resume")
+        self.assertIn("finished already", done.stderr)
+        self.assertIn("28, 4.125 bits a weight", done.stdout)
+        self.assertEqual(digests(self.out), whole)
+        self.assertFalse(self.partial.exists())
+
     def test_H8_what_was_kept_is_another_runs(self):
         self.interrupted()
         weights = self.model / "model.safetensors"
