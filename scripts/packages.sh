@@ -6,9 +6,9 @@ export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}" CCACHE_NOHASHDIR=1
 packages_build="g++ cmake ninja-build pkg-config libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libfmt-dev
     libpcre2-dev libutf8proc-dev libedit-dev libboost1.81-dev libboost-context1.81-dev
     libssl-dev"
-packages_test="doctest-dev python3"
+packages_test="doctest-dev python3 curl"
 packages_counts="valgrind"
-packages_soak="curl libfaketime slowhttptest strace wrk"
+packages_soak="libfaketime slowhttptest strace wrk"
 packages_check="clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev git"
 
 # install_packages NAME...: installs those that are not there yet; no network is touched when all are.

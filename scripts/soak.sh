@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The long tests of the server: the fault table's rows at their full sizes, slow clients by slowhttptest, rates by wrk, no outgoing
-# connection by strace, and a seeded mix of requests and faults. Builds nothing: NVLLM_BIN (build/release/bin) has the programs
-# and test_lib_server.
+# The long tests of the server, and of nvllm-quantize: the fault table's rows at their full sizes, slow clients by slowhttptest,
+# rates by wrk, no outgoing connection by strace, and a seeded mix of requests and faults. Builds nothing: NVLLM_BIN
+# (build/release/bin) has the programs and test_lib_server.
 #
 #   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed]     all of them when none is named
 #
@@ -59,6 +59,7 @@ rows() {
     for name in connections framing overload process recovery; do
         NVLLM_SOAK=1 python3 -B "tests/end_to_end/test_serve_$name.py"
     done
+    NVLLM_SOAK=1 python3 -B tests/end_to_end/test_quantize_safety.py
     NVLLM_SOAK=1 "$NVLLM_BIN/test_lib_server" --test-case="want of memory*"
 }
 

@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -21,7 +23,7 @@
 namespace nvllm {
 namespace {
 
-enum class Action { throw_error, bad_alloc, sleep, abort, nan, error_number };
+enum class Action { throw_error, bad_alloc, sleep, abort, kill, say, nan, error_number };
 
 struct Rule {
     std::string site;
@@ -65,6 +67,10 @@ void read_action(std::string_view text, std::string_view rule, Rule& result) {
         result.action = Action::sleep;
     } else if (name == "abort") {
         result.action = Action::abort;
+    } else if (name == "kill") {
+        result.action = Action::kill;
+    } else if (name == "say") {
+        result.action = Action::say;
     } else if (name == "nan") {
         result.action = Action::nan;
     } else if (name == "errno") {
@@ -151,6 +157,12 @@ void carry_out(const Rule& rule, PretendedFault& pretended) {
             return;
         case Action::abort:
             std::abort();
+        case Action::kill:
+            std::raise(SIGKILL);
+            return;
+        case Action::say:
+            fmt::print(stderr, "fault point {}\n", rule.site);
+            return;
         case Action::nan:
             pretended.not_a_number = true;
             return;

@@ -13,6 +13,8 @@
 //          engine.fragmentation  in the engine's loop, about once a second: nan makes it 1
 //          quantize.block   in nvllm-quantize, when a block is solved and not yet kept
 //          quantize.publish in nvllm-quantize, before its output appears
+//          file.write       before each system call that wants room on the disk: of files that
+//                           are made, written, flushed or renamed, and of folders that are made
 // subject  a number that the site names: of worker.sequence and worker.logits the first token of
 //          the sequence's prompt; of quantize.block the block. Without it, a rule is for all.
 // hit      N: the N-th time that the rule matches, from 1; N+: from then on; *: every time
@@ -20,6 +22,8 @@
 //          bad_alloc     throws std::bad_alloc
 //          sleep=MS      sleeps so many milliseconds
 //          abort         ends the process with SIGABRT
+//          kill          ends it with SIGKILL, as nobody can prepare for
+//          say           writes the site's name to standard error, a line for each hit
 //          nan           the site is to take its numbers for NaN (worker.logits)
 //          errno=N       the site is to take its system call for failed with errno N
 //

@@ -6,11 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <system_error>
 
 #include "kernels/error.h"
+#include "lib/base/fault_points.h"
 
 namespace nvllm {
 namespace {
@@ -48,6 +50,41 @@ int open_regular(const std::filesystem::path& path, uint64_t& size) {
     return fd;
 }
 
+// A system call that wants room on the disk, or what a test says of it.
+template <typename Call>
+auto attempt(Call call) -> decltype(call()) {
+    const int pretended = fault_point("file.write").error_number;
+    if (pretended == 0) return call();
+    errno = pretended;
+    return -1;
+}
+
+// `kind`: of what has nothing to do with the disk.
+[[noreturn]] void fail_to(const std::filesystem::path& path, const char* doing, ErrorKind kind) {
+    const int error = errno;
+    const bool is_disk = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
+    throw Error(is_disk ? ErrorKind::io : kind,
+                path.string() + ": cannot " + doing + ": " + std::strerror(error));
+}
+
+void write_all(int fd, const std::filesystem::path& path, const void* data, size_t bytes) {
+    const char* cursor = static_cast<const char*>(data);
+    while (bytes > 0) {
+        const ssize_t written =
+            attempt([&] { return ::write(fd, cursor, std::min(bytes, size_t{1} << 30)); });
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) fail_to(path, "write", ErrorKind::io);
+        cursor += written;
+        bytes -= static_cast<size_t>(written);
+    }
+}
+
+// Names in the folder survive a power cut; file systems that cannot do that lose nothing by it.
+void sync_folder(const std::filesystem::path& folder) {
+    const Descriptor file{::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC)};
+    if (file.fd >= 0) ::fsync(file.fd);
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
@@ -72,11 +109,60 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
-    std::ofstream stream(path, std::ios::binary | std::ios::trunc);
-    if (!stream) throw Error(ErrorKind::cannot_create, path.string() + ": cannot be written");
-    stream << text;
-    stream.close();
-    if (!stream) throw Error(ErrorKind::io, path.string() + ": cannot be written in full");
+    const Descriptor file{attempt(
+        [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); })};
+    if (file.fd < 0) fail_to(path, "create", ErrorKind::cannot_create);
+    write_all(file.fd, path, text.data(), text.size());
+}
+
+NewFile::NewFile(const std::filesystem::path& target)
+    : target_(target), path_(target.string() + "." + std::to_string(::getpid()) + ".part") {
+    fd_ = attempt(
+        [&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); });
+    if (fd_ < 0) fail_to(path_, "create", ErrorKind::cannot_create);
+}
+
+NewFile::~NewFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!published_) ::unlink(path_.c_str());
+}
+
+void NewFile::write(const void* data, size_t bytes) { write_all(fd_, path_, data, bytes); }
+
+void NewFile::publish() {
+    if (attempt([&] { return ::fsync(fd_); }) != 0) fail_to(path_, "flush", ErrorKind::io);
+    rename_path(path_, target_);
+    published_ = true;
+}
+
+void write_new_file(const std::filesystem::path& path, std::string_view text) {
+    NewFile file(path);
+    file.write(text.data(), text.size());
+    file.publish();
+}
+
+void copy_to_new_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+    const MappedFile source(from);
+    NewFile file(to);
+    file.write(source.bytes().data(), source.size());
+    file.publish();
+}
+
+void make_folder(const std::filesystem::path& path) {
+    std::error_code error;
+    const int made = attempt([&] {
+        std::filesystem::create_directories(path, error);
+        errno = error.value();
+        return error ? -1 : 0;
+    });
+    if (made != 0) fail_to(path, "create the folder", ErrorKind::cannot_create);
+}
+
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
+    if (attempt([&] { return ::rename(from.c_str(), to.c_str()); }) != 0) {
+        fail_to(to, "move to this name", ErrorKind::cannot_create);
+    }
+    sync_folder(to.parent_path());
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {

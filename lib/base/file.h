@@ -15,9 +15,38 @@ namespace nvllm {
 // max_bytes, io otherwise.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 30);
 
-// Replaces the file's content. Throws cannot_create when it cannot be opened, io when not all of it
-// could be written.
+// Replaces the file's content where it lies, which may be a pipe or a device. Throws cannot_create
+// when it cannot be opened, io when not all of it could be written.
 void write_file(const std::filesystem::path& path, std::string_view text);
+
+// A file that appears under its name whole or not at all: it is written beside it (NAME.PID.part),
+// flushed and renamed by publish(), and gone where that is never called. What was published
+// survives a power cut. Its functions, and those below, throw io when the disk is full or broken,
+// cannot_create when it is the name that is wrong.
+class NewFile {
+  public:
+    explicit NewFile(const std::filesystem::path& target);
+    ~NewFile();
+    NewFile(const NewFile&) = delete;
+    NewFile& operator=(const NewFile&) = delete;
+
+    void write(const void* data, size_t bytes);
+    void publish();
+
+  private:
+    std::filesystem::path target_;
+    std::filesystem::path path_;
+    int fd_ = -1;
+    bool published_ = false;
+};
+
+void write_new_file(const std::filesystem::path& path, std::string_view text);
+// Throws also what reading throws.
+void copy_to_new_file(const std::filesystem::path& from, const std::filesystem::path& to);
+// With the folders above it; one that is there stays as it is.
+void make_folder(const std::filesystem::path& path);
+// Gives a file or a folder another name, which survives a power cut.
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // A read-only mapping of a whole file; its real size at the time of mapping is what size() says.
 // Pages are shared with the page cache and are read when touched. Thread-safe once made.

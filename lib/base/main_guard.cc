@@ -14,6 +14,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/error_kinds.h"
+#include "lib/base/utf8.h"
 
 namespace nvllm {
 namespace {
@@ -22,7 +23,9 @@ volatile std::sig_atomic_t received_signal = 0;
 
 int report(const char* program_name, std::string_view message, ErrorKind kind) {
     // Not fmt::print, which throws when standard error is closed.
-    const std::string line = fmt::format("{}: error: {}\n", program_name, message);
+    // Names in messages come from files that may hold anything.
+    const std::string line =
+        fmt::format("{}: error: {}\n", program_name, utf8::with_replacement(message));
     std::fwrite(line.data(), 1, line.size(), stderr);
     return exit_code_for(kind);
 }
@@ -45,6 +48,7 @@ void remember_signal(int signal) { received_signal = signal; }
 
 int run_main(const char* program_name, const std::function<int()>& program) {
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
     keep_standard_descriptors();
     try {
         return program();

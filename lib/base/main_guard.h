@@ -10,8 +10,9 @@ namespace nvllm {
 // Runs the program. Its exit code is the function's, or, after printing "<name>: error: <message>"
 // on stderr, that of the Error it threw (lib/base/error_kinds.h), 77 for no memory, 70 for any
 // other exception. A reader of stdout that went away is no error: the program ends quietly with 0.
-// SIGPIPE is ignored from here on, so that writes fail with EPIPE instead. Standard descriptors
-// that were closed stay unusable, and no file or socket that is opened later takes their numbers.
+// SIGPIPE and SIGXFSZ are ignored from here on, so that writes fail with EPIPE, and with EFBIG at a
+// limit on file sizes, instead. Standard descriptors that were closed stay unusable, and no file or
+// socket that is opened later takes their numbers.
 int run_main(const char* program_name, const std::function<int()>& program);
 
 // Writes to stdout and flushes. Throws BrokenPipe when the reader is gone, Error{io} when writing

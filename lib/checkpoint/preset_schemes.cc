@@ -94,6 +94,16 @@ std::vector<PresetScheme> make_schemes() {
     return schemes;
 }
 
+// Equal but for the size of groups, and for what leaves no trace in how it is multiplied.
+bool is_alike(const std::optional<Arguments>& a, const std::optional<Arguments>& b) {
+    if (!a || !b) return a.has_value() == b.has_value();
+    Arguments like = *a;
+    like.group_size = b->group_size;
+    like.block = b->block;
+    like.actorder = b->actorder;
+    return like == *b;
+}
+
 }  // namespace
 
 std::string_view inferred_format(const QuantizationScheme& scheme) {
@@ -127,6 +137,26 @@ const PresetScheme& find_preset_scheme(std::string_view name) {
                 fmt::format("'{}' is no scheme that is known{}; there are {}", name,
                             nearest ? fmt::format(" (did you mean {}?)", *nearest) : "",
                             fmt::join(names, ", ")));
+}
+
+std::string scheme_name(const QuantizationScheme& scheme) {
+    const auto presets = preset_schemes();
+    const auto found =
+        std::find_if(presets.begin(), presets.end(), [&](const PresetScheme& preset) {
+            return is_alike(scheme.weights, preset.scheme.weights) &&
+                   is_alike(scheme.input_activations, preset.scheme.input_activations);
+        });
+    if (!scheme.weights) return scheme.format;
+    const std::optional<int64_t>& group = scheme.weights->group_size;
+    const bool is_preset = found != presets.end();
+    std::string name =
+        is_preset ? found->name : fmt::format("{}, {} bits", scheme.format, scheme.weights->bits);
+    const bool is_foreign = !scheme.format.empty() && scheme.format != inferred_format(scheme);
+    if (is_preset && is_foreign) name = fmt::format("{} ({})", scheme.format, name);
+    if (group && (!is_preset || group != found->scheme.weights->group_size)) {
+        name += fmt::format(", groups of {}", *group);
+    }
+    return name;
 }
 
 }  // namespace nvllm

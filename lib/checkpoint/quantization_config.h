@@ -142,5 +142,8 @@ struct PresetScheme {
 std::span<const PresetScheme> preset_schemes();
 // Any case. Throws usage that names the nearest known one.
 const PresetScheme& find_preset_scheme(std::string_view name);
+// What people call a scheme: "W4A16", "W4A16, groups of 64", "awq (W4A16_ASYM)"; of arguments that
+// no preset has, the format and the bits.
+std::string scheme_name(const QuantizationScheme& scheme);
 
 }  // namespace nvllm

@@ -1,12 +1,9 @@
 // Mapped safetensors files and the atomic writer.
 #include "lib/checkpoint/safetensors.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -92,60 +89,6 @@ std::string header_bytes(std::span<const TensorToWrite* const> order,
     return bytes + text;
 }
 
-// A file that vanishes unless it is published under its name.
-class TemporaryFile {
-  public:
-    explicit TemporaryFile(const std::filesystem::path& target)
-        : target_(target), path_(target.string() + fmt::format(".{}.part", ::getpid())) {
-        fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-        if (fd_ < 0) fail(ErrorKind::cannot_create, "create");
-    }
-    ~TemporaryFile() {
-        if (fd_ >= 0) ::close(fd_);
-        if (!published_) ::unlink(path_.c_str());
-    }
-    TemporaryFile(const TemporaryFile&) = delete;
-    TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-    void write(const void* data, size_t bytes) {
-        const char* cursor = static_cast<const char*>(data);
-        while (bytes > 0) {
-            const ssize_t written = ::write(fd_, cursor, std::min<size_t>(bytes, 1u << 30));
-            if (written < 0 && errno == EINTR) continue;
-            if (written < 0) fail(ErrorKind::io, "write");
-            cursor += written;
-            bytes -= static_cast<size_t>(written);
-        }
-    }
-
-    void publish() {
-        if (::fsync(fd_) != 0) fail(ErrorKind::io, "flush");
-        if (::rename(path_.c_str(), target_.c_str()) != 0) fail(ErrorKind::io, "rename");
-        published_ = true;
-        sync_directory();
-    }
-
-  private:
-    [[noreturn]] void fail(ErrorKind kind, const char* doing) const {
-        throw Error(kind,
-                    fmt::format("{}: cannot {}: {}", path_.string(), doing, std::strerror(errno)));
-    }
-
-    // Makes the new name survive a power cut; file systems that cannot do that lose nothing by it.
-    void sync_directory() const {
-        const std::filesystem::path parent = target_.parent_path();
-        const int fd = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_CLOEXEC);
-        if (fd < 0) return;
-        ::fsync(fd);
-        ::close(fd);
-    }
-
-    std::filesystem::path target_;
-    std::filesystem::path path_;
-    int fd_ = -1;
-    bool published_ = false;
-};
-
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
@@ -187,7 +130,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
                          return dtype_bytes(a->view.dtype) > dtype_bytes(b->view.dtype);
                      });
     const std::string header = header_bytes(order, metadata);
-    TemporaryFile file(path);
+    NewFile file(path);
     file.write(header.data(), header.size());
     for (const TensorToWrite* tensor : order) {
         file.write(tensor->view.data, view_bytes(tensor->view));

@@ -76,9 +76,8 @@ struct TensorToWrite {
     ConstTensorView view;  // contiguous
 };
 
-// Writes `path` whole or not at all: a temporary file beside it, fsync, rename. Data starts at a
-// multiple of 64 and wider types come first, so that every value is aligned. Throws cannot_create
-// or io.
+// Writes `path` whole or not at all, as NewFile does and with its errors. Data starts at a multiple
+// of 64 and wider types come first, so that every value is aligned.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

@@ -35,6 +35,11 @@ std::optional<WeightSource::QuantizedLinears> quantized_linears(
     }
 }
 
+WeightSource::QuantizedLinears quantized_linears(const std::filesystem::path& directory,
+                                                 const QuantizationConfig& quantization) {
+    return outline_quantized(directory, quantization);
+}
+
 std::vector<OutlinedTensor> tensors_of_config(const ModelConfig& config) {
     const auto is_it = [&](const FamilyRow& family) {
         return config.architecture == family.architecture;

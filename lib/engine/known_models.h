@@ -23,6 +23,9 @@ std::optional<Fault> find_obstacle(const std::filesystem::path& directory);
 // weights are dense or it would not load.
 std::optional<WeightSource::QuantizedLinears> quantized_linears(
     const std::filesystem::path& directory);
+// The same if they were quantized so. Throws not_found or bad_data.
+WeightSource::QuantizedLinears quantized_linears(const std::filesystem::path& directory,
+                                                 const QuantizationConfig& quantization);
 
 // The tensors that a model of this config consists of, in the config's own type; none when the
 // architecture is not known.

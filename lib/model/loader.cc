@@ -201,6 +201,16 @@ ModelOutline outline_model(const ModelLoadOptions& options) {
             linears};
 }
 
+WeightSource::QuantizedLinears outline_quantized(const std::filesystem::path& directory,
+                                                 const QuantizationConfig& quantization) {
+    const ModelConfig config = read_model_config(directory);
+    ThreadPool no_threads(1);
+    OutlineSource source(config.dtype, resolve_dtype(config, std::nullopt), no_threads);
+    source.set_quantization(std::make_shared<const QuantizationConfig>(quantization));
+    family_of(config).make(config, source, {config.max_positions, 1});
+    return source.quantized_linears();
+}
+
 std::vector<OutlinedTensor> outline_tensors(const ModelConfig& config) {
     ThreadPool no_threads(1);
     OutlineSource source(config.dtype, config.dtype, no_threads);

@@ -71,6 +71,11 @@ struct ModelOutline {
 // load_model() does. Throws not_found or bad_data.
 ModelOutline outline_model(const ModelLoadOptions& options);
 
+// How the linears of the directory's model would run on the CPU if they were quantized so. Only
+// config.json is read. Throws not_found or bad_data.
+WeightSource::QuantizedLinears outline_quantized(const std::filesystem::path& directory,
+                                                 const QuantizationConfig& quantization);
+
 // The tensors that a model of this config consists of, in the config's own type. Throws bad_data
 // when no family makes such a model.
 std::vector<OutlinedTensor> outline_tensors(const ModelConfig& config);

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "kernels/error.h"
+#include "lib/base/fault_points.h"
 #include "lib/base/memory_info.h"
 
 namespace nvllm::quantize {
@@ -49,9 +50,10 @@ void ActivationStore::map_file(const std::filesystem::path& folder) {
     if (fd < 0) fail("create", errno);
     ::unlink(name.c_str());
     // A hole would become a bus error on a full disk.
-    if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes_)); error != 0) {
-        fail("fill", error);
-    }
+    const int pretended = fault_point("file.write").error_number;
+    const int error =
+        pretended != 0 ? pretended : ::posix_fallocate(fd, 0, static_cast<off_t>(bytes_));
+    if (error != 0) fail("fill", error);
     void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) fail("map", errno);
     ::close(fd);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
+#include "lib/base/digest.h"
 #include "lib/base/json.h"
 #include "lib/checkpoint/safetensors.h"
 #include "lib/quantize/block_solution.h"
@@ -14,6 +15,19 @@ namespace nvllm::quantize {
 namespace {
 
 constexpr const char* kKey = "nanovllm.block";
+constexpr const char* kDigestKey = "nanovllm.digest";
+
+// Of names and values, in whatever order they come.
+class BlockDigest {
+  public:
+    void add(const std::string& name, const void* data, size_t bytes) {
+        sum_ += digest(data, bytes, digest(name.data(), name.size()));
+    }
+    std::string text() const { return fmt::format("{:016x}", sum_); }
+
+  private:
+    uint64_t sum_ = 0;
+};
 
 Tensor vector_tensor(const std::vector<float>& values) {
     Tensor tensor = Tensor::allocate(DType::f32, {static_cast<int64_t>(values.size())});
@@ -145,7 +159,28 @@ void save_block(const SolvedBlock& block, const std::filesystem::path& file) {
     }
     std::vector<TensorToWrite> views;
     for (const NamedTensor& tensor : tensors) views.push_back({tensor.name, tensor.tensor.view()});
-    write_safetensors(file, views, {{kKey, write_json(list)}});
+    const std::string text = write_json(list);
+    BlockDigest sum;
+    sum.add(kKey, text.data(), text.size());
+    for (const TensorToWrite& view : views) {
+        sum.add(view.name, view.view.data,
+                static_cast<size_t>(view.view.numel()) * dtype_bytes(view.view.dtype));
+    }
+    write_safetensors(file, views, {{kKey, text}, {kDigestKey, sum.text()}});
+}
+
+void check_block(const std::filesystem::path& path) {
+    const SafetensorsFile file(path);
+    BlockDigest sum;
+    for (const SafetensorsEntry& entry : file.entries()) {
+        sum.add(entry.name, file.bytes().data() + entry.begin, entry.end - entry.begin);
+    }
+    const auto text = file.metadata().find(kKey);
+    const auto digest = file.metadata().find(kDigestKey);
+    if (text != file.metadata().end()) sum.add(kKey, text->second.data(), text->second.size());
+    if (digest != file.metadata().end() && digest->second == sum.text()) return;
+    throw Error(ErrorKind::bad_data,
+                path.string() + ": is damaged; remove it, and --resume solves this block again");
 }
 
 SolvedBlock load_block(const std::filesystem::path& file, const ObservedModel&,

@@ -72,6 +72,8 @@ std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const Observed
 
 // One file, whole or not at all; and back. Throws as write_safetensors(); bad_data.
 void save_block(const SolvedBlock& block, const std::filesystem::path& file);
+// Throws bad_data when the file is no longer what was written.
+void check_block(const std::filesystem::path& file);
 SolvedBlock load_block(const std::filesystem::path& file, const ObservedModel& model,
                        const ModelPlan& plan);
 

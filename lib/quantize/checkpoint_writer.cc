@@ -50,7 +50,7 @@ class WeightWriter {
         if (shards_.size() > 2) {
             const nlohmann::ordered_json index = {
                 {"metadata", {{"total_size", sizes.written_bytes}}}, {"weight_map", map}};
-            write_file(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+            write_new_file(folder / "model.safetensors.index.json", index.dump(2) + "\n");
         }
         return sizes;
     }
@@ -146,20 +146,14 @@ void write_config(const fs::path& source, const fs::path& folder,
     nlohmann::ordered_json object = parse_ordered_json(read_file(file), file.string());
     if (unties) object["tie_word_embeddings"] = false;
     if (config) object["quantization_config"] = quantization_config_json(*config);
-    write_file(folder / "config.json", object.dump(2) + "\n");
+    write_new_file(folder / "config.json", object.dump(2) + "\n");
 }
 
 void copy_companions(const fs::path& source, const fs::path& folder) {
     for (const fs::directory_entry& entry : fs::directory_iterator(source)) {
         const fs::path target = folder / entry.path().filename();
         if (!entry.is_regular_file() || is_weights(entry.path()) || fs::exists(target)) continue;
-        std::error_code error;
-        fs::copy_file(entry.path(), target, error);
-        if (error) {
-            throw Error(ErrorKind::io,
-                        fmt::format("{}: cannot copy it to {}: {}", entry.path().string(),
-                                    target.string(), error.message()));
-        }
+        copy_to_new_file(entry.path(), target);
     }
 }
 

@@ -10,12 +10,19 @@
 
 namespace nvllm::quantize {
 
+// What becomes of an interrupted run that is kept there.
+enum class InterruptedRun : uint8_t { refused, resumed, discarded };
+
 class Journal {
   public:
     // Begins, or goes on with, the run whose output is to be `output`. `identity`: everything that
-    // decides over the result, as text. Throws cannot_create when the output is there already or
-    // an interrupted run is and `resumes` is false; bad_data when that run was another one.
-    Journal(const std::filesystem::path& output, const std::string& identity, bool resumes);
+    // decides over the result, a JSON object. Throws cannot_create when the output is there
+    // already, an interrupted run is and is refused, or something else is where work would be kept;
+    // bad_data that says what differs when that run was another one; io.
+    Journal(const std::filesystem::path& output, const std::string& identity,
+            InterruptedRun interrupted);
+    // Cleans up behind a run that was ended after its output had appeared; false: there is none.
+    static bool finish_published(const std::filesystem::path& output, const std::string& identity);
 
     // Where block number `stage` is kept; is there once it is whole.
     std::filesystem::path block_file(int32_t stage) const;

@@ -28,6 +28,20 @@ void check_stop(const PipelineEvents& events) {
     if (events.is_stopped && events.is_stopped()) throw Stopped{};
 }
 
+// Of the header and of every tensor's beginning: other weights in the same shapes are told apart
+// without reading all of them.
+uint64_t digest_of_samples(const SafetensorsFile& file) {
+    constexpr uint64_t kSampleBytes = 1024;
+    const std::byte* const bytes = file.bytes().data();
+    uint64_t sum = digest(nullptr, 0);
+    uint64_t data_begin = file.bytes().size();
+    for (const SafetensorsEntry& entry : file.entries()) {
+        sum = digest(bytes + entry.begin, std::min(kSampleBytes, entry.end - entry.begin), sum);
+        data_begin = std::min(data_begin, entry.begin);
+    }
+    return digest(bytes, data_begin, sum);
+}
+
 CalibrationSet read_calibration(const PipelineOptions& options, const ObservedModel& model) {
     const auto tokenizer = Tokenizer::load(options.model);
     if (tokenizer == nullptr) {
@@ -98,17 +112,16 @@ size_t Pipeline::num_changed() const {
 // Everything that decides over the result.
 std::string Pipeline::identity() const {
     nlohmann::ordered_json object = {{"schema", "nvllm-quantize.run/1"},
+                                     {"version", options_.version},
                                      {"recipe", recipe_json(plan_.recipe())},
                                      {"propagates_error", options_.propagates_error}};
     object["config_digest"] =
         digest(model_.model().config().raw_json.data(), model_.model().config().raw_json.size());
     nlohmann::ordered_json files = nlohmann::ordered_json::array();
     for (const auto& file : model_.checkpoint().files()) {
-        files.push_back(
-            {{"name", file->path().filename().string()},
-             {"bytes", file->bytes().size()},
-             {"header_digest", digest(file->bytes().data(),
-                                      std::min<size_t>(file->bytes().size(), size_t{1} << 20))}});
+        files.push_back({{"name", file->path().filename().string()},
+                         {"bytes", file->bytes().size()},
+                         {"digest", digest_of_samples(*file)}});
     }
     object["files"] = std::move(files);
     if (calibration_) {
@@ -190,6 +203,7 @@ SolvedBlock Pipeline::block_of_stage(int32_t stage, const PipelineEvents& events
     SolvedBlock block;
     const bool is_kept = journal_->has_block(stage);
     if (is_kept) {
+        check_block(journal_->block_file(stage));
         block = load_block(journal_->block_file(stage), model_, plan_);
         ++result.num_resumed;
         num_done_ += block.linears.size();
@@ -218,8 +232,13 @@ SolvedBlock Pipeline::block_of_stage(int32_t stage, const PipelineEvents& events
     return block;
 }
 
+bool Pipeline::finish_published() const {
+    return options_.interrupted == InterruptedRun::resumed &&
+           Journal::finish_published(options_.output, identity());
+}
+
 PipelineResult Pipeline::run(const PipelineEvents& events) {
-    journal_.emplace(options_.output, identity(), options_.resumes);
+    journal_.emplace(options_.output, identity(), options_.interrupted);
     PipelineResult result;
     const int64_t longest = calibration_ ? calibration_->longest : 1;
     forward_ = std::make_unique<BlockForward>(model_.model(), threads_, longest);

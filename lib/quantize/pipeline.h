@@ -27,12 +27,13 @@ struct PipelineOptions {
     CalibrationOptions calibration;
     // The inputs of a block come from the quantized blocks before it, else from the dense ones.
     bool propagates_error = true;
-    bool resumes = false;
+    InterruptedRun interrupted = InterruptedRun::refused;
     // Above it activations go to a file; empty: three quarters of what is available.
     std::optional<uint64_t> memory_limit_bytes;
     std::filesystem::path offload_folder;  // empty: beside the output
     uint64_t shard_bytes = kShardBytes;
     int num_threads = 0;  // 0: one for each physical core
+    std::string version;  // of the program, which goes on with its own runs only
 };
 
 // What a run will take, known before it begins.
@@ -86,6 +87,9 @@ class Pipeline {
     // Throws does_not_fit when memory or disk cannot hold what the plan says.
     void check_resources() const;
 
+    // Whether this very run was ended after its output had appeared: nothing is left to do, and
+    // what lay beside the output is gone now.
+    bool finish_published() const;
     // Everything up to the folder that would become the output; publish() makes it appear.
     PipelineResult run(const PipelineEvents& events);
     // What a report says of that, but for an evaluation.

@@ -102,7 +102,7 @@ nlohmann::ordered_json report_json(const Report& report) {
 }
 
 void write_report(const Report& report, const std::filesystem::path& folder) {
-    write_file(folder / kReportFile, report_json(report).dump(2) + "\n");
+    write_new_file(folder / kReportFile, report_json(report).dump(2) + "\n");
 }
 
 Report read_report(const std::filesystem::path& folder) {

@@ -1,34 +1,16 @@
-"""nvllm-quantize: what it writes runs, what is interrupted goes on to the same bytes, what is wrong is said."""
+"""nvllm-quantize: what it writes runs, what is interrupted goes on to the same bytes, what is wrong is said. Kills, full disks
+and hostile files are in test_quantize_safety.py."""
 
-import hashlib
 import json
 import pathlib
-import random
 import re
 import shutil
-import subprocess
-import time
 import unittest
 
-from programs import BIN, DEMO, FolderTest, TIMEOUT_S, environment, run
+from programs import DEMO, environment, run
+from quantize_testing import BAD_DATA, CANNOT_CREATE, LITTLE, NO_INPUT, USAGE, QuantizeTest, digests, quantize
 
-QUANTIZE = str(BIN / "nvllm-quantize")
-USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE = 64, 65, 66, 73
-# Two short samples: enough for every block to be computed, little enough for a test.
-LITTLE = ("--num-samples", 2, "--max-seq-length", 600)
 TEXT = "Once upon a time there was a little dog. The dog liked to play with a red ball in the park.\n" * 8
-
-
-def quantize(*arguments, check=True, env=None, stdin=""):
-    done = subprocess.run([QUANTIZE, *map(str, arguments)], input=stdin, capture_output=True, text=True,
-                          timeout=TIMEOUT_S, env=env or environment())
-    if check and done.returncode != 0:
-        raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, arguments))}\n{done.stderr}")
-    return done
-
-
-def digests(folder):
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
 
 
 def header(folder):
@@ -36,17 +18,7 @@ def header(folder):
     return json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
 
 
-class Quantize(FolderTest):
-    def made(self, name, *arguments):
-        folder = self.folder / name
-        quantize("-m", DEMO, "-o", folder, *arguments)
-        return folder
-
-    def fails(self, code, *arguments, **options):
-        done = quantize(*arguments, check=False, **options)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done.stderr
-
+class Quantize(QuantizeTest):
     def test_rounding_writes_a_model_that_runs(self):
         before = digests(pathlib.Path(DEMO))
         out = self.made("rtn", "--scheme", "W4A16", "--method", "rtn")
@@ -142,30 +114,12 @@ class Quantize(FolderTest):
                 self.assertLess(done.returncode, 0, done.stderr)
                 self.assertFalse(out.exists(), "half a model appeared")
                 self.assertIn("--resume", self.fails(CANNOT_CREATE, *arguments))
-                self.fails(BAD_DATA, *arguments, "--resume", "--dampening-frac", "0.05")
+                error = self.fails(BAD_DATA, *arguments, "--resume", "--dampening-frac", "0.05")
+                self.assertRegex(error, r"dampening_frac was 0\.01 and is 0\.05 now.*--restart")
                 quantize(*arguments, "--resume")
                 self.assertEqual(digests(out), whole)
                 self.assertFalse((self.folder / "out.partial").exists())
                 shutil.rmtree(out)
-
-    def test_killed_at_any_time(self):
-        whole = digests(self.made("whole", *LITTLE))
-        out = self.folder / "out"
-        rng = random.Random(7)
-        for _ in range(4):
-            begun = subprocess.Popen([QUANTIZE, "-m", DEMO, "-o", str(out), *map(str, LITTLE), "--resume", "--progress", "json"],
-                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment())
-            for _ in range(rng.randrange(12)):
-                begun.stdout.readline()
-            time.sleep(rng.random() * 0.05)
-            begun.kill()
-            begun.wait()
-            begun.stdout.close()
-            self.assertTrue(not out.exists() or digests(out) == whole)
-            if out.exists():
-                shutil.rmtree(out)
-        quantize("-m", DEMO, "-o", out, *LITTLE, "--resume")
-        self.assertEqual(digests(out), whole)
 
     def test_activations_in_a_file_change_nothing(self):
         whole = digests(self.made("whole", *LITTLE))
@@ -218,6 +172,35 @@ quant_stage:
         self.assertEqual(tensors["model.layers.1.mlp.up_proj.weight_packed"]["shape"], [512, 64])
         recipe.write_text("quant_stage: {quant_modifiers: {GPTQModifier: {schema: W4A16}}}\n")
         self.assertIn("did you mean scheme", self.fails(BAD_DATA, "-m", DEMO, "-o", self.folder / "x", "--recipe", recipe))
+
+    def test_how_each_scheme_runs_here(self):
+        recipe = self.folder / "recipe.yaml"
+        # No kernel multiplies groups that are not whole lots of 8.
+        recipe.write_text("""
+quant_stage:
+  quant_modifiers:
+    QuantizationModifier:
+      ignore: ["lm_head"]
+      config_groups:
+        group_0:
+          targets: ["re:.*self_attn.*"]
+          weights: {num_bits: 4, type: int, symmetric: true, strategy: group, group_size: 4}
+        group_1:
+          targets: ["re:.*mlp.*"]
+          weights: {num_bits: 4, type: int, symmetric: true, strategy: group, group_size: 128}
+""")
+        planned = quantize("-m", DEMO, "-o", self.folder / "out", "--recipe", recipe, "--dry-run").stdout
+        out = self.made("out", "--recipe", recipe)
+        said = quantize("report", out).stdout
+        for line in ("W4A16, groups of 4: 16 linears are dequantized when they are loaded", "W4A16: 12 linears run natively"):
+            self.assertIn(line, planned)
+            self.assertIn(line, said)
+        rows = json.loads(quantize("report", out, "--json").stdout)["on_this_cpu"]
+        self.assertEqual(rows, [{"scheme": "W4A16", "native": 12, "dequantized": 0},
+                                {"scheme": "W4A16, groups of 4", "native": 0, "dequantized": 16}])
+        # The loader says the same.
+        self.assertIn("16 of 28 quantized linears", run("-m", out, "-p", "Once", "-n", 1).stderr)
+        self.assertNotIn("on_this_cpu", (out / "quantization_report.json").read_text())
 
     def test_what_is_wrong_is_said(self):
         out = self.folder / "out"

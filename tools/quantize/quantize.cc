@@ -13,6 +13,7 @@
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/default_model.h"
 #include "lib/quantize/evaluation.h"
+#include "tools/quantize/native_linears.h"
 #include "tools/quantize/quantize_options.h"
 
 namespace nvllm::quantize_tool {
@@ -96,28 +97,44 @@ void evaluate_into(quantize::Report& report, const QuantizeOptions& options,
     report.evaluation = quantize::evaluate(evaluation, [&](double share) { teller.share(share); });
 }
 
-int finish(Pipeline& pipeline, const QuantizeOptions& options,
-           const quantize::PipelineOptions& pipeline_options) {
-    watch_stop_signals();
-    quantize::PipelineResult result;
-    try {
-        Teller teller(options.progress, "Quantizing");
-        result = pipeline.run({[&](const LinearRecord& record, size_t done, size_t total) {
-                                   teller.linear(record, done, total);
-                               },
-                               [&](double share) { teller.share(share); },
-                               [] { return stop_signal().has_value(); }});
-    } catch (const quantize::Stopped&) {
-        say("stopped; --resume goes on where it was");
-        return exit_code_for_signal(*stop_signal());
-    }
+quantize::Report make_output(Pipeline& pipeline, const QuantizeOptions& options,
+                             const quantize::PipelineOptions& pipeline_options) {
+    Teller teller(options.progress, "Quantizing");
+    const quantize::PipelineResult result = pipeline.run(
+        {[&](const LinearRecord& record, size_t done, size_t total) {
+             teller.linear(record, done, total);
+         },
+         [&](double share) { teller.share(share); }, [] { return stop_signal().has_value(); }});
     quantize::Report report = pipeline.report(result);
     evaluate_into(report, options, pipeline_options, pipeline.unpublished());
     quantize::write_report(report, pipeline.unpublished());
     pipeline.publish();
+    return report;
+}
+
+int summarize(const quantize::Report& report, const QuantizeOptions& options,
+              const std::filesystem::path& output) {
     if (options.progress == "json") return 0;
-    write_output(pipeline_options.output.string() + "\n" + quantize::report_text(report, false));
+    write_output(output.string() + "\n" + quantize::report_text(report, false));
     return 0;
+}
+
+int finish(Pipeline& pipeline, const QuantizeOptions& options,
+           const quantize::PipelineOptions& pipeline_options) {
+    watch_stop_signals();
+    const std::filesystem::path& output = pipeline_options.output;
+    try {
+        return summarize(make_output(pipeline, options, pipeline_options), options, output);
+    } catch (const quantize::Stopped&) {
+        say("stopped; --resume goes on where it was");
+        return exit_code_for_signal(*stop_signal());
+    } catch (const Error& error) {
+        if (error.kind() != ErrorKind::io || std::filesystem::exists(output)) throw;
+        throw Error(ErrorKind::io,
+                    fmt::format("{}; what is done is kept: make room, and the same command with "
+                                "--resume goes on",
+                                error.what()));
+    }
 }
 
 }  // namespace
@@ -135,7 +152,17 @@ int run_quantize(const Invocation& invocation) {
     Pipeline pipeline(pipeline_options, recipe);
     if (options.dry_run) {
         write_output(plan_text(pipeline, pipeline_options));
+        if (pipeline.plan().quantizes()) {
+            const QuantizationConfig planned = pipeline.plan().config(pipeline.model());
+            write_output(native_linears_text(quantized_linears(pipeline_options.model, planned),
+                                             "runs         "));
+        }
         return 0;
+    }
+    if (pipeline.finish_published()) {
+        say("was finished already, but for what lay beside the output");
+        return summarize(quantize::read_report(pipeline_options.output), options,
+                         pipeline_options.output);
     }
     say(fmt::format(
         "{}; calibration: {}", options.scheme_and_method(),

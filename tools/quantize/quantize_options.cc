@@ -87,6 +87,8 @@ void add_run_options(OptionList<QuantizeOptions>& list) {
     list.add("eval-tokens", &QuantizeOptions::eval_tokens, "Tokens of it at most.", at_least(0),
              default_text("all"));
     list.add("resume", &QuantizeOptions::resume, "Go on with an interrupted run.");
+    list.add("restart", &QuantizeOptions::restart,
+             "Throw away what an interrupted run kept, and begin anew.");
     list.add("dry-run", &QuantizeOptions::dry_run, "Say what would be done, and do nothing.");
     list.add("progress", &QuantizeOptions::progress,
              "auto: a bar on a terminal; lines: a line for each linear on standard error; json: "
@@ -147,7 +149,13 @@ quantize::PipelineOptions QuantizeOptions::pipeline(
     options.calibration = {
         calibration, calibration_format, num_samples, max_seq_length, concatenate, shuffle, seed};
     options.propagates_error = propagate_error;
-    options.resumes = resume;
+    if (resume && restart) {
+        throw Error(ErrorKind::usage, "--resume and --restart exclude each other");
+    }
+    options.interrupted = resume    ? quantize::InterruptedRun::resumed
+                          : restart ? quantize::InterruptedRun::discarded
+                                    : quantize::InterruptedRun::refused;
+    options.version = NVLLM_VERSION;
     options.memory_limit_bytes = memory_limit;
     options.offload_folder = offload_dir;
     options.num_threads = threads;

@@ -44,6 +44,7 @@ struct QuantizeOptions {
     std::string eval;
     int64_t eval_tokens = 0;
     bool resume = false;
+    bool restart = false;
     bool dry_run = false;
     std::string progress = "auto";
 

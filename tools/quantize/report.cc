@@ -9,6 +9,7 @@
 #include "lib/base/options.h"
 #include "lib/measure/svg_chart.h"
 #include "lib/quantize/observed_model.h"
+#include "tools/quantize/native_linears.h"
 #include "tools/quantize/quantize.h"
 
 namespace nvllm::quantize_tool {
@@ -71,8 +72,16 @@ int run_report(const Invocation& invocation) {
     if (options.folder.empty()) throw Error(ErrorKind::usage, "name a folder: report DIR");
     const quantize::Report report = quantize::read_report(options.folder);
     if (options.svg) write_file(*options.svg, drawing(report));
-    write_output(options.json ? write_json(quantize::report_json(report)) + "\n"
-                              : quantize::report_text(report, options.linears));
+    // Of the machine, not of the model: no part of the file.
+    const auto linears = quantized_linears(options.folder);
+    if (options.json) {
+        nlohmann::ordered_json object = quantize::report_json(report);
+        if (linears) object["on_this_cpu"] = native_linears_json(*linears);
+        write_output(write_json(object) + "\n");
+        return 0;
+    }
+    write_output(quantize::report_text(report, options.linears) +
+                 (linears ? native_linears_text(*linears, "runs     ") : ""));
     return 0;
 }
 

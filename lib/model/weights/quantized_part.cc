@@ -135,7 +135,6 @@ std::unique_ptr<LinearPart> widen(WeightSource& source, const QuantizedMatrix& m
                                   Tensor bias) {
     Tensor dense = source.has_values() ? dequantized(matrix, source.threads())
                                        : outline_tensor(DType::f32, {matrix.out(), matrix.in()});
-    ++source.quantized_linears().widened;
     return make_dense_part(source.placed(as_type(source, dense, source.product_type())),
                            std::move(bias), source.product_type());
 }
@@ -165,7 +164,7 @@ std::unique_ptr<LinearPart> load_quantized(WeightSource& source, const LinearNam
                                            const QuantizationScheme& scheme,
                                            const WeightScheme& format) {
     if (auto kept = kept_linear(source, linear)) {
-        ++source.quantized_linears().native;
+        source.quantized_linears().count(scheme, true);
         return std::make_unique<QuantizedPart>(*std::move(kept), read_any_bias(source, linear),
                                                source.product_type());
     }
@@ -181,8 +180,8 @@ std::unique_ptr<LinearPart> load_quantized(WeightSource& source, const LinearNam
     const auto rounding =
         in_order && layout ? rounding_on_device(source, *layout, operand_rounding(scheme, matrix))
                            : std::nullopt;
+    source.quantized_linears().count(scheme, rounding.has_value());
     if (!rounding) return widen(source, as_stored, std::move(bias));
-    ++source.quantized_linears().native;
     RepackedLinear repacked;
     repacked.weight.layout = *layout;
     repacked.weight.activations = *rounding;

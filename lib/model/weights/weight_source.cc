@@ -45,6 +45,12 @@ Tensor empty_like(const WeightSource& source, DType dtype, const ConstTensorView
 
 }  // namespace
 
+void WeightSource::QuantizedLinears::count(const QuantizationScheme& scheme, bool is_native) {
+    Counts& counts = by_scheme[scheme_name(scheme)];
+    ++(is_native ? native : widened);
+    ++(is_native ? counts.native : counts.widened);
+}
+
 Tensor WeightSource::read_stored(const std::string& name, std::initializer_list<int64_t>,
                                  std::initializer_list<DType>) {
     NVLLM_CHECK(false, "no file holds " + name);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -80,8 +81,15 @@ class WeightSource {
 
     // Quantized linears that were loaded, by what becomes of them.
     struct QuantizedLinears {
-        int64_t native = 0;   // multiplied as they are
-        int64_t widened = 0;  // to the product type
+        struct Counts {
+            int64_t native = 0;
+            int64_t widened = 0;
+        };
+        int64_t native = 0;                       // multiplied as they are
+        int64_t widened = 0;                      // to the product type
+        std::map<std::string, Counts> by_scheme;  // the same of each, by scheme_name()
+
+        void count(const QuantizationScheme& scheme, bool is_native);
     };
     QuantizedLinears& quantized_linears() { return quantized_linears_; }
     const QuantizedLinears& quantized_linears() const { return quantized_linears_; }

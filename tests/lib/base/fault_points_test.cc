@@ -65,6 +65,14 @@ TEST_CASE("each action does what it says") {
         return 0;
     });
     CHECK(ended.exit_code == 128 + SIGABRT);
+    const test::CapturedProcess killed = test::run_captured([] {
+        set_fault_points("x:*=say;x:2=kill");
+        fault_point("x");
+        fault_point("x");
+        return 0;
+    });
+    CHECK(killed.exit_code == 128 + SIGKILL);
+    CHECK(killed.output == "fault point x\nfault point x\n");
 }
 
 TEST_CASE("several rules of one site strike together, and new rules count anew") {

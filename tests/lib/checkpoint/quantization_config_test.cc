@@ -88,6 +88,24 @@ TEST_CASE("quantization: every preset survives being written and read") {
     }
 }
 
+TEST_CASE("quantization: what people call a scheme") {
+    for (const char* name : {"W4A16", "W4A16_ASYM", "W8A8", "FP8_DYNAMIC", "NVFP4", "MXFP4A16"}) {
+        CHECK(scheme_name(find_preset_scheme(name).scheme) == name);
+    }
+    QuantizationScheme scheme = find_preset_scheme("W4A16").scheme;
+    scheme.format = "pack-quantized";
+    scheme.weights->actorder = ActivationOrder::weight;
+    CHECK(scheme_name(scheme) == "W4A16");
+    scheme.weights->group_size = 64;
+    CHECK(scheme_name(scheme) == "W4A16, groups of 64");
+    scheme.format = "gptq";
+    CHECK(scheme_name(scheme) == "gptq (W4A16), groups of 64");
+    scheme.format = "pack-quantized";
+    scheme.weights->strategy = QuantizationStrategy::channel;
+    scheme.weights->group_size.reset();
+    CHECK(scheme_name(scheme) == "pack-quantized, 4 bits");
+}
+
 TEST_CASE("quantization: presets by name in any case, with the nearest one for a mistake") {
     CHECK(find_preset_scheme("w4a16_asym").scheme.weights->symmetric == false);
     CHECK(find_preset_scheme("W8A8").scheme.weights->strategy == QuantizationStrategy::channel);

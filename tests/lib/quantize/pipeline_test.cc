@@ -102,7 +102,7 @@ TEST_CASE("a stopped run keeps what it did") {
     }
     CHECK_FALSE(std::filesystem::exists(options.output));
     PipelineOptions again = options;
-    again.resumes = true;
+    again.interrupted = InterruptedRun::resumed;
     Pipeline pipeline(again, recipe_of({"gptq"}, "W4A16"));
     CHECK(pipeline.run({}).num_resumed > 0);
 }

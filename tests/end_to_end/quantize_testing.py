@@ -1,0 +1,36 @@
+"""Runs of nvllm-quantize, shared by the tests of it."""
+
+import hashlib
+import pathlib
+import subprocess
+
+from programs import BIN, DEMO, FolderTest, TIMEOUT_S, environment
+
+QUANTIZE = str(BIN / "nvllm-quantize")
+USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO = 64, 65, 66, 73, 74
+# Two short samples: enough for every block to be computed, little enough for a test.
+LITTLE = ("--num-samples", 2, "--max-seq-length", 600)
+
+
+def quantize(*arguments, check=True, env=None, stdin="", **options):
+    done = subprocess.run([QUANTIZE, *map(str, arguments)], input=stdin, capture_output=True, text=True,
+                          timeout=TIMEOUT_S, env=env or environment(), **options)
+    if check and done.returncode != 0:
+        raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, arguments))}\n{done.stderr}")
+    return done
+
+
+def digests(folder):
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(pathlib.Path(folder).iterdir())}
+
+
+class QuantizeTest(FolderTest):
+    def made(self, name, *arguments):
+        folder = self.folder / name
+        quantize("-m", DEMO, "-o", folder, *arguments)
+        return folder
+
+    def fails(self, code, *arguments, **options):
+        done = quantize(*arguments, check=False, **options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
