@@ -8,6 +8,7 @@
 #include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/thread_pool.h"
+#include "lib/quantize/cache_scales.h"
 #include "lib/quantize/channel_scales.h"
 #include "lib/quantize/matrix_quantizer.h"
 
@@ -310,6 +311,11 @@ class BlockSolver {
 SolvedBlock solve_block(const BlockTask& task, const std::vector<size_t>& linears,
                         std::optional<int32_t> block) {
     SolvedBlock solved = BlockSolver(task, linears).solve(linears);
+    if (task.cached != nullptr) {
+        for (NamedTensor& scale : cache_scales(task, *block, solved.linears)) {
+            solved.others.push_back(std::move(scale));
+        }
+    }
     if (task.plan.rotation() == nullptr) return solved;
     for (NamedTensor& tensor : task.plan.rotation()->tensors(task.model, block)) {
         solved.others.push_back(std::move(tensor));

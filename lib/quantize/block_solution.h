@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/quantize/block_forward.h"
 #include "lib/quantize/linear_plan.h"
 #include "lib/quantize/statistics.h"
 
@@ -45,7 +46,8 @@ struct SolvedLinear {
 
 struct SolvedBlock {
     std::vector<SolvedLinear> linears;
-    std::vector<NamedTensor> others;  // norms and biases that changed with them
+    std::vector<NamedTensor>
+        others;  // norms and biases that changed with them, scales of keys and values
 };
 
 struct BlockTask {
@@ -53,6 +55,7 @@ struct BlockTask {
     const ModelPlan& plan;
     const StatisticsCollector& statistics;
     const Context& context;
+    const CacheMagnitudes* cached = nullptr;  // of the block, where scales of them are wanted
     // Told after each linear; may throw.
     std::function<void(const LinearRecord&)> done;
 };

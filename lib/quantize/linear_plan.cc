@@ -7,6 +7,7 @@
 #include <set>
 
 #include "kernels/error.h"
+#include "lib/quantize/cache_scales.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -81,6 +82,13 @@ void check_targets(const std::vector<std::string>& targets, const ObservedModel&
     }
 }
 
+// Every layer must have a place for scales of its keys and values.
+void check_cached(const ObservedModel& model) {
+    for (int32_t block = 0; block < model.model().num_blocks(); ++block) {
+        attention_name(model, block);
+    }
+}
+
 }  // namespace
 
 bool matches_any(std::string_view name, const std::vector<std::string>& patterns) {
@@ -93,7 +101,9 @@ ModelPlan::ModelPlan(Recipe recipe, const ObservedModel& model)
     ignore_routers(model);
     for (const Modifier& modifier : recipe_.modifiers) resolve(modifier, model);
     add_rotation(model);
-    const bool changes = std::any_of(linears_.begin(), linears_.end(),
+    if (kv_cache_scheme()) check_cached(model);
+    const bool changes = kv_cache_scheme().has_value() ||
+                         std::any_of(linears_.begin(), linears_.end(),
                                      [](const LinearPlan& plan) { return plan.is_changed(); });
     if (!changes) {
         throw Error(ErrorKind::bad_data,
@@ -155,7 +165,15 @@ void ModelPlan::resolve(const Modifier& modifier, const ObservedModel& model) {
     }
 }
 
+std::optional<QuantizationArguments> ModelPlan::kv_cache_scheme() const {
+    for (const Modifier& modifier : recipe_.modifiers) {
+        if (modifier.kv_cache_scheme) return modifier.kv_cache_scheme;
+    }
+    return std::nullopt;
+}
+
 bool ModelPlan::quantizes() const {
+    if (kv_cache_scheme()) return true;
     return std::any_of(linears_.begin(), linears_.end(),
                        [](const LinearPlan& plan) { return plan.scheme != nullptr; });
 }
@@ -171,6 +189,7 @@ QuantizationConfig ModelPlan::config(const ObservedModel& model) const {
         if (group.scheme.format.empty()) group.scheme.format = inferred_format(group.scheme);
     }
     fields.ignore.assign(ignore.begin(), ignore.end());
+    fields.kv_cache_scheme = kv_cache_scheme();
     QuantizationConfig config(fields);
     const auto says_the_same = [&](size_t i) {
         const QuantizationScheme* const said = config.scheme_for(model.linears()[i].name.name);

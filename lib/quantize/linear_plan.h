@@ -39,7 +39,10 @@ class ModelPlan {
     const Recipe& recipe() const { return recipe_; }
     // Of the model's linear of this index.
     const LinearPlan& linear(size_t index) const { return linears_[index]; }
+    // Whether the checkpoint will have anything to say of linears or of keys and values.
     bool quantizes() const;
+    // Of keys and values; empty: they stay as they are.
+    std::optional<QuantizationArguments> kv_cache_scheme() const;
     // Null: the residual stream stays as it is.
     const ModelRotation* rotation() const { return rotation_.get(); }
     // What the checkpoint will say of itself. REQUIRES: quantizes().

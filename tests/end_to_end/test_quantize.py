@@ -106,6 +106,32 @@ class Quantize(FolderTest):
                     self.assertTrue(all(abs(linear["sparsity"] - 0.5) < 0.01 for linear in report["linears"]))
                     self.assertNotIn("quantization_config", json.loads((out / "config.json").read_text()))
 
+    def test_keys_and_values_in_float8(self):
+        arguments = ("--scheme", "FP8_DYNAMIC", "--method", "rtn", "--kv-cache-scheme", "fp8", *LITTLE)
+        out = self.made("out", *arguments)
+        # As compressed-tensors names them: in config.json, and beside the projections.
+        scheme = json.loads((out / "config.json").read_text())["quantization_config"]["kv_cache_scheme"]
+        self.assertEqual(scheme, {"num_bits": 8, "type": "float", "symmetric": True, "strategy": "tensor", "dynamic": False})
+        scales = {name: value["shape"] for name, value in header(out).items() if name.endswith(("k_scale", "v_scale"))}
+        self.assertEqual(scales, {f"model.layers.{layer}.self_attn.{name}": [1] for layer in range(4) for name in ("k_scale", "v_scale")})
+
+        def token_bytes(*ways):
+            return int(re.search(r"tokens of (\d+) B", run("-m", out, "--plan", *ways).stdout)[1])
+
+        self.assertEqual(token_bytes(), token_bytes("--kv-cache-dtype", "fp8"))
+        self.assertEqual(2 * token_bytes(), token_bytes("--kv-cache-dtype", "bfloat16"))
+        text = self.folder / "text.txt"
+        text.write_text(TEXT)
+        plain = self.made("plain", *arguments[:4])
+        losses = [json.loads(quantize("compare", folder, "-m", DEMO, "--eval", text, "--json").stdout)["models"][0]["evaluation"]["mean_kld"]
+                  for folder in (out, plain)]
+        self.assertNotEqual(*losses)  # keys and values are judged as they are served
+        self.assertLess(losses[0], 2 * losses[1])
+        again = self.folder / "again"
+        quantize("-m", DEMO, "-o", again, *arguments, check=False, env=environment(NVLLM_FAULTS="quantize.block@2:1=abort"))
+        quantize("-m", DEMO, "-o", again, *arguments, "--resume")
+        self.assertEqual(digests(again), digests(out))
+
     def test_results_side_by_side(self):
         text = self.folder / "text.txt"
         text.write_text(TEXT)

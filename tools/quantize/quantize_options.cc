@@ -50,6 +50,10 @@ void add_recipe_options(OptionList<QuantizeOptions>& list) {
     list.add("mask-structure", &QuantizeOptions::mask_structure,
              "sparsegpt, magnitude: 2:4 makes two of each four values zero.",
              default_text("unstructured"));
+    list.add("kv-cache-scheme", &QuantizeOptions::kv_cache_scheme,
+             "fp8: scales for keys and values in float8_e4m3, one of each layer's keys and one of "
+             "its values, from the calibration text; the model is then served with such a cache.",
+             choices({"none", "fp8"}));
 }
 
 void add_calibration_options(OptionList<QuantizeOptions>& list) {
@@ -125,6 +129,7 @@ quantize::Recipe QuantizeOptions::recipe(std::vector<std::string>& notes) const 
     flags.ignore = ignore;
     flags.actorder = actorder;
     flags.mask_structure = mask_structure;
+    flags.float8_cache = kv_cache_scheme == "fp8";
     flags.solver.block_size = block_size;
     flags.solver.dampening_frac = dampening_frac;
     flags.solver.sparsity = sparsity;
@@ -156,8 +161,9 @@ quantize::PipelineOptions QuantizeOptions::pipeline(
 
 std::string QuantizeOptions::scheme_and_method() const {
     if (!recipe_file.empty()) return "as " + recipe_file + " says";
-    return fmt::format("{} by {}", scheme,
-                       methods.empty() ? "gptq" : fmt::format("{}", fmt::join(methods, ", then ")));
+    return fmt::format("{} by {}{}", scheme,
+                       methods.empty() ? "gptq" : fmt::format("{}", fmt::join(methods, ", then ")),
+                       kv_cache_scheme == "fp8" ? ", keys and values in FP8" : "");
 }
 
 }  // namespace nvllm::quantize_tool

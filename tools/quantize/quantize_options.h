@@ -30,6 +30,7 @@ struct QuantizeOptions {
     bool clip = false;
     double sparsity = 0.5;
     std::string mask_structure;
+    std::string kv_cache_scheme = "none";
     std::vector<std::string> calibration;
     std::string calibration_format;
     int64_t num_samples = 512;
