@@ -138,8 +138,9 @@ std::optional<QuantizationConfig> read_quantization_config(const std::filesystem
 QuantizationConfig parse_quantization_config(const nlohmann::json& section,
                                              const std::string& source_name);
 
-// The value of "quantization_config" as compressed-tensors reads it. REQUIRES: method()
-// "compressed-tensors".
+// The value of "quantization_config" as whoever defined the method reads it. REQUIRES: method()
+// "compressed-tensors"; or "awq" or "gptq" with one group, of all linears that `ignore` does not
+// name.
 nlohmann::ordered_json quantization_config_json(const QuantizationConfig& config);
 
 // A scheme under the name that users give it.

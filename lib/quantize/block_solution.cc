@@ -247,7 +247,7 @@ class BlockSolver {
         }
         LinearProblem problem{task_.context, weight, gram.view()};
         problem.num_tokens = statistics != nullptr ? statistics->num_tokens : 0;
-        problem.scale_type = stored_type(task_.model, observed.name);
+        problem.scale_type = plan.scale_type(stored_type(task_.model, observed.name));
         if (plan.pruner != nullptr) {
             problem.options = plan.pruned_by->solver;
             solved.record.dampening = plan.pruner->solve(problem).dampening;
@@ -342,7 +342,10 @@ std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const Observed
     for (const SolvedLinear& solved : block.linears) {
         const LinearName& name = model.linears()[solved.linear].name;
         if (!solved.matrix) {
-            tensors.push_back({name.name + ".weight", solved.dense});
+            const bool is_turned = name.order == MatrixOrder::in_out;
+            tensors.push_back(
+                {name.name + ".weight",
+                 is_turned ? transposed(solved.dense, model.threads()) : solved.dense});
             continue;
         }
         for (auto& packed : pack(*solved.matrix, name.name, plan.linear(solved.linear).format,

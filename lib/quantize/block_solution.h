@@ -34,7 +34,9 @@ LinearRecord parse_record(const nlohmann::ordered_json& object);
 struct SolvedLinear {
     size_t linear = 0;  // index in ObservedModel::linears()
     std::optional<QuantizedMatrix> matrix;
-    Tensor dense;  // [out, in] in the checkpoint's type, where there is no matrix
+    // [out, in] in the checkpoint's type, where there is no matrix; in its order only when it is
+    // stored.
+    Tensor dense;
     // The stored weight is that of the model with each column multiplied, and each row divided, by
     // these; empty: by 1.
     std::vector<float> column_factors;

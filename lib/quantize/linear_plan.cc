@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "kernels/error.h"
@@ -12,8 +13,30 @@
 namespace nvllm::quantize {
 namespace {
 
-bool can_be_quantized(const ObservedLinear& linear) {
-    return linear.name.order == MatrixOrder::out_in;
+// Who defined a storage format, by the name that configs have for them.
+std::string_view method_of(std::string_view format) {
+    if (format == "awq") return "awq";
+    return format.starts_with("gptq") ? "gptq" : "compressed-tensors";
+}
+
+void check_format(const LinearName& name, const QuantizationScheme& scheme,
+                  const std::string& format) {
+    check_storable(format, name, *scheme.weights);
+    const bool has_inputs = scheme.input_activations && method_of(format) != "compressed-tensors";
+    if (has_inputs) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {} knows weights alone, and this scheme quantizes activations "
+                                "too",
+                                name.name, format));
+    }
+    // Of its readers some wrap what is below 0 and some do not.
+    if (format == "gptq" && !scheme.weights->symmetric) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: gptq stores zero points less one, so that 0 has no place; "
+                                "--format gptq_v2 stores them as they are, or take a symmetric "
+                                "scheme",
+                                name.name));
+    }
 }
 
 // A matcher of names alone, by the rules that quantization configs are resolved with.
@@ -69,9 +92,8 @@ std::vector<std::string> linears_below(const std::vector<std::string>& targets,
 void check_targets(const std::vector<std::string>& targets, const ObservedModel& model) {
     for (const std::string& target : targets) {
         const bool is_met = std::any_of(
-            model.linears().begin(), model.linears().end(), [&](const ObservedLinear& linear) {
-                return can_be_quantized(linear) && matches_any(linear.name.name, {target});
-            });
+            model.linears().begin(), model.linears().end(),
+            [&](const ObservedLinear& linear) { return matches_any(linear.name.name, {target}); });
         if (is_met) continue;
         const std::string example =
             model.linears().empty() ? "none" : model.linears().front().name.name;
@@ -91,6 +113,10 @@ void check_cached(const ObservedModel& model) {
 
 }  // namespace
 
+DType LinearPlan::scale_type(DType weights) const {
+    return scheme != nullptr && method_of(format) != "compressed-tensors" ? DType::f16 : weights;
+}
+
 bool matches_any(std::string_view name, const std::vector<std::string>& patterns) {
     if (patterns.empty()) return false;
     return matcher_of({{patterns, any_scheme()}}, {}).scheme_for(name) != nullptr;
@@ -107,9 +133,9 @@ ModelPlan::ModelPlan(Recipe recipe, const ObservedModel& model)
                                      [](const LinearPlan& plan) { return plan.is_changed(); });
     if (!changes) {
         throw Error(ErrorKind::bad_data,
-                    "the recipe changes no linear of this model: all are ignored or of a kind that "
-                    "cannot be quantized (Conv1D)");
+                    "the recipe changes no linear of this model: all are ignored");
     }
+    if (quantizes()) config(model);  // what cannot be said is found before it is computed
 }
 
 // What chooses experts is small and decides much; engines expect it dense.
@@ -149,7 +175,7 @@ void ModelPlan::resolve(const Modifier& modifier, const ObservedModel& model) {
     for (size_t i = 0; i < linears_.size(); ++i) {
         const ObservedLinear& linear = model.linears()[i];
         const QuantizationScheme* const scheme = matcher.scheme_for(linear.name.name);
-        if (scheme == nullptr || !can_be_quantized(linear)) continue;
+        if (scheme == nullptr) continue;
         LinearPlan& plan = linears_[i];
         if (solver->prunes) {
             plan.pruner = solver;
@@ -160,6 +186,7 @@ void ModelPlan::resolve(const Modifier& modifier, const ObservedModel& model) {
         plan.scheme = scheme;
         plan.format =
             scheme->format.empty() ? std::string(inferred_format(*scheme)) : scheme->format;
+        check_format(linear.name, *scheme, plan.format);
         plan.quantizer = solver->quantizes ? solver : find_solver("rtn");
         plan.quantized_by = &modifier;
     }
@@ -178,7 +205,51 @@ bool ModelPlan::quantizes() const {
                        [](const LinearPlan& plan) { return plan.scheme != nullptr; });
 }
 
+QuantizationConfig ModelPlan::config_of_one_scheme(const ObservedModel& model,
+                                                   size_t example) const {
+    const LinearPlan& one = linears_[example];
+    const auto refuse = [&](const std::string& what) {
+        throw Error(ErrorKind::bad_data, fmt::format("{}: {}", one.format, what));
+    };
+    if (kv_cache_scheme()) refuse("its config has no place for a kv_cache_scheme");
+    QuantizationConfig::Fields fields;
+    fields.method = method_of(one.format);
+    fields.groups = {{{"Linear"}, *one.scheme}};
+    fields.groups.front().scheme.format = one.format;
+    bool has_head = false;
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const std::string& name = model.linears()[i].name.name;
+        if (linears_[i].scheme == nullptr) {
+            fields.ignore.push_back(name);
+        } else if (*linears_[i].scheme != *one.scheme) {
+            refuse(
+                fmt::format("its config has one scheme for all linears, but those of {} and {} "
+                            "differ",
+                            model.linears()[example].name.name, name));
+        }
+        has_head = has_head || name == "lm_head";
+    }
+    if (!has_head) fields.ignore.emplace_back("lm_head");
+    QuantizationConfig config(std::move(fields));
+    const QuantizationConfig read =
+        parse_quantization_config(quantization_config_json(config), "quantization_config");
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const std::string& name = model.linears()[i].name.name;
+        const bool is_dense = linears_[i].scheme == nullptr;
+        // Readers expect routers dense, whatever is said.
+        if (is_dense == (read.scheme_for(name) == nullptr) || name.ends_with(".gate")) continue;
+        refuse(fmt::format("its config has no way to say that {} is {}", name,
+                           is_dense ? "left dense" : "quantized"));
+    }
+    return config;
+}
+
 QuantizationConfig ModelPlan::config(const ObservedModel& model) const {
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        if (linears_[i].scheme == nullptr) continue;
+        if (method_of(linears_[i].format) == "compressed-tensors") break;
+        return config_of_one_scheme(model, i);
+    }
     QuantizationConfig::Fields fields;
     std::set<std::string> ignore;
     for (const Modifier& modifier : recipe_.modifiers) {

@@ -20,6 +20,8 @@ struct LinearPlan {
     const Solver* pruner = nullptr;
     const Modifier* pruned_by = nullptr;
 
+    // Of stored scales, of a linear whose weights have this type: AWQ and GPTQ have halves.
+    DType scale_type(DType weights) const;
     bool is_changed() const { return quantizer != nullptr || pruner != nullptr; }
     bool needs_gram() const {
         return (quantizer != nullptr && quantizer->needs_gram) ||
@@ -30,8 +32,8 @@ struct LinearPlan {
 // Immutable; keeps the recipe.
 class ModelPlan {
   public:
-    // Throws bad_data for a target that matches nothing and for a linear whose inputs the group
-    // size does not divide.
+    // Throws bad_data for a target that matches nothing, for a linear whose inputs the group size
+    // does not divide, and for what the storage format cannot express.
     ModelPlan(Recipe recipe, const ObservedModel& model);
     ModelPlan(const ModelPlan&) = delete;
     ModelPlan& operator=(const ModelPlan&) = delete;
@@ -50,6 +52,7 @@ class ModelPlan {
 
   private:
     void resolve(const Modifier& modifier, const ObservedModel& model);
+    QuantizationConfig config_of_one_scheme(const ObservedModel& model, size_t example) const;
     void ignore_routers(const ObservedModel& model);
     void add_rotation(const ObservedModel& model);
 

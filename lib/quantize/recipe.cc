@@ -146,6 +146,13 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
     return recipe;
 }
 
+void set_format(Recipe& recipe, const std::string& format) {
+    if (format == "compressed-tensors") return;
+    for (Modifier& modifier : recipe.modifiers) {
+        for (QuantizationGroup& group : modifier.groups) group.scheme.format = format;
+    }
+}
+
 nlohmann::ordered_json recipe_json(const Recipe& recipe) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Modifier& modifier : recipe.modifiers) {

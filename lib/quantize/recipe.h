@@ -79,6 +79,10 @@ struct RecipeFlags {
 // Throws usage.
 Recipe recipe_from_flags(const RecipeFlags& flags);
 
+// How all that is quantized is stored: "awq", "gptq", "gptq_v2"; "compressed-tensors": as schemes
+// have it.
+void set_format(Recipe& recipe, const std::string& format);
+
 // "2:4": of four values two become zeros; "0:0" and "unstructured": none. Throws usage.
 MaskStructure parse_mask_structure(const std::string& text);
 

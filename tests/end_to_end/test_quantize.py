@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from programs import BIN, DEMO, FolderTest, TIMEOUT_S, environment, run
+from programs import BIN, DEMO, SOURCE, FolderTest, TIMEOUT_S, environment, run
 
 QUANTIZE = str(BIN / "nvllm-quantize")
 USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE = 64, 65, 66, 73
@@ -131,6 +131,35 @@ class Quantize(FolderTest):
         quantize("-m", DEMO, "-o", again, *arguments, check=False, env=environment(NVLLM_FAULTS="quantize.block@2:1=abort"))
         quantize("-m", DEMO, "-o", again, *arguments, "--resume")
         self.assertEqual(digests(again), digests(out))
+
+    def test_formats_of_others(self):
+        for name, method in (("awq", "awq"), ("gptq", "gptq"), ("gptq_v2", "gptq")):
+            with self.subTest(name):
+                out = self.made(name, "--format", name, "--method", method, *LITTLE)
+                config = json.loads((out / "config.json").read_text())["quantization_config"]
+                self.assertEqual((config["quant_method"], config["bits"], config["group_size"]), (method, 4, 128))
+                self.assertEqual(config.get("checkpoint_format", name), name)
+                tensors = header(out)
+                packed = {"awq": [512, 32], "gptq": [64, 256]}[method]
+                self.assertEqual(tensors["model.layers.0.mlp.down_proj.qweight"], {**tensors["model.layers.0.mlp.down_proj.qweight"],
+                                                                                  "dtype": "I32", "shape": packed})
+                self.assertTrue(run("-m", out, "-p", "Once upon a time", "-n", 8, "--temperature", 0).stdout.strip())
+
+    def test_what_a_format_cannot_express(self):
+        gpt2 = SOURCE / "tests" / "fixtures" / "families" / "gpt2"
+        for message, *arguments in (
+                ("4 bits only", DEMO, "--format", "awq", "--scheme", "W8A16"),
+                ("another order", DEMO, "--format", "awq", "--actorder", "group"),
+                ("2, 3, 4 or 8 bits", DEMO, "--format", "gptq", "--scheme", "W5A16"),
+                ("2, 3, 4 or 8 bits", DEMO, "--format", "gptq", "--scheme", "FP8_DYNAMIC"),
+                ("activations too", DEMO, "--format", "gptq", "--scheme", "W4A8"),
+                ("gptq_v2", DEMO, "--format", "gptq", "--scheme", "W4A16_ASYM"),
+                ("kv_cache_scheme", DEMO, "--format", "awq", "--kv-cache-scheme", "fp8"),
+                ("q_proj is left dense", DEMO, "--format", "gptq", "--ignore", "re:.*q_proj"),
+                ("Conv1D", gpt2, "--method", "rtn", "--group-size", 32)):
+            with self.subTest(message):
+                self.assertIn(message, self.fails(BAD_DATA, "-m", *arguments[:1], "-o", self.folder / "out", *arguments[1:]))
+                self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_results_side_by_side(self):
         text = self.folder / "text.txt"

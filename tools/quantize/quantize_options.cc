@@ -109,6 +109,10 @@ OptionList<QuantizeOptions> quantize_options() {
              short_name('m'), value_name("MODEL"), default_text("the bundled demo"));
     list.add("output", &QuantizeOptions::output, "Directory to make.", short_name('o'),
              value_name("DIR"), default_text("MODEL-SCHEME in the current folder"));
+    list.add("format", &QuantizeOptions::format,
+             "How quantized weights are stored: compressed-tensors; awq, as AutoAWQ's gemm; gptq, "
+             "as AutoGPTQ does; gptq_v2, with zero points as they are.",
+             choices({"compressed-tensors", "awq", "gptq", "gptq_v2"}));
     add_recipe_options(list);
     add_calibration_options(list);
     add_run_options(list);
@@ -116,11 +120,19 @@ OptionList<QuantizeOptions> quantize_options() {
 }
 
 quantize::Recipe QuantizeOptions::recipe(std::vector<std::string>& notes) const {
-    if (!recipe_file.empty()) {
+    quantize::Recipe made;
+    if (recipe_file.empty()) {
+        made = recipe_of_flags();
+    } else {
         quantize::ReadRecipe read = quantize::read_recipe_file(recipe_file);
         notes = std::move(read.notes);
-        return std::move(read.recipe);
+        made = std::move(read.recipe);
     }
+    quantize::set_format(made, format);
+    return made;
+}
+
+quantize::Recipe QuantizeOptions::recipe_of_flags() const {
     quantize::RecipeFlags flags;
     flags.scheme = scheme;
     if (!methods.empty()) flags.methods = methods;

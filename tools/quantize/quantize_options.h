@@ -15,6 +15,7 @@ namespace nvllm::quantize_tool {
 struct QuantizeOptions {
     std::string model;
     std::string output;
+    std::string format = "compressed-tensors";
     std::string recipe_file;
     std::string scheme = "W4A16";
     std::vector<std::string> methods;  // empty: gptq
@@ -53,6 +54,9 @@ struct QuantizeOptions {
     // `model_folder`: where the model lies. The output is named after it where nobody names one.
     quantize::PipelineOptions pipeline(const std::filesystem::path& model_folder) const;
     std::string scheme_and_method() const;
+
+  private:
+    quantize::Recipe recipe_of_flags() const;
 };
 
 OptionList<QuantizeOptions> quantize_options();
