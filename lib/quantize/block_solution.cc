@@ -8,6 +8,7 @@
 #include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/thread_pool.h"
+#include "lib/model/weights/sparse_bitmask.h"
 #include "lib/quantize/cache_scales.h"
 #include "lib/quantize/channel_scales.h"
 #include "lib/quantize/matrix_quantizer.h"
@@ -89,8 +90,10 @@ double share_of_zeros(const ConstTensorView& weight) {
 }
 
 // Codes, scales and zero points, of one value.
-double bits_per_weight(const SolvedLinear& solved, DType type) {
-    if (!solved.matrix) return 8.0 * static_cast<double>(dtype_bytes(type));
+double bits_per_weight(const SolvedLinear& solved, bool is_sparse, DType type) {
+    // Half of the values, and a bit for each place.
+    const auto stored = [&](double bits) { return is_sparse ? bits / 2.0 + 1.0 : bits; };
+    if (!solved.matrix) return stored(8.0 * static_cast<double>(dtype_bytes(type)));
     const QuantizedMatrix& matrix = *solved.matrix;
     const QuantizationArguments& arguments = matrix.arguments;
     const bool has_byte_scales = arguments.scales_are_powers_of_two ||
@@ -99,7 +102,7 @@ double bits_per_weight(const SolvedLinear& solved, DType type) {
     const auto zero_bits = static_cast<size_t>(matrix.zero_points.empty() ? 0 : arguments.bits);
     const auto num_scales = static_cast<size_t>(matrix.scales.view().numel());
     const size_t order_bits = matrix.group_index.empty() ? 0 : 8 * matrix.group_index.bytes();
-    return arguments.bits +
+    return stored(arguments.bits) +
            static_cast<double>(num_scales * (scale_bits + zero_bits) + order_bits) /
                static_cast<double>(matrix.out() * matrix.in());
 }
@@ -270,8 +273,10 @@ class BlockSolver {
         record.in = observed.name.in;
         record.out = observed.name.out;
         record.method = method_name(plan, is_scaled, task_.plan);
-        record.format = solved.matrix ? plan.format : "dense";
-        record.bits_per_weight = bits_per_weight(solved, stored_type(task_.model, observed.name));
+        const char* const without_codes = plan.is_sparse ? "sparse-24-bitmask" : "dense";
+        record.format = solved.matrix ? plan.format : without_codes;
+        record.bits_per_weight =
+            bits_per_weight(solved, plan.is_sparse, stored_type(task_.model, observed.name));
         const Tensor kept = effective_weight(solved, task_.model, task_.plan);
         const Tensor original = task_.model.weight(solved.linear);
         record.sparsity = share_of_zeros(kept.view());
@@ -339,8 +344,16 @@ Tensor effective_weight(const SolvedLinear& solved, const ObservedModel& model,
 std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const ObservedModel& model,
                                         const ModelPlan& plan) {
     std::vector<NamedTensor> tensors;
+    const auto add_sparse = [&](const Tensor& weight, const std::string& linear) {
+        for (NamedTensor& part : pack_sparse(weight, linear)) tensors.push_back(std::move(part));
+    };
     for (const SolvedLinear& solved : block.linears) {
         const LinearName& name = model.linears()[solved.linear].name;
+        const bool is_sparse = plan.linear(solved.linear).is_sparse;
+        if (!solved.matrix && is_sparse) {
+            add_sparse(solved.dense, name.name);
+            continue;
+        }
         if (!solved.matrix) {
             const bool is_turned = name.order == MatrixOrder::in_out;
             tensors.push_back(
@@ -350,7 +363,11 @@ std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const Observed
         }
         for (auto& packed : pack(*solved.matrix, name.name, plan.linear(solved.linear).format,
                                  stored_type(model, name))) {
-            tensors.push_back({packed.name, packed.tensor});
+            if (is_sparse && packed.name == name.name + ".weight") {
+                add_sparse(packed.tensor, name.name);
+            } else {
+                tensors.push_back({packed.name, packed.tensor});
+            }
         }
     }
     tensors.insert(tensors.end(), block.others.begin(), block.others.end());

@@ -127,6 +127,7 @@ ModelPlan::ModelPlan(Recipe recipe, const ObservedModel& model)
     ignore_routers(model);
     for (const Modifier& modifier : recipe_.modifiers) resolve(modifier, model);
     add_rotation(model);
+    if (recipe_.compresses_zeros) find_sparse(model);
     if (kv_cache_scheme()) check_cached(model);
     const bool changes = kv_cache_scheme().has_value() ||
                          std::any_of(linears_.begin(), linears_.end(),
@@ -159,6 +160,60 @@ void ModelPlan::add_rotation(const ObservedModel& model) {
     throw Error(ErrorKind::usage,
                 "rotation leaves no channels to scale: use it with rtn, gptq or sparsegpt, and awq "
                 "or smoothquant without it");
+}
+
+// Which linears have their zeros in twos of four, and that the format has them.
+void ModelPlan::find_sparse(const ObservedModel& model) {
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        LinearPlan& plan = linears_[i];
+        if (plan.pruner == nullptr || plan.pruned_by->solver.mask != MaskStructure{2, 4}) continue;
+        const LinearName& name = model.linears()[i].name;
+        const DType type = model.checkpoint().find(name.name + ".weight")->dtype;
+        const bool is_stored = plan.scheme == nullptr ? type == DType::bf16 || type == DType::f16
+                                                      : plan.format == "float-quantized";
+        if (!is_stored || name.order != MatrixOrder::out_in || name.in % 4 != 0) {
+            throw Error(
+                ErrorKind::bad_data,
+                fmt::format("{}: sparse-24-bitmask has no place for it ({}, {} inputs): it stores "
+                            "linears [out, in] of bfloat16, float16 or float8, with inputs in "
+                            "fours; store zeros as they are (--no-save-compressed)",
+                            name.name, plan.scheme == nullptr ? dtype_name(type) : plan.format,
+                            name.in));
+        }
+        plan.is_sparse = true;
+    }
+    if (std::any_of(linears_.begin(), linears_.end(),
+                    [](const LinearPlan& plan) { return plan.is_sparse; })) {
+        return;
+    }
+    throw Error(ErrorKind::bad_data,
+                "nothing can be saved compressed: no linear has two zeros in each four values "
+                "(--method sparsegpt --mask-structure 2:4)");
+}
+
+std::optional<SparsityConfig> ModelPlan::sparsity(const ObservedModel& model) const {
+    if (!recipe_.compresses_zeros) return std::nullopt;
+    SparsityConfig sparsity;
+    sparsity.format = "sparse-24-bitmask";
+    sparsity.structure = "2:4";
+    sparsity.targets = {"Linear"};
+    int64_t zeros = 0, values = 0;
+    bool has_head = false;
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const LinearName& name = model.linears()[i].name;
+        if (linears_[i].is_sparse) {
+            zeros += name.in * name.out / 2;
+        } else {
+            sparsity.ignore.push_back(name.name);
+        }
+        has_head = has_head || name.name == "lm_head";
+    }
+    if (!has_head) sparsity.ignore.emplace_back("lm_head");
+    for (const std::string_view name : model.checkpoint().names()) {
+        values += model.checkpoint().find(name)->numel();
+    }
+    sparsity.global_sparsity = static_cast<double>(zeros) / static_cast<double>(values);
+    return sparsity;
 }
 
 void ModelPlan::resolve(const Modifier& modifier, const ObservedModel& model) {
@@ -200,7 +255,7 @@ std::optional<QuantizationArguments> ModelPlan::kv_cache_scheme() const {
 }
 
 bool ModelPlan::quantizes() const {
-    if (kv_cache_scheme()) return true;
+    if (kv_cache_scheme() || recipe_.compresses_zeros) return true;
     return std::any_of(linears_.begin(), linears_.end(),
                        [](const LinearPlan& plan) { return plan.scheme != nullptr; });
 }
@@ -212,6 +267,7 @@ QuantizationConfig ModelPlan::config_of_one_scheme(const ObservedModel& model,
         throw Error(ErrorKind::bad_data, fmt::format("{}: {}", one.format, what));
     };
     if (kv_cache_scheme()) refuse("its config has no place for a kv_cache_scheme");
+    if (recipe_.compresses_zeros) refuse("its config has no place for a sparsity_config");
     QuantizationConfig::Fields fields;
     fields.method = method_of(one.format);
     fields.groups = {{{"Linear"}, *one.scheme}};
@@ -261,6 +317,7 @@ QuantizationConfig ModelPlan::config(const ObservedModel& model) const {
     }
     fields.ignore.assign(ignore.begin(), ignore.end());
     fields.kv_cache_scheme = kv_cache_scheme();
+    fields.sparsity = sparsity(model);
     QuantizationConfig config(fields);
     const auto says_the_same = [&](size_t i) {
         const QuantizationScheme* const said = config.scheme_for(model.linears()[i].name.name);

@@ -19,6 +19,7 @@ struct LinearPlan {
     const Modifier* quantized_by = nullptr;
     const Solver* pruner = nullptr;
     const Modifier* pruned_by = nullptr;
+    bool is_sparse = false;  // stored as sparse-24-bitmask
 
     // Of stored scales, of a linear whose weights have this type: AWQ and GPTQ have halves.
     DType scale_type(DType weights) const;
@@ -41,7 +42,8 @@ class ModelPlan {
     const Recipe& recipe() const { return recipe_; }
     // Of the model's linear of this index.
     const LinearPlan& linear(size_t index) const { return linears_[index]; }
-    // Whether the checkpoint will have anything to say of linears or of keys and values.
+    // Whether the checkpoint will have anything to say of linears or of keys and values, other than
+    // that they are dense.
     bool quantizes() const;
     // Of keys and values; empty: they stay as they are.
     std::optional<QuantizationArguments> kv_cache_scheme() const;
@@ -55,6 +57,8 @@ class ModelPlan {
     QuantizationConfig config_of_one_scheme(const ObservedModel& model, size_t example) const;
     void ignore_routers(const ObservedModel& model);
     void add_rotation(const ObservedModel& model);
+    void find_sparse(const ObservedModel& model);
+    std::optional<SparsityConfig> sparsity(const ObservedModel& model) const;
 
     Recipe recipe_;
     std::vector<std::unique_ptr<QuantizationConfig>> matchers_;  // that schemes point into

@@ -99,6 +99,7 @@ size_t Pipeline::num_changed() const {
 std::string Pipeline::identity() const {
     nlohmann::ordered_json object = {{"schema", "nvllm-quantize.run/1"},
                                      {"recipe", recipe_json(plan_.recipe())},
+                                     {"compresses_zeros", plan_.recipe().compresses_zeros},
                                      {"propagates_error", options_.propagates_error}};
     object["config_digest"] =
         digest(model_.model().config().raw_json.data(), model_.model().config().raw_json.size());

@@ -46,6 +46,9 @@ struct Modifier {
 
 struct Recipe {
     std::vector<Modifier> modifiers;
+    // Linears of which two of four values were made zero are stored without them, as
+    // sparse-24-bitmask.
+    bool compresses_zeros = false;
 };
 
 struct Method {

@@ -145,6 +145,17 @@ class Quantize(FolderTest):
                                                                                   "dtype": "I32", "shape": packed})
                 self.assertTrue(run("-m", out, "-p", "Once upon a time", "-n", 8, "--temperature", 0).stdout.strip())
 
+    def test_zeros_left_out(self):
+        arguments = ("--method", "sparsegpt", "--mask-structure", "2:4", "--scheme", "none", *LITTLE)
+        whole, compressed = self.made("whole", *arguments), self.made("compressed", *arguments, "--save-compressed")
+        said = [run("-m", folder, "-p", "Once upon a time", "-n", 24, "--temperature", 0).stdout for folder in (whole, compressed)]
+        self.assertEqual(*said)
+        report = json.loads(quantize("report", compressed, "--json").stdout)
+        self.assertEqual({(linear["format"], linear["bits_per_weight"]) for linear in report["linears"]}, {("sparse-24-bitmask", 9.0)})
+        sparsity = json.loads((compressed / "config.json").read_text())["quantization_config"]["sparsity_config"]
+        self.assertEqual((sparsity["format"], sparsity["sparsity_structure"], sparsity["ignore"]), ("sparse-24-bitmask", "2:4", ["lm_head"]))
+        self.assertAlmostEqual(sparsity["global_sparsity"], 0.4, delta=0.1)
+
     def test_what_a_format_cannot_express(self):
         gpt2 = SOURCE / "tests" / "fixtures" / "families" / "gpt2"
         for message, *arguments in (
@@ -156,6 +167,10 @@ class Quantize(FolderTest):
                 ("gptq_v2", DEMO, "--format", "gptq", "--scheme", "W4A16_ASYM"),
                 ("kv_cache_scheme", DEMO, "--format", "awq", "--kv-cache-scheme", "fp8"),
                 ("q_proj is left dense", DEMO, "--format", "gptq", "--ignore", "re:.*q_proj"),
+                ("no place for it (pack-quantized", DEMO, "--method", "magnitude", "--mask-structure", "2:4", "--save-compressed"),
+                ("no linear has two zeros", DEMO, "--method", "magnitude", "--scheme", "none", "--save-compressed"),
+                ("sparse-24-bitmask has no place", gpt2, "--method", "magnitude", "--mask-structure", "2:4", "--scheme", "none",
+                 "--save-compressed"),
                 ("Conv1D", gpt2, "--method", "rtn", "--group-size", 32)):
             with self.subTest(message):
                 self.assertIn(message, self.fails(BAD_DATA, "-m", *arguments[:1], "-o", self.folder / "out", *arguments[1:]))

@@ -113,6 +113,9 @@ OptionList<QuantizeOptions> quantize_options() {
              "How quantized weights are stored: compressed-tensors; awq, as AutoAWQ's gemm; gptq, "
              "as AutoGPTQ does; gptq_v2, with zero points as they are.",
              choices({"compressed-tensors", "awq", "gptq", "gptq_v2"}));
+    list.add("save-compressed", &QuantizeOptions::save_compressed,
+             "Store linears that --mask-structure 2:4 pruned without their zeros, as "
+             "sparse-24-bitmask; only older engines and this one read that.");
     add_recipe_options(list);
     add_calibration_options(list);
     add_run_options(list);
@@ -129,6 +132,7 @@ quantize::Recipe QuantizeOptions::recipe(std::vector<std::string>& notes) const 
         made = std::move(read.recipe);
     }
     quantize::set_format(made, format);
+    made.compresses_zeros = save_compressed;
     return made;
 }
 

@@ -16,6 +16,7 @@ struct QuantizeOptions {
     std::string model;
     std::string output;
     std::string format = "compressed-tensors";
+    bool save_compressed = false;
     std::string recipe_file;
     std::string scheme = "W4A16";
     std::vector<std::string> methods;  // empty: gptq

@@ -221,5 +221,47 @@ TEST_CASE("GPT-2 pruned: zeros along the inputs, in the order that it has its ma
     CHECK(logits_of(options.output).values.size() == logits_of(options.model).values.size());
 }
 
+TEST_CASE("two of four: without their zeros matrices are what they are with them") {
+    const test::Folder folder;
+    for (const char* const scheme : {"none", "FP8_DYNAMIC"}) {
+        CAPTURE(scheme);
+        const auto pruned = [&](bool compresses) {
+            PipelineOptions options;
+            options.model = source_path("models/demo");
+            options.output = folder.path() / fmt::format("{}-{}", scheme, compresses);
+            options.num_threads = 2;
+            RecipeFlags flags;
+            flags.scheme = scheme;
+            flags.methods = {"magnitude"};
+            flags.mask_structure = "2:4";
+            Recipe recipe = recipe_from_flags(flags);
+            recipe.compresses_zeros = compresses;
+            Pipeline pipeline(options, recipe);
+            pipeline.run({});
+            pipeline.publish();
+            return options.output;
+        };
+        const std::filesystem::path with_zeros = pruned(false);
+        const std::filesystem::path without = pruned(true);
+        CHECK(logits_of(without).values == logits_of(with_zeros).values);
+        CHECK(logits_of(without).values != logits_of(source_path("models/demo")).values);
+        const Checkpoint written = Checkpoint::open(without);
+        const std::string linear = "model.layers.0.mlp.down_proj.";
+        CHECK_FALSE(written.find(linear + "weight").has_value());
+        const bool is_float8 = scheme == std::string("FP8_DYNAMIC");
+        CHECK(written.find(linear + "compressed")->describe() ==
+              (is_float8 ? "float8_e4m3[256, 256]" : "bfloat16[256, 256]"));
+        CHECK(written.find(linear + "bitmask")->describe() == "uint8[256, 64]");
+        CHECK(written.find(linear + "shape")->as<int64_t>()[1] == 512);
+        const auto said = read_quantization_config(without);
+        REQUIRE(said->sparsity().has_value());
+        CHECK(said->sparsity()->format == "sparse-24-bitmask");
+        CHECK(said->sparsity()->targets == std::vector<std::string>{"Linear"});
+        CHECK((said->scheme_for("model.layers.0.mlp.down_proj") != nullptr) == is_float8);
+        CHECK(std::filesystem::file_size(without / "model.safetensors") <
+              std::filesystem::file_size(with_zeros / "model.safetensors"));
+    }
+}
+
 }  // namespace
 }  // namespace nvllm::quantize
