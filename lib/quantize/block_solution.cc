@@ -90,18 +90,23 @@ double share_of_zeros(const ConstTensorView& weight) {
 }
 
 // Codes, scales and zero points, of one value.
-double bits_per_weight(const SolvedLinear& solved, bool is_sparse, DType type) {
+double bits_per_weight(const SolvedLinear& solved, const LinearPlan& plan, DType type) {
     // Half of the values, and a bit for each place.
-    const auto stored = [&](double bits) { return is_sparse ? bits / 2.0 + 1.0 : bits; };
+    const auto stored = [&](double bits) { return plan.is_sparse ? bits / 2.0 + 1.0 : bits; };
     if (!solved.matrix) return stored(8.0 * static_cast<double>(dtype_bytes(type)));
     const QuantizedMatrix& matrix = *solved.matrix;
     const QuantizationArguments& arguments = matrix.arguments;
     const bool has_byte_scales = arguments.scales_are_powers_of_two ||
                                  arguments.strategy == QuantizationStrategy::tensor_group;
     const size_t scale_bits = has_byte_scales ? 8 : 8 * dtype_bytes(type);
-    const auto zero_bits = static_cast<size_t>(matrix.zero_points.empty() ? 0 : arguments.bits);
+    // AWQ and GPTQ store zero points where they say nothing, GPTQ the group of each column too.
+    const std::string_view method = method_of(plan.format);
+    const bool has_zeros = !matrix.zero_points.empty() || method != "compressed-tensors";
+    const bool has_order = !matrix.group_index.empty() || method == "gptq";
+    const auto zero_bits = static_cast<size_t>(has_zeros ? arguments.bits : 0);
     const auto num_scales = static_cast<size_t>(matrix.scales.view().numel());
-    const size_t order_bits = matrix.group_index.empty() ? 0 : 8 * matrix.group_index.bytes();
+    const size_t order_bits =
+        has_order ? 8 * sizeof(int32_t) * static_cast<size_t>(matrix.in()) : 0;
     return stored(arguments.bits) +
            static_cast<double>(num_scales * (scale_bits + zero_bits) + order_bits) /
                static_cast<double>(matrix.out() * matrix.in());
@@ -276,7 +281,7 @@ class BlockSolver {
         const char* const without_codes = plan.is_sparse ? "sparse-24-bitmask" : "dense";
         record.format = solved.matrix ? plan.format : without_codes;
         record.bits_per_weight =
-            bits_per_weight(solved, plan.is_sparse, stored_type(task_.model, observed.name));
+            bits_per_weight(solved, plan, stored_type(task_.model, observed.name));
         const Tensor kept = effective_weight(solved, task_.model, task_.plan);
         const Tensor original = task_.model.weight(solved.linear);
         record.sparsity = share_of_zeros(kept.view());

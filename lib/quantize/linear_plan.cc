@@ -13,12 +13,6 @@
 namespace nvllm::quantize {
 namespace {
 
-// Who defined a storage format, by the name that configs have for them.
-std::string_view method_of(std::string_view format) {
-    if (format == "awq") return "awq";
-    return format.starts_with("gptq") ? "gptq" : "compressed-tensors";
-}
-
 void check_format(const LinearName& name, const QuantizationScheme& scheme,
                   const std::string& format) {
     check_storable(format, name, *scheme.weights);
@@ -112,6 +106,11 @@ void check_cached(const ObservedModel& model) {
 }
 
 }  // namespace
+
+std::string_view method_of(std::string_view format) {
+    if (format == "awq") return "awq";
+    return format.starts_with("gptq") ? "gptq" : "compressed-tensors";
+}
 
 DType LinearPlan::scale_type(DType weights) const {
     return scheme != nullptr && method_of(format) != "compressed-tensors" ? DType::f16 : weights;

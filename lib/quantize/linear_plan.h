@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/quantize/observed_model.h"
@@ -10,6 +11,10 @@
 #include "lib/quantize/rotation.h"
 
 namespace nvllm::quantize {
+
+// Who defined a storage format, by the name that configs have for them: compressed-tensors, awq or
+// gptq.
+std::string_view method_of(std::string_view format);
 
 // How one linear is treated. Pointers are into the plan's recipe and the table of solvers.
 struct LinearPlan {

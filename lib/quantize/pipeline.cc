@@ -174,8 +174,8 @@ void Pipeline::observe(int32_t stage, const PipelineEvents& events) {
     model_.set_observer(&statistics_);
     // Without propagated error the dense block's own result is what comes next.
     cached_ = {};
-    run_samples(stage, !options_.propagates_error && stage < model_.model().num_blocks(), &cached_,
-                events);
+    run_samples(stage, !options_.propagates_error && stage < model_.model().num_blocks(),
+                plan_.kv_cache_scheme() ? &cached_ : nullptr, events);
     model_.set_observer(nullptr);
     statistics_.finish(forward_->context());
 }

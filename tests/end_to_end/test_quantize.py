@@ -144,6 +144,10 @@ class Quantize(FolderTest):
                 self.assertEqual(tensors["model.layers.0.mlp.down_proj.qweight"], {**tensors["model.layers.0.mlp.down_proj.qweight"],
                                                                                   "dtype": "I32", "shape": packed})
                 self.assertTrue(run("-m", out, "-p", "Once upon a time", "-n", 8, "--temperature", 0).stdout.strip())
+                # Codes, halves as scales, zero points; GPTQ's also have 32 bits for each input.
+                linear = json.loads(quantize("report", out, "--json").stdout)["linears"][0]
+                order = 32 / linear["out"] if method == "gptq" else 0
+                self.assertAlmostEqual(linear["bits_per_weight"], 4 + (16 + 4) / 128 + order)
 
     def test_zeros_left_out(self):
         arguments = ("--method", "sparsegpt", "--mask-structure", "2:4", "--scheme", "none", *LITTLE)
