@@ -92,7 +92,9 @@ std::optional<QuantizationConfig> read_quantization_config(const std::filesystem
 }
 
 nlohmann::ordered_json quantization_config_json(const QuantizationConfig& config) {
-    NVLLM_CHECK(config.method() == "compressed-tensors", "other methods' settings are only read");
+    if (config.method() == "awq") return awq_json(config);
+    if (config.method() == "gptq") return gptq_json(config);
+    NVLLM_CHECK(config.method() == "compressed-tensors", "fp8's settings are only read");
     nlohmann::ordered_json json;
     json["quant_method"] = config.method();
     json["format"] = config.format();

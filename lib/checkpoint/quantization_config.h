@@ -54,6 +54,14 @@ struct QuantizationArguments {
     bool operator==(const QuantizationArguments&) const = default;
 };
 
+// What kv_cache_scheme says of keys and values in float8_e4m3 with one scale of a layer's keys and
+// one of its values, k_scale and v_scale in the checkpoint.
+inline QuantizationArguments float8_cache_scheme() {
+    QuantizationArguments arguments;
+    arguments.kind = NumberKind::floating;
+    return arguments;
+}
+
 // Storage formats by compressed-tensors' names ("pack-quantized", ...), and those of others: "awq",
 // "gptq", "gptq_v2", "fp8-block". Empty only in a preset, where it follows from the arguments.
 struct QuantizationScheme {
@@ -106,6 +114,8 @@ class QuantizationConfig {
     const std::optional<QuantizationArguments>& kv_cache_scheme() const {
         return fields_.kv_cache_scheme;
     }
+    // Whether keys and values are meant to be kept as float8_cache_scheme() says.
+    bool has_float8_cache() const { return fields_.kv_cache_scheme == float8_cache_scheme(); }
     const std::optional<SparsityConfig>& sparsity() const { return fields_.sparsity; }
 
     // How the linear of this name ("model.layers.0.mlp.up_proj") is stored; null: dense. An exact
@@ -128,8 +138,9 @@ std::optional<QuantizationConfig> read_quantization_config(const std::filesystem
 QuantizationConfig parse_quantization_config(const nlohmann::json& section,
                                              const std::string& source_name);
 
-// The value of "quantization_config" as compressed-tensors reads it. REQUIRES: method()
-// "compressed-tensors".
+// The value of "quantization_config" as whoever defined the method reads it. REQUIRES: method()
+// "compressed-tensors"; or "awq" or "gptq" with one group, of all linears that `ignore` does not
+// name.
 nlohmann::ordered_json quantization_config_json(const QuantizationConfig& config);
 
 // A scheme under the name that users give it.

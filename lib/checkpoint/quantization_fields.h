@@ -18,4 +18,8 @@ QuantizationConfig::Fields read_awq(const ConfigFields& section);
 QuantizationConfig::Fields read_gptq(const ConfigFields& section);
 QuantizationConfig::Fields read_fp8(const ConfigFields& section);
 
+// The same written. REQUIRES: one group, of this method.
+nlohmann::ordered_json awq_json(const QuantizationConfig& config);
+nlohmann::ordered_json gptq_json(const QuantizationConfig& config);
+
 }  // namespace nvllm

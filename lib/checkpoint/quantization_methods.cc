@@ -187,6 +187,30 @@ Fields read_gptq(const ConfigFields& section) {
     return fields;
 }
 
+nlohmann::ordered_json awq_json(const QuantizationConfig& config) {
+    const QuantizationArguments& weights = *config.groups().front().scheme.weights;
+    return {{"quant_method", "awq"},
+            {"bits", weights.bits},
+            {"group_size", weights.group_size.value_or(-1)},
+            {"zero_point", true},
+            {"version", "gemm"},
+            {"modules_to_not_convert", config.ignore()}};
+}
+
+nlohmann::ordered_json gptq_json(const QuantizationConfig& config) {
+    const QuantizationScheme& scheme = config.groups().front().scheme;
+    const std::vector<std::string>& ignore = config.ignore();
+    return {{"quant_method", "gptq"},
+            {"bits", scheme.weights->bits},
+            {"group_size", scheme.weights->group_size.value_or(-1)},
+            {"desc_act", scheme.weights->actorder == ActivationOrder::group},
+            {"static_groups", scheme.weights->actorder == ActivationOrder::weight},
+            {"sym", scheme.weights->symmetric},
+            {"lm_head", std::find(ignore.begin(), ignore.end(), "lm_head") == ignore.end()},
+            {"checkpoint_format", scheme.format},
+            {"pack_dtype", "int32"}};
+}
+
 Fields read_fp8(const ConfigFields& section) {
     if (section.text("fmt").value_or("e4m3") != "e4m3") {
         section.refuse("fmt", "e4m3 is expected");

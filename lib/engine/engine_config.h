@@ -55,7 +55,7 @@ struct EngineConfig {
 
     // Memory.
     BlockSize block_size;                           // of the key-value cache
-    std::string kv_cache_dtype = "auto";            // auto: dtype's; kv_cache_type() has the names
+    std::string kv_cache_dtype = "auto";            // kv_cache_type() has the names
     std::optional<uint64_t> kv_cache_memory_bytes;  // empty: planned from what is free
     std::optional<uint64_t> memory_limit_bytes;     // of weights, cache and scratch together
     std::optional<double> memory_utilization;       // share of free memory that may be used

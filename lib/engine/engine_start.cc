@@ -101,7 +101,7 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& out
     request.max_num_seqs = config.max_num_seqs;
     request.max_num_batched_tokens = config.max_num_batched_tokens.value();
     request.whole_prompts = outline.config.encoder;
-    request.kv_dtype = kv_cache_type(config.kv_cache_dtype).value_or(outline.product_type);
+    request.kv_dtype = kv_cache_type(config.kv_cache_dtype).value_or(outline.kv_dtype);
     request.block_size = block_tokens(config.block_size, outline, request.kv_dtype);
     request.groups = outline.kv_groups;
     check_scales_fit(request);

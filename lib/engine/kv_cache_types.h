@@ -9,7 +9,7 @@
 
 namespace nvllm {
 
-// Empty for auto, which leaves it to the model's type.
+// Empty for auto, which leaves it to the checkpoint: default_kv_type().
 std::optional<DType> kv_cache_type(const std::string& word);
 
 // All words, auto first.

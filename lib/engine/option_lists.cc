@@ -175,7 +175,9 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
         "Type of the key-value cache. fp8 (float8_e4m3, scaled by the checkpoint's k_scale and "
         "v_scale or not at all) and int8 (scaled by each token's heads) take half of 16 bits "
         "and round answers a little.",
-        choices(kv_cache_words()), default_text("that of --dtype"));
+        choices(kv_cache_words()),
+        default_text(
+            "fp8 where the checkpoint has a kv_cache_scheme for it, else that of --dtype"));
     list.add("enable-prefix-caching", &EngineConfig::enable_prefix_caching,
              "Take the blocks of a prompt's beginning from earlier requests that began alike.");
     list.add("eviction-policy", &EngineConfig::eviction_policy,

@@ -26,7 +26,7 @@ bool is_vision(const std::string& name) {
            name.find("multi_modal_projector.") != std::string::npos;
 }
 
-// Of a quantized KV cache; ours has values of the model's type.
+// Of a quantized KV cache, in families that have no use for them.
 bool is_kv_scale(const std::string& name) {
     return name.ends_with("attn.k_scale") || name.ends_with("attn.v_scale") ||
            name.ends_with("attn.q_scale");
@@ -119,6 +119,11 @@ DType activation_type(const ComputeDevice& device, DType product_type) {
     return device.is_cpu() ? DType::f32 : product_type;
 }
 
+DType default_kv_type(const QuantizationConfig* quantization, DType product_type) {
+    const bool is_float8 = quantization != nullptr && quantization->has_float8_cache();
+    return is_float8 ? DType::f8_e4m3 : product_type;
+}
+
 DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked) {
     const DType dtype = asked.value_or(config.dtype);
     if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) {
@@ -192,6 +197,7 @@ ModelOutline outline_model(const ModelLoadOptions& options) {
     };
     return {config,
             dtype,
+            default_kv_type(quantization.get(), dtype),
             activation_type(device, dtype),
             model->kv_groups(),
             model->weight_bytes(),

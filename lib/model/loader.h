@@ -24,7 +24,7 @@ enum class LoadFormat : uint8_t {
 
 struct ModelLoadOptions {
     std::filesystem::path directory;
-    // Of products and of the KV cache; empty: as the config says.
+    // Of products; empty: as the config says.
     std::optional<DType> dtype = std::nullopt;
     bool refuses_quantized = false;  // --quantization none
     LoadFormat load_format = LoadFormat::automatic;
@@ -41,8 +41,12 @@ struct ModelLoadOptions {
     LinearAdopter* adopter = nullptr;
 };
 
-// The type of products and of the KV cache: the asked one, else the config's.
+// The type of products: the asked one, else the config's.
 DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked);
+
+// What keys and values are kept in where nobody says otherwise: the checkpoint's kv_cache_scheme
+// where it is float8's, else the type of products. `quantization` may be null.
+DType default_kv_type(const QuantizationConfig* quantization, DType product_type);
 
 // What activations have where a model of this product type computes.
 DType activation_type(const ComputeDevice& device, DType product_type);
@@ -54,8 +58,9 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options);
 // What is known of a model before any weight is read.
 struct ModelOutline {
     ModelConfig config;
-    DType product_type = DType::f32;  // of products and of the KV cache
-    DType activations = DType::f32;   // activation_type()
+    DType product_type = DType::f32;
+    DType kv_dtype = DType::f32;     // default_kv_type()
+    DType activations = DType::f32;  // activation_type()
     std::vector<KvGroup> kv_groups;
     size_t weight_bytes = 0;
     // Whose headers were read; null for dummy weights and for a directory without weights, which is

@@ -2,6 +2,7 @@
 #include "lib/quantize/block_forward.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -23,11 +24,30 @@ std::vector<int32_t> blocks_of_groups(const Model& model, int64_t tokens) {
     return std::vector<int32_t>(model.kv_groups().size(), blocks_for(tokens));
 }
 
+// Of the first positions of storage whose blocks are a sequence's in order.
+void add_magnitudes(const TensorView& storage, const ops::KeyAxes& axes, int64_t tokens,
+                    std::vector<float>& magnitudes) {
+    const int64_t heads = storage.dim(1);
+    const int64_t head_dim = storage.dim(axes.head_dim);
+    magnitudes.resize(static_cast<size_t>(heads * head_dim));
+    for (int64_t token = 0; token < tokens; ++token) {
+        for (int64_t channel = 0; channel < heads * head_dim; ++channel) {
+            const float value =
+                storage.as<float>()[token / kBlockSize * storage.stride(0) +
+                                    channel / head_dim * storage.stride(1) +
+                                    channel % head_dim * storage.stride(axes.head_dim) +
+                                    token % kBlockSize * storage.stride(axes.position)];
+            float& largest = magnitudes[static_cast<size_t>(channel)];
+            largest = std::max(largest, std::abs(value));
+        }
+    }
+}
+
 }  // namespace
 
-BlockForward::BlockForward(Model& model, ThreadPool& threads, int64_t most_tokens)
+BlockForward::BlockForward(Model& model, ThreadPool& threads, int64_t most_tokens, DType kv_dtype)
     : model_(model),
-      kv_(model.kv_groups(), blocks_of_groups(model, most_tokens), {}, kBlockSize, DType::f32),
+      kv_(model.kv_groups(), blocks_of_groups(model, most_tokens), {}, kBlockSize, kv_dtype),
       builder_(model.kv_groups().size(), kBlockSize),
       block_tables_(model.kv_groups().size()) {
     context_.scratch = &scratch_;
@@ -69,6 +89,13 @@ void BlockForward::embed(std::span<const int32_t> tokens, const TensorView& hidd
 
 void BlockForward::block(int32_t index, std::span<const int32_t> tokens, const TensorView& hidden) {
     model_.block(index, lay_out(tokens), hidden);
+}
+
+void BlockForward::add_cached(int32_t index, int64_t tokens, CacheMagnitudes& magnitudes) const {
+    const KvLayer& layer = kv_.layers()[static_cast<size_t>(index)];
+    NVLLM_CHECK(layer.keys.dtype == DType::f32, "magnitudes of float32 keys and values");
+    add_magnitudes(layer.keys, ops::key_axes({}), tokens, magnitudes.keys);
+    add_magnitudes(layer.values, {3, 2}, tokens, magnitudes.values);
 }
 
 void BlockForward::logits(

@@ -14,15 +14,26 @@
 
 namespace nvllm::quantize {
 
+// Largest magnitudes of what a layer keeps of each token.
+struct CacheMagnitudes {
+    std::vector<float> keys;    // [kv_heads * head_dim], after the rotation
+    std::vector<float> values;  // alike
+};
+
 class BlockForward {
   public:
-    // For sequences of at most `most_tokens`. Model and threads outlive it.
-    BlockForward(Model& model, ThreadPool& threads, int64_t most_tokens);
+    // For sequences of at most `most_tokens`, their keys and values in `kv_dtype`. Model and
+    // threads outlive it.
+    BlockForward(Model& model, ThreadPool& threads, int64_t most_tokens,
+                 DType kv_dtype = DType::f32);
 
     // Hidden states before the first block: hidden float32 [tokens, hidden].
     void embed(std::span<const int32_t> tokens, const TensorView& hidden);
     // Block `index` over hidden, in place.
     void block(int32_t index, std::span<const int32_t> tokens, const TensorView& hidden);
+    // Counts what block `index` wrote for the first `tokens` positions of its last sequence.
+    // REQUIRES: keys and values in float32.
+    void add_cached(int32_t index, int64_t tokens, CacheMagnitudes& magnitudes) const;
     // Logits of all rows, a few rows at a time and in order: `rows` gets the number of the first
     // and float32 [rows, vocab].
     void logits(std::span<const int32_t> tokens, const TensorView& hidden,

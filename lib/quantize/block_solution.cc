@@ -8,6 +8,8 @@
 #include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/thread_pool.h"
+#include "lib/model/weights/sparse_bitmask.h"
+#include "lib/quantize/cache_scales.h"
 #include "lib/quantize/channel_scales.h"
 #include "lib/quantize/matrix_quantizer.h"
 
@@ -88,17 +90,24 @@ double share_of_zeros(const ConstTensorView& weight) {
 }
 
 // Codes, scales and zero points, of one value.
-double bits_per_weight(const SolvedLinear& solved, DType type) {
-    if (!solved.matrix) return 8.0 * static_cast<double>(dtype_bytes(type));
+double bits_per_weight(const SolvedLinear& solved, const LinearPlan& plan, DType type) {
+    // Half of the values, and a bit for each place.
+    const auto stored = [&](double bits) { return plan.is_sparse ? bits / 2.0 + 1.0 : bits; };
+    if (!solved.matrix) return stored(8.0 * static_cast<double>(dtype_bytes(type)));
     const QuantizedMatrix& matrix = *solved.matrix;
     const QuantizationArguments& arguments = matrix.arguments;
     const bool has_byte_scales = arguments.scales_are_powers_of_two ||
                                  arguments.strategy == QuantizationStrategy::tensor_group;
     const size_t scale_bits = has_byte_scales ? 8 : 8 * dtype_bytes(type);
-    const auto zero_bits = static_cast<size_t>(matrix.zero_points.empty() ? 0 : arguments.bits);
+    // AWQ and GPTQ store zero points where they say nothing, GPTQ the group of each column too.
+    const std::string_view method = method_of(plan.format);
+    const bool has_zeros = !matrix.zero_points.empty() || method != "compressed-tensors";
+    const bool has_order = !matrix.group_index.empty() || method == "gptq";
+    const auto zero_bits = static_cast<size_t>(has_zeros ? arguments.bits : 0);
     const auto num_scales = static_cast<size_t>(matrix.scales.view().numel());
-    const size_t order_bits = matrix.group_index.empty() ? 0 : 8 * matrix.group_index.bytes();
-    return arguments.bits +
+    const size_t order_bits =
+        has_order ? 8 * sizeof(int32_t) * static_cast<size_t>(matrix.in()) : 0;
+    return stored(arguments.bits) +
            static_cast<double>(num_scales * (scale_bits + zero_bits) + order_bits) /
                static_cast<double>(matrix.out() * matrix.in());
 }
@@ -246,7 +255,7 @@ class BlockSolver {
         }
         LinearProblem problem{task_.context, weight, gram.view()};
         problem.num_tokens = statistics != nullptr ? statistics->num_tokens : 0;
-        problem.scale_type = stored_type(task_.model, observed.name);
+        problem.scale_type = plan.scale_type(stored_type(task_.model, observed.name));
         if (plan.pruner != nullptr) {
             problem.options = plan.pruned_by->solver;
             solved.record.dampening = plan.pruner->solve(problem).dampening;
@@ -269,8 +278,10 @@ class BlockSolver {
         record.in = observed.name.in;
         record.out = observed.name.out;
         record.method = method_name(plan, is_scaled, task_.plan);
-        record.format = solved.matrix ? plan.format : "dense";
-        record.bits_per_weight = bits_per_weight(solved, stored_type(task_.model, observed.name));
+        const char* const without_codes = plan.is_sparse ? "sparse-24-bitmask" : "dense";
+        record.format = solved.matrix ? plan.format : without_codes;
+        record.bits_per_weight =
+            bits_per_weight(solved, plan, stored_type(task_.model, observed.name));
         const Tensor kept = effective_weight(solved, task_.model, task_.plan);
         const Tensor original = task_.model.weight(solved.linear);
         record.sparsity = share_of_zeros(kept.view());
@@ -310,6 +321,11 @@ class BlockSolver {
 SolvedBlock solve_block(const BlockTask& task, const std::vector<size_t>& linears,
                         std::optional<int32_t> block) {
     SolvedBlock solved = BlockSolver(task, linears).solve(linears);
+    if (task.cached != nullptr) {
+        for (NamedTensor& scale : cache_scales(task, *block, solved.linears)) {
+            solved.others.push_back(std::move(scale));
+        }
+    }
     if (task.plan.rotation() == nullptr) return solved;
     for (NamedTensor& tensor : task.plan.rotation()->tensors(task.model, block)) {
         solved.others.push_back(std::move(tensor));
@@ -333,15 +349,30 @@ Tensor effective_weight(const SolvedLinear& solved, const ObservedModel& model,
 std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const ObservedModel& model,
                                         const ModelPlan& plan) {
     std::vector<NamedTensor> tensors;
+    const auto add_sparse = [&](const Tensor& weight, const std::string& linear) {
+        for (NamedTensor& part : pack_sparse(weight, linear)) tensors.push_back(std::move(part));
+    };
     for (const SolvedLinear& solved : block.linears) {
         const LinearName& name = model.linears()[solved.linear].name;
+        const bool is_sparse = plan.linear(solved.linear).is_sparse;
+        if (!solved.matrix && is_sparse) {
+            add_sparse(solved.dense, name.name);
+            continue;
+        }
         if (!solved.matrix) {
-            tensors.push_back({name.name + ".weight", solved.dense});
+            const bool is_turned = name.order == MatrixOrder::in_out;
+            tensors.push_back(
+                {name.name + ".weight",
+                 is_turned ? transposed(solved.dense, model.threads()) : solved.dense});
             continue;
         }
         for (auto& packed : pack(*solved.matrix, name.name, plan.linear(solved.linear).format,
                                  stored_type(model, name))) {
-            tensors.push_back({packed.name, packed.tensor});
+            if (is_sparse && packed.name == name.name + ".weight") {
+                add_sparse(packed.tensor, name.name);
+            } else {
+                tensors.push_back({packed.name, packed.tensor});
+            }
         }
     }
     tensors.insert(tensors.end(), block.others.begin(), block.others.end());

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/quantize/block_forward.h"
 #include "lib/quantize/linear_plan.h"
 #include "lib/quantize/statistics.h"
 
@@ -33,7 +34,9 @@ LinearRecord parse_record(const nlohmann::ordered_json& object);
 struct SolvedLinear {
     size_t linear = 0;  // index in ObservedModel::linears()
     std::optional<QuantizedMatrix> matrix;
-    Tensor dense;  // [out, in] in the checkpoint's type, where there is no matrix
+    // [out, in] in the checkpoint's type, where there is no matrix; in its order only when it is
+    // stored.
+    Tensor dense;
     // The stored weight is that of the model with each column multiplied, and each row divided, by
     // these; empty: by 1.
     std::vector<float> column_factors;
@@ -45,7 +48,8 @@ struct SolvedLinear {
 
 struct SolvedBlock {
     std::vector<SolvedLinear> linears;
-    std::vector<NamedTensor> others;  // norms and biases that changed with them
+    std::vector<NamedTensor>
+        others;  // norms and biases that changed with them, scales of keys and values
 };
 
 struct BlockTask {
@@ -53,6 +57,7 @@ struct BlockTask {
     const ModelPlan& plan;
     const StatisticsCollector& statistics;
     const Context& context;
+    const CacheMagnitudes* cached = nullptr;  // of the block, where scales of them are wanted
     // Told after each linear; may throw.
     std::function<void(const LinearRecord&)> done;
 };

@@ -141,7 +141,8 @@ class BlockScaler {
         result.gram = gram_so_far(linear);
         const LinearPlan& plan = task_.plan.linear(linear);
         if (plan.scheme != nullptr) result.arguments = &*plan.scheme->weights;
-        result.scale_type = task_.model.checkpoint().find(name_of(linear).name + ".weight")->dtype;
+        result.scale_type =
+            plan.scale_type(task_.model.checkpoint().find(name_of(linear).name + ".weight")->dtype);
         return result;
     }
 

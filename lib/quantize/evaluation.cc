@@ -28,6 +28,12 @@ std::unique_ptr<Model> load(const std::filesystem::path& directory, ThreadPool& 
     return load_model(options);
 }
 
+// Keys and values are kept as they will be served.
+DType cache_type(const std::filesystem::path& directory) {
+    const auto quantization = read_quantization_config(directory);
+    return default_kv_type(quantization ? &*quantization : nullptr, DType::f32);
+}
+
 // In place: logits to natural logarithms of probabilities.
 void to_logprobs(std::span<float> row) {
     const double largest = *std::max_element(row.begin(), row.end());
@@ -44,7 +50,7 @@ class PairOfModels {
           base_model_(load(options.base, threads)),
           model_(load(options.model, threads)),
           base_(*base_model_, threads, longest),
-          other_(*model_, threads, longest),
+          other_(*model_, threads, longest, cache_type(options.model)),
           vocab_(base_model_->config().vocab_size) {
         if (model_->config().vocab_size == vocab_) return;
         throw Error(ErrorKind::bad_data,

@@ -4,15 +4,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "kernels/error.h"
+#include "lib/quantize/cache_scales.h"
 
 namespace nvllm::quantize {
 namespace {
 
-bool can_be_quantized(const ObservedLinear& linear) {
-    return linear.name.order == MatrixOrder::out_in;
+void check_format(const LinearName& name, const QuantizationScheme& scheme,
+                  const std::string& format) {
+    check_storable(format, name, *scheme.weights);
+    const bool has_inputs = scheme.input_activations && method_of(format) != "compressed-tensors";
+    if (has_inputs) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {} knows weights alone, and this scheme quantizes activations "
+                                "too",
+                                name.name, format));
+    }
+    // Of its readers some wrap what is below 0 and some do not.
+    if (format == "gptq" && !scheme.weights->symmetric) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: gptq stores zero points less one, so that 0 has no place; "
+                                "--format gptq_v2 stores them as they are, or take a symmetric "
+                                "scheme",
+                                name.name));
+    }
 }
 
 // A matcher of names alone, by the rules that quantization configs are resolved with.
@@ -68,9 +86,8 @@ std::vector<std::string> linears_below(const std::vector<std::string>& targets,
 void check_targets(const std::vector<std::string>& targets, const ObservedModel& model) {
     for (const std::string& target : targets) {
         const bool is_met = std::any_of(
-            model.linears().begin(), model.linears().end(), [&](const ObservedLinear& linear) {
-                return can_be_quantized(linear) && matches_any(linear.name.name, {target});
-            });
+            model.linears().begin(), model.linears().end(),
+            [&](const ObservedLinear& linear) { return matches_any(linear.name.name, {target}); });
         if (is_met) continue;
         const std::string example =
             model.linears().empty() ? "none" : model.linears().front().name.name;
@@ -81,7 +98,23 @@ void check_targets(const std::vector<std::string>& targets, const ObservedModel&
     }
 }
 
+// Every layer must have a place for scales of its keys and values.
+void check_cached(const ObservedModel& model) {
+    for (int32_t block = 0; block < model.model().num_blocks(); ++block) {
+        attention_name(model, block);
+    }
+}
+
 }  // namespace
+
+std::string_view method_of(std::string_view format) {
+    if (format == "awq") return "awq";
+    return format.starts_with("gptq") ? "gptq" : "compressed-tensors";
+}
+
+DType LinearPlan::scale_type(DType weights) const {
+    return scheme != nullptr && method_of(format) != "compressed-tensors" ? DType::f16 : weights;
+}
 
 bool matches_any(std::string_view name, const std::vector<std::string>& patterns) {
     if (patterns.empty()) return false;
@@ -93,13 +126,16 @@ ModelPlan::ModelPlan(Recipe recipe, const ObservedModel& model)
     ignore_routers(model);
     for (const Modifier& modifier : recipe_.modifiers) resolve(modifier, model);
     add_rotation(model);
-    const bool changes = std::any_of(linears_.begin(), linears_.end(),
+    if (recipe_.compresses_zeros) find_sparse(model);
+    if (kv_cache_scheme()) check_cached(model);
+    const bool changes = kv_cache_scheme().has_value() ||
+                         std::any_of(linears_.begin(), linears_.end(),
                                      [](const LinearPlan& plan) { return plan.is_changed(); });
     if (!changes) {
         throw Error(ErrorKind::bad_data,
-                    "the recipe changes no linear of this model: all are ignored or of a kind that "
-                    "cannot be quantized (Conv1D)");
+                    "the recipe changes no linear of this model: all are ignored");
     }
+    if (quantizes()) config(model);  // what cannot be said is found before it is computed
 }
 
 // What chooses experts is small and decides much; engines expect it dense.
@@ -125,6 +161,60 @@ void ModelPlan::add_rotation(const ObservedModel& model) {
                 "or smoothquant without it");
 }
 
+// Which linears have their zeros in twos of four, and that the format has them.
+void ModelPlan::find_sparse(const ObservedModel& model) {
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        LinearPlan& plan = linears_[i];
+        if (plan.pruner == nullptr || plan.pruned_by->solver.mask != MaskStructure{2, 4}) continue;
+        const LinearName& name = model.linears()[i].name;
+        const DType type = model.checkpoint().find(name.name + ".weight")->dtype;
+        const bool is_stored = plan.scheme == nullptr ? type == DType::bf16 || type == DType::f16
+                                                      : plan.format == "float-quantized";
+        if (!is_stored || name.order != MatrixOrder::out_in || name.in % 4 != 0) {
+            throw Error(
+                ErrorKind::bad_data,
+                fmt::format("{}: sparse-24-bitmask has no place for it ({}, {} inputs): it stores "
+                            "linears [out, in] of bfloat16, float16 or float8, with inputs in "
+                            "fours; store zeros as they are (--no-save-compressed)",
+                            name.name, plan.scheme == nullptr ? dtype_name(type) : plan.format,
+                            name.in));
+        }
+        plan.is_sparse = true;
+    }
+    if (std::any_of(linears_.begin(), linears_.end(),
+                    [](const LinearPlan& plan) { return plan.is_sparse; })) {
+        return;
+    }
+    throw Error(ErrorKind::bad_data,
+                "nothing can be saved compressed: no linear has two zeros in each four values "
+                "(--method sparsegpt --mask-structure 2:4)");
+}
+
+std::optional<SparsityConfig> ModelPlan::sparsity(const ObservedModel& model) const {
+    if (!recipe_.compresses_zeros) return std::nullopt;
+    SparsityConfig sparsity;
+    sparsity.format = "sparse-24-bitmask";
+    sparsity.structure = "2:4";
+    sparsity.targets = {"Linear"};
+    int64_t zeros = 0, values = 0;
+    bool has_head = false;
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const LinearName& name = model.linears()[i].name;
+        if (linears_[i].is_sparse) {
+            zeros += name.in * name.out / 2;
+        } else {
+            sparsity.ignore.push_back(name.name);
+        }
+        has_head = has_head || name.name == "lm_head";
+    }
+    if (!has_head) sparsity.ignore.emplace_back("lm_head");
+    for (const std::string_view name : model.checkpoint().names()) {
+        values += model.checkpoint().find(name)->numel();
+    }
+    sparsity.global_sparsity = static_cast<double>(zeros) / static_cast<double>(values);
+    return sparsity;
+}
+
 void ModelPlan::resolve(const Modifier& modifier, const ObservedModel& model) {
     const Method& method = find_method(modifier.method);
     if (method.solver == nullptr) return;
@@ -139,7 +229,7 @@ void ModelPlan::resolve(const Modifier& modifier, const ObservedModel& model) {
     for (size_t i = 0; i < linears_.size(); ++i) {
         const ObservedLinear& linear = model.linears()[i];
         const QuantizationScheme* const scheme = matcher.scheme_for(linear.name.name);
-        if (scheme == nullptr || !can_be_quantized(linear)) continue;
+        if (scheme == nullptr) continue;
         LinearPlan& plan = linears_[i];
         if (solver->prunes) {
             plan.pruner = solver;
@@ -150,17 +240,71 @@ void ModelPlan::resolve(const Modifier& modifier, const ObservedModel& model) {
         plan.scheme = scheme;
         plan.format =
             scheme->format.empty() ? std::string(inferred_format(*scheme)) : scheme->format;
+        check_format(linear.name, *scheme, plan.format);
         plan.quantizer = solver->quantizes ? solver : find_solver("rtn");
         plan.quantized_by = &modifier;
     }
 }
 
+std::optional<QuantizationArguments> ModelPlan::kv_cache_scheme() const {
+    for (const Modifier& modifier : recipe_.modifiers) {
+        if (modifier.kv_cache_scheme) return modifier.kv_cache_scheme;
+    }
+    return std::nullopt;
+}
+
 bool ModelPlan::quantizes() const {
+    if (kv_cache_scheme() || recipe_.compresses_zeros) return true;
     return std::any_of(linears_.begin(), linears_.end(),
                        [](const LinearPlan& plan) { return plan.scheme != nullptr; });
 }
 
+QuantizationConfig ModelPlan::config_of_one_scheme(const ObservedModel& model,
+                                                   size_t example) const {
+    const LinearPlan& one = linears_[example];
+    const auto refuse = [&](const std::string& what) {
+        throw Error(ErrorKind::bad_data, fmt::format("{}: {}", one.format, what));
+    };
+    if (kv_cache_scheme()) refuse("its config has no place for a kv_cache_scheme");
+    if (recipe_.compresses_zeros) refuse("its config has no place for a sparsity_config");
+    QuantizationConfig::Fields fields;
+    fields.method = method_of(one.format);
+    fields.groups = {{{"Linear"}, *one.scheme}};
+    fields.groups.front().scheme.format = one.format;
+    bool has_head = false;
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const std::string& name = model.linears()[i].name.name;
+        if (linears_[i].scheme == nullptr) {
+            fields.ignore.push_back(name);
+        } else if (*linears_[i].scheme != *one.scheme) {
+            refuse(
+                fmt::format("its config has one scheme for all linears, but those of {} and {} "
+                            "differ",
+                            model.linears()[example].name.name, name));
+        }
+        has_head = has_head || name == "lm_head";
+    }
+    if (!has_head) fields.ignore.emplace_back("lm_head");
+    QuantizationConfig config(std::move(fields));
+    const QuantizationConfig read =
+        parse_quantization_config(quantization_config_json(config), "quantization_config");
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const std::string& name = model.linears()[i].name.name;
+        const bool is_dense = linears_[i].scheme == nullptr;
+        // Readers expect routers dense, whatever is said.
+        if (is_dense == (read.scheme_for(name) == nullptr) || name.ends_with(".gate")) continue;
+        refuse(fmt::format("its config has no way to say that {} is {}", name,
+                           is_dense ? "left dense" : "quantized"));
+    }
+    return config;
+}
+
 QuantizationConfig ModelPlan::config(const ObservedModel& model) const {
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        if (linears_[i].scheme == nullptr) continue;
+        if (method_of(linears_[i].format) == "compressed-tensors") break;
+        return config_of_one_scheme(model, i);
+    }
     QuantizationConfig::Fields fields;
     std::set<std::string> ignore;
     for (const Modifier& modifier : recipe_.modifiers) {
@@ -171,6 +315,8 @@ QuantizationConfig ModelPlan::config(const ObservedModel& model) const {
         if (group.scheme.format.empty()) group.scheme.format = inferred_format(group.scheme);
     }
     fields.ignore.assign(ignore.begin(), ignore.end());
+    fields.kv_cache_scheme = kv_cache_scheme();
+    fields.sparsity = sparsity(model);
     QuantizationConfig config(fields);
     const auto says_the_same = [&](size_t i) {
         const QuantizationScheme* const said = config.scheme_for(model.linears()[i].name.name);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/quantize/observed_model.h"
@@ -10,6 +11,10 @@
 #include "lib/quantize/rotation.h"
 
 namespace nvllm::quantize {
+
+// Who defined a storage format, by the name that configs have for them: compressed-tensors, awq or
+// gptq.
+std::string_view method_of(std::string_view format);
 
 // How one linear is treated. Pointers are into the plan's recipe and the table of solvers.
 struct LinearPlan {
@@ -19,7 +24,10 @@ struct LinearPlan {
     const Modifier* quantized_by = nullptr;
     const Solver* pruner = nullptr;
     const Modifier* pruned_by = nullptr;
+    bool is_sparse = false;  // stored as sparse-24-bitmask
 
+    // Of stored scales, of a linear whose weights have this type: AWQ and GPTQ have halves.
+    DType scale_type(DType weights) const;
     bool is_changed() const { return quantizer != nullptr || pruner != nullptr; }
     bool needs_gram() const {
         return (quantizer != nullptr && quantizer->needs_gram) ||
@@ -30,8 +38,8 @@ struct LinearPlan {
 // Immutable; keeps the recipe.
 class ModelPlan {
   public:
-    // Throws bad_data for a target that matches nothing and for a linear whose inputs the group
-    // size does not divide.
+    // Throws bad_data for a target that matches nothing, for a linear whose inputs the group size
+    // does not divide, and for what the storage format cannot express.
     ModelPlan(Recipe recipe, const ObservedModel& model);
     ModelPlan(const ModelPlan&) = delete;
     ModelPlan& operator=(const ModelPlan&) = delete;
@@ -39,7 +47,11 @@ class ModelPlan {
     const Recipe& recipe() const { return recipe_; }
     // Of the model's linear of this index.
     const LinearPlan& linear(size_t index) const { return linears_[index]; }
+    // Whether the checkpoint will have anything to say of linears or of keys and values, other than
+    // that they are dense.
     bool quantizes() const;
+    // Of keys and values; empty: they stay as they are.
+    std::optional<QuantizationArguments> kv_cache_scheme() const;
     // Null: the residual stream stays as it is.
     const ModelRotation* rotation() const { return rotation_.get(); }
     // What the checkpoint will say of itself. REQUIRES: quantizes().
@@ -47,8 +59,11 @@ class ModelPlan {
 
   private:
     void resolve(const Modifier& modifier, const ObservedModel& model);
+    QuantizationConfig config_of_one_scheme(const ObservedModel& model, size_t example) const;
     void ignore_routers(const ObservedModel& model);
     void add_rotation(const ObservedModel& model);
+    void find_sparse(const ObservedModel& model);
+    std::optional<SparsityConfig> sparsity(const ObservedModel& model) const;
 
     Recipe recipe_;
     std::vector<std::unique_ptr<QuantizationConfig>> matchers_;  // that schemes point into

@@ -148,9 +148,9 @@ void ObservedModel::set_observer(LinearObserver* observer) {
 Tensor ObservedModel::weight(size_t linear) const {
     const LinearName& name = linears()[linear].name;
     const auto stored = checkpoint_->tensor(name.name + ".weight");
-    NVLLM_CHECK(stored && name.order == MatrixOrder::out_in,
-                "only matrices that lie as products want them are quantized: " + name.name);
-    return widened(*stored, threads_);
+    NVLLM_CHECK(stored, "a matrix that is there: " + name.name);
+    const Tensor wide = widened(*stored, threads_);
+    return name.order == MatrixOrder::out_in ? wide : transposed(wide, threads_);
 }
 
 Tensor ObservedModel::matrix(const std::string& name) const {

@@ -51,7 +51,7 @@ class ObservedModel {
 
     // Who is told from here on; null: nobody.
     void set_observer(LinearObserver* observer);
-    // A copy of the linear's stored matrix: float32 [out, in].
+    // A copy of the linear's stored matrix: float32 [out, in], however it lies in the file.
     Tensor weight(size_t linear) const;
     // The same of any stored matrix by its whole name. REQUIRES: it is there.
     Tensor matrix(const std::string& name) const;

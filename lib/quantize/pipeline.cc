@@ -114,6 +114,7 @@ std::string Pipeline::identity() const {
     nlohmann::ordered_json object = {{"schema", "nvllm-quantize.run/1"},
                                      {"version", options_.version},
                                      {"recipe", recipe_json(plan_.recipe())},
+                                     {"compresses_zeros", plan_.recipe().compresses_zeros},
                                      {"propagates_error", options_.propagates_error}};
     object["config_digest"] =
         digest(model_.model().config().raw_json.data(), model_.model().config().raw_json.size());
@@ -150,8 +151,9 @@ void Pipeline::watch(const std::vector<size_t>& linears) {
 }
 
 // Runs all samples through a stage: on copies of the hidden states, or so that they become its
-// result.
-void Pipeline::run_samples(int32_t stage, bool in_place, const PipelineEvents& events) {
+// result. What a block caches meanwhile is counted where `cached` is not null.
+void Pipeline::run_samples(int32_t stage, bool in_place, CacheMagnitudes* cached,
+                           const PipelineEvents& events) {
     const int64_t hidden = model_.model().config().hidden_size;
     const Tensor copy =
         in_place ? Tensor() : Tensor::allocate(DType::f32, {calibration_->longest, hidden});
@@ -165,6 +167,7 @@ void Pipeline::run_samples(int32_t stage, bool in_place, const PipelineEvents& e
         }
         if (stage < model_.model().num_blocks()) {
             forward_->block(stage, calibration_->samples[i], rows);
+            if (cached != nullptr) forward_->add_cached(stage, rows.dim(0), *cached);
         } else {
             forward_->logits(calibration_->samples[i], rows,
                              [](int64_t, const ConstTensorView&) {});
@@ -183,7 +186,9 @@ void Pipeline::observe(int32_t stage, const PipelineEvents& events) {
     watch(linears_of_stage(stage));
     model_.set_observer(&statistics_);
     // Without propagated error the dense block's own result is what comes next.
-    run_samples(stage, !options_.propagates_error && stage < model_.model().num_blocks(), events);
+    cached_ = {};
+    run_samples(stage, !options_.propagates_error && stage < model_.model().num_blocks(),
+                plan_.kv_cache_scheme() ? &cached_ : nullptr, events);
     model_.set_observer(nullptr);
     statistics_.finish(forward_->context());
 }
@@ -194,7 +199,7 @@ void Pipeline::propagate(int32_t stage, const SolvedBlock& block, const Pipeline
         if (options_.propagates_error)
             model_.replace(solved.linear, effective_weight(solved, model_, plan_));
     }
-    run_samples(stage, true, events);
+    run_samples(stage, true, nullptr, events);
     for (const SolvedLinear& solved : block.linears) model_.restore(solved.linear);
 }
 
@@ -209,14 +214,19 @@ SolvedBlock Pipeline::block_of_stage(int32_t stage, const PipelineEvents& events
         num_done_ += block.linears.size();
     } else {
         if (calibration_ && sees_any(stage)) observe(stage, events);
-        const BlockTask task{model_, plan_, statistics_, forward_->context(),
+        const bool is_block = stage < model_.model().num_blocks();
+        const bool scales_cache = is_block && plan_.kv_cache_scheme().has_value();
+        const BlockTask task{model_,
+                             plan_,
+                             statistics_,
+                             forward_->context(),
+                             scales_cache ? &cached_ : nullptr,
                              [&](const LinearRecord& record) {
                                  check_stop(events);
                                  ++num_done_;
                                  if (!events.linear_done) return;
                                  events.linear_done(record, num_done_, num_changed());
                              }};
-        const bool is_block = stage < model_.model().num_blocks();
         block = solve_block(task, linears_of_stage(stage),
                             is_block ? std::optional(stage) : std::nullopt);
         statistics_.clear();

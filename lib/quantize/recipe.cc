@@ -142,7 +142,15 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
         rounding.methods = {"rtn"};
         recipe.modifiers.push_back(recipe_from_flags(rounding).modifiers.front());
     }
+    if (flags.float8_cache) recipe.modifiers.back().kv_cache_scheme = float8_cache_scheme();
     return recipe;
+}
+
+void set_format(Recipe& recipe, const std::string& format) {
+    if (format == "compressed-tensors") return;
+    for (Modifier& modifier : recipe.modifiers) {
+        for (QuantizationGroup& group : modifier.groups) group.scheme.format = format;
+    }
 }
 
 nlohmann::ordered_json recipe_json(const Recipe& recipe) {
@@ -156,6 +164,7 @@ nlohmann::ordered_json recipe_json(const Recipe& recipe) {
         for (const QuantizationGroup& group : modifier.groups) {
             object["groups"].push_back(group_json(group));
         }
+        object["kv_cache_scheme"] = modifier.kv_cache_scheme ? "fp8" : "none";
         object["block_size"] = modifier.solver.block_size;
         object["dampening_frac"] = modifier.solver.dampening_frac;
         object["sparsity"] = modifier.solver.sparsity;
@@ -178,8 +187,9 @@ nlohmann::ordered_json recipe_json(const Recipe& recipe) {
 
 bool needs_calibration(const Recipe& recipe) {
     return std::any_of(
-        recipe.modifiers.begin(), recipe.modifiers.end(),
-        [](const Modifier& modifier) { return find_method(modifier.method).needs_calibration; });
+        recipe.modifiers.begin(), recipe.modifiers.end(), [](const Modifier& modifier) {
+            return find_method(modifier.method).needs_calibration || modifier.kv_cache_scheme;
+        });
 }
 
 }  // namespace nvllm::quantize

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct Modifier {
     std::string method;  // of methods()
     // What linears are quantized to; empty: they are not.
     std::vector<QuantizationGroup> groups;
+    // What keys and values are quantized to, all linears aside: float8_cache_scheme() or empty.
+    std::optional<QuantizationArguments> kv_cache_scheme;
     std::vector<std::string> targets = {"Linear"};  // where there are no groups
     std::vector<std::string> ignore;
     SolverOptions solver;
@@ -43,6 +46,9 @@ struct Modifier {
 
 struct Recipe {
     std::vector<Modifier> modifiers;
+    // Linears of which two of four values were made zero are stored without them, as
+    // sparse-24-bitmask.
+    bool compresses_zeros = false;
 };
 
 struct Method {
@@ -67,6 +73,7 @@ struct RecipeFlags {
     std::vector<std::string> ignore = {"lm_head"};
     std::string actorder;        // off, static, group
     std::string mask_structure;  // "2:4"
+    bool float8_cache = false;   // keys and values in float8_e4m3
     SolverOptions solver;
     ScalingOptions scaling;
     uint64_t seed = 0;
@@ -74,6 +81,10 @@ struct RecipeFlags {
 
 // Throws usage.
 Recipe recipe_from_flags(const RecipeFlags& flags);
+
+// How all that is quantized is stored: "awq", "gptq", "gptq_v2"; "compressed-tensors": as schemes
+// have it.
+void set_format(Recipe& recipe, const std::string& format);
 
 // "2:4": of four values two become zeros; "0:0" and "unstructured": none. Throws usage.
 MaskStructure parse_mask_structure(const std::string& text);

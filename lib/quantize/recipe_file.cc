@@ -219,7 +219,7 @@ class RecipeReader {
             {"n_grid", &RecipeReader::read_grid},
             {"duo_scaling", &RecipeReader::read_duo},
             {"apply_clip", &RecipeReader::read_clip},
-            {"kv_cache_scheme", &RecipeReader::refuse_value},
+            {"kv_cache_scheme", &RecipeReader::read_cache_scheme},
         }};
         const std::string& name = key.Scalar();
         if (value.IsNull()) return;
@@ -292,8 +292,16 @@ class RecipeReader {
     void read_clip(const YAML::Node& value, Fields& fields) {
         fields.modifier.scaling.clips = boolean(value);
     }
-    void refuse_value(const YAML::Node& value, Fields&) {
-        fail(value, "scales of the KV cache are not made yet; leave this field out");
+    void read_cache_scheme(const YAML::Node& value, Fields& fields) {
+        const Json section = {{"kv_cache_scheme", json_of(value)}};
+        const std::string place = fmt::format("{}:{}", source_, value.Mark().line + 1);
+        const QuantizationConfig config = parse_quantization_config(section, place);
+        if (!config.has_float8_cache()) {
+            fail(value,
+                 "keys and values are quantized to {num_bits: 8, type: float, strategy: tensor, "
+                 "dynamic: false, symmetric: true} only");
+        }
+        fields.modifier.kv_cache_scheme = config.kv_cache_scheme();
     }
 
     // [[balance ...], smooth], or {smooth_layer, balance_layers}.
@@ -327,10 +335,11 @@ class RecipeReader {
             groups.push_back({targets.get<std::vector<std::string>>(), preset(node, name)});
         }
         if (!fields.groups.empty()) add_config_groups(fields);
-        if (row.quantizes && groups.empty() && fields.modifier.method != "awq") {
+        const bool has_cache = fields.modifier.kv_cache_scheme.has_value();
+        if (row.quantizes && groups.empty() && !has_cache && fields.modifier.method != "awq") {
             fail(node, fmt::format("{} has neither a scheme nor config_groups", row.name));
         }
-        if (!row.quantizes && !groups.empty()) {
+        if (!row.quantizes && (!groups.empty() || has_cache)) {
             fail(node, fmt::format("{} takes no scheme", row.name));
         }
         for (QuantizationGroup& group : groups) settle(group, fields);

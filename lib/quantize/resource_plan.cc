@@ -28,11 +28,11 @@ std::filesystem::path existing_parent(std::filesystem::path path) {
 
 // About what one value of a linear takes in the output, in bits.
 double planned_bits(const LinearPlan& plan, DType stored) {
-    const double dense = 8.0 * static_cast<double>(dtype_bytes(stored));
-    if (plan.scheme == nullptr) return dense;
+    const auto kept = [&](double bits) { return plan.is_sparse ? bits / 2.0 + 1.0 : bits; };
+    if (plan.scheme == nullptr) return kept(8.0 * static_cast<double>(dtype_bytes(stored)));
     const QuantizationArguments& weights = *plan.scheme->weights;
     const double group = static_cast<double>(weights.group_size.value_or(0));
-    return weights.bits + (group > 0.0 ? 16.0 / group : 0.0);
+    return kept(weights.bits) + (group > 0.0 ? 16.0 / group : 0.0);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ import re
 import shutil
 import unittest
 
-from programs import DEMO, environment, run
+from programs import DEMO, SOURCE, environment, run
 from quantize_testing import BAD_DATA, CANNOT_CREATE, LITTLE, NO_INPUT, USAGE, QuantizeTest, digests, quantize
 
 TEXT = "Once upon a time there was a little dog. The dog liked to play with a red ball in the park.\n" * 8
@@ -77,6 +77,80 @@ class Quantize(QuantizeTest):
                 if name == "sparse":
                     self.assertTrue(all(abs(linear["sparsity"] - 0.5) < 0.01 for linear in report["linears"]))
                     self.assertNotIn("quantization_config", json.loads((out / "config.json").read_text()))
+
+    def test_keys_and_values_in_float8(self):
+        arguments = ("--scheme", "FP8_DYNAMIC", "--method", "rtn", "--kv-cache-scheme", "fp8", *LITTLE)
+        out = self.made("out", *arguments)
+        # As compressed-tensors names them: in config.json, and beside the projections.
+        scheme = json.loads((out / "config.json").read_text())["quantization_config"]["kv_cache_scheme"]
+        self.assertEqual(scheme, {"num_bits": 8, "type": "float", "symmetric": True, "strategy": "tensor", "dynamic": False})
+        scales = {name: value["shape"] for name, value in header(out).items() if name.endswith(("k_scale", "v_scale"))}
+        self.assertEqual(scales, {f"model.layers.{layer}.self_attn.{name}": [1] for layer in range(4) for name in ("k_scale", "v_scale")})
+
+        def token_bytes(*ways):
+            return int(re.search(r"tokens of (\d+) B", run("-m", out, "--plan", *ways).stdout)[1])
+
+        self.assertEqual(token_bytes(), token_bytes("--kv-cache-dtype", "fp8"))
+        self.assertEqual(2 * token_bytes(), token_bytes("--kv-cache-dtype", "bfloat16"))
+        text = self.folder / "text.txt"
+        text.write_text(TEXT)
+        plain = self.made("plain", *arguments[:4])
+        losses = [json.loads(quantize("compare", folder, "-m", DEMO, "--eval", text, "--json").stdout)["models"][0]["evaluation"]["mean_kld"]
+                  for folder in (out, plain)]
+        self.assertNotEqual(*losses)  # keys and values are judged as they are served
+        self.assertLess(losses[0], 2 * losses[1])
+        again = self.folder / "again"
+        quantize("-m", DEMO, "-o", again, *arguments, check=False, env=environment(NVLLM_FAULTS="quantize.block@2:1=abort"))
+        quantize("-m", DEMO, "-o", again, *arguments, "--resume")
+        self.assertEqual(digests(again), digests(out))
+
+    def test_formats_of_others(self):
+        for name, method in (("awq", "awq"), ("gptq", "gptq"), ("gptq_v2", "gptq")):
+            with self.subTest(name):
+                out = self.made(name, "--format", name, "--method", method, *LITTLE)
+                config = json.loads((out / "config.json").read_text())["quantization_config"]
+                self.assertEqual((config["quant_method"], config["bits"], config["group_size"]), (method, 4, 128))
+                self.assertEqual(config.get("checkpoint_format", name), name)
+                tensors = header(out)
+                packed = {"awq": [512, 32], "gptq": [64, 256]}[method]
+                self.assertEqual(tensors["model.layers.0.mlp.down_proj.qweight"], {**tensors["model.layers.0.mlp.down_proj.qweight"],
+                                                                                  "dtype": "I32", "shape": packed})
+                self.assertTrue(run("-m", out, "-p", "Once upon a time", "-n", 8, "--temperature", 0).stdout.strip())
+                # Codes, halves as scales, zero points; GPTQ's also have 32 bits for each input.
+                linear = json.loads(quantize("report", out, "--json").stdout)["linears"][0]
+                order = 32 / linear["out"] if method == "gptq" else 0
+                self.assertAlmostEqual(linear["bits_per_weight"], 4 + (16 + 4) / 128 + order)
+
+    def test_zeros_left_out(self):
+        arguments = ("--method", "sparsegpt", "--mask-structure", "2:4", "--scheme", "none", *LITTLE)
+        whole, compressed = self.made("whole", *arguments), self.made("compressed", *arguments, "--save-compressed")
+        said = [run("-m", folder, "-p", "Once upon a time", "-n", 24, "--temperature", 0).stdout for folder in (whole, compressed)]
+        self.assertEqual(*said)
+        report = json.loads(quantize("report", compressed, "--json").stdout)
+        self.assertEqual({(linear["format"], linear["bits_per_weight"]) for linear in report["linears"]}, {("sparse-24-bitmask", 9.0)})
+        sparsity = json.loads((compressed / "config.json").read_text())["quantization_config"]["sparsity_config"]
+        self.assertEqual((sparsity["format"], sparsity["sparsity_structure"], sparsity["ignore"]), ("sparse-24-bitmask", "2:4", ["lm_head"]))
+        self.assertAlmostEqual(sparsity["global_sparsity"], 0.4, delta=0.1)
+
+    def test_what_a_format_cannot_express(self):
+        gpt2 = SOURCE / "tests" / "fixtures" / "families" / "gpt2"
+        for message, *arguments in (
+                ("4 bits only", DEMO, "--format", "awq", "--scheme", "W8A16"),
+                ("another order", DEMO, "--format", "awq", "--actorder", "group"),
+                ("2, 3, 4 or 8 bits", DEMO, "--format", "gptq", "--scheme", "W5A16"),
+                ("2, 3, 4 or 8 bits", DEMO, "--format", "gptq", "--scheme", "FP8_DYNAMIC"),
+                ("activations too", DEMO, "--format", "gptq", "--scheme", "W4A8"),
+                ("gptq_v2", DEMO, "--format", "gptq", "--scheme", "W4A16_ASYM"),
+                ("kv_cache_scheme", DEMO, "--format", "awq", "--kv-cache-scheme", "fp8"),
+                ("q_proj is left dense", DEMO, "--format", "gptq", "--ignore", "re:.*q_proj"),
+                ("no place for it (pack-quantized", DEMO, "--method", "magnitude", "--mask-structure", "2:4", "--save-compressed"),
+                ("no linear has two zeros", DEMO, "--method", "magnitude", "--scheme", "none", "--save-compressed"),
+                ("sparse-24-bitmask has no place", gpt2, "--method", "magnitude", "--mask-structure", "2:4", "--scheme", "none",
+                 "--save-compressed"),
+                ("Conv1D", gpt2, "--method", "rtn", "--group-size", 32)):
+            with self.subTest(message):
+                self.assertIn(message, self.fails(BAD_DATA, "-m", *arguments[:1], "-o", self.folder / "out", *arguments[1:]))
+                self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_results_side_by_side(self):
         text = self.folder / "text.txt"

@@ -50,6 +50,10 @@ void add_recipe_options(OptionList<QuantizeOptions>& list) {
     list.add("mask-structure", &QuantizeOptions::mask_structure,
              "sparsegpt, magnitude: 2:4 makes two of each four values zero.",
              default_text("unstructured"));
+    list.add("kv-cache-scheme", &QuantizeOptions::kv_cache_scheme,
+             "fp8: scales for keys and values in float8_e4m3, one of each layer's keys and one of "
+             "its values, from the calibration text; the model is then served with such a cache.",
+             choices({"none", "fp8"}));
 }
 
 void add_calibration_options(OptionList<QuantizeOptions>& list) {
@@ -107,6 +111,13 @@ OptionList<QuantizeOptions> quantize_options() {
              short_name('m'), value_name("MODEL"), default_text("the bundled demo"));
     list.add("output", &QuantizeOptions::output, "Directory to make.", short_name('o'),
              value_name("DIR"), default_text("MODEL-SCHEME in the current folder"));
+    list.add("format", &QuantizeOptions::format,
+             "How quantized weights are stored: compressed-tensors; awq, as AutoAWQ's gemm; gptq, "
+             "as AutoGPTQ does; gptq_v2, with zero points as they are.",
+             choices({"compressed-tensors", "awq", "gptq", "gptq_v2"}));
+    list.add("save-compressed", &QuantizeOptions::save_compressed,
+             "Store linears that --mask-structure 2:4 pruned without their zeros, as "
+             "sparse-24-bitmask; only older engines and this one read that.");
     add_recipe_options(list);
     add_calibration_options(list);
     add_run_options(list);
@@ -114,11 +125,20 @@ OptionList<QuantizeOptions> quantize_options() {
 }
 
 quantize::Recipe QuantizeOptions::recipe(std::vector<std::string>& notes) const {
-    if (!recipe_file.empty()) {
+    quantize::Recipe made;
+    if (recipe_file.empty()) {
+        made = recipe_of_flags();
+    } else {
         quantize::ReadRecipe read = quantize::read_recipe_file(recipe_file);
         notes = std::move(read.notes);
-        return std::move(read.recipe);
+        made = std::move(read.recipe);
     }
+    quantize::set_format(made, format);
+    made.compresses_zeros = save_compressed;
+    return made;
+}
+
+quantize::Recipe QuantizeOptions::recipe_of_flags() const {
     quantize::RecipeFlags flags;
     flags.scheme = scheme;
     if (!methods.empty()) flags.methods = methods;
@@ -127,6 +147,7 @@ quantize::Recipe QuantizeOptions::recipe(std::vector<std::string>& notes) const 
     flags.ignore = ignore;
     flags.actorder = actorder;
     flags.mask_structure = mask_structure;
+    flags.float8_cache = kv_cache_scheme == "fp8";
     flags.solver.block_size = block_size;
     flags.solver.dampening_frac = dampening_frac;
     flags.solver.sparsity = sparsity;
@@ -164,8 +185,9 @@ quantize::PipelineOptions QuantizeOptions::pipeline(
 
 std::string QuantizeOptions::scheme_and_method() const {
     if (!recipe_file.empty()) return "as " + recipe_file + " says";
-    return fmt::format("{} by {}", scheme,
-                       methods.empty() ? "gptq" : fmt::format("{}", fmt::join(methods, ", then ")));
+    return fmt::format("{} by {}{}", scheme,
+                       methods.empty() ? "gptq" : fmt::format("{}", fmt::join(methods, ", then ")),
+                       kv_cache_scheme == "fp8" ? ", keys and values in FP8" : "");
 }
 
 }  // namespace nvllm::quantize_tool

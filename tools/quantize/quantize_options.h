@@ -15,6 +15,8 @@ namespace nvllm::quantize_tool {
 struct QuantizeOptions {
     std::string model;
     std::string output;
+    std::string format = "compressed-tensors";
+    bool save_compressed = false;
     std::string recipe_file;
     std::string scheme = "W4A16";
     std::vector<std::string> methods;  // empty: gptq
@@ -30,6 +32,7 @@ struct QuantizeOptions {
     bool clip = false;
     double sparsity = 0.5;
     std::string mask_structure;
+    std::string kv_cache_scheme = "none";
     std::vector<std::string> calibration;
     std::string calibration_format;
     int64_t num_samples = 512;
@@ -53,6 +56,9 @@ struct QuantizeOptions {
     // `model_folder`: where the model lies. The output is named after it where nobody names one.
     quantize::PipelineOptions pipeline(const std::filesystem::path& model_folder) const;
     std::string scheme_and_method() const;
+
+  private:
+    quantize::Recipe recipe_of_flags() const;
 };
 
 OptionList<QuantizeOptions> quantize_options();

@@ -1,5 +1,6 @@
 // AutoAWQ's "gemm" layout: rows are inputs, eight outputs in a word, in an order of its own.
 #include <array>
+#include <cstring>
 
 #include "kernels/error.h"
 #include "lib/model/weights/quantized_reader.h"
@@ -40,6 +41,13 @@ void unpack_turned(const uint32_t* words, int64_t rows, int64_t columns, int8_t*
     });
 }
 
+// Zero points of symmetric codes.
+Tensor middles(const ConstTensorView& scales) {
+    Tensor zeros = Tensor::allocate(DType::i8, {scales.dim(0), scales.dim(1)});
+    std::memset(zeros.mutable_view().data, 0, zeros.bytes());
+    return zeros;
+}
+
 Tensor pack_turned(const Tensor& codes) {
     const int64_t columns = codes.view().dim(0);
     const int64_t rows = codes.view().dim(1);
@@ -78,15 +86,28 @@ QuantizedMatrix read_awq(const QuantizedReader& reader) {
     return matrix;
 }
 
-std::vector<NamedTensor> pack_awq(const QuantizedMatrix& matrix, const std::string& linear, DType) {
-    const QuantizationArguments& arguments = matrix.arguments;
-    if (arguments.kind != NumberKind::integer || arguments.bits != 4 ||
-        matrix.zero_points.empty() || !matrix.group_index.empty() || matrix.out() % kPerWord != 0) {
-        throw Error(ErrorKind::bad_data,
-                    linear + ": AWQ stores asymmetric 4-bit integers of eights of outputs only");
+const char* awq_refuses(const QuantizationArguments& arguments, int64_t out, int64_t) {
+    if (arguments.kind != NumberKind::integer || arguments.bits != 4) {
+        return "AWQ stores integers of 4 bits only";
     }
+    if (arguments.strategy != QuantizationStrategy::group &&
+        arguments.strategy != QuantizationStrategy::channel) {
+        return "AWQ has scales of groups or of whole rows only";
+    }
+    if (arguments.actorder == ActivationOrder::group) {
+        return "AWQ has no place for groups of columns in another order (--actorder group)";
+    }
+    return out % kPerWord == 0 ? nullptr : "AWQ packs outputs by eights, which do not fit";
+}
+
+std::vector<NamedTensor> pack_awq(const QuantizedMatrix& matrix, const std::string& linear, DType) {
+    if (const char* const why = awq_refuses(matrix.arguments, matrix.out(), matrix.in())) {
+        throw Error(ErrorKind::bad_data, linear + ": " + why);
+    }
+    const Tensor zeros =
+        matrix.zero_points.empty() ? middles(matrix.scales.view()) : matrix.zero_points;
     return {{linear + ".qweight", pack_turned(matrix.codes)},
-            {linear + ".qzeros", pack_turned(matrix.zero_points)},
+            {linear + ".qzeros", pack_turned(zeros)},
             {linear + ".scales", turned_halves(matrix.scales)}};
 }
 

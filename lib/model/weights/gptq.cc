@@ -123,12 +123,8 @@ Tensor index_of(const QuantizedMatrix& matrix) {
 
 std::vector<NamedTensor> pack(const QuantizedMatrix& matrix, const std::string& linear,
                               StoredZeros stored) {
-    const int bits = matrix.arguments.bits;
-    const bool fits = bits == 2 || bits == 3 || bits == 4 || bits == 8;
-    if (matrix.arguments.kind != NumberKind::integer || !fits ||
-        matrix.scales.view().dim(0) != matrix.out()) {
-        throw Error(ErrorKind::bad_data,
-                    linear + ": GPTQ stores integers of 2, 3, 4 or 8 bits by groups only");
+    if (const char* const why = gptq_refuses(matrix.arguments, matrix.out(), matrix.in())) {
+        throw Error(ErrorKind::bad_data, linear + ": " + why);
     }
     return {{linear + ".qweight", pack_weight(matrix)},
             {linear + ".qzeros", pack_zeros(matrix, stored)},
@@ -137,6 +133,20 @@ std::vector<NamedTensor> pack(const QuantizedMatrix& matrix, const std::string& 
 }
 
 }  // namespace
+
+const char* gptq_refuses(const QuantizationArguments& arguments, int64_t out, int64_t in) {
+    const int bits = arguments.bits;
+    const bool has_bits = bits == 2 || bits == 3 || bits == 4 || bits == 8;
+    if (arguments.kind != NumberKind::integer || !has_bits) {
+        return "GPTQ stores integers of 2, 3, 4 or 8 bits only";
+    }
+    if (arguments.strategy != QuantizationStrategy::group &&
+        arguments.strategy != QuantizationStrategy::channel) {
+        return "GPTQ has scales of groups or of whole rows only";
+    }
+    const bool fills_words = in * bits % 32 == 0 && out * bits % 32 == 0;
+    return fills_words ? nullptr : "GPTQ packs inputs and outputs in whole words of 32 bits";
+}
 
 QuantizedMatrix read_gptq(const QuantizedReader& reader) {
     return read(reader, StoredZeros::less_one);

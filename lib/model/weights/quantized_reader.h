@@ -92,6 +92,8 @@ std::vector<NamedTensor> pack_mxfp4(const QuantizedMatrix& matrix, const std::st
 QuantizedMatrix read_awq(const QuantizedReader& reader);
 std::vector<NamedTensor> pack_awq(const QuantizedMatrix& matrix, const std::string& linear,
                                   DType scale_type);
+const char* awq_refuses(const QuantizationArguments& arguments, int64_t out, int64_t in);
+const char* gptq_refuses(const QuantizationArguments& arguments, int64_t out, int64_t in);
 QuantizedMatrix read_gptq(const QuantizedReader& reader);
 std::vector<NamedTensor> pack_gptq(const QuantizedMatrix& matrix, const std::string& linear,
                                    DType scale_type);

@@ -15,17 +15,17 @@ namespace nvllm {
 namespace {
 
 constexpr auto kSchemes = std::to_array<WeightScheme>({
-    {"pack-quantized", read_packed_integers, pack_integers},
-    {"int-quantized", read_codes, pack_codes},
-    {"float-quantized", read_codes, pack_codes},
-    {"naive-quantized", read_codes, pack_codes},
-    {"fp8-block", read_float8_blocks, pack_float8_blocks},
-    {"nvfp4-pack-quantized", read_nvfp4, pack_nvfp4},
-    {"mxfp4-pack-quantized", read_mxfp4, pack_mxfp4},
-    {"mxfp8-quantized", read_mxfp8, pack_mxfp8},
-    {"awq", read_awq, pack_awq},
-    {"gptq", read_gptq, pack_gptq},
-    {"gptq_v2", read_gptq_true_zeros, pack_gptq_true_zeros},
+    {"pack-quantized", read_packed_integers, pack_integers, nullptr, false},
+    {"int-quantized", read_codes, pack_codes, nullptr, false},
+    {"float-quantized", read_codes, pack_codes, nullptr, false},
+    {"naive-quantized", read_codes, pack_codes, nullptr, false},
+    {"fp8-block", read_float8_blocks, pack_float8_blocks, nullptr, false},
+    {"nvfp4-pack-quantized", read_nvfp4, pack_nvfp4, nullptr, false},
+    {"mxfp4-pack-quantized", read_mxfp4, pack_mxfp4, nullptr, false},
+    {"mxfp8-quantized", read_mxfp8, pack_mxfp8, nullptr, false},
+    {"awq", read_awq, pack_awq, awq_refuses, false},
+    {"gptq", read_gptq, pack_gptq, gptq_refuses, true},
+    {"gptq_v2", read_gptq_true_zeros, pack_gptq_true_zeros, gptq_refuses, true},
 });
 
 const WeightScheme& find_scheme(std::string_view format, const std::string& linear) {
@@ -44,9 +44,11 @@ const QuantizationScheme* scheme_of(const WeightSource& source, const LinearName
     const QuantizationConfig* quantization = source.quantization();
     const QuantizationScheme* scheme =
         quantization == nullptr ? nullptr : quantization->scheme_for(name.name);
-    const bool is_dense = scheme == nullptr || scheme->format == "dense" ||
-                          name.order != MatrixOrder::out_in || source.keeps_dense(name.name);
-    return is_dense ? nullptr : scheme;
+    const bool is_dense =
+        scheme == nullptr || scheme->format == "dense" || source.keeps_dense(name.name);
+    if (is_dense) return nullptr;
+    const bool is_turned = name.order == MatrixOrder::in_out;
+    return is_turned && !find_scheme(scheme->format, name.name).stores_in_out ? nullptr : scheme;
 }
 
 std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearName& name) {
@@ -58,6 +60,22 @@ std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearName& na
 }  // namespace
 
 std::span<const WeightScheme> weight_schemes() { return kSchemes; }
+
+void check_storable(std::string_view format, const LinearName& linear,
+                    const QuantizationArguments& arguments) {
+    const WeightScheme& scheme = find_scheme(format, linear.name);
+    if (linear.order == MatrixOrder::in_out && !scheme.stores_in_out) {
+        throw Error(
+            ErrorKind::bad_data,
+            fmt::format("{}: transformers keeps it as a Conv1D [in, out]; {} is a format of "
+                        "linears [out, in], and whoever loads it would not look for a "
+                        "Conv1D's tensors there. --format gptq has a place for them",
+                        linear.name, format));
+    }
+    const char* const why =
+        scheme.refuses == nullptr ? nullptr : scheme.refuses(arguments, linear.out, linear.in);
+    if (why != nullptr) throw Error(ErrorKind::bad_data, linear.name + ": " + why);
+}
 
 bool is_dense(const WeightSource& source, const LinearName& linear) {
     return scheme_of(source, linear) == nullptr;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/ops/matmul.h"
@@ -54,10 +55,18 @@ struct WeightScheme {
     // The tensors of a matrix, named after `linear`. Throws bad_data for one that it cannot store.
     std::vector<NamedTensor> (*pack)(const QuantizedMatrix& matrix, const std::string& linear,
                                      DType scale_type);
+    // Why the format has no place for a matrix [out, in] of these arguments; null: it has. Null
+    // itself where a format follows from its arguments.
+    const char* (*refuses)(const QuantizationArguments& arguments, int64_t out, int64_t in);
+    // Whether linears that are MatrixOrder::in_out when dense are stored like all others.
+    bool stores_in_out;
 };
 
 // All formats of quantized linears.
 std::span<const WeightScheme> weight_schemes();
+// Throws bad_data when the format has no place for the linear with these arguments.
+void check_storable(std::string_view format, const LinearName& linear,
+                    const QuantizationArguments& arguments);
 // Whether the source keeps this linear unquantized.
 bool is_dense(const WeightSource& source, const LinearName& linear);
 

@@ -107,10 +107,15 @@ float load_scalar(WeightSource& source, const std::string& name, float absent) {
 Tensor transposed(const WeightSource& source, const Tensor& matrix) {
     const ConstTensorView& in = matrix.view();
     if (!source.has_values()) return outline_tensor(in.dtype, {in.dim(1), in.dim(0)});
+    return transposed(matrix, source.threads());
+}
+
+Tensor transposed(const Tensor& matrix, ThreadPool& threads) {
+    const ConstTensorView& in = matrix.view();
     Tensor result = Tensor::allocate(in.dtype, {in.dim(1), in.dim(0)});
     const TensorView out = result.mutable_view();
     with_float_type(in.dtype, [&](auto zero) {
-        source.threads().parallel_for(out.dim(0), kTile, [&](int64_t begin, int64_t end, int) {
+        threads.parallel_for(out.dim(0), kTile, [&](int64_t begin, int64_t end, int) {
             transpose_rows<decltype(zero)>(in, out, begin, end);
         });
     });

@@ -150,7 +150,8 @@ inline Tensor as_float32(const WeightSource& source, const Tensor& stored) {
 // none has values. Throws bad_data that names the tensor.
 float load_scalar(WeightSource& source, const std::string& name, float absent);
 
-// A copy of a matrix with rows and columns exchanged.
+// A copy of a matrix with rows and columns exchanged; of a source without values an outline.
+Tensor transposed(const Tensor& matrix, ThreadPool& threads);
 Tensor transposed(const WeightSource& source, const Tensor& matrix);
 
 }  // namespace nvllm

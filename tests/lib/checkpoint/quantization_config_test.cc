@@ -106,6 +106,35 @@ TEST_CASE("quantization: what people call a scheme") {
     CHECK(scheme_name(scheme) == "pack-quantized, 4 bits");
 }
 
+TEST_CASE("quantization: AWQ's and GPTQ's settings survive being written and read") {
+    QuantizationScheme scheme = find_preset_scheme("W4A16_ASYM").scheme;
+    const auto written = [&](const char* method, const char* format) {
+        QuantizationConfig::Fields fields;
+        fields.method = method;
+        scheme.format = format;
+        fields.groups.push_back({{"Linear"}, scheme});
+        fields.ignore = {"lm_head", "model.layers.0.mlp.up_proj"};
+        return Json::parse(quantization_config_json(QuantizationConfig(std::move(fields))).dump());
+    };
+    const QuantizationConfig awq = parse(written("awq", "awq"));
+    CHECK(*awq.scheme_for("model.layers.1.mlp.up_proj") == scheme);
+    CHECK(awq.scheme_for("model.layers.0.mlp.up_proj") == nullptr);
+    CHECK(awq.scheme_for("lm_head") == nullptr);
+    for (const char* const format : {"gptq", "gptq_v2"}) {
+        for (const ActivationOrder order : {ActivationOrder::none, ActivationOrder::group}) {
+            scheme.weights->actorder = order;
+            const QuantizationConfig gptq = parse(written("gptq", format));
+            CHECK(*gptq.scheme_for("a") == scheme);
+            CHECK(gptq.scheme_for("lm_head") == nullptr);
+        }
+    }
+    // Groups lie in the columns' own order: readers need not know.
+    scheme.weights->actorder = ActivationOrder::weight;
+    const Json said = written("gptq", "gptq");
+    CHECK(said["desc_act"] == false);
+    CHECK(said["static_groups"] == true);
+}
+
 TEST_CASE("quantization: presets by name in any case, with the nearest one for a mistake") {
     CHECK(find_preset_scheme("w4a16_asym").scheme.weights->symmetric == false);
     CHECK(find_preset_scheme("W8A8").scheme.weights->strategy == QuantizationStrategy::channel);

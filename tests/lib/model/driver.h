@@ -93,6 +93,8 @@ class Driver {
     }
 
     const ScratchArena& arena() const { return arena_; }
+    // What has been cached, one a layer; zeros where nothing was.
+    const std::vector<KvLayer>& layers() const { return layers_; }
 
   private:
     struct Sequence {

@@ -3,11 +3,17 @@
 
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "lib/base/file.h"
+#include "lib/checkpoint/safetensors.h"
 #include "tests/error_of.h"
+#include "tests/lib/model/driver.h"
 #include "tests/lib/quantize/folder.h"
 
 namespace nvllm::quantize {
@@ -88,6 +94,135 @@ TEST_CASE("routers of sparse layers stay dense, and the file says so") {
     REQUIRE(written.has_value());
     CHECK(written->scheme_for("model.layers.0.block_sparse_moe.gate") == nullptr);
     CHECK(written->scheme_for("model.layers.0.self_attn.q_proj") != nullptr);
+}
+
+float largest_of(const TensorView& storage) {
+    float largest = 0.0f;
+    for (int64_t i = 0; i < storage.numel(); ++i) {
+        largest = std::max(largest, std::abs(storage.as<float>()[i]));
+    }
+    return largest;
+}
+
+struct CacheExtent {
+    float keys = 0.0f;
+    float values = 0.0f;
+};
+
+// Of each layer, when a model that is served caches the texts.
+std::vector<CacheExtent> cached_by(const std::filesystem::path& directory,
+                                   const CalibrationSet& texts) {
+    ThreadPool threads(2);
+    ModelLoadOptions options;
+    options.directory = directory;
+    options.dtype = DType::f32;
+    options.threads = &threads;
+    const std::unique_ptr<Model> model = load_model(options);
+    test::Driver driver(*model, threads, DType::f32, 16);
+    for (const std::vector<int32_t>& sample : texts.samples) driver.hidden_of(sample);
+    std::vector<CacheExtent> extents;
+    for (const KvLayer& layer : driver.layers()) {
+        extents.push_back({largest_of(layer.keys), largest_of(layer.values)});
+    }
+    return extents;
+}
+
+// Names and their place are those of compressed-tensors: beside the layer's projections, [1].
+CacheExtent stored_extent(const Checkpoint& written, size_t layer) {
+    const auto value = [&](const char* name) {
+        const auto found = written.find(fmt::format("model.layers.{}.self_attn.{}", layer, name));
+        REQUIRE(found.has_value());
+        CHECK(found->numel() == 1);
+        CHECK(found->dtype == DType::bf16);
+        return 448.0f * static_cast<float>(*found->as<BFloat16>());
+    };
+    return {value("k_scale"), value("v_scale")};
+}
+
+TEST_CASE("scales of keys and values are those of what the model caches of the text") {
+    const test::Folder folder;
+    PipelineOptions options = little(folder.path() / "out");
+    // Weights stay dense, so that the cache is the source's own.
+    RecipeFlags flags;
+    flags.scheme = "none";
+    flags.float8_cache = true;
+    Pipeline pipeline(options, recipe_from_flags(flags));
+    CHECK(pipeline.run({}).linears.empty());
+    const auto said = read_quantization_config(pipeline.unpublished());
+    REQUIRE(said.has_value());
+    CHECK(said->kv_cache_scheme() == float8_cache_scheme());
+    CHECK(said->scheme_for("model.layers.0.self_attn.q_proj") == nullptr);
+    const Checkpoint written = Checkpoint::open(pipeline.unpublished());
+    const std::vector<CacheExtent> cached = cached_by(demo(), *pipeline.calibration());
+    REQUIRE(cached.size() == 4);
+    for (size_t layer = 0; layer < cached.size(); ++layer) {
+        const CacheExtent stored = stored_extent(written, layer);
+        // As near as bfloat16 is.
+        CHECK(stored.keys == doctest::Approx(cached[layer].keys).epsilon(1.0 / 256));
+        CHECK(stored.values == doctest::Approx(cached[layer].values).epsilon(1.0 / 256));
+    }
+}
+
+// The demo with as many heads of keys and values as of queries, each of its own being there twice.
+void write_multi_head_demo(const std::filesystem::path& folder) {
+    std::filesystem::copy(demo(), folder, std::filesystem::copy_options::recursive);
+    nlohmann::json config = nlohmann::json::parse(read_file(demo() / "config.json"));
+    config["num_key_value_heads"] = config["num_attention_heads"];
+    write_file(folder / "config.json", config.dump());
+    const Checkpoint source = Checkpoint::open(demo());
+    std::vector<Tensor> held;
+    std::vector<TensorToWrite> tensors;
+    for (const std::string_view name : source.names()) {
+        ConstTensorView view = *source.find(name);
+        if (name.ends_with("k_proj.weight") || name.ends_with("v_proj.weight")) {
+            held.push_back(Tensor::allocate(view.dtype, {2 * view.dim(0), view.dim(1)}));
+            const size_t bytes = held.back().bytes() / 2;
+            auto* const to = held.back().mutable_view().as<std::byte>();
+            std::memcpy(to, view.data, bytes);
+            std::memcpy(to + bytes, view.data, bytes);
+            view = held.back().view();
+        }
+        tensors.push_back({std::string(name), view});
+    }
+    write_safetensors(folder / "model.safetensors", tensors);
+}
+
+TEST_CASE("scales of values follow channels that were scaled") {
+    const test::Folder folder;
+    PipelineOptions options = little(folder.path() / "out");
+    options.model = folder.path() / "demo";
+    write_multi_head_demo(options.model);
+    RecipeFlags flags;
+    flags.methods = {"awq"};
+    flags.scheme = "W8A16";
+    flags.group_size = "32";
+    flags.float8_cache = true;
+    Pipeline pipeline(options, recipe_from_flags(flags));
+    pipeline.run({});
+    const std::vector<CacheExtent> before = cached_by(options.model, *pipeline.calibration());
+    const auto cached = cached_by(pipeline.unpublished(), *pipeline.calibration());
+    const Checkpoint written = Checkpoint::open(pipeline.unpublished());
+    bool any_moved = false;
+    for (size_t layer = 0; layer < cached.size(); ++layer) {
+        const CacheExtent stored = stored_extent(written, layer);
+        CHECK(stored.keys == doctest::Approx(cached[layer].keys).epsilon(0.03));
+        CHECK(stored.values == doctest::Approx(cached[layer].values).epsilon(0.03));
+        any_moved =
+            any_moved || std::abs(cached[layer].values / before[layer].values - 1.0f) > 0.1f;
+    }
+    CHECK(any_moved);
+}
+
+TEST_CASE("models without a place for scales of keys and values are refused") {
+    const test::Folder folder;
+    PipelineOptions options = little(folder.path() / "out");
+    options.model = std::filesystem::path(NVLLM_SOURCE_DIR) / "tests/fixtures/families/gpt2";
+    RecipeFlags flags;
+    flags.scheme = "none";
+    flags.float8_cache = true;
+    CHECK(test::error_of(ErrorKind::bad_data, [&] {
+              Pipeline(options, recipe_from_flags(flags));
+          }).find("GPT2LMHeadModel has no self_attn") != std::string::npos);
 }
 
 TEST_CASE("a stopped run keeps what it did") {

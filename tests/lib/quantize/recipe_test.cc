@@ -1,5 +1,6 @@
 // Recipes from flags and from files in llm-compressor's shape.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "lib/quantize/recipe_file.h"
 #include "tests/error_of.h"
@@ -103,6 +104,24 @@ TEST_CASE("recipe files of many shapes") {
     CHECK(sparse.notes.size() == 2);
 }
 
+TEST_CASE("keys and values are a field of whoever quantizes, with linears or without") {
+    const char* const scheme =
+        "kv_cache_scheme: {num_bits: 8, type: float, strategy: tensor, dynamic: false, "
+        "symmetric: true, observer: minmax}";
+    for (const char* const linears : {"", "scheme: FP8_DYNAMIC, "}) {
+        const std::string yaml = fmt::format("QuantizationModifier: {{{}{}}}", linears, scheme);
+        const Recipe recipe = parse_recipe(yaml, "r").recipe;
+        REQUIRE(recipe.modifiers.size() == 1);
+        CHECK(recipe.modifiers[0].kv_cache_scheme == float8_cache_scheme());
+        CHECK(needs_calibration(recipe));
+    }
+    RecipeFlags flags;
+    flags.methods = {"rtn"};
+    CHECK_FALSE(needs_calibration(recipe_from_flags(flags)));
+    flags.float8_cache = true;
+    CHECK(needs_calibration(recipe_from_flags(flags)));
+}
+
 TEST_CASE("what is wrong in a recipe is said with its line") {
     const auto message = [](const char* yaml) {
         return test::error_of(ErrorKind::bad_data, [&] { parse_recipe(yaml, "recipe.yaml"); });
@@ -119,6 +138,10 @@ TEST_CASE("what is wrong in a recipe is said with its line") {
           std::string::npos);
     CHECK(message("GPTQModifier: {scheme: W4A16, dampening_frac: high}").find("a number from") !=
           std::string::npos);
+    CHECK(message("QuantizationModifier:\n  kv_cache_scheme: {num_bits: 8, type: int}")
+              .find("recipe.yaml:2: keys and values are quantized to") == 0);
+    CHECK(message("SmoothQuantModifier: {kv_cache_scheme: {num_bits: 8, type: float}}")
+              .find("takes no scheme") != std::string::npos);
     CHECK(message("[1, 2").find("recipe.yaml:") == 0);
     CHECK(message("- a\n").find("mapping of stages") != std::string::npos);
 }

@@ -68,6 +68,7 @@ std::vector<FormatCase> cases() {
         {"mxfp4-pack-quantized", arguments_of("MXFP4A16")},
         {"mxfp8-quantized", arguments_of("MXFP8A16")},
         {"awq", grouped(4, 32, false)},
+        {"awq", grouped(4, 32)},             // with zero points in the middle
         {"pack-quantized", grouped(4, 20)},  // no kernel has such groups
     };
     for (int bits = 2; bits <= 8; ++bits) {
@@ -96,7 +97,7 @@ std::string bytes_of(const Tensor& tensor) {
     return tensor.empty() ? std::string() : std::string(tensor.view().as<char>(), tensor.bytes());
 }
 
-constexpr int64_t kOut = 48;
+constexpr int64_t kOut = 64;
 constexpr int64_t kIn = 160;
 
 // One linear "a" in a file of its own.
@@ -256,7 +257,7 @@ TEST_CASE("formats: a quarter of the bytes at 4 bits") {
     const auto source = stored.open(DType::bf16, CheckpointUse::values);
     const LinearWeight linear = load_linear(*source, {"a", kIn, kOut});
     // Codes and scales, each in whole lines of memory.
-    CHECK(linear.bytes() == kIn * kOut / 2 + 512);
+    CHECK(linear.bytes() == kIn * kOut / 2 + 640);
 }
 
 TEST_CASE("formats: integers of older writers do not cross words") {
@@ -370,13 +371,13 @@ TEST_CASE("formats: what a file must not hold is refused by name") {
     CHECK(refusal_with(packed, 0, [](const Tensor& t) { return t; }) == "");
     CHECK(refusal_with(packed, 0, [](const Tensor&) {
               return random_weight(3, 3);
-          }).find("a.weight_packed is float32[3, 3], expected int32[48, 20]") != std::string::npos);
+          }).find("a.weight_packed is float32[3, 3], expected int32[64, 20]") != std::string::npos);
     CHECK(refusal_with(packed, 1, [](const Tensor& t) {
               return with_first(t, Float16(INFINITY));
           }).find("a.weight_scale holds inf") != std::string::npos);
     CHECK(refusal_with(packed, 2, [](const Tensor& t) {
               return with_first<int64_t>(t, 7);
-          }).find("a.weight_shape is 7 x 160; the config says 48 x 160") != std::string::npos);
+          }).find("a.weight_shape is 7 x 160; the config says 64 x 160") != std::string::npos);
     const FormatCase floats{"float-quantized", channel(NumberKind::floating)};
     CHECK(refusal_with(floats, 0, [](const Tensor& t) {
               return with_first<uint8_t>(t, 0xff);
@@ -393,7 +394,8 @@ TEST_CASE("formats: what a file must not hold is refused by name") {
     CHECK(refusal_with(nv, 2, [](const Tensor& t) {
               return with_first(t, -1.0f);
           }).find("positive number") != std::string::npos);
-    CHECK_THROWS_AS(pack(made(grouped(4, 32), DType::f32), "a", "awq", DType::f16), Error);
+    CHECK_THROWS_AS(pack(made(grouped(8, 32), DType::f32), "a", "awq", DType::f16), Error);
+    CHECK_THROWS_AS(pack(made(grouped(5, 32), DType::f32), "a", "gptq", DType::f16), Error);
     CHECK_THROWS_AS(pack(made(grouped(4, 32), DType::f32), "a", "squeezed", DType::f16), Error);
 }
 
