@@ -25,12 +25,17 @@ function(nvllm_precompile target)
     endif()
     if(NOT TARGET nvllm_precompiled)
         file(CONFIGURE OUTPUT precompiled.cc CONTENT "")
+        # With these ccache keeps what is compiled with precompiled headers.
+        add_library(nvllm_precompiled_options INTERFACE)
+        target_compile_options(nvllm_precompiled_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
+            "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
         add_library(nvllm_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc)
-        target_link_libraries(nvllm_precompiled PRIVATE fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
+        target_link_libraries(nvllm_precompiled PRIVATE nvllm_precompiled_options fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
         target_precompile_headers(nvllm_precompiled PRIVATE <algorithm> <chrono> <functional> <map> <memory> <mutex>
             <optional> <string> <thread> <unordered_map> <variant> <vector> <fmt/format.h> <nlohmann/json.hpp>)
     endif()
     target_compile_options(${target} PRIVATE -fPIC)  # as the precompiled ones are, programs as well
+    target_link_libraries(${target} PRIVATE nvllm_precompiled_options)
     target_precompile_headers(${target} REUSE_FROM nvllm_precompiled)
 endfunction()
 
