@@ -1,8 +1,10 @@
 """Runs of nvllm-quantize, shared by the tests of it."""
 
 import hashlib
+import os
 import pathlib
 import subprocess
+import unittest
 
 from programs import BIN, DEMO, FolderTest, TIMEOUT_S, environment
 
@@ -10,6 +12,8 @@ QUANTIZE = str(BIN / "nvllm-quantize")
 USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO = 64, 65, 66, 73, 74
 # Two short samples: enough for every block to be computed, little enough for a test.
 LITTLE = ("--num-samples", 2, "--max-seq-length", 600)
+# Whole runs by each format, of which tests/lib/quantize has smaller ones.
+not_sanitized = unittest.skipIf(bool(os.environ.get("NVLLM_SANITIZED")), "runs of whole models take too long under a sanitizer")
 
 
 def quantize(*arguments, check=True, env=None, stdin="", **options):

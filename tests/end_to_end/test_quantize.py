@@ -8,7 +8,7 @@ import shutil
 import unittest
 
 from programs import DEMO, SOURCE, environment, run
-from quantize_testing import BAD_DATA, CANNOT_CREATE, LITTLE, NO_INPUT, USAGE, QuantizeTest, digests, quantize
+from quantize_testing import BAD_DATA, CANNOT_CREATE, LITTLE, NO_INPUT, USAGE, QuantizeTest, digests, not_sanitized, quantize
 
 TEXT = "Once upon a time there was a little dog. The dog liked to play with a red ball in the park.\n" * 8
 
@@ -104,6 +104,7 @@ class Quantize(QuantizeTest):
         quantize("-m", DEMO, "-o", again, *arguments, "--resume")
         self.assertEqual(digests(again), digests(out))
 
+    @not_sanitized
     def test_formats_of_others(self):
         for name, method in (("awq", "awq"), ("gptq", "gptq"), ("gptq_v2", "gptq")):
             with self.subTest(name):
@@ -121,6 +122,7 @@ class Quantize(QuantizeTest):
                 order = 32 / linear["out"] if method == "gptq" else 0
                 self.assertAlmostEqual(linear["bits_per_weight"], 4 + (16 + 4) / 128 + order)
 
+    @not_sanitized
     def test_zeros_left_out(self):
         arguments = ("--method", "sparsegpt", "--mask-structure", "2:4", "--scheme", "none", *LITTLE)
         whole, compressed = self.made("whole", *arguments), self.made("compressed", *arguments, "--save-compressed")

@@ -34,16 +34,17 @@ std::map<std::string, std::string> contents(const fs::path& folder) {
     return files;
 }
 
-// Runs with the disk full at each write in turn, up to `most` of them, and on from there. Returns
-// at how many it was.
-int64_t walk(const PipelineOptions& options, const RecipeFlags& flags, int64_t most) {
+// Runs with the disk full at each write in turn, from `first` to at most `last`, and on from there.
+// Returns the last one that there was.
+int64_t walk(const PipelineOptions& options, const RecipeFlags& flags, int64_t first,
+             int64_t last) {
     const NoFaults at_end;
     const fs::path folder = options.output.parent_path();
     make_output(options, flags);
     const auto whole = contents(options.output);
     const auto source = contents(options.model);
-    int64_t write = 1;
-    for (; write <= most; ++write) {
+    int64_t write = first;
+    for (; write <= last; ++write) {
         CAPTURE(write);
         fs::remove_all(options.output);
         set_fault_points("file.write:" + std::to_string(write) + "=errno=28");
@@ -82,7 +83,7 @@ TEST_CASE("a disk that is full at any write") {
     flags.methods = {"rtn"};
     flags.scheme = "W8A16";
     flags.group_size = "16";
-    const int64_t count = walk(options, flags, 1000);
+    const int64_t count = walk(options, flags, 1, 1000);
     // The journal, a file for each block, several shards, their index, what is beside them.
     CHECK(count > 50);
     CHECK(count < 1000);
@@ -100,7 +101,7 @@ TEST_CASE("a disk without room for activations") {
     options.memory_limit_bytes = 0;
     RecipeFlags flags;
     // The folder and four calls for what says whose it is; then the activations.
-    CHECK(walk(options, flags, 6) == 6);
+    CHECK(walk(options, flags, 6, 6) == 6);
     const NoFaults at_end;
     fs::remove_all(options.output);
     set_fault_points("file.write:6=errno=28");
