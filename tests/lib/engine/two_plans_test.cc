@@ -51,7 +51,8 @@ Answers answers_of(Engine& engine) {
     return answers;
 }
 
-// Of plans that wait for each other.
+// Of plans that wait for each other. To be called before another engine is made: the emulated
+// device is used by one engine of a process at a time.
 const Answers& expected() {
     static const Answers answers = [] {
         Engine engine(on_device(Isolation::thread, false));
@@ -63,6 +64,7 @@ const Answers& expected() {
 }  // namespace
 
 TEST_CASE("who cancels while a plan that names it is under way leaves the others as they were") {
+    const Answers& undisturbed = expected();
     for (const Isolation isolation : {Isolation::thread, Isolation::process}) {
         Engine engine(on_device(isolation, true));
         for (int outputs = 1; outputs < 4; ++outputs) {
@@ -77,7 +79,7 @@ TEST_CASE("who cancels while a plan that names it is under way leaves the others
                 collect(std::move(output));
                 if (cancelled.num_outputs() == outputs) engine.cancel(id);
             });
-            CHECK(answers_of(engine) == expected());
+            CHECK(answers_of(engine) == undisturbed);
             cancelled.wait();
             CHECK(cancelled.finish() == FinishReason::cancelled);
         }
@@ -88,6 +90,7 @@ TEST_CASE("who cancels while a plan that names it is under way leaves the others
 }
 
 TEST_CASE("a worker that hangs or ends with two plans is replaced, and no token is another") {
+    const Answers& undisturbed = expected();
     for (const std::string fault : {"sleep=60000", "abort"}) {
         CAPTURE(fault);
         EngineConfig config = on_device(Isolation::process, true);
@@ -97,7 +100,7 @@ TEST_CASE("a worker that hangs or ends with two plans is replaced, and no token 
             const Faults faults(Isolation::process, "worker.step:6=" + fault);
             engine = std::make_unique<Engine>(config);
         }
-        CHECK(answers_of(*engine) == expected());
+        CHECK(answers_of(*engine) == undisturbed);
         engine->wait_idle();
         CHECK(engine->stats().faults.worker_restarts >= 1);
         CHECK(engine->stats().cache.blocks.used == 0);
