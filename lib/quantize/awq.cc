@@ -6,8 +6,8 @@
 
 #include "kernels/ops/matmul.h"
 #include "kernels/thread_pool.h"
+#include "lib/model/weights/quantized_matrix.h"
 #include "lib/quantize/channel_scales.h"
-#include "lib/quantize/matrix_quantizer.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -96,10 +96,8 @@ double scaled_error(const Context& context, const BalancedLinear& linear, const 
             });
     };
     scale(false);
-    round_matrix(context,
-                 MatrixQuantizer(*linear.arguments, weight.dim(0), weight.dim(1), linear.scale_type,
-                                 largest_magnitude(values)),
-                 values);
+    dequantize(round_to_nearest(values, *linear.arguments, linear.scale_type, *context.threads),
+               *context.threads, values);
     scale(true);
     return output_error(context, weight, values, linear.gram).error;
 }

@@ -24,52 +24,31 @@ class MatrixQuantizer {
     // Whether every row has scales of its own.
     bool per_row() const { return per_row_; }
     // Columns of one scale: group_size, or all.
-    int64_t group_columns() const { return group_columns_; }
-    // The group of each column, where it is not column / group_columns().
+    int64_t group_columns() const { return index_.columns(); }
+    // The group of each column, where it is not column / group_columns(). REQUIRES: no scale has
+    // been chosen.
     void set_group_index(std::span<const int32_t> groups);
 
     // The scale of a row's group from the range of its values.
     void choose(int64_t row, int64_t group, float minimum, float maximum);
     // All scales from a matrix float32 [out, in].
     void choose_all(const ConstTensorView& weight);
-    // Stores the code nearest to the value; what it stands for. The quotient of value and scale is
-    // rounded to `quotient_type` first.
-    float quantize(int64_t row, int64_t column, float value, DType quotient_type = DType::f32);
-    DType scale_type() const { return scale_type_; }
+    // Stores the code nearest to the value; what it stands for.
+    float quantize(int64_t row, int64_t column, float value);
 
     QuantizedMatrix take();
 
   private:
-    int64_t scale_index(int64_t row, int64_t column) const;
     void store(int64_t index, float minimum, float maximum);
 
     QuantizedMatrix matrix_;
-    ScaleShape shape_;
+    ScaleIndex index_;
     DType scale_type_;
-    bool per_row_ = true;
-    int64_t group_columns_ = 0;
-    int64_t rows_of_scale_ = 1;
-    std::vector<int32_t> groups_;  // of columns
-    std::vector<float> effective_;
-};
-
-// The values of a float32 matrix [rows, columns] of which one scale is shared.
-struct ValueRange {
-    float minimum = 0.0f;
-    float maximum = 0.0f;
-    void add(float value) {
-        minimum = value < minimum ? value : minimum;
-        maximum = value > maximum ? value : maximum;
-    }
+    bool per_row_;
+    std::vector<float> effective_;  // scales, by which values are divided
 };
 
 // The largest magnitude of a float32 matrix.
 float largest_magnitude(const ConstTensorView& weight);
-
-// Each value rounded to nearest, in place: the weight becomes what the matrix stands for. Quotients
-// are taken in the type of stored scales, as compressed-tensors takes them: a group's largest value
-// is a tie there, and the codes are the same.
-QuantizedMatrix round_matrix(const Context& context, MatrixQuantizer quantizer,
-                             const TensorView& weight);
 
 }  // namespace nvllm::quantize

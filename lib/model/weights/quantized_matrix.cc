@@ -50,10 +50,10 @@ ValueTable value_table(const QuantizationArguments& arguments) {
     return table;
 }
 
-float rounded_to(DType type, float scale) {
-    if (type == DType::bf16) return static_cast<float>(BFloat16(scale));
-    if (type == DType::f16) return static_cast<float>(Float16(scale));
-    return scale;
+float rounded_to(DType type, float value) {
+    if (type == DType::bf16) return static_cast<float>(BFloat16(value));
+    if (type == DType::f16) return static_cast<float>(Float16(value));
+    return value;
 }
 
 // What a scale of zero becomes: the gap behind 1 in the scale's type.
@@ -143,26 +143,43 @@ float dequantize_code(const QuantizationArguments& arguments, int8_t code, float
     return (value_of(arguments, code) - static_cast<float>(zero_point)) * scale;
 }
 
-Tensor dequantized(const QuantizedMatrix& matrix, ThreadPool& threads) {
+std::vector<ValueRange> value_ranges(const ConstTensorView& weight, const ScaleIndex& index) {
+    std::vector<ValueRange> ranges(
+        static_cast<size_t>(divided_up(weight.dim(0), index.rows()) * index.groups()));
+    const int64_t in = weight.dim(1);
+    for (int64_t row = 0; row < weight.dim(0); ++row) {
+        const float* const values = weight.as<float>() + row * in;
+        for (int64_t column = 0; column < in; ++column) {
+            ranges[static_cast<size_t>(index.at(row, column))].add(values[column]);
+        }
+    }
+    return ranges;
+}
+
+void dequantize(const QuantizedMatrix& matrix, ThreadPool& threads, const TensorView& values) {
     const int64_t in = matrix.in();
-    Tensor result = Tensor::allocate(DType::f32, {matrix.out(), in});
     const ValueTable table = value_table(matrix.arguments);
     const ScaleIndex index(matrix);
     const auto* codes = matrix.codes.view().as<uint8_t>();
     const auto* scales = matrix.scales.view().as<float>();
     const auto* zeros =
         matrix.zero_points.empty() ? nullptr : matrix.zero_points.view().as<int8_t>();
-    auto* values = result.mutable_view().as<float>();
+    auto* const out = values.as<float>();
     threads.parallel_for(matrix.out(), kRowsPerRange, [&](int64_t begin, int64_t end, int) {
         for (int64_t row = begin; row < end; ++row) {
             for (int64_t column = 0; column < in; ++column) {
                 const int64_t at = index.at(row, column);
                 const float zero = zeros == nullptr ? 0.0f : static_cast<float>(zeros[at]);
-                values[row * in + column] = (table[codes[row * in + column]] - zero) *
-                                            effective_scale(scales[at], matrix.global_scale);
+                out[row * in + column] = (table[codes[row * in + column]] - zero) *
+                                         effective_scale(scales[at], matrix.global_scale);
             }
         }
     });
+}
+
+Tensor dequantized(const QuantizedMatrix& matrix, ThreadPool& threads) {
+    Tensor result = Tensor::allocate(DType::f32, {matrix.out(), matrix.in()});
+    dequantize(matrix, threads, result.mutable_view());
     return result;
 }
 
@@ -173,30 +190,9 @@ Tensor dequantized(const QuantizedMatrix& matrix) {
 
 namespace {
 
-struct Range {
-    float minimum = 0.0f;
-    float maximum = 0.0f;
-};
-
-// Of the weights of each scale.
-std::vector<Range> ranges_of(const Tensor& weight, const ScaleIndex& index, int64_t scales) {
-    std::vector<Range> ranges(static_cast<size_t>(scales));
-    const int64_t in = weight.view().dim(1);
-    const auto* values = weight.view().as<float>();
-    for (int64_t row = 0; row < weight.view().dim(0); ++row) {
-        for (int64_t column = 0; column < in; ++column) {
-            const float value = values[row * in + column];
-            Range& range = ranges[static_cast<size_t>(index.at(row, column))];
-            range.minimum = std::min(range.minimum, value);
-            range.maximum = std::max(range.maximum, value);
-        }
-    }
-    return ranges;
-}
-
-void choose_scales(QuantizedMatrix& matrix, const std::vector<Range>& ranges, DType scale_type) {
-    float largest = 0.0f;
-    for (const Range& range : ranges) {
+void choose_scales(QuantizedMatrix& matrix, const std::vector<ValueRange>& ranges, DType scale_type,
+                   float largest) {
+    for (const ValueRange& range : ranges) {
         largest = std::max({largest, -range.minimum, range.maximum});
     }
     if (matrix.arguments.strategy == Strategy::tensor_group) {
@@ -213,10 +209,11 @@ void choose_scales(QuantizedMatrix& matrix, const std::vector<Range>& ranges, DT
     }
 }
 
-void round_codes(const Tensor& weight, QuantizedMatrix& matrix, ThreadPool& threads) {
+void round_codes(const ConstTensorView& weight, DType quotient_type, QuantizedMatrix& matrix,
+                 ThreadPool& threads) {
     const int64_t in = matrix.in();
     const ScaleIndex index(matrix);
-    const auto* values = weight.view().as<float>();
+    const auto* values = weight.as<float>();
     const auto* scales = matrix.scales.view().as<float>();
     const auto* zeros =
         matrix.zero_points.empty() ? nullptr : matrix.zero_points.view().as<int8_t>();
@@ -224,21 +221,23 @@ void round_codes(const Tensor& weight, QuantizedMatrix& matrix, ThreadPool& thre
     threads.parallel_for(matrix.out(), kRowsPerRange, [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin * in; i < end * in; ++i) {
             const int64_t at = index.at(i / in, i % in);
-            codes[i] = quantize_value(matrix.arguments, values[i],
-                                      effective_scale(scales[at], matrix.global_scale),
-                                      zeros == nullptr ? int8_t{0} : zeros[at]);
+            const float scale = effective_scale(scales[at], matrix.global_scale);
+            codes[i] =
+                quantize_value(matrix.arguments, rounded_to(quotient_type, values[i] / scale), 1.0f,
+                               zeros == nullptr ? int8_t{0} : zeros[at]);
         }
     });
 }
 
 }  // namespace
 
-QuantizedMatrix round_to_nearest(const Tensor& weight, const QuantizationArguments& arguments,
-                                 DType scale_type, ThreadPool& threads) {
-    NVLLM_CHECK(weight.view().dtype == DType::f32 && weight.view().rank == 2,
-                "float32 matrices are rounded, not " + weight.view().describe());
-    const int64_t out = weight.view().dim(0);
-    const int64_t in = weight.view().dim(1);
+QuantizedMatrix round_to_nearest(const ConstTensorView& weight,
+                                 const QuantizationArguments& arguments, DType scale_type,
+                                 ThreadPool& threads, float largest) {
+    NVLLM_CHECK(weight.dtype == DType::f32 && weight.rank == 2,
+                "float32 matrices are rounded, not " + weight.describe());
+    const int64_t out = weight.dim(0);
+    const int64_t in = weight.dim(1);
     const ScaleShape shape = scale_shape(arguments, out, in);
     QuantizedMatrix matrix;
     matrix.arguments = arguments;
@@ -247,10 +246,9 @@ QuantizedMatrix round_to_nearest(const Tensor& weight, const QuantizationArgumen
     if (!arguments.symmetric) {
         matrix.zero_points = Tensor::allocate(DType::i8, {shape.rows, shape.columns});
     }
-    const std::vector<Range> ranges =
-        ranges_of(weight, ScaleIndex(arguments, out, in), shape.rows * shape.columns);
-    choose_scales(matrix, ranges, scale_type);
-    round_codes(weight, matrix, threads);
+    choose_scales(matrix, value_ranges(weight, ScaleIndex(arguments, out, in)), scale_type,
+                  largest);
+    round_codes(weight, scale_type, matrix, threads);
     return matrix;
 }
 

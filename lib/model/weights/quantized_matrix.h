@@ -66,6 +66,18 @@ class ScaleIndex {
     const int32_t* group_index_;
 };
 
+// Of values that share a scale; 0 is always within.
+struct ValueRange {
+    float minimum = 0.0f;
+    float maximum = 0.0f;
+    void add(float value) {
+        minimum = value < minimum ? value : minimum;
+        maximum = value > maximum ? value : maximum;
+    }
+};
+// Of each scale, in their order, the values of a float32 matrix [out, in].
+std::vector<ValueRange> value_ranges(const ConstTensorView& weight, const ScaleIndex& index);
+
 // The least and the greatest code of integers of so many bits.
 int32_t lowest_code(const QuantizationArguments& arguments);
 int32_t highest_code(const QuantizationArguments& arguments);
@@ -97,12 +109,17 @@ inline float effective_scale(float scale, std::optional<float> global_scale) {
 }
 
 // The matrix as float32 [out, in].
+void dequantize(const QuantizedMatrix& matrix, ThreadPool& threads, const TensorView& values);
 Tensor dequantized(const QuantizedMatrix& matrix);
 Tensor dequantized(const QuantizedMatrix& matrix, ThreadPool& threads);
 // Each weight of a float32 [out, in] rounded to nearest with scales chosen from the weights alone,
-// on all threads. REQUIRES: a float32 matrix.
-QuantizedMatrix round_to_nearest(const Tensor& weight, const QuantizationArguments& arguments,
-                                 DType scale_type, ThreadPool& threads);
+// on all threads. Quotients are taken in the type of stored scales, as compressed-tensors takes
+// them: a group's largest value is a tie there, and the codes are the same. `largest`: a magnitude
+// that a global scale has room for beside the weight's own, of matrices that share it. REQUIRES: a
+// float32 matrix.
+QuantizedMatrix round_to_nearest(const ConstTensorView& weight,
+                                 const QuantizationArguments& arguments, DType scale_type,
+                                 ThreadPool& threads, float largest = 0.0f);
 
 // A tensor as a file stores it.
 struct NamedTensor {

@@ -60,8 +60,8 @@ QuantizedMatrix make_up(WeightSource& source, const LinearName& linear,
     const Tensor dense =
         source.read(linear.name + ".weight", {linear.out, linear.in}, WeightRole::matrix);
     if (source.has_values()) {
-        return round_to_nearest(as_float32(source, dense), reader.weights(), source.product_type(),
-                                source.threads());
+        return round_to_nearest(as_float32(source, dense).view(), reader.weights(),
+                                source.product_type(), source.threads());
     }
     QuantizedMatrix matrix = reader.make_matrix();
     matrix.scales = outline_tensor(DType::f32, {reader.scales().rows, reader.scales().columns});

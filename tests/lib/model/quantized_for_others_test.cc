@@ -45,7 +45,7 @@ Tensor as_floats(const ConstTensorView& view) {
 QuantizedMatrix quantize(const ConstTensorView& weight, const QuantizationScheme& scheme,
                          ThreadPool& threads) {
     QuantizedMatrix matrix =
-        round_to_nearest(as_floats(weight), *scheme.weights, DType::bf16, threads);
+        round_to_nearest(as_floats(weight).view(), *scheme.weights, DType::bf16, threads);
     if (!scheme.input_activations) return matrix;
     const QuantizationArguments& inputs = *scheme.input_activations;
     if (inputs.dynamic == DynamicScales::no) matrix.input_scale = kInputScale;

@@ -9,7 +9,7 @@
 #include "kernels/ops/linalg.h"
 #include "kernels/random.h"
 #include "kernels/thread_pool.h"
-#include "lib/quantize/matrix_quantizer.h"
+#include "lib/model/weights/quantized_matrix.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -78,7 +78,8 @@ struct Layer {
                 values.as<float>()[k] = weight[k] * factors[static_cast<size_t>(k % kIn)];
             }
             if (!limits.empty()) clip_groups(limits[i], values);
-            round_matrix(context, MatrixQuantizer(arguments, kOut, kIn, DType::f32), values);
+            dequantize(round_to_nearest(values, arguments, DType::f32, *context.threads),
+                       *context.threads, values);
             for (int64_t k = 0; k < kOut * kIn; ++k) {
                 values.as<float>()[k] /= factors[static_cast<size_t>(k % kIn)];
             }

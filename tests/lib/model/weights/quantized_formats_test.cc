@@ -176,7 +176,7 @@ std::vector<double> expected_product(const Tensor& weight, int64_t tokens) {
 
 QuantizedMatrix made(const QuantizationArguments& arguments, DType scale_type) {
     ThreadPool threads(2);
-    return round_to_nearest(random_weight(kOut, kIn), arguments, scale_type, threads);
+    return round_to_nearest(random_weight(kOut, kIn).view(), arguments, scale_type, threads);
 }
 
 // Columns of groups all over the row.
@@ -332,7 +332,7 @@ TEST_CASE("formats: two of four, under a bit mask, dense and with float8 codes")
 
     ThreadPool threads(2);
     const QuantizedMatrix matrix =
-        round_to_nearest(half_of_it(random_weight(kOut, kIn), DType::f32),
+        round_to_nearest(half_of_it(random_weight(kOut, kIn), DType::f32).view(),
                          channel(NumberKind::floating), DType::f16, threads);
     std::vector<NamedTensor> codes = pack(matrix, "a", "float-quantized", DType::f16);
     const std::vector<NamedTensor> masked = pack_sparse(codes[0].tensor, "a");

@@ -115,7 +115,8 @@ TEST_CASE("rounding to nearest: no weight is further off than half a step of its
     for (const PresetScheme& preset : preset_schemes()) {
         CAPTURE(preset.name);
         const QuantizationArguments& arguments = *preset.scheme.weights;
-        const QuantizedMatrix matrix = round_to_nearest(weight, arguments, DType::f32, threads);
+        const QuantizedMatrix matrix =
+            round_to_nearest(weight.view(), arguments, DType::f32, threads);
         const Tensor back = dequantized(matrix);
         const ScaleIndex index(matrix);
         bool near = true;
