@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kRowGrain = 8;
 
 DType stored_type(const ObservedModel& model, const LinearName& name) {
-    return model.checkpoint().find(name.name + ".weight")->dtype;
+    return model.checkpoint().find(name.weight())->dtype;
 }
 
 Tensor copy_of(const ConstTensorView& matrix) {

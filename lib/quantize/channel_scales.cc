@@ -142,7 +142,7 @@ class BlockScaler {
         const LinearPlan& plan = task_.plan.linear(linear);
         if (plan.scheme != nullptr) result.arguments = &*plan.scheme->weights;
         result.scale_type =
-            plan.scale_type(task_.model.checkpoint().find(name_of(linear).name + ".weight")->dtype);
+            plan.scale_type(task_.model.checkpoint().find(name_of(linear).weight())->dtype);
         return result;
     }
 

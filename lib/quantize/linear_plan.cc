@@ -167,7 +167,7 @@ void ModelPlan::find_sparse(const ObservedModel& model) {
         LinearPlan& plan = linears_[i];
         if (plan.pruner == nullptr || plan.pruned_by->solver.mask != MaskStructure{2, 4}) continue;
         const LinearName& name = model.linears()[i].name;
-        const DType type = model.checkpoint().find(name.name + ".weight")->dtype;
+        const DType type = model.checkpoint().find(name.weight())->dtype;
         const bool is_stored = plan.scheme == nullptr ? type == DType::bf16 || type == DType::f16
                                                       : plan.format == "float-quantized";
         if (!is_stored || name.order != MatrixOrder::out_in || name.in % 4 != 0) {
@@ -257,6 +257,14 @@ bool ModelPlan::quantizes() const {
     if (kv_cache_scheme() || recipe_.compresses_zeros) return true;
     return std::any_of(linears_.begin(), linears_.end(),
                        [](const LinearPlan& plan) { return plan.scheme != nullptr; });
+}
+
+bool ModelPlan::unties(const ObservedModel& model) const {
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const bool is_changed = linears_[i].is_changed() || rotation_ != nullptr;
+        if (is_changed && !model.linears()[i].name.tied_to.empty()) return true;
+    }
+    return false;
 }
 
 QuantizationConfig ModelPlan::config_of_one_scheme(const ObservedModel& model,

@@ -54,6 +54,8 @@ class ModelPlan {
     std::optional<QuantizationArguments> kv_cache_scheme() const;
     // Null: the residual stream stays as it is.
     const ModelRotation* rotation() const { return rotation_.get(); }
+    // Whether an output matrix that is the embedding becomes one of its own.
+    bool unties(const ObservedModel& model) const;
     // What the checkpoint will say of itself. REQUIRES: quantizes().
     QuantizationConfig config(const ObservedModel& model) const;
 

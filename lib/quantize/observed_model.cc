@@ -147,9 +147,7 @@ void ObservedModel::set_observer(LinearObserver* observer) {
 
 Tensor ObservedModel::weight(size_t linear) const {
     const LinearName& name = linears()[linear].name;
-    const auto stored = checkpoint_->tensor(name.name + ".weight");
-    NVLLM_CHECK(stored, "a matrix that is there: " + name.name);
-    const Tensor wide = widened(*stored, threads_);
+    const Tensor wide = matrix(name.weight());
     return name.order == MatrixOrder::out_in ? wide : transposed(wide, threads_);
 }
 

@@ -297,7 +297,7 @@ void Pipeline::write_output(PipelineResult& result) {
         write_weights(model_.checkpoint(), replacement, unpublished_, options_.shard_bytes);
     write_config(options_.model, unpublished_,
                  plan_.quantizes() ? std::optional(plan_.config(model_)) : std::nullopt,
-                 plan_.rotation() != nullptr);
+                 plan_.unties(model_));
     copy_companions(options_.model, unpublished_);
 }
 

@@ -49,13 +49,16 @@ void Pipeline::plan_resources() {
             if (!plan_.linear(index).is_changed()) continue;
             const auto values = static_cast<double>(name.in) * static_cast<double>(name.out);
             const auto bytes = static_cast<uint64_t>(values) * sizeof(float);
-            const DType stored = model_.checkpoint().find(name.name + ".weight")->dtype;
+            const DType stored = model_.checkpoint().find(name.weight())->dtype;
             // While it is solved: codes; and float32 as it was, as it becomes and as it is judged.
             largest = std::max(largest, 3 * bytes);
             kept += static_cast<uint64_t>(values) + (calibration_ ? bytes : 0);
             const double bits = planned_bits(plan_.linear(index), stored);
-            const double dense_bits = 8.0 * static_cast<double>(dtype_bytes(stored));
-            plan.output_bytes -= static_cast<uint64_t>(values * (dense_bits - bits) / 8.0);
+            plan.output_bytes += static_cast<uint64_t>(values * bits / 8.0);
+            // The embedding stays beside what was tied to it.
+            if (name.tied_to.empty()) {
+                plan.output_bytes -= static_cast<uint64_t>(values) * dtype_bytes(stored);
+            }
             plan.operations += 4.0 * values * tokens + 2.0 * values * static_cast<double>(name.in);
             sites[model_.linears()[index].site] = name.in;
             if (plan_.linear(index).needs_gram()) {

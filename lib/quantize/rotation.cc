@@ -189,16 +189,6 @@ std::vector<NamedTensor> ModelRotation::tensors(const ObservedModel& model,
     const std::string embedding = outer_name(model, "embed_tokens.weight");
     const DType type = model.checkpoint().find(embedding)->dtype;
     const Tensor table = model.matrix(embedding);
-    if (model.model().config().tie_word_embeddings) {
-        const Tensor head = model.matrix(embedding);
-        const std::vector<float> weights = *model.vector(final_norm(model));
-        for (int64_t i = 0; i < head.view().numel(); ++i) {
-            head.mutable_view().as<float>()[i] *=
-                weights[static_cast<size_t>(i % rotation_.size())];
-        }
-        rotation_.turn_rows(model.threads(), head.mutable_view(), false);
-        tensors.push_back({"lm_head.weight", stored_as(model, head.view(), type)});
-    }
     rotation_.turn_rows(model.threads(), table.mutable_view(), false);
     tensors.push_back({embedding, stored_as(model, table.view(), type)});
     return tensors;

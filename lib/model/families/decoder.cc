@@ -142,16 +142,17 @@ Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, i
 }
 
 void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,
-               DecoderParts& parts) {
+               const std::string& embedding, DecoderParts& parts) {
     if (!config.generates) return;
     parts.tied = config.tie_word_embeddings;
+    LinearName linear{name, config.hidden_size, config.vocab_size};
     if (!parts.tied) {
-        parts.head = load_linear(source, {name, config.hidden_size, config.vocab_size});
+        parts.head = load_linear(source, linear);
         return;
     }
-    std::vector<std::unique_ptr<LinearPart>> shared;
-    shared.push_back(make_dense_part(parts.token_embedding, {}, source.product_type()));
-    parts.head = LinearWeight(std::move(shared));
+    linear.tied_to = embedding;
+    parts.head = adopt_linear(source, linear,
+                              make_dense_part(parts.token_embedding, {}, source.product_type()));
 }
 
 }  // namespace nvllm

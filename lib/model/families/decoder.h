@@ -28,10 +28,10 @@ struct DecoderParts {
 std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettings& settings,
                                     DecoderParts parts);
 
-// `parts.head` over the embedding or over a weight of its own, as config.tie_word_embeddings says;
-// none for a model that does not generate.
+// `parts.head` over parts.token_embedding, which is the tensor `embedding`, or over a weight of its
+// own, as config.tie_word_embeddings says; none for a model that does not generate.
 void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,
-               DecoderParts& parts);
+               const std::string& embedding, DecoderParts& parts);
 
 // [rows, hidden] as a table to look up in: in the product type, like any matrix.
 Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, int64_t hidden);

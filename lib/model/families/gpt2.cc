@@ -82,7 +82,7 @@ std::unique_ptr<Model> make_gpt2(const ModelConfig& config, WeightSource& source
         parts.blocks.push_back(loader.block(fmt::format("{}h.{}", prefix, index), index));
     }
     parts.final_norm = loader.norm(prefix + "ln_f");
-    load_head(source, config, "lm_head", parts);
+    load_head(source, config, "lm_head", prefix + "wte.weight", parts);
     return make_decoder(config, settings, std::move(parts));
 }
 

@@ -173,7 +173,7 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
     }
     parts.final_norm = loader.norm(traits.prefix + "norm", config.hidden_size);
     parts.logit_soft_cap = static_cast<float>(config.logit_soft_cap);
-    load_head(source, config, "lm_head", parts);
+    load_head(source, config, "lm_head", traits.prefix + "embed_tokens.weight", parts);
     return make_decoder(config, settings, std::move(parts));
 }
 

@@ -57,6 +57,12 @@ std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearName& na
     return load_quantized(source, name, *scheme, find_scheme(scheme->format, name.name));
 }
 
+std::unique_ptr<LinearPart> adopted(const WeightSource& source, std::span<const LinearName> names,
+                                    size_t index, std::unique_ptr<LinearPart> part) {
+    LinearAdopter* const adopter = source.adopter();
+    return adopter == nullptr ? std::move(part) : adopter->adopt(names, index, std::move(part));
+}
+
 }  // namespace
 
 std::span<const WeightScheme> weight_schemes() { return kSchemes; }
@@ -123,17 +129,21 @@ void LinearWeight::apply(const Context& context, const ConstTensorView& x, ops::
 
 LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names) {
     std::vector<std::unique_ptr<LinearPart>> parts;
-    for (const LinearName& name : names) {
-        parts.push_back(load_part(source, name));
-        if (LinearAdopter* const adopter = source.adopter()) {
-            parts.back() = adopter->adopt(names, parts.size() - 1, std::move(parts.back()));
-        }
+    for (size_t i = 0; i < names.size(); ++i) {
+        parts.push_back(adopted(source, names, i, load_part(source, names[i])));
     }
     return LinearWeight(std::move(parts));
 }
 
 LinearWeight load_linear(WeightSource& source, const LinearName& name) {
     return load_linear(source, std::span<const LinearName>(&name, 1));
+}
+
+LinearWeight adopt_linear(const WeightSource& source, const LinearName& name,
+                          std::unique_ptr<LinearPart> part) {
+    std::vector<std::unique_ptr<LinearPart>> parts;
+    parts.push_back(adopted(source, std::span<const LinearName>(&name, 1), 0, std::move(part)));
+    return LinearWeight(std::move(parts));
 }
 
 }  // namespace nvllm

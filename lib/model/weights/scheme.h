@@ -43,6 +43,10 @@ struct LinearName {
     int64_t out = 0;
     bool bias = false;
     MatrixOrder order = MatrixOrder::out_in;
+    std::string tied_to = {};  // the embedding that is its dense matrix; empty: it has its own
+
+    // The tensor that is its dense matrix.
+    std::string weight() const { return tied_to.empty() ? name + ".weight" : tied_to; }
 };
 
 class QuantizedReader;
@@ -94,5 +98,8 @@ class LinearWeight {
 // Throws bad_data.
 LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names);
 LinearWeight load_linear(WeightSource& source, const LinearName& name);
+// A linear of one part that is there already; the source's adopter sees it as all others.
+LinearWeight adopt_linear(const WeightSource& source, const LinearName& name,
+                          std::unique_ptr<LinearPart> part);
 
 }  // namespace nvllm

@@ -12,6 +12,7 @@
 
 #include "lib/base/file.h"
 #include "lib/checkpoint/safetensors.h"
+#include "lib/quantize/evaluation.h"
 #include "tests/error_of.h"
 #include "tests/lib/model/driver.h"
 #include "tests/lib/quantize/folder.h"
@@ -76,6 +77,41 @@ TEST_CASE("scaled channels leave the dense model what it was") {
     const auto before =
         *pipeline.model().checkpoint().find("model.layers.0.input_layernorm.weight");
     CHECK(std::memcmp(norm.data, before.data, 512) != 0);
+}
+
+TEST_CASE("an output matrix that is the embedding is quantized beside it") {
+    const test::Folder folder;
+    RecipeFlags flags;
+    flags.methods = {"gptq"};
+    flags.scheme = "W8A16";
+    flags.group_size = "32";
+    flags.ignore.clear();
+    Pipeline pipeline(little(folder.path() / "out"), recipe_from_flags(flags));
+    const PipelineResult result = pipeline.run({});
+    REQUIRE(result.linears.size() == 29);
+    CHECK(result.linears.back().name == "lm_head");
+    CHECK(result.linears.back().error_is_of_output);
+    CHECK(result.linears.back().relative_error < 1e-3);
+    CHECK(pipeline.resources().output_bytes ==
+          doctest::Approx(static_cast<double>(result.sizes.written_bytes)).epsilon(0.02));
+    const Checkpoint written = Checkpoint::open(pipeline.unpublished());
+    const Checkpoint& dense = pipeline.model().checkpoint();
+    const auto table = *written.find("model.embed_tokens.weight");
+    const auto table_before = *dense.find("model.embed_tokens.weight");
+    REQUIRE(table.numel() == table_before.numel());
+    CHECK(std::memcmp(table.data, table_before.data,
+                      static_cast<size_t>(table.numel()) * dtype_bytes(table.dtype)) == 0);
+    CHECK(written.find("lm_head.weight_packed").has_value());
+    CHECK_FALSE(read_model_config(pipeline.unpublished()).tie_word_embeddings);
+    // Served with it, the model says what it said.
+    write_file(folder.path() / "text.txt",
+               "Once upon a time there was a little dog. The dog liked to play with a red ball.");
+    EvaluationOptions evaluation;
+    evaluation.base = demo();
+    evaluation.model = pipeline.unpublished();
+    evaluation.text = folder.path() / "text.txt";
+    evaluation.num_threads = 2;
+    CHECK(evaluate(evaluation, {}).mean_kld < 0.01);
 }
 
 TEST_CASE("routers of sparse layers stay dense, and the file says so") {
