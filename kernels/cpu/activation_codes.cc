@@ -5,18 +5,13 @@
 #include <bit>
 #include <cmath>
 
+#include "kernels/cpu/kernels.h"
 #include "kernels/small_floats.h"
 
 namespace nvllm::cpu {
 namespace {
 
 using Code = ops::ActivationCode;
-
-float largest_magnitude(const float* x, int64_t count) {
-    float largest = 0.0f;
-    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
-    return largest;
-}
 
 // To nearest even, for magnitudes below 2^22: adding makes the unit the last bit.
 float rounded(float x) {
@@ -37,10 +32,12 @@ float half_range(Code code) {
     }
 }
 
-// A row of zeros has any scale.
+// A row of zeros has any scale; one with a value that is no number has none, and nor have its
+// products.
 float scale_of(const ops::ActivationRounding& rounding, const float* x, int64_t count) {
     if (rounding.scale > 0.0f) return rounding.scale;
-    const float largest = largest_magnitude(x, count);
+    const float largest = kernels().magnitude(x, count);
+    if (std::isnan(largest)) return largest;
     if (rounding.powers_of_two) {
         return choose_power_of_two(largest, rounding.code == Code::float4);
     }
@@ -107,11 +104,8 @@ void round_activations(const ops::ActivationRounding& rounding, const float* x, 
 void round_to_integers(const ops::ActivationRounding& rounding, const float* x, int64_t in,
                        int8_t* codes, float* scale) {
     *scale = scale_of(rounding, x, in);
-    const float low = rounding.code == Code::int4 ? -8.0f : -128.0f;
-    const float high = rounding.code == Code::int4 ? 7.0f : 127.0f;
-    for (int64_t i = 0; i < in; ++i) {
-        codes[i] = static_cast<int8_t>(rounded(std::clamp(x[i] / *scale, low, high)));
-    }
+    const bool is_int4 = rounding.code == Code::int4;
+    kernels().round_i8(x, *scale, is_int4 ? -8.0f : -128.0f, is_int4 ? 7.0f : 127.0f, codes, in);
 }
 
 }  // namespace nvllm::cpu

@@ -181,6 +181,9 @@ struct Kernels {
     // x * factor as Float8E4M3, and as int8, which it lies within.
     void (*narrow_f8)(const float* x, float factor, void* out, int64_t count);
     void (*narrow_i8)(const float* x, float factor, void* out, int64_t count);
+    // x / divisor, brought between `low` and `high` and rounded to nearest even.
+    void (*round_i8)(const float* x, float divisor, float low, float high, int8_t* out,
+                     int64_t count);
     // max |x|; NaN where a value is NaN or infinite.
     float (*magnitude)(const float* x, int64_t count);
 
@@ -222,6 +225,9 @@ struct Kernels {
     void (*scale_tile)(float* rows, int64_t num_rows, const float* factors);
     // out = x * factor
     void (*scale)(const float* x, float factor, float* out, int64_t count);
+    // y = x * factors[0] * factors[1] + bias (+ y)
+    void (*scale_and_shift)(const float* x, const float (&factors)[2], const float* bias,
+                            bool accumulates, float* y, int64_t count);
 
     // What kernels/probe.h times. The loops return floating-point operations per round.
     void (*read_one_stream)(const std::byte* memory, int64_t bytes);

@@ -72,28 +72,28 @@ void correct_row(const Product& product, const int8_t* codes, int64_t token) {
     }
 }
 
-void round_to_product_type(const Product& product, float* row) {
-    if (product.product_type == DType::f32) return;
+void round_to_product_type(const Product& product, const float* x, float* row) {
+    if (product.product_type == DType::f32) {
+        if (x != row) std::memcpy(row, x, static_cast<size_t>(product.layout().in) * sizeof(float));
+        return;
+    }
     constexpr int64_t kPiece = 512;
     uint16_t narrow[kPiece];
     const size_t type = float_type_index(product.product_type);
     for (int64_t k = 0; k < product.layout().in; k += kPiece) {
         const int64_t count = std::min(kPiece, product.layout().in - k);
-        kernels().narrow[type](row + k, narrow, count);
+        kernels().narrow[type](x + k, narrow, count);
         kernels().widen[type](narrow, 1.0f, row + k, count);
     }
 }
 
-// A row of x in the order of the packed columns.
-void gather(const Product& product, int64_t token, float* values) {
+// A row of x in the order of the packed columns: itself, or gathered in `room`.
+const float* ordered(const Product& product, int64_t token, float* room) {
     const float* x = product.x.as<float>() + token * product.x.stride(0);
-    const int64_t in = product.layout().in;
-    if (product.weight.columns.data == nullptr) {
-        std::memcpy(values, x, static_cast<size_t>(in) * sizeof(float));
-        return;
-    }
+    if (product.weight.columns.data == nullptr) return x;
     const auto* columns = product.weight.columns.as<int32_t>();
-    for (int64_t i = 0; i < in; ++i) values[i] = x[columns[i]];
+    for (int64_t i = 0; i < product.layout().in; ++i) room[i] = x[columns[i]];
+    return room;
 }
 
 void round_row(const Product& product, int64_t token, float* values, int8_t* codes) {
@@ -102,17 +102,17 @@ void round_row(const Product& product, int64_t token, float* values, int8_t* cod
     if (!product.integers) {
         auto* row = reinterpret_cast<float*>(product.row(token));
         std::fill(row + in, row + product.parts.padded_in, 0.0f);
-        gather(product, token, row);
+        const float* const x = ordered(product, token, row);
         if (!product.rounds()) {
-            round_to_product_type(product, row);
+            round_to_product_type(product, x, row);
         } else {
-            round_activations(product.weight.activations, row, in, row, scales);
+            round_activations(product.weight.activations, x, in, row, scales);
         }
         return;
     }
-    gather(product, token, values);
     std::fill(codes + in, codes + product.parts.padded_in, int8_t{0});
-    round_to_integers(product.weight.activations, values, in, codes, scales);
+    const float* const x = ordered(product, token, values);
+    round_to_integers(product.weight.activations, x, in, codes, scales);
     if (product.layout().code == WeightCode::int4) correct_row(product, codes, token);
     kernels().quantized.arrange[static_cast<size_t>(product.layout().code)](
         codes, product.parts.padded_in, product.row(token));
@@ -185,10 +185,8 @@ void write_block(const Product& product, const QuantizedBlock& block, int64_t to
         const float* totals = block.totals + row * kQuantizedColumns;
         float* y = product.y.as<float>() + (token + row) * product.y.stride(0) + first;
         const float scale = row_scaled ? product.x_scales[token + row] : 1.0f;
-        for (int64_t i = 0; i < columns; ++i) {
-            const float value = totals[i] * product.weight.factor * scale + bias[i];
-            y[i] = product.accumulate ? value + y[i] : value;
-        }
+        kernels().scale_and_shift(totals, {product.weight.factor, scale}, bias, product.accumulate,
+                                  y, columns);
     }
 }
 

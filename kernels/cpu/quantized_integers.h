@@ -65,52 +65,59 @@ class IntegerKernel {
         }
     }
 
+    // Sums stay in registers: all that touches them is inlined before arrays are taken apart.
     template <int rows, int panels>
     static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
                      int panel) {
-        Sum sum[rows][panels * vectors];
+        constexpr int columns = panels * vectors;
+        Sum sum[columns][rows];
         const X* x[rows];
+#pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
             x[r] = static_cast<const X*>(block.x) + (row + r) * block.x_stride + stretch.first;
-            for (int i = 0; i < panels * vectors; ++i) {
-                sum[r][i] = first_sum(block, stretch, row + r, panel + i / vectors, i % vectors);
+#pragma GCC unroll 8
+            for (int i = 0; i < columns; ++i) {
+                sum[i][r] = first_sum(block, stretch, row + r, panel + i / vectors, i % vectors);
             }
         }
         const auto* codes =
             block.codes + panel * block.panel_bytes + stretch.first / per_word * kPanelColumns * 4;
         const int64_t steps = (stretch.end - stretch.first) / per_word;
         for (int64_t step = 0; step < steps; ++step) {
-            add_step<rows, panels>(codes + step * kPanelColumns * 4, block.panel_bytes,
-                                   step * per_word, x, sum);
-        }
-        for (int r = 0; r < rows; ++r) {
-            for (int i = 0; i < panels * vectors; ++i) {
-                Tile::add_to_total(block, stretch, row + r, panel + i / vectors, i % vectors,
-                                   C::to_float(sum[r][i]));
+            const std::byte* const now = codes + step * kPanelColumns * 4;
+#pragma GCC unroll 8
+            for (int i = 0; i < columns; ++i) {
+                const auto* at =
+                    reinterpret_cast<const uint32_t*>(now + i / vectors * block.panel_bytes) +
+                    i % vectors * lanes;
+                if (i % vectors == 0) __builtin_prefetch(at + 512);
+                add_words<rows>(C::load(at), x, step * per_word, sum[i]);
             }
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < columns; ++i) {
+            F values[rows];
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; ++r) values[r] = C::to_float(sum[i][r]);
+            Tile::add_to_totals(block, stretch, row, panel + i / vectors, i % vectors, values);
         }
     }
 
-    template <int rows, int panels>
-    [[gnu::always_inline]] static void add_step(const std::byte* codes, int64_t panel_bytes,
-                                                int64_t k, const X* const* x,
-                                                Sum (*sum)[panels * vectors]) {
-#pragma GCC unroll 8
-        for (int i = 0; i < panels * vectors; ++i) {
-            const auto* at = reinterpret_cast<const uint32_t*>(codes + i / vectors * panel_bytes) +
-                             i % vectors * lanes;
-            if (i % vectors == 0) __builtin_prefetch(at + 512);
-            const Words words = C::load(at);
-            [&]<int... part>(std::integer_sequence<int, part...>) {
-                (add_part<part, rows>(words, x, k, &sum[0][i], panels * vectors), ...);
-            }
-            (std::make_integer_sequence<int, parts>());
+    template <int rows>
+    [[gnu::always_inline]] static void add_words(Words words, const X* const* x, int64_t k,
+                                                 Sum (&sum)[rows]) {
+        add_part<0, rows>(words, x, k, sum);
+        if constexpr (parts > 1) add_part<1, rows>(words, x, k, sum);
+        if constexpr (parts > 2) {
+            add_part<2, rows>(words, x, k, sum);
+            add_part<3, rows>(words, x, k, sum);
         }
     }
 
     template <int part, int rows>
-    [[gnu::always_inline]] static void add_part(Words words, const X* const* x, int64_t k, Sum* sum,
-                                                int stride) {
+    [[gnu::always_inline]] static void add_part(Words words, const X* const* x, int64_t k,
+                                                Sum (&sum)[rows]) {
+        static_assert(parts == 1 || parts == 2 || parts == 4);
         Words weights;
         if constexpr (is_int4) {
             weights = C::template int4_weights<part>(words);
@@ -121,9 +128,9 @@ class IntegerKernel {
         for (int r = 0; r < rows; ++r) {
             const X* values = x[r] + k + part * (per_word / parts);
             if constexpr (is_int4) {
-                C::add_int4(weights, values, sum[r * stride]);
+                C::add_int4(weights, values, sum[r]);
             } else {
-                C::add_int8(weights, values, sum[r * stride]);
+                C::add_int8(weights, values, sum[r]);
             }
         }
     }

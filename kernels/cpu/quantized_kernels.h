@@ -173,7 +173,7 @@ class QuantizedKernel {
     template <int rows, int panels, class Source>
     static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
                      int panel) {
-        F sum[rows][panels * vectors];
+        F sum[panels * vectors][rows];
         for (auto& line : sum) {
             for (F& value : line) value = S::zero();
         }
@@ -188,17 +188,15 @@ class QuantizedKernel {
                 add_step<rows, panels>(step, x, sources, sum);
         }
         (std::make_integer_sequence<int, panels>());
-        for (int r = 0; r < rows; ++r) {
-            for (int i = 0; i < panels * vectors; ++i) {
-                Tile::add_to_total(block, stretch, row + r, panel + i / vectors, i % vectors,
-                                   sum[r][i]);
-            }
+#pragma GCC unroll 8
+        for (int i = 0; i < panels * vectors; ++i) {
+            Tile::add_to_totals(block, stretch, row, panel + i / vectors, i % vectors, sum[i]);
         }
     }
 
     template <int rows, int panels, class Source>
     [[gnu::always_inline]] static void add_step(int64_t step, const float* const* x,
-                                                Source* sources, F (*sum)[panels * vectors]) {
+                                                Source* sources, F (*sum)[rows]) {
 #pragma GCC unroll 8
         for (int p = 0; p < panels; ++p) sources[p].go_to(step);
         for_each_code([&](auto index) {
@@ -208,7 +206,7 @@ class QuantizedKernel {
                 const F weight = sources[i / vectors].template get<index()>(i % vectors);
 #pragma GCC unroll 8
                 for (int r = 0; r < rows; ++r) {
-                    sum[r][i] = S::fma(S::set(x[r][k]), weight, sum[r][i]);
+                    sum[i][r] = S::fma(S::set(x[r][k]), weight, sum[i][r]);
                 }
             }
         });

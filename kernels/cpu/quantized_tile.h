@@ -54,16 +54,23 @@ struct QuantizedTile {
         return S::load(static_cast<const float*>(block.scales) + at);
     }
 
-    // total += sum * scale of the weights (* scale of x).
-    static void add_to_total(const QuantizedBlock& block, const QuantizedStretch& stretch,
-                             int64_t row, int panel, int v, F sum) {
-        F scale = load_scales(block, panel, stretch.group, v);
-        if (block.x_scales != nullptr) {
-            const int64_t x_group = stretch.first / block.x_group_size;
-            scale = S::mul(scale, S::set(block.x_scales[row * block.x_scale_stride + x_group]));
-        }
+    // total += sum * scale of the weights (* scale of x), for the rows of a tile from `row` on.
+    template <int rows>
+    [[gnu::always_inline]] static void add_to_totals(const QuantizedBlock& block,
+                                                     const QuantizedStretch& stretch, int64_t row,
+                                                     int panel, int v, const F (&sums)[rows]) {
+        const F of_weights = load_scales(block, panel, stretch.group, v);
         float* total = block.totals + row * kQuantizedColumns + panel * kPanelColumns + v * lanes;
-        S::store(total, S::fma(sum, scale, S::load(total)));
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r, total += kQuantizedColumns) {
+            F scale = of_weights;
+            if (block.x_scales != nullptr) {
+                const int64_t x_group = stretch.first / block.x_group_size;
+                scale = S::mul(scale,
+                               S::set(block.x_scales[(row + r) * block.x_scale_stride + x_group]));
+            }
+            S::store(total, S::fma(sums[r], scale, S::load(total)));
+        }
     }
 };
 

@@ -82,6 +82,17 @@ struct RowKernels {
         });
     }
 
+    static void round_i8(const float* x, float divisor, float low, float high, int8_t* out,
+                         int64_t count) {
+        const F by = S::set(divisor);
+        const F least = S::set(low);
+        const F most = S::set(high);
+        for_each_vector(count, [=](int64_t i, auto n) {
+            const F value = S::div(load(x + i, n), by);
+            store(out + i, S::round(S::min(S::max(value, least), most)), n);
+        });
+    }
+
     static float magnitude(const float* x, int64_t count) {
         F most = S::zero();
         F not_numbers = S::zero();  // 0 times what is no number is none
@@ -101,6 +112,17 @@ struct RowKernels {
 
     static void scale(const float* x, float factor, float* out, int64_t count) {
         widen<float>(x, factor, out, count);
+    }
+
+    static void scale_and_shift(const float* x, const float (&factors)[2], const float* bias,
+                                bool accumulates, float* y, int64_t count) {
+        const F first = S::set(factors[0]);
+        const F second = S::set(factors[1]);
+        for_each_vector(count, [=](int64_t i, auto n) {
+            const F scaled = S::mul(S::mul(load(x + i, n), first), second);
+            const F value = S::add(scaled, load(bias + i, n));
+            store(y + i, accumulates ? S::add(value, load(y + i, n)) : value, n);
+        });
     }
 
     static void soft_cap(float cap, float* x, int64_t count) {
