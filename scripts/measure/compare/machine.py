@@ -15,6 +15,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[3]
 WORK = SOURCE / "build"  # where programs run: some leave logs
 BIN = WORK / "release" / "bin"
 SAMPLE_S = 0.02
+LOCK_PAUSE_S = 0.2  # whoever waits for a lock gets it before who just gave it back
 
 # max_rss_mib is what the kernel counted, mapped files included; anonymous_mib the largest of samples, None when not asked for.
 Finished = collections.namedtuple("Finished", "text error seconds max_rss_mib anonymous_mib")
@@ -98,6 +99,7 @@ def locked(path):
     """Holds the lock of a file that others who would disturb take too (flock FILE COMMAND); without a path, nothing."""
     with open(path, "a") if path else contextlib.nullcontext() as file:
         if file:
+            time.sleep(LOCK_PAUSE_S)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
