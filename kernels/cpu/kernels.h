@@ -144,7 +144,7 @@ constexpr size_t kNumWeightCodes = 4;
 
 // Rows of x by up to four panels of 16 columns of quantized weights, of which totals are written.
 struct QuantizedBlock {
-    const void* x;     // float32, or codes as QuantizedKernels::arrange lays them out
+    const void* x;     // float32, or as QuantizedKernels::arrange or arrange_pairs lays it out
     int64_t x_stride;  // in values; rows are padded with zeros to `in`
     int64_t rows;
     const float* x_scales;  // [rows, groups of x], rows x_scale_stride apart; null: none
@@ -153,9 +153,10 @@ struct QuantizedBlock {
     const int32_t* x_corrections;  // [rows, groups]: of int4 weights, -8 * sum of a group's codes
     const std::byte* codes;        // panels, panel_bytes apart
     int64_t panel_bytes;
+    int64_t panel_groups;  // scales of one panel and the next are so many groups apart
     int panels;
     DType scale_type;
-    const void* scales;          // [panels, groups, 16]
+    const void* scales;          // [panels, panel_groups, 16]
     const int8_t* zero_points;   // the same; null: none
     const int32_t* corrections;  // the same: of int8 weights, -128 * sum of a group's codes
     int64_t in;                  // a multiple of 8
@@ -171,6 +172,9 @@ struct QuantizedKernels {
     void (*multiply_integers[2])(const QuantizedBlock& block);
     void (*arrange[2])(const int8_t* codes, int64_t count, void* arranged);
     size_t integer_bytes;  // of one arranged code
+    // By weights without zero points, x rounded to bfloat16 and arranged; null: no instruction.
+    void (*multiply_pairs[kNumWeightCodes])(const QuantizedBlock& block);
+    void (*arrange_pairs)(const float* x, int64_t count, void* arranged);
 };
 
 struct Kernels {

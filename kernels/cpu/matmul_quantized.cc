@@ -16,7 +16,7 @@ using ops::ActivationCode;
 using ops::WeightCode;
 
 constexpr int64_t kBlockTokens = 96;
-constexpr int kBlockPanels = static_cast<int>(kQuantizedColumns / kPanelColumns);
+constexpr int64_t kBlockPanels = kQuantizedColumns / kPanelColumns;
 constexpr int64_t kBlocksPerThread = 4;
 constexpr int64_t kMaxIntegerTerms = 100'000;  // sums of products of bytes fit into 32 bits
 constexpr size_t kThreadValues =
@@ -33,6 +33,19 @@ bool multiplies_integers(const ops::QuantizedLayout& layout,
            !layout.has_zero_points && layout.in <= kMaxIntegerTerms;
 }
 
+// What rows of x become.
+enum class Rounded : uint8_t { float32, integers, pairs };
+
+Rounded rounded_form(const ops::QuantizedWeight& weight, DType product_type) {
+    const ops::QuantizedLayout& layout = weight.layout;
+    if (multiplies_integers(layout, weight.activations)) return Rounded::integers;
+    const bool has_pairs =
+        kernels().quantized.multiply_pairs[static_cast<size_t>(layout.code)] != nullptr;
+    const bool is_bf16 =
+        weight.activations.code == ActivationCode::product_type && product_type == DType::bf16;
+    return has_pairs && is_bf16 && !layout.has_zero_points ? Rounded::pairs : Rounded::float32;
+}
+
 struct Product {
     const ConstTensorView& x;
     const ops::QuantizedWeight& weight;
@@ -41,19 +54,20 @@ struct Product {
     bool accumulate;
     DType product_type;
     PackedParts parts;
-    bool integers;
+    Rounded form;
     int64_t tokens;
     int64_t scales_of_row = 0;
     std::byte* rounded = nullptr;    // rows of x, padded_in codes or values each
     float* x_scales = nullptr;       // [tokens, scales_of_row]
     int32_t* corrections = nullptr;  // [tokens, groups]
     int64_t block_tokens = 0;
-    int block_panels = 0;
+    int64_t range_panels = 0;
 
     const ops::QuantizedLayout& layout() const { return weight.layout; }
     bool rounds() const { return weight.activations.code != ActivationCode::product_type; }
     size_t value_bytes() const {
-        return integers ? kernels().quantized.integer_bytes : sizeof(float);
+        if (form == Rounded::pairs) return sizeof(BFloat16);
+        return form == Rounded::integers ? kernels().quantized.integer_bytes : sizeof(float);
     }
     std::byte* row(int64_t token) const {
         return rounded + token * parts.padded_in * static_cast<int64_t>(value_bytes());
@@ -98,8 +112,19 @@ const float* ordered(const Product& product, int64_t token, float* room) {
 
 void round_row(const Product& product, int64_t token, float* values, int8_t* codes) {
     const int64_t in = product.layout().in;
+    const Rounded form = product.form;
     float* scales = product.x_scales + token * product.scales_of_row;
-    if (!product.integers) {
+    if (form == Rounded::pairs) {
+        std::fill(values + in, values + product.parts.padded_in, 0.0f);
+        const float* x = ordered(product, token, values);
+        if (x != values && in != product.parts.padded_in) {
+            std::copy(x, x + in, values);
+            x = values;
+        }
+        kernels().quantized.arrange_pairs(x, product.parts.padded_in, product.row(token));
+        return;
+    }
+    if (form == Rounded::float32) {
         auto* row = reinterpret_cast<float*>(product.row(token));
         std::fill(row + in, row + product.parts.padded_in, 0.0f);
         const float* const x = ordered(product, token, row);
@@ -133,10 +158,18 @@ void round_x(const Product& product, std::byte* rows, ThreadPool& threads) {
     });
 }
 
-QuantizedBlock block_at(const Product& product, int64_t token, int64_t panel, float* memory) {
+// Panels that are multiplied side by side: `first`, and every `spacing` panels another.
+struct PanelGroup {
+    int64_t first;
+    int64_t spacing;
+    int count;
+};
+
+QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup& group,
+                        float* memory) {
     const ops::QuantizedLayout& layout = product.layout();
     const auto* packed = product.weight.packed.as<std::byte>();
-    const int64_t place = panel * layout.groups() * kPanelColumns;
+    const int64_t place = group.first * layout.groups() * kPanelColumns;
     QuantizedBlock block{};
     block.x = product.row(token);
     block.x_stride = product.parts.padded_in;
@@ -149,10 +182,10 @@ QuantizedBlock block_at(const Product& product, int64_t token, int64_t panel, fl
     if (product.corrections != nullptr) {
         block.x_corrections = product.corrections + token * layout.groups();
     }
-    block.codes = packed + panel * product.parts.panel_bytes;
-    block.panel_bytes = product.parts.panel_bytes;
-    block.panels =
-        static_cast<int>(std::min<int64_t>(product.block_panels, product.parts.panels - panel));
+    block.codes = packed + group.first * product.parts.panel_bytes;
+    block.panel_bytes = group.spacing * product.parts.panel_bytes;
+    block.panel_groups = group.spacing * layout.groups();
+    block.panels = group.count;
     block.scale_type = layout.scale_type;
     block.scales = element(packed + product.parts.scales, layout.scale_type, place);
     if (layout.has_zero_points) {
@@ -169,12 +202,12 @@ QuantizedBlock block_at(const Product& product, int64_t token, int64_t panel, fl
     return block;
 }
 
-// total * factor (* the scale of x), plus the bias, plus y.
-void write_block(const Product& product, const QuantizedBlock& block, int64_t token,
-                 int64_t panel) {
-    const int64_t first = panel * kPanelColumns;
+// total * factor (* the scale of x), plus the bias, plus y: of neighbouring panels.
+void write_panels(const Product& product, const QuantizedBlock& block, int64_t token,
+                  const PanelGroup& group, const float* totals) {
+    const int64_t first = group.first * kPanelColumns;
     const int64_t columns =
-        std::min<int64_t>(block.panels * kPanelColumns, product.layout().out - first);
+        std::min<int64_t>(group.count * kPanelColumns, product.layout().out - first);
     const bool row_scaled = product.rounds() && has_row_scale(product.weight.activations);
     float bias[kQuantizedColumns] = {};
     if (product.bias.data != nullptr) {
@@ -182,27 +215,58 @@ void write_block(const Product& product, const QuantizedBlock& block, int64_t to
             element(product.bias.data, product.bias.dtype, first), 1.0f, bias, columns);
     }
     for (int64_t row = 0; row < block.rows; ++row) {
-        const float* totals = block.totals + row * kQuantizedColumns;
         float* y = product.y.as<float>() + (token + row) * product.y.stride(0) + first;
         const float scale = row_scaled ? product.x_scales[token + row] : 1.0f;
-        kernels().scale_and_shift(totals, {product.weight.factor, scale}, bias, product.accumulate,
-                                  y, columns);
+        kernels().scale_and_shift(totals + row * kQuantizedColumns, {product.weight.factor, scale},
+                                  bias, product.accumulate, y, columns);
     }
 }
 
-void multiply_block(const Product& product, int64_t token, int64_t panel, float* memory) {
-    const QuantizedBlock block = block_at(product, token, panel, memory);
+void write_block(const Product& product, const QuantizedBlock& block, int64_t token,
+                 const PanelGroup& group) {
+    if (group.spacing == 1) return write_panels(product, block, token, group, block.totals);
+    for (int i = 0; i < group.count; ++i) {
+        write_panels(product, block, token, {group.first + i * group.spacing, 1, 1},
+                     block.totals + i * kPanelColumns);
+    }
+}
+
+void multiply_block(const Product& product, int64_t token, const PanelGroup& group, float* memory) {
+    const QuantizedBlock block = block_at(product, token, group, memory);
     std::fill(block.totals, block.totals + block.rows * kQuantizedColumns, 0.0f);
     const auto code = static_cast<size_t>(product.layout().code);
     const QuantizedKernels& kernel = kernels().quantized;
-    (product.integers ? kernel.multiply_integers[code] : kernel.multiply[code])(block);
-    write_block(product, block, token, panel);
+    switch (product.form) {
+        case Rounded::float32:
+            kernel.multiply[code](block);
+            break;
+        case Rounded::integers:
+            kernel.multiply_integers[code](block);
+            break;
+        case Rounded::pairs:
+            kernel.multiply_pairs[code](block);
+            break;
+    }
+    write_block(product, block, token, group);
 }
 
+// Neighbouring panels for some tokens. Those of a group lie far from one another, so that each is
+// part of a long stream through memory: the panels between them come next.
+void multiply_panels(const Product& product, int64_t token, int64_t first, float* memory) {
+    const int64_t count = std::min(product.range_panels, product.parts.panels - first);
+    const int64_t spacing = divided_up(count, kBlockPanels);
+    for (int64_t i = 0; i < spacing; ++i) {
+        const PanelGroup group{first + i, spacing,
+                               static_cast<int>(divided_up(count - i, spacing))};
+        multiply_block(product, token, group, memory);
+    }
+}
+
+// Many tokens want few panels at a time, which then stay in the cache; few tokens want long ranges.
 void choose_blocks(Product& product, int num_threads) {
-    const int64_t wanted = kBlocksPerThread * num_threads;
-    product.block_panels =
-        static_cast<int>(std::clamp<int64_t>(product.parts.panels / wanted, 1, kBlockPanels));
+    const int64_t fair_share = divided_up(product.parts.panels, kBlocksPerThread * num_threads);
+    const bool reuses = product.tokens > kBlockTokens;
+    product.range_panels = reuses ? std::min<int64_t>(fair_share, kBlockPanels) : fair_share;
     product.block_tokens = std::min(product.tokens, kBlockTokens);
 }
 
@@ -213,7 +277,7 @@ void take_scratch(Product& product, ScratchArena& scratch) {
     product.scales_of_row = num_activation_scales(product.weight.activations, product.layout().in);
     product.x_scales =
         scratch.take_array<float>(tokens * static_cast<size_t>(product.scales_of_row));
-    if (product.integers && product.layout().code == WeightCode::int4) {
+    if (product.form == Rounded::integers && product.layout().code == WeightCode::int4) {
         product.corrections =
             scratch.take_array<int32_t>(tokens * static_cast<size_t>(product.layout().groups()));
     }
@@ -242,7 +306,7 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
                     output == ops::MatmulOutput::accumulate,
                     product_type,
                     PackedParts(weight.layout),
-                    multiplies_integers(weight.layout, weight.activations),
+                    rounded_form(weight, product_type),
                     x.dim(0)};
     const int num_threads = context.threads->num_threads();
     choose_blocks(product, num_threads);
@@ -254,12 +318,12 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     round_x(product, of_threads, *context.threads);
 
     const int64_t token_blocks = divided_up(product.tokens, product.block_tokens);
-    const int64_t panel_blocks = divided_up(product.parts.panels, product.block_panels);
+    const int64_t panel_ranges = divided_up(product.parts.panels, product.range_panels);
     context.threads->parallel_for(
-        token_blocks * panel_blocks, 1, [&](int64_t i, int64_t, int thread) {
-            multiply_block(
+        token_blocks * panel_ranges, 1, [&](int64_t i, int64_t, int thread) {
+            multiply_panels(
                 product, i % token_blocks * product.block_tokens,
-                i / token_blocks * product.block_panels,
+                i / token_blocks * product.range_panels,
                 reinterpret_cast<float*>(of_threads + bytes * static_cast<size_t>(thread)));
         });
 }

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/quantized_integers.h"
+#include "kernels/cpu/quantized_parts.h"
 #include "kernels/cpu/quantized_tile.h"
 #include "kernels/ops/matmul_quantized.h"
 
@@ -112,9 +112,9 @@ class QuantizedKernel {
             : words(words_of(block, stretch, panel)) {
             if constexpr (zeros) {
                 for (int v = 0; v < vectors; ++v) {
-                    zero[v] = C::small(block.zero_points +
-                                       (panel * block.groups + stretch.group) * kPanelColumns +
-                                       v * lanes);
+                    zero[v] = C::small(
+                        block.zero_points +
+                        (panel * block.panel_groups + stretch.group) * kPanelColumns + v * lanes);
                 }
             }
         }
@@ -219,9 +219,11 @@ QuantizedKernels quantized_kernels() {
     return {
         {QuantizedKernel<C, Code::int4>::multiply, QuantizedKernel<C, Code::int8>::multiply,
          QuantizedKernel<C, Code::float4>::multiply, QuantizedKernel<C, Code::float8>::multiply},
-        {IntegerKernel<C, Code::int4>::multiply, IntegerKernel<C, Code::int8>::multiply},
+        {PartKernel<C, Code::int4>::multiply, PartKernel<C, Code::int8>::multiply},
         {arrange_codes<C, Code::int4>, arrange_codes<C, Code::int8>},
-        sizeof(typename C::X)};
+        sizeof(typename C::X),
+        {},
+        nullptr};
 }
 
 }  // namespace nvllm::cpu

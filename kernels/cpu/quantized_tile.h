@@ -44,7 +44,7 @@ struct QuantizedTile {
     // 16 scales of a panel's group, from vector `v` on.
     static F load_scales(const QuantizedBlock& block, int panel, int64_t group, int v) {
         const int64_t at =
-            (panel * block.groups + group) * kPanelColumns + static_cast<int64_t>(v) * lanes;
+            (panel * block.panel_groups + group) * kPanelColumns + static_cast<int64_t>(v) * lanes;
         if (block.scale_type == DType::bf16) {
             return S::load(static_cast<const BFloat16*>(block.scales) + at);
         }

@@ -1,4 +1,5 @@
-// Products of integer codes of x with panels of integer weights.
+// Products of x with panels of weights by instructions that multiply several codes of a column at
+// once: integers, and pairs of bfloat16.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,10 @@
 
 namespace nvllm::cpu {
 
-// Sums of integers: exact, so that their order does not matter.
+// C: what the parts of a word are and how they are multiplied, as in quantized_codes.h. Sums of
+// integers are exact, so that their order does not matter; others are of one chain, k rising.
 template <class C, ops::WeightCode code>
-class IntegerKernel {
+class PartKernel {
     using Tile = QuantizedTile<C>;
     using S = typename C::Simd;
     using F = typename C::F;
@@ -59,7 +61,8 @@ class IntegerKernel {
             return C::set_sums(block.x_corrections[row * block.groups + stretch.group]);
         } else if constexpr (!is_int4 && C::x_is_shifted) {
             return C::load_sums(block.corrections +
-                                (panel * block.groups + stretch.group) * kPanelColumns + v * lanes);
+                                (panel * block.panel_groups + stretch.group) * kPanelColumns +
+                                v * lanes);
         } else {
             return C::no_sums();
         }
