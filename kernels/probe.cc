@@ -80,4 +80,8 @@ double probe_bfloat16_peak(ThreadPool& threads) {
     return peak(threads, cpu::kernels().bfloat16_loop);
 }
 
+double probe_int8_peak(ThreadPool& threads) {
+    return peak(threads, cpu::kernels().quantized.int8_loop);
+}
+
 }  // namespace nvllm

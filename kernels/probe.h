@@ -24,4 +24,7 @@ double probe_float32_peak(ThreadPool& threads);
 // to the float32 peak where there is no instruction for it.
 double probe_bfloat16_peak(ThreadPool& threads);
 
+// GOP/s of integer products and additions, as products of int8 codes do them.
+double probe_int8_peak(ThreadPool& threads);
+
 }  // namespace nvllm

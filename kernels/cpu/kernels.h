@@ -175,6 +175,7 @@ struct QuantizedKernels {
     // By weights without zero points, x rounded to bfloat16 and arranged; null: no instruction.
     void (*multiply_pairs[kNumWeightCodes])(const QuantizedBlock& block);
     void (*arrange_pairs)(const float* x, int64_t count, void* arranged);
+    double (*int8_loop)(int64_t rounds);  // as Kernels::float32_loop, of integers
 };
 
 struct Kernels {

@@ -18,6 +18,7 @@ Kernels table_for_this_machine() {
             table.quantized.arrange[i] = vnni.arrange[i];
         }
         table.quantized.integer_bytes = vnni.integer_bytes;
+        table.quantized.int8_loop = vnni.int8_loop;
     }
     return table;
 }

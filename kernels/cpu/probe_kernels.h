@@ -59,4 +59,27 @@ struct ProbeKernels {
     }
 };
 
+// C: codes of weights, as in quantized_codes.h.
+template <class C>
+double int8_loop(int64_t rounds) {
+    constexpr int chains = ProbeKernels<typename C::Simd>::chains;
+    constexpr int lanes = C::Simd::lanes;
+    uint32_t codes[lanes];
+    for (int i = 0; i < lanes; ++i) codes[i] = 0x01010101u * static_cast<uint32_t>(i + 1);
+    typename C::X x[4 * chains];  // of each chain its own, or the compiler makes one of them
+    for (int i = 0; i < 4 * chains; ++i) x[i] = static_cast<typename C::X>(i);
+    typename C::Sum sums[chains];
+#pragma GCC unroll 12
+    for (int i = 0; i < chains; ++i) sums[i] = C::no_sums();
+    const auto weights = C::template int8_weights<0>(C::load(codes));
+    for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+        for (int i = 0; i < chains; ++i) C::add_int8(weights, x + 4 * i, sums[i]);
+        asm volatile("" : : "r"(x) : "memory");  // x is loaded anew
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < chains; ++i) ProbeKernels<typename C::Simd>::keep(C::to_float(sums[i]));
+    return 2.0 * chains * lanes * 4 / C::int8_parts;
+}
+
 }  // namespace nvllm::cpu

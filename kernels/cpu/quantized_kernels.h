@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/probe_kernels.h"
 #include "kernels/cpu/quantized_parts.h"
 #include "kernels/cpu/quantized_tile.h"
 #include "kernels/ops/matmul_quantized.h"
@@ -223,7 +224,8 @@ QuantizedKernels quantized_kernels() {
         {arrange_codes<C, Code::int4>, arrange_codes<C, Code::int8>},
         sizeof(typename C::X),
         {},
-        nullptr};
+        nullptr,
+        int8_loop<C>};
 }
 
 }  // namespace nvllm::cpu

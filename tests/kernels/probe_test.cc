@@ -10,5 +10,6 @@ TEST_CASE("probes give positive figures on every instruction set") {
         CHECK(nvllm::probe_read_bandwidth(threads, size_t{4} << 20, 2) > 0);
         CHECK(nvllm::probe_float32_peak(threads) > 0);
         CHECK(nvllm::probe_bfloat16_peak(threads) > 0);
+        CHECK(nvllm::probe_int8_peak(threads) > 0);
     });
 }

@@ -18,7 +18,6 @@ import sys
 import time
 
 from machine import SOURCE, Failed, locked, quiet_turn
-from model import Model
 from programs import LlamaKind, Ours, Script
 from report import chart, line, row_result, table
 from rows import make_row
@@ -31,6 +30,8 @@ def arguments():
     parser = argparse.ArgumentParser(prog="compare_cpu.sh", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("checkpoint", type=pathlib.Path, help="our model, as Hugging Face stores it")
     parser.add_argument("gguf", type=pathlib.Path, help="the same weights (scripts/measure/make_gguf.py)")
+    parser.add_argument("--ours", action="append", default=[], metavar="NAME=CHECKPOINT",
+                        help="another model of ours beside the first, such as the one that was quantized to it")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=FOLDER[,OPTION...]",
                         help="folder with llama-bench and its like, and options as llama-bench takes them: ik=FOLDER,-rtr,1")
     parser.add_argument("--script", action="append", default=[], metavar="NAME=PYTHON,SCRIPT[,OPTION...]",
@@ -54,7 +55,10 @@ def absolute(word):
 
 
 def programs_of(options):
-    programs = [Ours(options)]
+    programs = [Ours("nanovllm", options.checkpoint, options)]
+    for text in options.ours:
+        name, folder = text.split("=", 1)
+        programs.append(Ours(name, pathlib.Path(folder).absolute(), options))
     for text in options.peer:
         name, rest = text.split("=", 1)
         folder, *more = rest.split(",")
@@ -75,7 +79,7 @@ def measure(row, options):
                 if name in failures:
                     continue
                 try:
-                    turns[name].append(quiet_turn(action, options.others, options.tries))
+                    turns[name].append({"side": name, **quiet_turn(action, options.others, options.tries)})
                 except (Failed, LookupError, ValueError) as failure:  # the latter two: the output is not what it should be
                     failures[name] = f"{type(failure).__name__}: {failure}"
     return turns, failures
@@ -101,10 +105,10 @@ def main():
     options = arguments()
     for path in (options.gguf, *options.checkpoint.glob("*.safetensors")):
         subprocess.run(["cat", path], stdout=subprocess.DEVNULL, check=True)  # into the page cache
-    programs, model, rows = programs_of(options), Model(options.checkpoint), {}
+    programs, rows = programs_of(options), {}
     for row in [make_row(name, programs, options) for name in options.rows.split(",")]:
         begin = time.monotonic()
-        rows[row.name] = row_result(row, *measure(row, options), model)
+        rows[row.name] = row_result(row, *measure(row, options))
         said = line(row.name, rows[row.name], list(rows[row.name]["sides"]), options.others)
         print(f"{said} {time.monotonic() - begin:.0f} s", *rows[row.name]["failures"].items(), file=sys.stderr, flush=True)
         write(rows, options)

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 
 from machine import BIN, Failed, run
+from model import Model
 
 LONG_PROMPT = 2048  # from here on the first touch of mapped weights is lost in the time, and warming up costs as much as the test
 
@@ -47,11 +48,10 @@ def figures(done, rate):
 
 
 class Ours:
-    name = "nanovllm"
-
-    def __init__(self, options):
-        self.options = options
-        self.common = ["-m", options.checkpoint, "--threads", options.threads]
+    def __init__(self, name, checkpoint, options):
+        self.name, self.checkpoint, self.options = name, checkpoint, options
+        self.model = Model(checkpoint)
+        self.common = ["-m", checkpoint, "--threads", options.threads]
 
     def supports(self, _):
         return True
@@ -87,7 +87,7 @@ class Ours:
         return figures(done, done.seconds)
 
     def server(self, port, slots, tokens):
-        return [BIN / "nvllm-serve", "-m", f"shape={self.options.checkpoint}", "--threads", self.options.threads, "--port", port,
+        return [BIN / "nvllm-serve", "-m", f"shape={self.checkpoint}", "--threads", self.options.threads, "--port", port,
                 "--max-num-seqs", slots, "--max-model-len", tokens, "--queue-timeout", 0, "--request-timeout", 0]
 
 
@@ -97,6 +97,7 @@ class LlamaKind:
 
     def __init__(self, name, folder, more, options):
         self.name, self.folder, self.more, self.options = name, pathlib.Path(folder), more, options
+        self.model = Model(options.checkpoint).stored_as(options.gguf)
         self.common = ["-m", options.gguf, "-t", options.threads]
 
     def supports(self, _):
@@ -157,6 +158,7 @@ class Script:
 
     def __init__(self, name, command, options):
         self.name, self.command, self.options = name, command, options
+        self.model = Model(options.checkpoint)
 
     def supports(self, test):
         return test.kind in ("pp", "tg") and test.depth == 0

@@ -3,10 +3,10 @@
 import statistics
 
 
-def summary(row, turns, model):
+def summary(row, turns):
     """One side's turns: the median of the figure that counts, its range, its share of the limit, and further medians."""
     values = [turn["value"] for turn in turns]
-    limits = [row.limit(turn["read_gb_s"], turn["gflop_s"], model) for turn in turns]
+    limits = [row.limit(turn) for turn in turns]
     shares = [value / limit for value, limit in zip(values, limits) if limit]
     return {"median": statistics.median(values), "least": min(values), "most": max(values),
             "share_of_limit": statistics.median(shares) if shares else None, "others": max(turn["others"] for turn in turns),
@@ -14,9 +14,9 @@ def summary(row, turns, model):
                         if all(turn.get(key) is not None for turn in turns)}, "turns": turns}
 
 
-def row_result(row, turns, failures, model):
+def row_result(row, turns, failures):
     """All sides of a row, and the ratio of ours to the best of the peers: above 1 ours is better."""
-    sides = {name: summary(row, list_of, model) for name, list_of in turns.items() if list_of}
+    sides = {name: summary(row, list_of) for name, list_of in turns.items() if list_of}
     result = {"unit": row.unit, "lower_is_better": row.lower, "sides": sides, "failures": failures, "best_peer": None, "ratio": None}
     peers = {name: sides[name]["median"] for name in row.peers() if name in sides}
     ours = next((side for name, side in sides.items() if name not in row.peers()), None)

@@ -17,6 +17,7 @@ class Row:
 
     def __init__(self, name, programs, options):
         self.name, self.programs, self.options = name, programs, options
+        self.models = {program.name: program.model for program in programs}
         self.vocab_size = json.loads((options.checkpoint / "config.json").read_text())["vocab_size"]
 
     def sides(self):
@@ -29,7 +30,8 @@ class Row:
     def takes(self, program):
         return program.supports(self.test)
 
-    def limit(self, *_):
+    def limit(self, _):
+        """What the machine would allow in that turn; None where nobody knows."""
         return None
 
 
@@ -43,9 +45,10 @@ class Rate(Row):
     def turn(self, program):
         return program.rate(self.test)
 
-    def limit(self, read_gb_s, gflop_s, model):
+    def limit(self, turn):
         """Prefill by arithmetic, decode by whichever of memory and arithmetic allows less."""
-        test = self.test
+        test, model, read_gb_s = self.test, self.models[turn["side"]], turn["read_gb_s"]
+        gflop_s = turn["int8_gop_s" if model.is_integer else "gflop_s"]
         if test.kind == "pp":
             return gflop_s * 1e9 / model.flop_of_prompt(test.count)
         batch = test.count if test.kind == "batch" else 1
