@@ -25,6 +25,7 @@ class PartKernel {
     static constexpr bool is_int4 = code == ops::WeightCode::int4;
     static constexpr int per_word = is_int4 ? 8 : 4;
     static constexpr int parts = is_int4 ? C::int4_parts : C::int8_parts;
+    static constexpr int64_t kAheadBytes = 2048;  // that are prefetched, of each panel
     static constexpr int most_rows = S::lanes == 16 ? 6 : 3;
     static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
 
@@ -88,14 +89,11 @@ class PartKernel {
         const int64_t steps = (stretch.end - stretch.first) / per_word;
         for (int64_t step = 0; step < steps; ++step) {
             const std::byte* const now = codes + step * kPanelColumns * 4;
-#pragma GCC unroll 8
-            for (int i = 0; i < columns; ++i) {
-                const auto* at =
-                    reinterpret_cast<const uint32_t*>(now + i / vectors * block.panel_bytes) +
-                    i % vectors * lanes;
-                if (i % vectors == 0) __builtin_prefetch(at + 512);
-                add_words<rows>(C::load(at), x, step * per_word, sum[i]);
+#pragma GCC unroll 4
+            for (int p = 0; p < panels; ++p) {
+                __builtin_prefetch(now + p * block.panel_bytes + kAheadBytes);
             }
+            add_parts<0, rows, columns>(now, block.panel_bytes, x, step * per_word, sum);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < columns; ++i) {
@@ -106,21 +104,25 @@ class PartKernel {
         }
     }
 
-    template <int rows>
-    [[gnu::always_inline]] static void add_words(Words words, const X* const* x, int64_t k,
-                                                 Sum (&sum)[rows]) {
-        add_part<0, rows>(words, x, k, sum);
-        if constexpr (parts > 1) add_part<1, rows>(words, x, k, sum);
-        if constexpr (parts > 2) {
-            add_part<2, rows>(words, x, k, sum);
-            add_part<3, rows>(words, x, k, sum);
+    // Part after part, so that those of x are loaded once for all columns.
+    template <int part, int rows, int columns>
+    [[gnu::always_inline]] static void add_parts(const std::byte* codes, int64_t panel_bytes,
+                                                 const X* const* x, int64_t k,
+                                                 Sum (&sum)[columns][rows]) {
+#pragma GCC unroll 8
+        for (int i = 0; i < columns; ++i) {
+            const auto* at = reinterpret_cast<const uint32_t*>(codes + i / vectors * panel_bytes) +
+                             i % vectors * lanes;
+            add_part<part, rows>(C::load(at), x, k, sum[i]);
+        }
+        if constexpr (part + 1 < parts) {
+            add_parts<part + 1, rows, columns>(codes, panel_bytes, x, k, sum);
         }
     }
 
     template <int part, int rows>
     [[gnu::always_inline]] static void add_part(Words words, const X* const* x, int64_t k,
                                                 Sum (&sum)[rows]) {
-        static_assert(parts == 1 || parts == 2 || parts == 4);
         Words weights;
         if constexpr (is_int4) {
             weights = C::template int4_weights<part>(words);

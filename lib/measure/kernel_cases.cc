@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "kernels/device.h"
@@ -11,8 +12,10 @@
 #include "kernels/ops/attention.h"
 #include "kernels/ops/kv_cache.h"
 #include "kernels/ops/matmul.h"
+#include "kernels/ops/matmul_quantized.h"
 #include "kernels/ops/norm.h"
 #include "kernels/ops/rope.h"
+#include "kernels/thread_pool.h"
 #include "kernels/view.h"
 
 namespace nvllm {
@@ -86,11 +89,15 @@ SharedOperand make_indices(const Context& context, const std::vector<int32_t>& v
 // As many copies of an operand as make up the working set; one at least.
 class Copies {
   public:
-    Copies(const Context& context, DType dtype, int64_t count, const KernelShapes& shapes) {
-        const double bytes = static_cast<double>(count) * static_cast<double>(dtype_bytes(dtype));
-        const double wanted = static_cast<double>(shapes.working_set_bytes) / bytes;
-        const auto number = static_cast<size_t>(std::clamp(std::ceil(wanted), 1.0, 65536.0));
-        operands_ = make_operands(context, dtype, count, shapes.seed, number);
+    Copies(const Context& context, DType dtype, int64_t count, const KernelShapes& shapes)
+        : operands_(
+              make_operands(context, dtype, count, shapes.seed,
+                            number(static_cast<uint64_t>(count) * dtype_bytes(dtype), shapes))) {}
+    explicit Copies(std::vector<SharedOperand> operands) : operands_(std::move(operands)) {}
+
+    static size_t number(uint64_t bytes, const KernelShapes& shapes) {
+        const uint64_t wanted = (shapes.working_set_bytes + bytes - 1) / bytes;
+        return static_cast<size_t>(std::clamp<uint64_t>(wanted, 1, 65536));
     }
     const Operand& at(size_t call) const { return *operands_[call % operands_.size()]; }
 
@@ -117,6 +124,90 @@ KernelCase matmul_case(const Context& context, const KernelShapes& shapes, int64
                     ops::MatmulOutput::overwrite, y->view({tokens, out}));
     };
     return made;
+}
+
+ScratchTerms terms_of(const Context& context) {
+    ScratchTerms terms(context.threads->num_threads());
+    terms.backend = context.backend;
+    terms.activations = context.activations;
+    return terms;
+}
+
+// A scheme of weights and activations, by the name that users know.
+struct QuantizedKind {
+    const char* name;
+    ops::WeightCode weights;
+    int64_t group_size;  // 0: whole rows
+    ops::ActivationCode activations;
+};
+
+constexpr auto kQuantizedKinds = std::to_array<QuantizedKind>({
+    {"W4A16", ops::WeightCode::int4, 128, ops::ActivationCode::product_type},
+    {"W8A16", ops::WeightCode::int8, 0, ops::ActivationCode::product_type},
+    {"W4A8", ops::WeightCode::int4, 128, ops::ActivationCode::int8},
+    {"W8A8", ops::WeightCode::int8, 0, ops::ActivationCode::int8},
+    {"FP8", ops::WeightCode::float8, 0, ops::ActivationCode::float8},
+});
+
+ops::QuantizedLayout layout_of(const QuantizedKind& kind, int64_t in, int64_t out) {
+    return {.code = kind.weights,
+            .out = out,
+            .in = in,
+            .group_size = kind.group_size > 0 && in % kind.group_size == 0 ? kind.group_size : in};
+}
+
+// Packed matrices, all of the same codes; scales are 1.
+Copies packed_copies(const Context& context, const ops::QuantizedLayout& layout,
+                     const KernelShapes& shapes) {
+    const size_t bytes = ops::quantized_weight_bytes(layout, terms_of(context));
+    std::vector<int8_t> codes;
+    for (int64_t i = 0; i < layout.out * layout.in; ++i) {
+        codes.push_back(static_cast<int8_t>(i * 7 % 15 - 7));
+    }
+    const auto count = static_cast<size_t>(layout.out * layout.groups());
+    const Operand plain(context, DType::i8, codes);
+    const Operand scales(context, DType::f32, std::vector<float>(count, 1.0f));
+    const ops::PlainQuantizedWeight weight{
+        plain.view({layout.out, layout.in}), scales.view({layout.out, layout.groups()}), {}};
+    const std::vector<uint8_t> room(bytes);
+    std::vector<SharedOperand> packed;
+    for (size_t i = 0; i < Copies::number(bytes, shapes); ++i) {
+        packed.push_back(std::make_shared<const Operand>(context, DType::u8, room));
+        ops::pack_weight(context, layout, weight,
+                         packed.back()->view({static_cast<int64_t>(bytes)}));
+    }
+    return Copies(std::move(packed));
+}
+
+KernelCase quantized_case(const Context& context, const KernelShapes& shapes,
+                          const QuantizedKind& kind, int64_t tokens, int64_t in, int64_t out) {
+    const ops::QuantizedLayout layout = layout_of(kind, in, out);
+    const auto bytes = static_cast<int64_t>(ops::quantized_weight_bytes(layout, terms_of(context)));
+    KernelCase made;
+    made.shape = fmt::format("{} x {} x {} {}", tokens, in, out, kind.name);
+    made.flops = 2.0 * static_cast<double>(tokens * in) * static_cast<double>(out);
+    made.bytes = static_cast<double>(bytes) +
+                 static_cast<double>(tokens * (in + out)) * size_of(context.activations);
+    made.integers = kind.activations == ops::ActivationCode::int8;
+    const Copies weights = packed_copies(context, layout, shapes);
+    const auto x = make_operand(context, context.activations, tokens * in, shapes.seed);
+    const auto y = make_operand(context, context.activations, tokens * out, shapes.seed);
+    made.run = [=, &context, type = shapes.dtype](size_t call) {
+        ops::QuantizedWeight weight;
+        weight.layout = layout;
+        weight.activations.code = kind.activations;
+        weight.packed = weights.at(call).view({bytes});
+        ops::matmul_quantized(context, x->view({tokens, in}), weight, {}, type,
+                              ops::MatmulOutput::overwrite, y->view({tokens, out}));
+    };
+    return made;
+}
+
+bool is_multiplied(const Context& context, const QuantizedKind& kind, const KernelShapes& shapes) {
+    ops::ActivationRounding activations;
+    activations.code = kind.activations;
+    return ops::can_multiply_quantized(layout_of(kind, shapes.hidden, 2 * shapes.intermediate),
+                                       activations, terms_of(context));
 }
 
 KernelCase norm_case(const Context& context, const KernelShapes& shapes) {
@@ -229,7 +320,7 @@ KernelCase square_product(const Context& context, const KernelShapes& shapes, in
 
 std::vector<KernelCaseMaker> kernel_cases(const Context& context, const KernelShapes& shapes) {
     std::vector<KernelCaseMaker> makers;
-    const auto add = [&](const char* name, auto make) {
+    const auto add = [&](const std::string& name, auto make) {
         makers.push_back({name, [=, &context](const std::string& own_name) {
                               KernelCase made = make(context, shapes);
                               made.name = own_name;
@@ -258,6 +349,17 @@ std::vector<KernelCaseMaker> kernel_cases(const Context& context, const KernelSh
     add("matmul prefill qkv", matmul(tokens, hidden, qkv));
     add("matmul prefill gate_up", matmul(tokens, hidden, 2 * width));
     add("matmul prefill down", matmul(tokens, width, hidden));
+    for (const QuantizedKind& kind : kQuantizedKinds) {
+        if (!is_multiplied(context, kind, shapes)) continue;
+        const auto quantized = [&](int64_t rows) {
+            return [=](const Context& where, const KernelShapes& sizes) {
+                return quantized_case(where, sizes, kind, rows, hidden, 2 * width);
+            };
+        };
+        add(fmt::format("{} decode gate_up", kind.name), quantized(1));
+        add(fmt::format("{} batch gate_up", kind.name), quantized(shapes.decode_sequences));
+        add(fmt::format("{} prefill gate_up", kind.name), quantized(tokens));
+    }
     add("rms_norm", norm_case);
     add("rope", rope_case);
     add("gated_activation silu", activation_case);

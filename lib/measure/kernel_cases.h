@@ -33,6 +33,7 @@ struct KernelCase {
     double bytes = 0.0;
     double flops = 0.0;
     std::function<void(size_t call)> run;  // which copy it takes follows from the call's number
+    bool integers = false;                 // operations are of int8 codes
 };
 
 // Makes its case, with the operands, when it is called: they need not all fit at once.
@@ -41,9 +42,10 @@ struct KernelCaseMaker {
     std::function<KernelCase(const std::string& name)> make;
 };
 
-// matmul (qkv, gate_up, down) for one token, for a batch of decode and for prefill, rms_norm, rope,
-// gated activation, and attention for decode and for prefill, on the context's device. `context`
-// must outlive the cases.
+// matmul (qkv, gate_up, down) for one token, for a batch of decode and for prefill, the same with
+// quantized weights (gate_up) where the device multiplies them, rms_norm, rope, gated activation,
+// and attention for decode and for prefill, on the context's device. `context` must outlive the
+// cases.
 std::vector<KernelCaseMaker> kernel_cases(const Context& context, const KernelShapes& shapes);
 
 // A product of two matrices of [width, width].

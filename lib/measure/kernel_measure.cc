@@ -25,7 +25,7 @@ constexpr double kSampleSeconds = 200e-6;
 Roof better(const Roof& a, const Roof& b) {
     return {std::max(a.read_gb_s, b.read_gb_s), std::max(a.float32_gflop_s, b.float32_gflop_s),
             std::max(a.bfloat16_gflop_s, b.bfloat16_gflop_s),
-            std::max(a.product_gflop_s, b.product_gflop_s)};
+            std::max(a.product_gflop_s, b.product_gflop_s), std::max(a.int8_gop_s, b.int8_gop_s)};
 }
 
 class CaseTimer {
@@ -61,20 +61,25 @@ Json roof_json(const Roof& roof) {
     return {{"read_gb_s", roof.read_gb_s},
             {"float32_gflop_s", roof.float32_gflop_s},
             {"bfloat16_gflop_s", roof.bfloat16_gflop_s},
-            {"product_gflop_s", roof.product_gflop_s}};
+            {"product_gflop_s", roof.product_gflop_s},
+            {"int8_gop_s", roof.int8_gop_s}};
 }
 
 }  // namespace
 
 double KernelMeasurement::median_s() const { return median(samples_us) * 1e-6; }
 
-bool KernelMeasurement::is_memory_bound() const {
-    return bytes / (roof.read_gb_s * 1e9) >= flops / (roof.product_gflop_s * 1e9);
+double KernelMeasurement::memory_s() const { return bytes / (roof.read_gb_s * 1e9); }
+
+// A device whose integers nobody probed is held to its products.
+double KernelMeasurement::arithmetic_s() const {
+    const bool probed = integers && roof.int8_gop_s > 0.0;
+    return flops / ((probed ? roof.int8_gop_s : roof.product_gflop_s) * 1e9);
 }
 
-double KernelMeasurement::limit_s() const {
-    return std::max(bytes / (roof.read_gb_s * 1e9), flops / (roof.product_gflop_s * 1e9));
-}
+bool KernelMeasurement::is_memory_bound() const { return memory_s() >= arithmetic_s(); }
+
+double KernelMeasurement::limit_s() const { return std::max(memory_s(), arithmetic_s()); }
 
 std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options) {
     KernelBench bench(options);
@@ -86,6 +91,7 @@ std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options) {
                                    .shape = kernel.shape,
                                    .bytes = kernel.bytes,
                                    .flops = kernel.flops,
+                                   .integers = kernel.integers,
                                    .samples_us = {},
                                    .roof = bench.probe()};
         CaseTimer timer(bench, kernel);
@@ -109,7 +115,8 @@ Json kernels_json(std::span<const KernelMeasurement> measurements) {
     object["roof"] = roof_json({median_of(measurements, &Roof::read_gb_s),
                                 median_of(measurements, &Roof::float32_gflop_s),
                                 median_of(measurements, &Roof::bfloat16_gflop_s),
-                                median_of(measurements, &Roof::product_gflop_s)});
+                                median_of(measurements, &Roof::product_gflop_s),
+                                median_of(measurements, &Roof::int8_gop_s)});
     object["ops"] = Json::array();
     for (const KernelMeasurement& one : measurements) {
         const double seconds = one.median_s();
@@ -139,10 +146,11 @@ std::string kernels_table(std::span<const KernelMeasurement> measurements) {
                         one.limit_s() / seconds * 100.0);
     }
     return text + fmt::format(
-                      "\nprobed around each op, medians: {:.1f} GB/s read, {:.0f} GFLOP/s "
-                      "float32\n",
+                      "\nprobed around each op, medians: {:.1f} GB/s read, {:.0f} GFLOP/s of "
+                      "products, {:.0f} of int8\n",
                       median_of(measurements, &Roof::read_gb_s),
-                      median_of(measurements, &Roof::product_gflop_s));
+                      median_of(measurements, &Roof::product_gflop_s),
+                      median_of(measurements, &Roof::int8_gop_s));
 }
 
 }  // namespace nvllm

@@ -17,20 +17,26 @@ struct Roof {
     double read_gb_s = 0.0;        // 10^9 bytes a second; of a device read and written by a copy
     double float32_gflop_s = 0.0;  // of the instruction set in use, all threads; none of a device
     double bfloat16_gflop_s = 0.0;
-    double product_gflop_s = 0.0;  // what ops are compared with: float32 on the CPU, else what a
-                                   // large product of the type of weights reaches
+    double product_gflop_s = 0.0;  // what ops are compared with: on the CPU the peak of the type of
+                                   // weights, else what a large product of them reaches
+    double int8_gop_s = 0.0;       // of products of codes; none of a device
 };
 
 struct KernelMeasurement {
     std::string name, shape;
     double bytes = 0.0, flops = 0.0;  // of one call
-    std::vector<double> samples_us;   // of one call, each the mean of a few
+    bool integers = false;
+    std::vector<double> samples_us;  // of one call, each the mean of a few
     Roof roof;
 
     double median_s() const;
     // The least time that the roof allows: bytes by bandwidth or operations by peak, the larger.
     double limit_s() const;
     bool is_memory_bound() const;
+
+  private:
+    double memory_s() const;
+    double arithmetic_s() const;
 };
 
 struct KernelOptions {
