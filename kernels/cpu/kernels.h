@@ -144,7 +144,7 @@ constexpr size_t kNumWeightCodes = 4;
 
 // Rows of x by up to four panels of 16 columns of quantized weights, of which totals are written.
 struct QuantizedBlock {
-    const void* x;     // float32, or as QuantizedKernels::arrange or arrange_pairs lays it out
+    const void* x;     // float32, or as one of the `arrange` lays it out
     int64_t x_stride;  // in values; rows are padded with zeros to `in`
     int64_t rows;
     const float* x_scales;  // [rows, groups of x], rows x_scale_stride apart; null: none
@@ -166,15 +166,19 @@ struct QuantizedBlock {
     float* widened;  // room for kQuantizedStretch x kQuantizedColumns values
 };
 
+// Products of bfloat16 with weights without zero points, pair by pair; null: no instruction.
+struct QuantizedPairs {
+    void (*multiply)(const QuantizedBlock& block);
+    void (*arrange)(const float* x, int64_t count, void* arranged);  // x is rounded to bfloat16
+};
+
 // By ops::WeightCode; integers of x times int4 and int8.
 struct QuantizedKernels {
     void (*multiply[kNumWeightCodes])(const QuantizedBlock& block);
     void (*multiply_integers[2])(const QuantizedBlock& block);
     void (*arrange[2])(const int8_t* codes, int64_t count, void* arranged);
     size_t integer_bytes;  // of one arranged code
-    // By weights without zero points, x rounded to bfloat16 and arranged; null: no instruction.
-    void (*multiply_pairs[kNumWeightCodes])(const QuantizedBlock& block);
-    void (*arrange_pairs)(const float* x, int64_t count, void* arranged);
+    QuantizedPairs pairs[kNumWeightCodes];
     double (*int8_loop)(int64_t rounds);  // as Kernels::float32_loop, of integers
 };
 

@@ -66,18 +66,16 @@ struct Float4Values {
     }
 };
 
-// 4-bit codes as bfloat16, which holds all of their values. Codes i and i + 4 of a word are a pair.
-template <class Values>
-struct NibblePairs : Avx512Codes {
+// Codes as bfloat16, which holds all of their values; those of one word that are multiplied
+// together are a pair: of 4 bits i and i + 4, of 8 bits i and i + 2.
+struct CodePairs : Avx512Codes {
     using Sum = F;
     using X = BFloat16;
     static Sum no_sums() { return _mm512_setzero_ps(); }
     static F to_float(Sum sum) { return sum; }
-    template <int part>
-    static Words int4_weights(Words words) {
-        return _mm512_permutexvar_epi16(_mm512_srli_epi16(words, 4 * part), Values::table());
-    }
-    static void add_int4(Words weights, const X* x, Sum& sum) {
+
+  protected:
+    static void add_pair(Words weights, const X* x, Sum& sum) {
         int32_t pair;
         std::memcpy(&pair, x, sizeof(pair));
         sum = _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair)),
@@ -85,9 +83,36 @@ struct NibblePairs : Avx512Codes {
     }
 };
 
-// Rounded to nearest even, in the order of the pairs; count is a multiple of 8.
-void arrange_nibble_pairs(const float* x, int64_t count, void* arranged) {
-    const __m256i order = _mm256_setr_epi16(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+template <class Values>
+struct NibblePairs : CodePairs {
+    template <int part>
+    static Words int4_weights(Words words) {
+        return _mm512_permutexvar_epi16(_mm512_srli_epi16(words, 4 * part), Values::table());
+    }
+    static void add_int4(Words weights, const X* x, Sum& sum) { add_pair(weights, x, sum); }
+};
+
+struct Float8Pairs : CodePairs {
+    template <int part>
+    static Words int8_weights(Words words) {
+        const __m512i code = _mm512_srli_epi16(words, 8 * part);
+        const __m512i magnitude = _mm512_and_si512(code, _mm512_set1_epi16(127));
+        const __m512i normal =
+            _mm512_add_epi16(_mm512_slli_epi16(magnitude, 4), _mm512_set1_epi16(120 << 7));
+        // 0 to 7 times 2^-9, by the lowest bits; a permutation looks at five.
+        const __m512i small = _mm512_broadcast_i32x4(
+            _mm_setr_epi16(0x0000, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60));
+        const __mmask32 is_small = _mm512_cmplt_epu16_mask(magnitude, _mm512_set1_epi16(8));
+        const __m512i value = _mm512_mask_permutexvar_epi16(normal, is_small, magnitude, small);
+        // value | (code << 8 & 0x8000)
+        return _mm512_ternarylogic_epi32(value, _mm512_slli_epi16(code, 8),
+                                         _mm512_set1_epi16(static_cast<short>(0x8000)), 0xf8);
+    }
+    static void add_int8(Words weights, const X* x, Sum& sum) { add_pair(weights, x, sum); }
+};
+
+// Rounded to nearest even, sixteen values in this order; count is a multiple of 8.
+void arrange_pairs(const float* x, int64_t count, __m256i order, void* arranged) {
     auto* out = static_cast<BFloat16*>(arranged);
     for (int64_t k = 0; k < count; k += 16) {
         const int64_t left = count - k < 16 ? 8 : 16;
@@ -97,6 +122,16 @@ void arrange_nibble_pairs(const float* x, int64_t count, void* arranged) {
         _mm256_mask_storeu_epi16(out + k, static_cast<__mmask16>((1u << left) - 1),
                                  _mm256_permutexvar_epi16(order, values));
     }
+}
+
+void arrange_for_nibbles(const float* x, int64_t count, void* arranged) {
+    arrange_pairs(x, count, _mm256_setr_epi16(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15),
+                  arranged);
+}
+
+void arrange_for_bytes(const float* x, int64_t count, void* arranged) {
+    arrange_pairs(x, count, _mm256_setr_epi16(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15),
+                  arranged);
 }
 
 double bfloat16_loop(int64_t rounds) {
@@ -118,13 +153,16 @@ Kernels table_with_pairs() {
     constexpr auto bf16 = static_cast<size_t>(FloatType::bf16);
     Kernels table = avx512_kernels();
     table.matmul[bf16][bf16] = matmul_kernels<BFloat16Pairs, BFloat16>();
-    const auto pairs = table.quantized.multiply_pairs;
     using ops::WeightCode;
-    pairs[static_cast<size_t>(WeightCode::int4)] =
-        PartKernel<NibblePairs<Int4Values>, WeightCode::int4>::multiply;
-    pairs[static_cast<size_t>(WeightCode::float4)] =
-        PartKernel<NibblePairs<Float4Values>, WeightCode::int4>::multiply;
-    table.quantized.arrange_pairs = arrange_nibble_pairs;
+    const auto pairs_of = [&](WeightCode code) -> QuantizedPairs& {
+        return table.quantized.pairs[static_cast<size_t>(code)];
+    };
+    pairs_of(WeightCode::int4) = {PartKernel<NibblePairs<Int4Values>, WeightCode::int4>::multiply,
+                                  arrange_for_nibbles};
+    pairs_of(WeightCode::float4) = {
+        PartKernel<NibblePairs<Float4Values>, WeightCode::int4>::multiply, arrange_for_nibbles};
+    pairs_of(WeightCode::float8) = {PartKernel<Float8Pairs, WeightCode::int8>::multiply,
+                                    arrange_for_bytes};
     table.bfloat16_loop = bfloat16_loop;
     return table;
 }

@@ -36,14 +36,22 @@ bool multiplies_integers(const ops::QuantizedLayout& layout,
 // What rows of x become.
 enum class Rounded : uint8_t { float32, integers, pairs };
 
+// bfloat16 holds all values of activations in float8.
+bool fits_bfloat16(const ops::ActivationRounding& activations, DType product_type) {
+    const bool is_scaled = activations.powers_of_two || activations.global_scale > 0.0f;
+    return activations.code == ActivationCode::product_type
+               ? product_type == DType::bf16
+               : activations.code == ActivationCode::float8 && !is_scaled;
+}
+
 Rounded rounded_form(const ops::QuantizedWeight& weight, DType product_type) {
     const ops::QuantizedLayout& layout = weight.layout;
     if (multiplies_integers(layout, weight.activations)) return Rounded::integers;
     const bool has_pairs =
-        kernels().quantized.multiply_pairs[static_cast<size_t>(layout.code)] != nullptr;
-    const bool is_bf16 =
-        weight.activations.code == ActivationCode::product_type && product_type == DType::bf16;
-    return has_pairs && is_bf16 && !layout.has_zero_points ? Rounded::pairs : Rounded::float32;
+        kernels().quantized.pairs[static_cast<size_t>(layout.code)].multiply != nullptr;
+    return has_pairs && fits_bfloat16(weight.activations, product_type) && !layout.has_zero_points
+               ? Rounded::pairs
+               : Rounded::float32;
 }
 
 struct Product {
@@ -111,36 +119,32 @@ const float* ordered(const Product& product, int64_t token, float* room) {
 }
 
 void round_row(const Product& product, int64_t token, float* values, int8_t* codes) {
-    const int64_t in = product.layout().in;
-    const Rounded form = product.form;
-    float* scales = product.x_scales + token * product.scales_of_row;
-    if (form == Rounded::pairs) {
-        std::fill(values + in, values + product.parts.padded_in, 0.0f);
-        const float* x = ordered(product, token, values);
-        if (x != values && in != product.parts.padded_in) {
-            std::copy(x, x + in, values);
-            x = values;
-        }
-        kernels().quantized.arrange_pairs(x, product.parts.padded_in, product.row(token));
+    const int64_t in = product.layout().in, padded_in = product.parts.padded_in;
+    const auto code = static_cast<size_t>(product.layout().code);
+    float* const scales = product.x_scales + token * product.scales_of_row;
+    std::byte* const row = product.row(token);
+    const QuantizedKernels& kernel = kernels().quantized;
+    if (product.form == Rounded::integers) {
+        std::fill(codes + in, codes + padded_in, int8_t{0});
+        const float* const x = ordered(product, token, values);
+        round_to_integers(product.weight.activations, x, in, codes, scales);
+        if (product.layout().code == WeightCode::int4) correct_row(product, codes, token);
+        kernel.arrange[code](codes, padded_in, row);
         return;
     }
-    if (form == Rounded::float32) {
-        auto* row = reinterpret_cast<float*>(product.row(token));
-        std::fill(row + in, row + product.parts.padded_in, 0.0f);
-        const float* const x = ordered(product, token, row);
-        if (!product.rounds()) {
-            round_to_product_type(product, x, row);
-        } else {
-            round_activations(product.weight.activations, x, in, row, scales);
-        }
+    const bool is_final = product.form == Rounded::float32;
+    auto* const rounded = is_final ? reinterpret_cast<float*>(row) : values;
+    std::fill(rounded + in, rounded + padded_in, 0.0f);
+    const float* x = ordered(product, token, rounded);
+    if (product.rounds()) {
+        round_activations(product.weight.activations, x, in, rounded, scales);
+    } else if (is_final || in < padded_in) {
+        round_to_product_type(product, x, rounded);
+    } else {
+        kernel.pairs[code].arrange(x, in, row);
         return;
     }
-    std::fill(codes + in, codes + product.parts.padded_in, int8_t{0});
-    const float* const x = ordered(product, token, values);
-    round_to_integers(product.weight.activations, x, in, codes, scales);
-    if (product.layout().code == WeightCode::int4) correct_row(product, codes, token);
-    kernels().quantized.arrange[static_cast<size_t>(product.layout().code)](
-        codes, product.parts.padded_in, product.row(token));
+    if (!is_final) kernel.pairs[code].arrange(rounded, padded_in, row);
 }
 
 // Room for one row of float32 and its codes, for each thread; reused by the blocks afterwards.
@@ -244,7 +248,7 @@ void multiply_block(const Product& product, int64_t token, const PanelGroup& gro
             kernel.multiply_integers[code](block);
             break;
         case Rounded::pairs:
-            kernel.multiply_pairs[code](block);
+            kernel.pairs[code].multiply(block);
             break;
     }
     write_block(product, block, token, group);

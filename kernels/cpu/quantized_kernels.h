@@ -224,7 +224,6 @@ QuantizedKernels quantized_kernels() {
         {arrange_codes<C, Code::int4>, arrange_codes<C, Code::int8>},
         sizeof(typename C::X),
         {},
-        nullptr,
         int8_loop<C>};
 }
 

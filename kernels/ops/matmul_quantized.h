@@ -101,11 +101,13 @@ void pack_weight(const Context& context, const QuantizedLayout& layout,
 // sum, times the scale of the weights, is added to the stretches before it, beginning with 0, by
 // fused multiply-add too. At last comes total * factor (* the scale of x), plus the bias, plus y
 // where it is accumulated. Where x is int8 or int4 in one group and weights are integers without
-// zero points, a group of weights is one stretch of integer sums, which have no order. Where the
-// instruction set multiplies pairs of bfloat16 and that is the product type, a group of 4-bit
-// weights without zero points is one stretch: of each eight values of k, first 0 and 4 are added by
-// one instruction, then 1 and 5, 2 and 6, 3 and 7. Where x has
-// scales of groups, stretches end with those as well, and are multiplied by both scales' product.
+// zero points, a group of weights is one stretch of integer sums, which have no order. Where
+// the instruction set multiplies pairs of bfloat16 and both factors are such values (x of that
+// product type or in float8 with a scale beside it, weights of 4 bits or in float8, without zero
+// points), a group of weights is one stretch and pairs are added by one instruction each: of eight
+// 4-bit values of k, 0 and 4, then 1 and 5, 2 and 6, 3 and 7; of four in float8, 0 and 2, then 1
+// and 3. Where x has scales of groups, stretches end with those as well, and are multiplied by both
+// scales' product.
 void matmul_quantized(const Context& context, const ConstTensorView& x,
                       const QuantizedWeight& weight, const ConstTensorView& bias,
                       DType product_type, MatmulOutput output, const TensorView& y);
