@@ -271,6 +271,23 @@ TEST_CASE("quantized products round x to integers of each row") {
     for (size_t i = 2; i < of_isas.size(); ++i) CHECK(same_bits(of_isas[i], of_isas[i % 2]));
 }
 
+TEST_CASE("quantized products: what is no number does not become one, and stays in its row") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const WeightCode code : kCodes) {
+            for (const auto activations : {ActivationCode::product_type, ActivationCode::int8}) {
+                Matrix matrix(machine, layout_of(code, 20, 96, 96));
+                matrix.activations.code = activations;
+                std::vector<float> x = x_of(3, 96);
+                x[96 + 5] = std::nanf("");
+                const std::vector<float> y = run(machine, matrix, x, {3, DType::bf16});
+                for (size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i / 20 == 1));
+            }
+        }
+    });
+}
+
 TEST_CASE("quantized products: sums of integers reach the largest values without loss") {
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
