@@ -118,11 +118,12 @@ Roof KernelBench::probe() {
     roof.read_gb_s = probe_read_bandwidth(threads_, probe_bytes_, kProbePasses);
     roof.float32_gflop_s = probe_float32_peak(threads_);
     roof.bfloat16_gflop_s = probe_bfloat16_peak(threads_);
-    roof.int8_gop_s = probe_int8_peak(threads_);
     const bool is_bf16 = shapes_.dtype == DType::bf16;
     roof.product_gflop_s =
         is_bf16 ? std::max(roof.float32_gflop_s, roof.bfloat16_gflop_s) : roof.float32_gflop_s;
     return roof;
 }
+
+double KernelBench::int8_gop_s() { return device_.is_cpu() ? probe_int8_peak(threads_) : 0.0; }
 
 }  // namespace nvllm

@@ -26,6 +26,8 @@ class KernelBench {
     double seconds_of(const std::function<void()>& calls);
     // What the machine can do at this moment.
     Roof probe();
+    // Of the CPU; 0 of a device.
+    double int8_gop_s();
 
   private:
     DeviceGraph captured(const std::function<void()>& calls);

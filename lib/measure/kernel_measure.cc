@@ -25,7 +25,7 @@ constexpr double kSampleSeconds = 200e-6;
 Roof better(const Roof& a, const Roof& b) {
     return {std::max(a.read_gb_s, b.read_gb_s), std::max(a.float32_gflop_s, b.float32_gflop_s),
             std::max(a.bfloat16_gflop_s, b.bfloat16_gflop_s),
-            std::max(a.product_gflop_s, b.product_gflop_s), std::max(a.int8_gop_s, b.int8_gop_s)};
+            std::max(a.product_gflop_s, b.product_gflop_s), 0.0};
 }
 
 class CaseTimer {
@@ -51,10 +51,13 @@ class CaseTimer {
     size_t call_ = 0, num_calls_ = 1;
 };
 
+// Of those that were probed; 0 when none was.
 double median_of(std::span<const KernelMeasurement> measurements, double Roof::*member) {
     std::vector<double> values;
-    for (const KernelMeasurement& one : measurements) values.push_back(one.roof.*member);
-    return median(values);
+    for (const KernelMeasurement& one : measurements) {
+        if (one.roof.*member > 0.0) values.push_back(one.roof.*member);
+    }
+    return values.empty() ? 0.0 : median(values);
 }
 
 Json roof_json(const Roof& roof) {
@@ -84,23 +87,28 @@ double KernelMeasurement::limit_s() const { return std::max(memory_s(), arithmet
 std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options) {
     KernelBench bench(options);
     std::vector<KernelMeasurement> measurements;
+    Roof before;
     for (const KernelCaseMaker& maker : kernel_cases(bench.context(), options.shapes)) {
         if (maker.name.find(options.filter) == std::string::npos) continue;
         const KernelCase kernel = maker.make(maker.name);
+        if (measurements.empty()) before = bench.probe();
         KernelMeasurement measured{.name = kernel.name,
                                    .shape = kernel.shape,
                                    .bytes = kernel.bytes,
                                    .flops = kernel.flops,
                                    .integers = kernel.integers,
                                    .samples_us = {},
-                                   .roof = bench.probe()};
+                                   .roof = {}};
         CaseTimer timer(bench, kernel);
         for (int32_t i = 0; i < options.repeats; ++i) {
             measured.samples_us.push_back(timer.sample_us());
             bench.reset();
             if (const auto signal = stop_signal()) throw Interrupted{*signal};
         }
-        measured.roof = better(measured.roof, bench.probe());
+        const Roof after = bench.probe();
+        measured.roof = better(before, after);
+        if (kernel.integers) measured.roof.int8_gop_s = bench.int8_gop_s();
+        before = after;
         measurements.push_back(std::move(measured));
     }
     if (measurements.empty()) {

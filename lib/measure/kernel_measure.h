@@ -19,7 +19,7 @@ struct Roof {
     double bfloat16_gflop_s = 0.0;
     double product_gflop_s = 0.0;  // what ops are compared with: on the CPU the peak of the type of
                                    // weights, else what a large product of them reaches
-    double int8_gop_s = 0.0;       // of products of codes; none of a device
+    double int8_gop_s = 0.0;       // of products of codes, beside ops of them; none of a device
 };
 
 struct KernelMeasurement {
