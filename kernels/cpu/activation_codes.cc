@@ -35,9 +35,9 @@ float half_range(Code code) {
 // A row of zeros has any scale; one with a value that is no number has none, and nor have its
 // products.
 float scale_of(const ops::ActivationRounding& rounding, const float* x, int64_t count) {
-    if (rounding.scale > 0.0f) return rounding.scale;
     const float largest = kernels().magnitude(x, count);
     if (std::isnan(largest)) return largest;
+    if (rounding.scale > 0.0f) return rounding.scale;
     if (rounding.powers_of_two) {
         return choose_power_of_two(largest, rounding.code == Code::float4);
     }

@@ -83,6 +83,7 @@ struct CodePairs : Avx512Codes {
     }
 };
 
+// Of any 4-bit code: words of float4 lie as those of int4 do.
 template <class Values>
 struct NibblePairs : CodePairs {
     template <int part>
@@ -92,6 +93,7 @@ struct NibblePairs : CodePairs {
     static void add_int4(Words weights, const X* x, Sum& sum) { add_pair(weights, x, sum); }
 };
 
+// Words of float8 lie as those of int8 do.
 struct Float8Pairs : CodePairs {
     template <int part>
     static Words int8_weights(Words words) {

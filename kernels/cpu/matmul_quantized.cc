@@ -77,6 +77,7 @@ struct Product {
         if (form == Rounded::pairs) return sizeof(BFloat16);
         return form == Rounded::integers ? kernels().quantized.integer_bytes : sizeof(float);
     }
+    float* scales_of(int64_t token) const { return x_scales + token * scales_of_row; }
     std::byte* row(int64_t token) const {
         return rounded + token * parts.padded_in * static_cast<int64_t>(value_bytes());
     }
@@ -118,33 +119,44 @@ const float* ordered(const Product& product, int64_t token, float* room) {
     return room;
 }
 
-void round_row(const Product& product, int64_t token, float* values, int8_t* codes) {
-    const int64_t in = product.layout().in, padded_in = product.parts.padded_in;
-    const auto code = static_cast<size_t>(product.layout().code);
-    float* const scales = product.x_scales + token * product.scales_of_row;
-    std::byte* const row = product.row(token);
-    const QuantizedKernels& kernel = kernels().quantized;
-    if (product.form == Rounded::integers) {
-        std::fill(codes + in, codes + padded_in, int8_t{0});
-        const float* const x = ordered(product, token, values);
-        round_to_integers(product.weight.activations, x, in, codes, scales);
-        if (product.layout().code == WeightCode::int4) correct_row(product, codes, token);
-        kernel.arrange[code](codes, padded_in, row);
-        return;
-    }
-    const bool is_final = product.form == Rounded::float32;
-    auto* const rounded = is_final ? reinterpret_cast<float*>(row) : values;
-    std::fill(rounded + in, rounded + padded_in, 0.0f);
-    const float* x = ordered(product, token, rounded);
+// A row of x as float32 factors, padded with zeros.
+void round_to_floats(const Product& product, int64_t token, float* row) {
+    const int64_t in = product.layout().in;
+    std::fill(row + in, row + product.parts.padded_in, 0.0f);
+    const float* const x = ordered(product, token, row);
     if (product.rounds()) {
-        round_activations(product.weight.activations, x, in, rounded, scales);
-    } else if (is_final || in < padded_in) {
-        round_to_product_type(product, x, rounded);
+        round_activations(product.weight.activations, x, in, row, product.scales_of(token));
     } else {
-        kernel.pairs[code].arrange(x, in, row);
-        return;
+        round_to_product_type(product, x, row);
     }
-    if (!is_final) kernel.pairs[code].arrange(rounded, padded_in, row);
+}
+
+// The same as integers; `values` has room for a row in another order.
+void round_to_codes(const Product& product, int64_t token, float* values, int8_t* codes) {
+    const int64_t in = product.layout().in;
+    std::fill(codes + in, codes + product.parts.padded_in, int8_t{0});
+    const float* const x = ordered(product, token, values);
+    round_to_integers(product.weight.activations, x, in, codes, product.scales_of(token));
+    if (product.layout().code == WeightCode::int4) correct_row(product, codes, token);
+}
+
+void round_row(const Product& product, int64_t token, float* values, int8_t* codes) {
+    const int64_t count = product.parts.padded_in;
+    const auto code = static_cast<size_t>(product.layout().code);
+    std::byte* const row = product.row(token);
+    switch (product.form) {
+        case Rounded::float32:
+            round_to_floats(product, token, reinterpret_cast<float*>(row));
+            break;
+        case Rounded::integers:
+            round_to_codes(product, token, values, codes);
+            kernels().quantized.arrange[code](codes, count, row);
+            break;
+        case Rounded::pairs:
+            round_to_floats(product, token, values);
+            kernels().quantized.pairs[code].arrange(values, count, row);
+            break;
+    }
 }
 
 // Room for one row of float32 and its codes, for each thread; reused by the blocks afterwards.
@@ -179,7 +191,7 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
     block.x_stride = product.parts.padded_in;
     block.rows = std::min(product.block_tokens, product.tokens - token);
     if (product.rounds() && !has_row_scale(product.weight.activations)) {
-        block.x_scales = product.x_scales + token * product.scales_of_row;
+        block.x_scales = product.scales_of(token);
         block.x_scale_stride = product.scales_of_row;
         block.x_group_size = product.weight.activations.group_size;
     }

@@ -25,7 +25,7 @@ constexpr double kSampleSeconds = 200e-6;
 Roof better(const Roof& a, const Roof& b) {
     return {std::max(a.read_gb_s, b.read_gb_s), std::max(a.float32_gflop_s, b.float32_gflop_s),
             std::max(a.bfloat16_gflop_s, b.bfloat16_gflop_s),
-            std::max(a.product_gflop_s, b.product_gflop_s), 0.0};
+            std::max(a.product_gflop_s, b.product_gflop_s), std::max(a.int8_gop_s, b.int8_gop_s)};
 }
 
 class CaseTimer {

@@ -276,9 +276,20 @@ TEST_CASE("quantized products: what is no number does not become one, and stays 
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
         for (const WeightCode code : kCodes) {
-            for (const auto activations : {ActivationCode::product_type, ActivationCode::int8}) {
+            for (const ops::ActivationRounding& rounding :
+                 {ops::ActivationRounding{},
+                  {ActivationCode::int8, 0, 0.0f, 0.0f, false},
+                  {ActivationCode::int8, 0, 0.01f, 0.0f, false},
+                  {ActivationCode::int4, 0, 0.0f, 0.0f, false},
+                  {ActivationCode::float8, 32, 0.0f, 0.0f, false},
+                  {ActivationCode::float8, 0, 0.01f, 0.0f, false},
+                  {ActivationCode::float8, 32, 0.0f, 0.0f, true},
+                  {ActivationCode::float4, 32, 0.0f, 0.0f, true},
+                  {ActivationCode::float4, 16, 0.0f, 300.0f, false}}) {
+                CAPTURE(static_cast<int>(rounding.code));
+                CAPTURE(rounding.scale);
                 Matrix matrix(machine, layout_of(code, 20, 96, 96));
-                matrix.activations.code = activations;
+                matrix.activations = rounding;
                 std::vector<float> x = x_of(3, 96);
                 x[96 + 5] = std::nanf("");
                 const std::vector<float> y = run(machine, matrix, x, {3, DType::bf16});

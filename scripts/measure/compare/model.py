@@ -1,5 +1,6 @@
 """Bytes and operations of a model: its shape from config.json, what is read in each step from the files."""
 
+import copy
 import json
 import struct
 
@@ -34,8 +35,7 @@ class Model:
 
     def stored_as(self, gguf):
         """The same model in a GGUF file: its size says how many bits a weight has."""
-        other = Model.__new__(Model)
-        other.__dict__ |= self.__dict__
+        other = copy.copy(self)
         weights = self.body + self.head * (1 if self.is_tied else 2)
         bits = 8 * gguf.stat().st_size / weights
         other.weight_bytes = (self.body + self.head) * bits / 8

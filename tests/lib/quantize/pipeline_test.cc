@@ -12,10 +12,10 @@
 
 #include "lib/base/file.h"
 #include "lib/checkpoint/safetensors.h"
-#include "lib/quantize/evaluation.h"
 #include "tests/error_of.h"
 #include "tests/lib/model/driver.h"
 #include "tests/lib/quantize/folder.h"
+#include "tests/lib/quantize/little_evaluation.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -104,14 +104,7 @@ TEST_CASE("an output matrix that is the embedding is quantized beside it") {
     CHECK(written.find("lm_head.weight_packed").has_value());
     CHECK_FALSE(read_model_config(pipeline.unpublished()).tie_word_embeddings);
     // Served with it, the model says what it said.
-    write_file(folder.path() / "text.txt",
-               "Once upon a time there was a little dog. The dog liked to play with a red ball.");
-    EvaluationOptions evaluation;
-    evaluation.base = demo();
-    evaluation.model = pipeline.unpublished();
-    evaluation.text = folder.path() / "text.txt";
-    evaluation.num_threads = 2;
-    CHECK(evaluate(evaluation, {}).mean_kld < 0.01);
+    CHECK(test::compared_with_demo(pipeline.unpublished(), folder.path()).mean_kld < 0.01);
 }
 
 TEST_CASE("routers of sparse layers stay dense, and the file says so") {

@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "kernels/thread_pool.h"
-#include "lib/base/file.h"
-#include "lib/quantize/evaluation.h"
 #include "lib/quantize/pipeline.h"
 #include "tests/error_of.h"
 #include "tests/lib/quantize/folder.h"
+#include "tests/lib/quantize/little_evaluation.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -62,14 +61,7 @@ TEST_CASE("a rotated model gives the same distributions, up to the precision it 
     Pipeline pipeline(options, recipe_from_flags(flags));
     const PipelineResult result = pipeline.run({});
     for (const LinearRecord& record : result.linears) CHECK(record.relative_error < 1e-3);
-    write_file(folder.path() / "text.txt",
-               "Once upon a time there was a little dog. The dog liked to play with a red ball.");
-    EvaluationOptions evaluation;
-    evaluation.base = demo();
-    evaluation.model = pipeline.unpublished();
-    evaluation.text = folder.path() / "text.txt";
-    evaluation.num_threads = 2;
-    const DivergenceReport report = evaluate(evaluation, {});
+    const DivergenceReport report = test::compared_with_demo(pipeline.unpublished(), folder.path());
     CHECK(report.mean_kld < 0.01);
     CHECK(report.same_top > 0.9);
     const Checkpoint written = Checkpoint::open(pipeline.unpublished());
