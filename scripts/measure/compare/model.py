@@ -34,9 +34,10 @@ class Model:
         return total
 
     def stored_as(self, gguf):
-        """The same model in a GGUF file: its size says how many bits a weight has."""
+        """The same model in a GGUF file: its size says how many bits a weight has. Tied or not is the file's own affair."""
         other = copy.copy(self)
-        weights = self.body + self.head * (1 if self.is_tied else 2)
+        other.is_tied = not has_head(gguf)
+        weights = self.body + self.head * (1 if other.is_tied else 2)
         bits = 8 * gguf.stat().st_size / weights
         other.weight_bytes = (self.body + self.head) * bits / 8
         other.is_integer = bits < 9  # programs of llama.cpp's kind then round activations to 8 bits
@@ -50,6 +51,13 @@ class Model:
 
     def flop_of_token(self, context):
         return 2 * (self.body + self.head) + self.attention(context)
+
+
+def has_head(gguf):
+    """Whether the file has an output matrix beside the embedding. Names come with their lengths, behind the vocabulary."""
+    name = b"output.weight"
+    with open(gguf, "rb") as file:
+        return struct.pack("<Q", len(name)) + name in file.read(64 << 20)
 
 
 def rounds_activations(quantization):
