@@ -25,6 +25,12 @@ constexpr int64_t kMaxLanes = 16;
 constexpr int64_t kFewRows = 12;
 int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) * kMaxLanes; }
 
+const AttentionProducts& products_for(DType cached, int64_t head_dim) {
+    return attention_factors(cached, head_dim) == DType::bf16
+               ? kernels().attention_pairs
+               : kernels().attention[kv_type_index(cached)];
+}
+
 // What a softmax has come to, row by row.
 struct State {
     float* outputs;  // [rows, width], sums of values
@@ -91,6 +97,12 @@ struct Place {
     int64_t tile;  // its first position
 };
 
+// Rows of factors become words.
+void pack(const AttentionBatch& batch, float* rows, int64_t stride, int64_t num_rows,
+          int64_t count) {
+    if (batch.products.pack != nullptr) batch.products.pack(rows, stride, num_rows, count);
+}
+
 // Where a position's values begin in keys or values; `step`: from one position of a block to the
 // next, in values.
 const void* position_at(const AttentionBatch& batch, const ConstTensorView& cache, int64_t step,
@@ -123,33 +135,6 @@ void for_each_run(const AttentionBatch& batch, const Place& place, int64_t begin
     }
 }
 
-// Positions from the tile's first on side by side in every row. What is wanted next is asked of
-// memory meanwhile: blocks lie anywhere, so the processor cannot foresee them.
-void load_keys(const AttentionBatch& batch, const Place& place, int64_t begin, int64_t end,
-               const Place& next, float* keys) {
-    const auto widen = kernels().widen_rows[kv_type_index(batch.key_cache.dtype)];
-    for_each_run(
-        batch, place, begin, end, next, [&](int64_t position, int64_t count, int64_t wanted) {
-            widen({position_at(batch, batch.key_cache, 1, place.item, position), batch.block_size,
-                   position_at(batch, batch.key_cache, 1, next.item, wanted),
-                   keys + (position - place.tile), kTile, batch.head_dim, count});
-        });
-}
-
-// A row for each position from the tile's first on.
-void load_values(const AttentionBatch& batch, const Place& place, int64_t begin, int64_t end,
-                 const Place& next, float* values) {
-    const auto widen = kernels().widen_rows[kv_type_index(batch.value_cache.dtype)];
-    for_each_run(batch, place, begin, end, next,
-                 [&](int64_t position, int64_t count, int64_t wanted) {
-                     const int64_t step = batch.head_dim;
-                     widen({position_at(batch, batch.value_cache, step, place.item, position), step,
-                            position_at(batch, batch.value_cache, step, next.item, wanted),
-                            values + (position - place.tile) * batch.width, batch.width, count,
-                            batch.head_dim});
-                 });
-}
-
 void load_queries(const AttentionBatch& batch, const AttentionItem& item, const Workspace& space) {
     if (batch.is_tree(item.sequence)) find_ancestors(batch, item, space.ancestors);
     float* row = space.queries;
@@ -162,6 +147,7 @@ void load_queries(const AttentionBatch& batch, const AttentionItem& item, const 
                         static_cast<size_t>(batch.head_dim) * sizeof(float));
         }
     }
+    pack(batch, space.queries, batch.width, item.num_queries * batch.group, batch.head_dim);
 }
 
 // The queries of an item that see anything of a tile.
@@ -213,6 +199,11 @@ struct Pieces {
     const void* at[kTile];
     const void* next[kTile];
     int64_t count = 0;
+
+    void add(const void* piece, const void* wanted) {
+        at[count] = piece;
+        next[count++] = wanted;
+    }
 };
 
 // Positions from `begin` on, `length` of them a piece, which a multiple of them fills a block.
@@ -227,12 +218,34 @@ void find_pieces(const AttentionBatch& batch, const ConstTensorView& cache, int6
                      const auto* next = static_cast<const std::byte*>(
                          position_at(batch, cache, step, work.next.item, wanted));
                      for (int64_t i = 0; i < count; i += length) {
-                         pieces.at[pieces.count] = at;
-                         pieces.next[pieces.count++] = next;
+                         pieces.add(at, next);
                          at += piece_bytes;
                          next += piece_bytes;
                      }
                  });
+}
+
+// The positions whose values are summed: by whole words from a multiple of `step` on. One that is
+// not to be read is its neighbour, which then weighs nothing.
+struct SummedPositions {
+    int64_t first;  // from the tile's begin
+    Pieces pieces;
+};
+
+void find_summed(const AttentionBatch& batch, const TileWork& work, SummedPositions& summed) {
+    const int64_t step = batch.products.step;
+    const int64_t begin = work.begin - work.place.tile;
+    summed.first = begin / step * step;
+    Pieces& pieces = summed.pieces;
+    pieces.count = begin - summed.first;
+    find_pieces(batch, batch.value_cache, batch.head_dim, work, work.begin, 1, pieces);
+    for (int64_t i = summed.first; i < begin; ++i) {
+        pieces.at[i - summed.first] = pieces.at[begin - summed.first];
+        pieces.next[i - summed.first] = pieces.next[begin - summed.first];
+    }
+    while (pieces.count % step != 0) {
+        pieces.add(pieces.at[pieces.count - 1], pieces.next[pieces.count - 1]);
+    }
 }
 
 void score_few(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
@@ -241,37 +254,48 @@ void score_few(const AttentionBatch& batch, const TileWork& work, const Workspac
     const int64_t first = tile + (work.begin - tile) / lanes * lanes;
     Pieces vectors;
     find_pieces(batch, batch.key_cache, 1, work, first, lanes, vectors);
-    kernels().few_scores[kv_type_index(batch.key_cache.dtype)](
-        {space.queries + work.row * batch.width, batch.width, work.rows, batch.head_dim, vectors.at,
-         vectors.next, batch.block_size, vectors.count,
-         space.scores + work.row * kTile + (first - tile), kTile});
+    batch.products.few_scores({space.queries + work.row * batch.width, batch.width, work.rows,
+                               batch.head_dim, vectors.at, vectors.next, batch.block_size,
+                               vectors.count, space.scores + work.row * kTile + (first - tile),
+                               kTile});
 }
 
-void sum_few(const AttentionBatch& batch, const TileWork& work, const Workspace& space,
-             const State& state) {
-    Pieces positions;
-    find_pieces(batch, batch.value_cache, batch.head_dim, work, work.begin, 1, positions);
-    kernels().few_sums[kv_type_index(batch.value_cache.dtype)](
-        {space.scores + work.row * kTile + (work.begin - work.place.tile), kTile,
-         space.correction + work.row, work.rows, positions.at, positions.next, positions.count,
-         batch.head_dim, state.outputs + work.row * batch.width, batch.width});
-}
-
+// Keys are loaded block by block, side by side from the tile's first position on. What is wanted
+// next is asked of memory meanwhile: blocks lie anywhere, so the processor cannot foresee them.
 void score_many(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
-    load_keys(batch, work.place, work.begin, work.end, work.next, space.keys);
-    kernels().outer_product(space.queries + work.row * batch.width, batch.width, space.keys, kTile,
-                            space.scores + work.row * kTile, kTile, work.rows, batch.head_dim,
-                            kTile, nullptr);
+    const AttentionProducts& products = batch.products;
+    const auto& [item, tile] = work.place;
+    for_each_run(
+        batch, work.place, work.begin, work.end, work.next,
+        [&](int64_t position, int64_t count, int64_t wanted) {
+            products.load_keys({position_at(batch, batch.key_cache, 1, item, position),
+                                position_at(batch, batch.key_cache, 1, work.next.item, wanted),
+                                batch.block_size, batch.head_dim, count,
+                                space.keys + (position - tile), kTile});
+        });
+    products.outer_product(space.queries + work.row * batch.width, batch.width, space.keys, kTile,
+                           space.scores + work.row * kTile, kTile, work.rows,
+                           batch.head_dim / products.step, kTile, nullptr);
 }
 
-void sum_many(const AttentionBatch& batch, const TileWork& work, const Workspace& space,
-              const State& state) {
-    load_values(batch, work.place, work.begin, work.end, work.next, space.values);
-    const int64_t first = work.begin - work.place.tile;
-    kernels().outer_product(space.scores + work.row * kTile + first, kTile,
-                            space.values + first * batch.width, batch.width,
-                            state.outputs + work.row * batch.width, batch.width, work.rows,
-                            work.end - work.begin, batch.width, space.correction + work.row);
+void add_values(const AttentionBatch& batch, const TileWork& work, bool few, const Workspace& space,
+                const State& state) {
+    const AttentionProducts& products = batch.products;
+    SummedPositions summed;
+    find_summed(batch, work, summed);
+    const Pieces& positions = summed.pieces;
+    const float* const weights = space.scores + work.row * kTile + summed.first / products.step;
+    const float* const correction = space.correction + work.row;
+    float* const outputs = state.outputs + work.row * batch.width;
+    if (few) {
+        products.few_sums({weights, kTile, correction, work.rows, positions.at, positions.next,
+                           positions.count, batch.head_dim, outputs, batch.width});
+        return;
+    }
+    products.load_values(
+        {positions.at, positions.next, positions.count, batch.head_dim, space.values, batch.width});
+    products.outer_product(weights, kTile, space.values, batch.width, outputs, batch.width,
+                           work.rows, positions.count / products.step, batch.width, correction);
 }
 
 // What int8 positions of a tile are multiplied with: 1 for those that are not in [begin, end).
@@ -310,7 +334,8 @@ void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, in
                             state.denominator + row, space.correction + row,
                             is_tree ? space.seen + row : nullptr});
     if (scaled) scale_positions(batch, batch.options.scales.values, work, scores);
-    few ? sum_few(batch, work, space, state) : sum_many(batch, work, space, state);
+    pack(batch, scores, kTile, work.rows, kTile);
+    add_values(batch, work, few, space, state);
 }
 
 // The tiles of an item in [begin, end). `after`: what the thread will probably do next.
@@ -381,6 +406,12 @@ void run_item(const AttentionBatch& batch, const AttentionItem& item, const Atte
 
 }  // namespace
 
+DType attention_factors(DType cached, int64_t head_dim) {
+    const int64_t step = kernels().attention_pairs.step;
+    const bool are_pairs = cached == DType::bf16 && step > 0 && head_dim % step == 0;
+    return are_pairs ? DType::bf16 : DType::f32;
+}
+
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
                      const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
@@ -406,7 +437,8 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                          padded_width(queries.dim(2)),
                          value_cache.dim(2),
                          false,
-                         item_starts};
+                         item_starts,
+                         products_for(key_cache.dtype, queries.dim(2))};
     if (key_cache.dtype == DType::f8_e4m3) batch.score_scale *= options.scales.key;
     if (value_cache.dtype == DType::f8_e4m3) batch.value_scale = options.scales.value;
     ThreadPool& threads = *context.threads;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cpu/kernels.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/ops/attention.h"
 
@@ -34,7 +35,8 @@ struct AttentionBatch {
     int64_t width;  // head_dim padded
     int64_t block_size;
     bool segments_are_items;
-    const int64_t* item_starts;         // [num_sequences]: items of the sequences before each
+    const int64_t* item_starts;  // [num_sequences]: items of the sequences before each
+    const AttentionProducts& products;
     float score_scale = options.scale;  // of q · k as it is stored
     float value_scale = 1.0f;           // of values as they are stored
 

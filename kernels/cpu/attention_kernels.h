@@ -1,8 +1,7 @@
-// Tile kernels of attention: products with ascending sums, the running softmax.
+// The running softmax of attention, tile by tile.
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vector_math.h"
@@ -17,51 +16,6 @@ struct AttentionKernels {
     static constexpr int64_t kTile = 64;
     static constexpr int kVectors = kTile / L;
     static constexpr float kLog2OfE = 1.44269504f;
-
-    static void outer_product(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
-                              float* c, int64_t c_stride, int64_t rows, int64_t depth,
-                              int64_t width, const float* factor) {
-        constexpr int64_t block = S::outer_vectors * L;
-        for_each_tile_of_rows<S::outer_rows>(rows, [&](int64_t row, auto tile_rows) {
-            const float* row_factor = factor == nullptr ? nullptr : factor + row;
-            const float* row_a = a + row * a_stride;
-            float* row_c = c + row * c_stride;
-            int64_t column = 0;
-            for (; column + block <= width; column += block) {
-                outer_tile<tile_rows(), S::outer_vectors>(row_a, a_stride, b + column, b_stride,
-                                                          row_c + column, c_stride, depth,
-                                                          row_factor);
-            }
-            for (; column < width; column += L) {
-                outer_tile<tile_rows(), 1>(row_a, a_stride, b + column, b_stride, row_c + column,
-                                           c_stride, depth, row_factor);
-            }
-        });
-    }
-
-    template <typename T>
-    static void few_scores(const FewScores& few) {
-        for_each_tile_of_rows<S::outer_rows>(few.rows, [&](int64_t row, auto rows) {
-            int64_t vector = 0;
-            for (; vector + S::outer_vectors <= few.vectors; vector += S::outer_vectors) {
-                score_tile<T, rows(), S::outer_vectors>(few, row, vector);
-            }
-            for (; vector < few.vectors; ++vector) score_tile<T, rows(), 1>(few, row, vector);
-        });
-    }
-
-    template <typename T>
-    static void few_sums(const FewSums& few) {
-        for_each_tile_of_rows<S::outer_rows>(few.rows, [&](int64_t row, auto rows) {
-            // Of the registers that fewer rows leave, more values are summed at one time.
-            constexpr int vectors = S::outer_vectors * (rows() * 3 <= S::outer_rows ? 2 : 1);
-            int64_t column = 0;
-            for (; column + vectors * L <= few.width; column += vectors * L) {
-                sum_tile<T, rows(), vectors>(few, row, column);
-            }
-            for (; column < few.width; column += L) sum_tile<T, rows(), 1>(few, row, column);
-        });
-    }
 
     static void scale_tile(float* rows, int64_t num_rows, const float* factors) {
         for (int64_t row = 0; row < num_rows; ++row, rows += kTile) {
@@ -106,133 +60,6 @@ struct AttentionKernels {
     }
 
   private:
-    // body(first row, number of rows as a constant), for all of `count` rows.
-    template <int most, typename Body>
-    static void for_each_tile_of_rows(int64_t count, Body body) {
-        for (int64_t row = 0; row < count; row += most) {
-            with_rows<most>(count - row < most ? count - row : most,
-                            [&](auto rows) { body(row, rows); });
-        }
-    }
-    template <int rows, typename Body>
-    static void with_rows(int64_t wanted, Body body) {
-        if constexpr (rows > 0) {
-            if (wanted == rows) {
-                body(std::integral_constant<int, rows>());
-            } else {
-                with_rows<rows - 1>(wanted, body);
-            }
-        }
-    }
-
-    template <typename T, int rows, int vectors>
-    static void score_tile(const FewScores& few, int64_t row, int64_t vector) {
-        const float* queries = few.queries + row * few.query_stride;
-        const T* keys[vectors];
-        const T* next[vectors];
-        for (int v = 0; v < vectors; ++v) {
-            keys[v] = static_cast<const T*>(few.keys[vector + v]);
-            next[v] = static_cast<const T*>(few.next[vector + v]);
-        }
-        F total[rows][vectors];
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) total[r][v] = S::zero();
-        }
-        for (int64_t k = 0; k < few.head_dim; ++k) {
-            F right[vectors];
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) {
-                right[v] = S::load(keys[v] + k * few.key_stride);
-                __builtin_prefetch(next[v] + k * few.key_stride, 0, 2);
-            }
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) {
-                const F left = S::set(queries[r * few.query_stride + k]);
-#pragma GCC unroll 8
-                for (int v = 0; v < vectors; ++v) total[r][v] = S::fma(left, right[v], total[r][v]);
-            }
-        }
-        float* scores = few.scores + row * few.score_stride + vector * L;
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) {
-                S::store(scores + r * few.score_stride + v * L, total[r][v]);
-            }
-        }
-    }
-
-    template <typename T, int rows, int vectors>
-    static void sum_tile(const FewSums& few, int64_t row, int64_t column) {
-        const float* weights = few.weights + row * few.weight_stride;
-        float* out = few.out + row * few.out_stride + column;
-        F total[rows][vectors];
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) {
-                total[r][v] =
-                    S::mul(S::load(out + r * few.out_stride + v * L), S::set(few.factor[row + r]));
-            }
-        }
-        for (int64_t p = 0; p < few.positions; ++p) {
-            const T* values = static_cast<const T*>(few.values[p]) + column;
-            const T* next = static_cast<const T*>(few.next[p]) + column;
-            F right[vectors];
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) {
-                right[v] = S::load(values + v * L);
-                __builtin_prefetch(next + v * L, 0, 2);
-            }
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) {
-                const F left = S::set(weights[r * few.weight_stride + p]);
-#pragma GCC unroll 8
-                for (int v = 0; v < vectors; ++v) total[r][v] = S::fma(left, right[v], total[r][v]);
-            }
-        }
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) {
-                S::store(out + r * few.out_stride + v * L, total[r][v]);
-            }
-        }
-    }
-
-    template <int rows, int vectors>
-    static void outer_tile(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
-                           float* c, int64_t c_stride, int64_t depth, const float* factor) {
-        F total[rows][vectors];
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) {
-                total[r][v] = factor == nullptr
-                                  ? S::zero()
-                                  : S::mul(S::load(c + r * c_stride + v * L), S::set(factor[r]));
-            }
-        }
-        for (int64_t k = 0; k < depth; ++k, b += b_stride) {
-            F right[vectors];
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) right[v] = S::load(b + v * L);
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) {
-                const F left = S::set(a[r * a_stride + k]);
-#pragma GCC unroll 8
-                for (int v = 0; v < vectors; ++v) total[r][v] = S::fma(left, right[v], total[r][v]);
-            }
-        }
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) S::store(c + r * c_stride + v * L, total[r][v]);
-        }
-    }
-
     // Scores as they are compared, as powers of two, minus infinity where nothing is to be seen;
     // their maximum.
     static float scale_row(const SoftmaxTile& tile, int64_t row) {

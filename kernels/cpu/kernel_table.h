@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/attention_kernels.h"
+#include "kernels/cpu/attention_products.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/probe_kernels.h"
@@ -29,9 +30,6 @@ Kernels kernel_table() {
         .widen = {Rows::template widen<float>, Rows::template widen<B>, Rows::template widen<H>},
         .narrow = {Rows::template narrow<float>, Rows::template narrow<B>,
                    Rows::template narrow<H>},
-        .widen_rows = {Rows::template widen_rows<float>, Rows::template widen_rows<B>,
-                       Rows::template widen_rows<H>, Rows::template widen_rows<Float8E4M3>,
-                       Rows::template widen_rows<int8_t>},
         .narrow_f8 = Rows::template narrow_scaled<Float8E4M3>,
         .narrow_i8 = Rows::template narrow_scaled<int8_t>,
         .round_i8 = Rows::round_i8,
@@ -55,14 +53,12 @@ Kernels kernel_table() {
         .lanes = S::lanes,
         .softmax_tile = Attention::softmax_tile,
         .join_softmax = Attention::join_softmax,
-        .outer_product = Attention::outer_product,
-        .few_scores = {Attention::template few_scores<float>, Attention::template few_scores<B>,
-                       Attention::template few_scores<H>,
-                       Attention::template few_scores<Float8E4M3>,
-                       Attention::template few_scores<int8_t>},
-        .few_sums = {Attention::template few_sums<float>, Attention::template few_sums<B>,
-                     Attention::template few_sums<H>, Attention::template few_sums<Float8E4M3>,
-                     Attention::template few_sums<int8_t>},
+        .attention = {attention_products<SingleFactors<S, float>>(),
+                      attention_products<SingleFactors<S, B>>(),
+                      attention_products<SingleFactors<S, H>>(),
+                      attention_products<SingleFactors<S, Float8E4M3>>(),
+                      attention_products<SingleFactors<S, int8_t>>()},
+        .attention_pairs = {},
         .scale_tile = Attention::scale_tile,
         .scale = Rows::scale,
         .scale_and_shift = Rows::scale_and_shift,

@@ -94,11 +94,35 @@ struct SoftmaxStates {
     int64_t width;  // a multiple of the kernels' lanes
 };
 
+// How factors of attention meet: by words of four bytes, which are a float32 or two bfloat16 that
+// one instruction multiplies and adds. What `next` points to below lies as the keys or values do
+// and will be wanted soon: it is fetched, not read.
+
+// Keys of positions side by side, dimension by dimension, which become words.
+struct KeysToLoad {
+    const void* keys;
+    const void* next;
+    int64_t key_stride;  // from one dimension to the next, in values
+    int64_t head_dim;
+    int64_t positions;
+    float* out;  // [head_dim / step, positions], rows out_stride apart
+    int64_t out_stride;
+};
+
+// Values of positions anywhere, which become words.
+struct ValuesToLoad {
+    const void* const* values;  // [positions]
+    const void* const* next;    // [positions]
+    int64_t positions;          // a multiple of the step
+    int64_t width;
+    float* out;  // [positions / step, width], rows out_stride apart
+    int64_t out_stride;
+};
+
 // Scores of a few queries with positions of a tile, vector by vector of them, from keys as they lie
-// in the cache. What `next` points to lies as the keys do and will be wanted soon: fetched, not
-// read.
+// in the cache.
 struct FewScores {
-    const float* queries;  // [rows, head_dim], rows query_stride apart
+    const float* queries;  // [rows, head_dim / step], rows query_stride apart
     int64_t query_stride;
     int64_t rows;
     int64_t head_dim;
@@ -110,30 +134,36 @@ struct FewScores {
     int64_t score_stride;
 };
 
-// out = out * factor + weights · values, positions in ascending order, by fused multiply-add, with
-// values as they lie in the cache.
+// out = out * factor + weights · values, positions in ascending order, with values as they lie in
+// the cache.
 struct FewSums {
-    const float* weights;  // [rows, positions], rows weight_stride apart
+    const float* weights;  // [rows, positions / step], rows weight_stride apart
     int64_t weight_stride;
     const float* factor;  // [rows]
     int64_t rows;
     const void* const* values;  // [positions]
-    const void* const* next;    // [positions], fetched, not read
-    int64_t positions;
-    int64_t width;  // of values and out; a multiple of the kernels' lanes
-    float* out;     // [rows, width], rows out_stride apart
+    const void* const* next;    // [positions]
+    int64_t positions;          // a multiple of the step
+    int64_t width;              // of values and out; a multiple of the kernels' lanes
+    float* out;                 // [rows, width], rows out_stride apart
     int64_t out_stride;
 };
 
-// Rows of values that become float32. Strides in values.
-struct RowsToWiden {
-    const void* x;
-    int64_t x_stride;
-    const void* next;  // what lies in memory as x does and will be wanted soon: fetched, not read
-    float* out;
-    int64_t out_stride;
-    int64_t rows;
-    int64_t count;  // values of a row
+struct AttentionProducts {
+    int64_t step;  // values in a word; 0: there are no such products
+    // The first `count` values of each row become words, in place; null: they are.
+    void (*pack)(float* rows, int64_t stride, int64_t num_rows, int64_t count);
+    void (*load_keys)(const KeysToLoad& keys);
+    void (*load_values)(const ValuesToLoad& values);
+    // c[rows, width] += a[rows, depth] · b[depth, width] of words, k ascending, onto c, after c was
+    // multiplied by `factor` of its row (null: by zero). width is a multiple of `lanes`.
+    void (*outer_product)(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
+                          float* c, int64_t c_stride, int64_t rows, int64_t depth, int64_t width,
+                          const float* factor);
+    // The same products with keys and values as they lie; for a few rows that is less work than to
+    // load a tile for them, and memory is asked for something all the time.
+    void (*few_scores)(const FewScores& scores);
+    void (*few_sums)(const FewSums& sums);
 };
 
 // Columns that rows of quantized products are computed for at a time, and values of k whose
@@ -186,7 +216,6 @@ struct Kernels {
     // Rows of values: out = x * scale in float32, and x rounded to nearest even.
     void (*widen[kNumFloatTypes])(const void* x, float scale, float* out, int64_t count);
     void (*narrow[kNumFloatTypes])(const float* x, void* out, int64_t count);
-    void (*widen_rows[kNumKvTypes])(const RowsToWiden& rows);
     // x * factor as Float8E4M3, and as int8, which it lies within.
     void (*narrow_f8)(const float* x, float factor, void* out, int64_t count);
     void (*narrow_i8)(const float* x, float factor, void* out, int64_t count);
@@ -220,16 +249,8 @@ struct Kernels {
     int64_t lanes;
     void (*softmax_tile)(const SoftmaxTile& tile);
     void (*join_softmax)(const SoftmaxStates& states);
-    // c[rows, width] += a[rows, depth] · b[depth, width], k ascending, by fused multiply-add onto
-    // c, after c was multiplied by `factor` of its row (null: by zero). width is a multiple of
-    // `lanes`.
-    void (*outer_product)(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
-                          float* c, int64_t c_stride, int64_t rows, int64_t depth, int64_t width,
-                          const float* factor);
-    // The same products with keys and values as they lie; for a few rows that is less work than to
-    // widen a tile for them, and memory is asked for something all the time.
-    void (*few_scores[kNumKvTypes])(const FewScores& scores);
-    void (*few_sums[kNumKvTypes])(const FewSums& sums);
+    AttentionProducts attention[kNumKvTypes];  // of float32 words
+    AttentionProducts attention_pairs;         // of bfloat16 words, keys and values
     // Rows of 64 values, times a factor for each column.
     void (*scale_tile)(float* rows, int64_t num_rows, const float* factors);
     // out = x * factor

@@ -50,22 +50,6 @@ struct RowKernels {
     }
 
     template <typename T>
-    static void widen_rows(const RowsToWiden& rows) {
-        const T* x = static_cast<const T*>(rows.x);
-        const T* next = static_cast<const T*>(rows.next);
-        float* out = rows.out;
-        for (int64_t row = 0; row < rows.rows; ++row) {
-            for_each_vector(rows.count, [=](int64_t i, auto n) {
-                __builtin_prefetch(next + i);
-                store(out + i, load(x + i, n), n);
-            });
-            x += rows.x_stride;
-            next += rows.x_stride;
-            out += rows.out_stride;
-        }
-    }
-
-    template <typename T>
     static void narrow(const float* x, void* out, int64_t count) {
         T* target = static_cast<T*>(out);
         for_each_vector(count, [=](int64_t i, auto n) { store(target + i, load(x + i, n), n); });

@@ -17,8 +17,7 @@ void check_caches(const Context& context, const ConstTensorView& queries,
     NVLLM_CHECK(is_kv_type(values.dtype) && values.rank == 4 && has_contiguous_blocks(values) &&
                     keys.dim(0) == values.dim(0) && keys.dim(1) == values.dim(1) &&
                     keys.dim(axes.head_dim) == values.dim(3) &&
-                    keys.dim(axes.position) == values.dim(2) &&
-                    (keys.dtype == DType::i8) == (values.dtype == DType::i8),
+                    keys.dim(axes.position) == values.dim(2) && keys.dtype == values.dtype,
                 "paged_attention: keys " + keys.describe() + ", values " + values.describe());
     NVLLM_CHECK(keys.dim(axes.head_dim) == queries.dim(2) && keys.dim(1) > 0 &&
                     keys.dim(axes.position) > 0 && queries.dim(1) % keys.dim(1) == 0,

@@ -50,12 +50,15 @@ struct PagedAttentionOptions {
 // begin anew at multiples of kAttentionSegment, and segments are joined in ascending order, so that
 // threads may share a long context (Dao et al. 2023, Flash-Decoding). Within a tile probabilities
 // join the denominator as a balanced binary tree (position l with l + 32, and so on) and values
-// join the output in ascending order by fused multiply-add. Keys and values are widened to float32;
-// queries and probabilities are not rounded. Of float8_e4m3 the scale of keys joins `scale`, that
-// of values multiplies the output; of int8 a score is multiplied with its position's scale of keys,
-// a probability with that of values before it weighs the value (not in the denominator). A sink
-// joins at the very end. What a row of a tree does not see lies at its own position in a tile and
-// weighs nothing.
+// join the output in ascending order by fused multiply-add. Keys and values, both of one type, are
+// widened to float32; queries and probabilities are not rounded. Where they are bfloat16, head_dim
+// is even and the CPU's instruction set multiplies pairs of such, queries and probabilities are
+// rounded to bfloat16 and pairs take the place of single products: those of dimensions 2 i and
+// 2 i + 1, and of positions so; denominators are sums of what was not rounded. Of float8_e4m3 the
+// scale of keys joins `scale`, that of values multiplies the output; of int8 a score is multiplied
+// with its position's scale of keys, a probability with that of values before it weighs the value
+// (not in the denominator). A sink joins at the very end. What a row of a tree does not see lies at
+// its own position in a tile and weighs nothing.
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
                      const ConstTensorView& query_starts, const ConstTensorView& context_lengths,

@@ -44,13 +44,17 @@ bool matches_reference(const Shape& shape, const Text& text, int64_t first,
         testing::as_stored(shape.dtype, text.keys, shape.head_dim, options.scales.key);
     const std::vector<double> values =
         testing::as_stored(shape.dtype, text.values, shape.head_dim, options.scales.value);
+    const std::vector<double> queries =
+        testing::as_factors(shape.dtype, text.queries, shape.head_dim);
+    // Values are at most 1, and weights of them add up to that.
+    const double bound = 1e-5 + testing::probability_rounding(shape.dtype, shape.head_dim);
     for (int64_t t = first; t < text.length; ++t) {
         for (int64_t h = 0; h < shape.heads; ++h) {
             const int64_t kv_head = h / (shape.heads / shape.kv_heads);
             const auto at = [&](int64_t p, int64_t d) {
                 return static_cast<size_t>((p * shape.kv_heads + kv_head) * shape.head_dim + d);
             };
-            const auto row = text.queries.begin() + (t * shape.heads + h) * shape.head_dim;
+            const auto row = queries.begin() + (t * shape.heads + h) * shape.head_dim;
             const int64_t visible =
                 options.window > 0 ? std::max<int64_t>(0, t + 1 - options.window) : 0;
             const int64_t end = options.causal ? t + 1 : text.length;
@@ -64,7 +68,7 @@ bool matches_reference(const Shape& shape, const Text& text, int64_t first,
             for (int64_t d = 0; d < shape.head_dim; ++d) {
                 const float actual =
                     out[static_cast<size_t>(((t - first) * shape.heads + h) * shape.head_dim + d)];
-                if (!testing::close(actual, expected[static_cast<size_t>(d)], 1e-5, 1e-5))
+                if (!testing::close(actual, expected[static_cast<size_t>(d)], 1e-5, bound))
                     return false;
             }
         }
@@ -100,6 +104,38 @@ TEST_CASE("attention matches the reference for all types, head sizes and options
                         shape, text, 149, options,
                         Step{shape, 16, options}.run(machine, {&text}, {150}, {1})));
                 }
+            }
+        }
+    });
+}
+
+TEST_CASE("values of equal scores have equal weights, which no rounding changes") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const int64_t head_dim : {5, 16, 48}) {
+            for (const int64_t window : {0, 37}) {
+                const Shape shape{4, 2, head_dim, DType::bf16};
+                Text text(shape, 150, 17);
+                std::ranges::fill(text.queries, 0.0f);
+                const std::vector<double> values =
+                    testing::as_stored(shape.dtype, text.values, head_dim, 1.0f);
+                const std::vector<float> out =
+                    Step{shape, 16, {0.2f, window, 0}}.run(machine, {&text}, {150}, {150});
+                bool good = true;
+                for (int64_t at = 0; at < std::ssize(out); ++at) {
+                    const int64_t t = at / shape.width();
+                    const int64_t head = at % shape.width() / head_dim;
+                    const int64_t first = window > 0 ? std::max<int64_t>(0, t + 1 - window) : 0;
+                    double mean = 0;
+                    for (int64_t p = first; p <= t; ++p) {
+                        const int64_t row = p * shape.kv_heads + head / 2;
+                        mean += values[static_cast<size_t>(row * head_dim + at % head_dim)] /
+                                static_cast<double>(t + 1 - first);
+                    }
+                    good = good && testing::close(out[static_cast<size_t>(at)], mean, 1e-6, 1e-6);
+                }
+                CHECK(good);
             }
         }
     });

@@ -68,8 +68,8 @@ TEST_CASE("every instruction set converts to and from float8 as the scalar type 
         std::vector<nvllm::Float8E4M3> narrowed(values.size());
         std::vector<float> widened(values.size());
         cpu::kernels().narrow_f8(values.data(), 1.0f, narrowed.data(), count);
-        cpu::kernels().widen_rows[static_cast<size_t>(cpu::KvType::f8_e4m3)](
-            {narrowed.data(), count, narrowed.data(), widened.data(), count, 1, count});
+        cpu::kernels().attention[static_cast<size_t>(cpu::KvType::f8_e4m3)].load_keys(
+            {narrowed.data(), narrowed.data(), count, 1, count, widened.data(), count});
         for (size_t i = 0; i < values.size(); ++i) {
             REQUIRE(narrowed[i].bits == nvllm::Float8E4M3(values[i]).bits);
             REQUIRE(testing::close(widened[i], static_cast<float>(narrowed[i]), 0));

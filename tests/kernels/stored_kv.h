@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cpu/attention.h"
 #include "kernels/ops/kv_cache.h"
 #include "testing.h"
 
@@ -54,6 +55,18 @@ inline std::vector<double> as_stored(nvllm::DType dtype, const std::vector<float
         stored.push_back(double{one[0]} * factor);
     }
     return stored;
+}
+
+// Queries as they meet keys that are stored in `dtype`.
+inline std::vector<double> as_factors(nvllm::DType dtype, const std::vector<float>& x,
+                                      int64_t head_dim) {
+    return as_stored(nvllm::cpu::attention_factors(dtype, head_dim), x, head_dim, 1.0f);
+}
+
+// The part of a probability that rounding may change before it meets values.
+inline double probability_rounding(nvllm::DType dtype, int64_t head_dim) {
+    const bool rounds = nvllm::cpu::attention_factors(dtype, head_dim) == nvllm::DType::bf16;
+    return rounds ? 0x1p-8 : 0;
 }
 
 // A tree of drafts by its rows' parents; texts where empty.
