@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/error.h"
+#include "lib/base/memory_info.h"
 
 namespace nvllm {
 namespace {
@@ -61,6 +62,16 @@ Tensor CheckpointSource::keep(const std::string& name, const Tensor& found) {
     return has_values() ? aligned(found) : found;
 }
 
+Tensor CheckpointSource::keep_stored(const std::string& name, const Tensor& found) {
+    if (has_values()) stored_.emplace_back(found.view().as<std::byte>(), found.bytes());
+    return keep(name, found);
+}
+
+void CheckpointSource::release_stored() {
+    for (const std::span<const std::byte> bytes : stored_) release_mapped_pages(bytes);
+    stored_.clear();
+}
+
 Tensor CheckpointSource::read(const std::string& name, std::initializer_list<int64_t> shape,
                               WeightRole) {
     const std::string expected = ViewLayout::dense(product_type(), shape).describe();
@@ -87,7 +98,7 @@ Tensor CheckpointSource::read_stored(const std::string& name, std::initializer_l
                         "to these weights?",
                         checkpoint_.file_of(name), name, found.view().describe(), expected));
     }
-    return keep(name, found);
+    return keep_stored(name, found);
 }
 
 Tensor CheckpointSource::read_stored_flat(const std::string& name, int64_t count,
@@ -101,7 +112,7 @@ Tensor CheckpointSource::read_stored_flat(const std::string& name, int64_t count
                         "to these weights?",
                         checkpoint_.file_of(name), name, found.view().describe(), expected));
     }
-    return keep(name, found);
+    return keep_stored(name, found);
 }
 
 bool CheckpointSource::has_shape(const std::string& name,

@@ -26,6 +26,7 @@ class CheckpointSource : public WeightSource {
                        std::initializer_list<DType> types) override;
     Tensor read_stored_flat(const std::string& name, int64_t count,
                             std::initializer_list<DType> types) override;
+    void release_stored() override;
     bool has_shape(const std::string& name, std::initializer_list<int64_t> shape) const override;
     bool keeps_files() const override { return true; }
     bool keeps_dense(const std::string& linear) const override;
@@ -41,9 +42,11 @@ class CheckpointSource : public WeightSource {
   private:
     Tensor find(const std::string& name, const std::string& expected) const;
     Tensor keep(const std::string& name, const Tensor& found);
+    Tensor keep_stored(const std::string& name, const Tensor& found);
 
     Checkpoint checkpoint_;
     CheckpointUse use_;
+    std::vector<std::span<const std::byte>> stored_;  // as read_stored() gave them, in files
     std::set<std::string, std::less<>> read_names_;
 };
 

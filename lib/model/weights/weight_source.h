@@ -59,6 +59,9 @@ class WeightSource {
                                std::initializer_list<DType> types);
     virtual Tensor read_stored_flat(const std::string& name, int64_t count,
                                     std::initializer_list<DType> types);
+    // What the two above gave was copied: memory that holds it only because it was read is given
+    // back. What is read of those tensors again comes from the files again.
+    virtual void release_stored() {}
     virtual bool has_shape(const std::string&, std::initializer_list<int64_t>) const {
         return false;
     }

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include "kernels/error.h"
@@ -258,6 +260,37 @@ TEST_CASE("formats: a quarter of the bytes at 4 bits") {
     const LinearWeight linear = load_linear(*source, {"a", kIn, kOut});
     // Codes and scales, each in whole lines of memory.
     CHECK(linear.bytes() == kIn * kOut / 2 + 640);
+}
+
+// Of a mapped file: what is in memory of this process.
+int64_t resident_kib(const std::filesystem::path& file) {
+    std::ifstream maps("/proc/self/smaps");
+    int64_t kib = 0;
+    bool is_file = false;
+    for (std::string line; std::getline(maps, line);) {
+        const bool is_mapping = line.find('-') < line.find(' ');
+        if (is_mapping) is_file = line.ends_with(file.string());
+        if (is_file && line.starts_with("Rss:")) kib += std::stoll(line.substr(4));
+    }
+    return kib;
+}
+
+TEST_CASE("formats: of what was packed, nothing stays in memory as it was stored") {
+    constexpr int64_t out = 1024, in = 4096;
+    QuantizationArguments arguments = channel(NumberKind::integer);
+    Stored stored("int-quantized", arguments);
+    const QuantizedMatrix matrix =
+        round_to_nearest(random_weight(out, in).view(), arguments, DType::bf16, stored.threads);
+    stored.write(pack(matrix, "a", "int-quantized", DType::bf16));
+    const auto source = stored.open(DType::bf16, CheckpointUse::values);
+    const std::filesystem::path file = stored.folder.path() / "model.safetensors";
+    const Tensor codes = source->read_stored("a.weight", {out, in}, {DType::i8});
+    CHECK(bytes_of(codes) == bytes_of(matrix.codes));
+    CHECK(resident_kib(file) >= out * in / 1024);
+    const LinearWeight linear = load_linear(*source, {"a", in, out});
+    CHECK(linear.bytes() >= out * in);
+    CHECK(resident_kib(file) < out * in / 1024 / 8);
+    CHECK(bytes_of(codes) == bytes_of(matrix.codes));  // read again
 }
 
 TEST_CASE("formats: integers of older writers do not cross words") {
