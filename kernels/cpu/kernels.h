@@ -212,6 +212,19 @@ struct QuantizedKernels {
     double (*int8_loop)(int64_t rounds);  // as Kernels::float32_loop, of integers
 };
 
+// y = totals * factor * the row's scale + bias (+ y)
+struct RowsToScale {
+    const float* totals;  // [rows, columns], rows kQuantizedColumns apart
+    int64_t rows;
+    int64_t columns;
+    float factor;
+    const float* row_scales;  // [rows]; null: 1
+    const float* bias;        // [columns]
+    bool accumulates;
+    float* y;  // [rows, columns], rows y_stride apart
+    int64_t y_stride;
+};
+
 struct Kernels {
     // Rows of values: out = x * scale in float32, and x rounded to nearest even.
     void (*widen[kNumFloatTypes])(const void* x, float scale, float* out, int64_t count);
@@ -255,9 +268,7 @@ struct Kernels {
     void (*scale_tile)(float* rows, int64_t num_rows, const float* factors);
     // out = x * factor
     void (*scale)(const float* x, float factor, float* out, int64_t count);
-    // y = x * factors[0] * factors[1] + bias (+ y)
-    void (*scale_and_shift)(const float* x, const float (&factors)[2], const float* bias,
-                            bool accumulates, float* y, int64_t count);
+    void (*scale_rows)(const RowsToScale& rows);
 
     // What kernels/probe.h times. The loops return floating-point operations per round.
     void (*read_one_stream)(const std::byte* memory, int64_t bytes);

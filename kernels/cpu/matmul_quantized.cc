@@ -225,17 +225,17 @@ void write_panels(const Product& product, const QuantizedBlock& block, int64_t t
     const int64_t columns =
         std::min<int64_t>(group.count * kPanelColumns, product.layout().out - first);
     const bool row_scaled = product.rounds() && has_row_scale(product.weight.activations);
-    float bias[kQuantizedColumns] = {};
+    static constexpr float no_bias[kQuantizedColumns] = {};
+    float widened[kQuantizedColumns];
     if (product.bias.data != nullptr) {
         kernels().widen[float_type_index(product.bias.dtype)](
-            element(product.bias.data, product.bias.dtype, first), 1.0f, bias, columns);
+            element(product.bias.data, product.bias.dtype, first), 1.0f, widened, columns);
     }
-    for (int64_t row = 0; row < block.rows; ++row) {
-        float* y = product.y.as<float>() + (token + row) * product.y.stride(0) + first;
-        const float scale = row_scaled ? product.x_scales[token + row] : 1.0f;
-        kernels().scale_and_shift(totals + row * kQuantizedColumns, {product.weight.factor, scale},
-                                  bias, product.accumulate, y, columns);
-    }
+    kernels().scale_rows({totals, block.rows, columns, product.weight.factor,
+                          row_scaled ? product.x_scales + token : nullptr,
+                          product.bias.data != nullptr ? widened : no_bias, product.accumulate,
+                          product.y.as<float>() + token * product.y.stride(0) + first,
+                          product.y.stride(0)});
 }
 
 void write_block(const Product& product, const QuantizedBlock& block, int64_t token,

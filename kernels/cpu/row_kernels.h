@@ -98,15 +98,20 @@ struct RowKernels {
         widen<float>(x, factor, out, count);
     }
 
-    static void scale_and_shift(const float* x, const float (&factors)[2], const float* bias,
-                                bool accumulates, float* y, int64_t count) {
-        const F first = S::set(factors[0]);
-        const F second = S::set(factors[1]);
-        for_each_vector(count, [=](int64_t i, auto n) {
-            const F scaled = S::mul(S::mul(load(x + i, n), first), second);
-            const F value = S::add(scaled, load(bias + i, n));
-            store(y + i, accumulates ? S::add(value, load(y + i, n)) : value, n);
-        });
+    static void scale_rows(const RowsToScale& rows) {
+        const F factor = S::set(rows.factor);
+        const float* totals = rows.totals;
+        float* y = rows.y;
+        for (int64_t row = 0; row < rows.rows; ++row) {
+            const F scale = S::set(rows.row_scales == nullptr ? 1.0f : rows.row_scales[row]);
+            for_each_vector(rows.columns, [&](int64_t i, auto n) {
+                const F scaled = S::mul(S::mul(load(totals + i, n), factor), scale);
+                const F value = S::add(scaled, load(rows.bias + i, n));
+                store(y + i, rows.accumulates ? S::add(value, load(y + i, n)) : value, n);
+            });
+            totals += kQuantizedColumns;
+            y += rows.y_stride;
+        }
     }
 
     static void soft_cap(float cap, float* x, int64_t count) {
