@@ -158,10 +158,11 @@ std::optional<RepackedLinear> kept_linear(WeightSource& source, const LinearName
     return kept;
 }
 
-// As its files say it, of which nothing is needed afterwards.
-std::unique_ptr<LinearPart> load_stored(WeightSource& source, const LinearName& linear,
-                                        const QuantizationScheme& scheme,
-                                        const WeightScheme& format) {
+}  // namespace
+
+std::unique_ptr<LinearPart> load_quantized(WeightSource& source, const LinearName& linear,
+                                           const QuantizationScheme& scheme,
+                                           const WeightScheme& format) {
     if (auto kept = kept_linear(source, linear)) {
         source.quantized_linears().count(scheme, true);
         return std::make_unique<QuantizedPart>(*std::move(kept), read_any_bias(source, linear),
@@ -190,16 +191,6 @@ std::unique_ptr<LinearPart> load_stored(WeightSource& source, const LinearName& 
     if (source.repack_cache() != nullptr) source.repack_cache()->add(linear.name, repacked);
     return std::make_unique<QuantizedPart>(std::move(repacked), std::move(bias),
                                            source.product_type());
-}
-
-}  // namespace
-
-std::unique_ptr<LinearPart> load_quantized(WeightSource& source, const LinearName& linear,
-                                           const QuantizationScheme& scheme,
-                                           const WeightScheme& format) {
-    std::unique_ptr<LinearPart> part = load_stored(source, linear, scheme, format);
-    source.release_stored();
-    return part;
 }
 
 }  // namespace nvllm

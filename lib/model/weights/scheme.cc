@@ -130,7 +130,9 @@ void LinearWeight::apply(const Context& context, const ConstTensorView& x, ops::
 LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names) {
     std::vector<std::unique_ptr<LinearPart>> parts;
     for (size_t i = 0; i < names.size(); ++i) {
-        parts.push_back(adopted(source, names, i, load_part(source, names[i])));
+        std::unique_ptr<LinearPart> part = load_part(source, names[i]);
+        source.release_stored();  // a quantized part keeps what it made of it
+        parts.push_back(adopted(source, names, i, std::move(part)));
     }
     return LinearWeight(std::move(parts));
 }
