@@ -170,7 +170,7 @@ struct AttentionProducts {
 // products are summed before they are scaled.
 constexpr int64_t kQuantizedColumns = 64;
 constexpr int64_t kQuantizedStretch = 128;
-constexpr size_t kNumWeightCodes = 4;
+constexpr size_t kNumWeightCodes = 7;
 
 // Rows of x by up to four panels of 16 columns of quantized weights, of which totals are written.
 struct QuantizedBlock {
@@ -189,7 +189,7 @@ struct QuantizedBlock {
     const void* scales;          // [panels, panel_groups, 16]
     const int8_t* zero_points;   // the same; null: none
     const int32_t* corrections;  // the same: of int8 weights, -128 * sum of a group's codes
-    int64_t in;                  // a multiple of 8
+    int64_t in;                  // a multiple of 8; of 32 where weights are sparse
     int64_t group_size;          // the same
     int64_t groups;
     float* totals;   // [rows, kQuantizedColumns], 0 before

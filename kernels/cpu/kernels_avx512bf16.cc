@@ -115,11 +115,8 @@ struct Float4Values {
 
 // Codes as bfloat16, which holds all of their values; those of one word that are multiplied
 // together are a pair: of 4 bits i and i + 4, of 8 bits i and i + 2.
-struct CodePairs : Avx512Codes {
-    using Sum = F;
+struct CodePairs : FloatSums<Avx512Codes> {
     using X = BFloat16;
-    static Sum no_sums() { return _mm512_setzero_ps(); }
-    static F to_float(Sum sum) { return sum; }
 
   protected:
     static void add_pair(Words weights, const X* x, Sum& sum) {
@@ -160,6 +157,44 @@ struct Float8Pairs : CodePairs {
     static void add_int8(Words weights, const X* x, Sum& sum) { add_pair(weights, x, sum); }
 };
 
+// Both values that are kept of four are a pair; those of x are put beside one another as they are.
+template <ops::WeightCode code>
+struct SparsePairs : SparseParts<Avx512Codes, code> {
+    using X = BFloat16;
+    struct Weights {
+        __m512i pair, order;
+    };
+
+    template <int part>
+    static Weights weights(const uint32_t* at, int) {
+        // The bytes of x by two places; a permutation looks at the lowest four bits.
+        const __m512i bytes = _mm512_setr_epi32(0x01000100, 0x01000302, 0x01000504, 0x01000706,
+                                                0x03020100, 0x03020302, 0x03020504, 0x03020706,
+                                                0x05040100, 0x05040302, 0x05040504, 0x05040706,
+                                                0x07060100, 0x07060302, 0x07060504, 0x07060706);
+        const __m512i places = _mm512_srli_epi32(Avx512Codes::load(at), 4 * part);
+        return {pair<part>(at), _mm512_permutexvar_epi32(places, bytes)};
+    }
+    static void add(const Weights& kept, const X* x, __m512& sum) {
+        int64_t four;
+        std::memcpy(&four, x, sizeof(four));
+        const __m512i chosen = _mm512_shuffle_epi8(_mm512_set1_epi64(four), kept.order);
+        sum = _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(chosen),
+                               reinterpret_cast<__m512bh>(kept.pair));
+    }
+
+  private:
+    template <int part>
+    static __m512i pair(const uint32_t* at) {
+        if constexpr (code == ops::WeightCode::sparse_float8) {
+            return Float8Pairs::int8_weights<part % 2>(
+                Avx512Codes::load(at + (1 + part / 2) * kPanelColumns));
+        } else {
+            return Avx512Codes::load(at + (1 + part) * kPanelColumns);
+        }
+    }
+};
+
 // Rounded to nearest even, sixteen values in this order; count is a multiple of 8.
 void arrange_pairs(const float* x, int64_t count, __m256i order, void* arranged) {
     auto* out = static_cast<BFloat16*>(arranged);
@@ -181,6 +216,10 @@ void arrange_for_nibbles(const float* x, int64_t count, void* arranged) {
 void arrange_for_bytes(const float* x, int64_t count, void* arranged) {
     arrange_pairs(x, count, _mm256_setr_epi16(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15),
                   arranged);
+}
+
+void arrange_as_they_are(const float* x, int64_t count, void* arranged) {
+    avx512_kernels().narrow[static_cast<size_t>(FloatType::bf16)](x, arranged, count);
 }
 
 double bfloat16_loop(int64_t rounds) {
@@ -206,12 +245,16 @@ Kernels table_with_pairs() {
     const auto pairs_of = [&](WeightCode code) -> QuantizedPairs& {
         return table.quantized.pairs[static_cast<size_t>(code)];
     };
-    pairs_of(WeightCode::int4) = {PartKernel<NibblePairs<Int4Values>, WeightCode::int4>::multiply,
+    pairs_of(WeightCode::int4) = {PartKernel<Int4Parts<NibblePairs<Int4Values>>>::multiply,
                                   arrange_for_nibbles};
-    pairs_of(WeightCode::float4) = {
-        PartKernel<NibblePairs<Float4Values>, WeightCode::int4>::multiply, arrange_for_nibbles};
-    pairs_of(WeightCode::float8) = {PartKernel<Float8Pairs, WeightCode::int8>::multiply,
+    pairs_of(WeightCode::float4) = {PartKernel<Int4Parts<NibblePairs<Float4Values>>>::multiply,
+                                    arrange_for_nibbles};
+    pairs_of(WeightCode::float8) = {PartKernel<Int8Parts<Float8Pairs>>::multiply,
                                     arrange_for_bytes};
+    pairs_of(WeightCode::sparse_bfloat16) = {
+        PartKernel<SparsePairs<WeightCode::sparse_bfloat16>>::multiply, arrange_as_they_are};
+    pairs_of(WeightCode::sparse_float8) = {
+        PartKernel<SparsePairs<WeightCode::sparse_float8>>::multiply, arrange_as_they_are};
     table.attention_pairs = attention_products<AttentionPairs>(AttentionPairs::pack);
     table.bfloat16_loop = bfloat16_loop;
     return table;

@@ -15,6 +15,8 @@ namespace {
 using ops::ActivationCode;
 using ops::WeightCode;
 
+static_assert(kNumWeightCodes == static_cast<size_t>(ops::kNumWeightCodes));
+
 constexpr int64_t kBlockTokens = 96;
 constexpr int64_t kBlockPanels = kQuantizedColumns / kPanelColumns;
 constexpr int64_t kBlocksPerThread = 4;
@@ -307,8 +309,13 @@ size_t thread_bytes(int64_t padded_in) {
 
 bool can_multiply_quantized(const ops::QuantizedLayout& layout,
                             const ops::ActivationRounding& activations) {
-    const bool whole_groups = layout.group_size % 8 == 0 || layout.group_size >= layout.in;
-    return whole_groups && (activations.group_size % 8 == 0 || activations.group_size >= layout.in);
+    const bool sparse = ops::is_sparse(layout.code);
+    const int64_t depth = sparse ? kSparseDepth : 8;
+    const auto is_whole = [&](int64_t group_size) {
+        return group_size % depth == 0 || group_size >= layout.in;
+    };
+    return is_whole(layout.group_size) && is_whole(activations.group_size) &&
+           !(sparse && layout.in % 4 != 0);
 }
 
 void matmul_quantized(const Context& context, const ConstTensorView& x,

@@ -8,10 +8,17 @@
 #include <cstring>
 
 #include "kernels/cpu/simd_scalar.h"
+#include "kernels/ops/matmul_quantized.h"
 
 namespace nvllm::cpu {
 
 constexpr int kPanelColumns = 16;
+
+// Values of k of a sparse matrix whose places are one word, and the words of a column for so many.
+constexpr int kSparseDepth = 32;
+constexpr int sparse_words(ops::WeightCode code) {
+    return code == ops::WeightCode::sparse_float8 ? 5 : 9;
+}
 
 struct ScalarCodes {
     using Simd = Scalar;
@@ -50,6 +57,14 @@ struct ScalarCodes {
         const Words is_normal = magnitude > 7;
         const Words bits = (is_normal & normal) | (~is_normal & reinterpret_cast<Words>(subnormal));
         return reinterpret_cast<F>(bits | ((code & 128) << 24));
+    }
+    template <int bits>
+    static Words shifted_right(Words words) {
+        return words >> bits;
+    }
+    // Of four values the one that the lowest two bits of each word name.
+    static F choose(const float* four, Words words) {
+        return each(words, [&](uint32_t place) { return four[place & 3]; });
     }
     // As many small integers as there are lanes.
     static F small(const int8_t* p) {

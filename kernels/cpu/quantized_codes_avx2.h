@@ -41,6 +41,14 @@ struct Avx2Codes {
                                           _mm256_castsi256_ps(is_normal)),
                          _mm256_slli_epi32(words, 24 - 8 * index));
     }
+    template <int bits>
+    static Words shifted_right(Words words) {
+        return _mm256_srli_epi32(words, bits);
+    }
+    static F choose(const float* four, Words words) {
+        return _mm256_permutevar_ps(_mm256_broadcast_ps(reinterpret_cast<const __m128*>(four)),
+                                    words);
+    }
     static F small(const int8_t* p) {
         return _mm256_cvtepi32_ps(
             _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));

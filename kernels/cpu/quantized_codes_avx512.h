@@ -44,6 +44,13 @@ struct Avx512Codes {
         return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
             _mm512_castps_si512(value), sign, set(static_cast<int>(0x80000000u)), 0xf8));
     }
+    template <int bits>
+    static Words shifted_right(Words words) {
+        return _mm512_srli_epi32(words, bits);
+    }
+    static F choose(const float* four, Words words) {
+        return _mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_loadu_ps(four)), words);
+    }
     static F small(const int8_t* p) {
         return _mm512_cvtepi32_ps(
             _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));

@@ -217,14 +217,16 @@ class QuantizedKernel {
 template <class C>
 QuantizedKernels quantized_kernels() {
     using Code = ops::WeightCode;
-    return {
-        {QuantizedKernel<C, Code::int4>::multiply, QuantizedKernel<C, Code::int8>::multiply,
-         QuantizedKernel<C, Code::float4>::multiply, QuantizedKernel<C, Code::float8>::multiply},
-        {PartKernel<C, Code::int4>::multiply, PartKernel<C, Code::int8>::multiply},
-        {arrange_codes<C, Code::int4>, arrange_codes<C, Code::int8>},
-        sizeof(typename C::X),
-        {},
-        int8_loop<C>};
+    return {{QuantizedKernel<C, Code::int4>::multiply, QuantizedKernel<C, Code::int8>::multiply,
+             QuantizedKernel<C, Code::float4>::multiply, QuantizedKernel<C, Code::float8>::multiply,
+             PartKernel<WidenedSparse<C, Code::sparse_bfloat16>>::multiply,
+             PartKernel<WidenedSparse<C, Code::sparse_float16>>::multiply,
+             PartKernel<WidenedSparse<C, Code::sparse_float8>>::multiply},
+            {PartKernel<Int4Parts<C>>::multiply, PartKernel<Int8Parts<C>>::multiply},
+            {arrange_codes<C, Code::int4>, arrange_codes<C, Code::int8>},
+            sizeof(typename C::X),
+            {},
+            int8_loop<C>};
 }
 
 }  // namespace nvllm::cpu

@@ -1,10 +1,14 @@
 // Packing of quantized matrices for the CPU.
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/matmul_quantized.h"
 #include "kernels/cpu/quantized_layout.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/error.h"
 
 namespace nvllm::cpu {
 namespace {
@@ -44,6 +48,73 @@ void pack_codes(const Packing& packing, int64_t panel) {
             }
             words[k / per_word * kPanelColumns + column] = word;
         }
+    }
+}
+
+// Two bits of four, from the lowest on.
+struct TwoPlaces {
+    int first;
+    int second;
+
+    explicit TwoPlaces(unsigned kept)
+        : first(std::countr_zero(kept)), second(std::countr_zero(kept & (kept - 1))) {
+        NVLLM_CHECK(std::popcount(kept) == 2, "sparse matrices keep two of four values");
+    }
+    uint32_t bits() const { return static_cast<uint32_t>(first | second << 2); }
+};
+
+// Where the two values of four `index` of 32 values of k lie, in bytes from the words behind those
+// of places on.
+template <ops::WeightCode code>
+std::pair<int64_t, int64_t> kept_at(int64_t index, int64_t column) {
+    constexpr int64_t row = kPanelColumns * 4;
+    if (code == ops::WeightCode::sparse_float8) {
+        const int64_t at = index / 2 * row + column * 4 + index % 2;
+        return {at, at + 2};
+    }
+    if (code == ops::WeightCode::sparse_bfloat16) {
+        const int64_t at = index * row + column * 4;
+        return {at, at + 2};
+    }
+    const int64_t at = index * row + column * 2;
+    return {at, at + row / 2};
+}
+
+// Values that pad are zeros, in places 0 and 1.
+template <ops::WeightCode code>
+void pack_kept(const Packing& packing, int64_t panel) {
+    using T = std::conditional_t<code == ops::WeightCode::sparse_float8, uint8_t, uint16_t>;
+    constexpr int64_t step_bytes = sparse_words(code) * kPanelColumns * 4;
+    const int64_t in = packing.layout.in;
+    std::byte* const begin = packing.packed + panel * packing.parts.panel_bytes;
+    std::memset(begin, 0, static_cast<size_t>(packing.parts.panel_bytes));
+    for (int64_t column = 0; column < packing.columns_of(panel); ++column) {
+        const int64_t out = panel * kPanelColumns + column;
+        const T* kept = packing.plain.codes.as<T>() + out * (in / 2);
+        const auto* bits = packing.plain.places.as<uint8_t>() + out * ((in + 7) / 8);
+        for (int64_t four = 0; four < in / 4; ++four) {
+            const int64_t index = four % (kSparseDepth / 4);
+            std::byte* const step = begin + four / (kSparseDepth / 4) * step_bytes;
+            const TwoPlaces places((bits[four / 2] >> (four % 2 * 4)) & 15u);
+            reinterpret_cast<uint32_t*>(step)[column] |= places.bits() << (4 * index);
+            const auto [first, second] = kept_at<code>(index, column);
+            std::byte* const values = step + kPanelColumns * 4;
+            std::memcpy(values + first, kept + 2 * four, sizeof(T));
+            std::memcpy(values + second, kept + 2 * four + 1, sizeof(T));
+        }
+    }
+}
+
+void pack_matrix(const Packing& packing, int64_t panel) {
+    switch (packing.layout.code) {
+        case ops::WeightCode::sparse_bfloat16:
+            return pack_kept<ops::WeightCode::sparse_bfloat16>(packing, panel);
+        case ops::WeightCode::sparse_float16:
+            return pack_kept<ops::WeightCode::sparse_float16>(packing, panel);
+        case ops::WeightCode::sparse_float8:
+            return pack_kept<ops::WeightCode::sparse_float8>(packing, panel);
+        default:
+            return pack_codes(packing, panel);
     }
 }
 
@@ -107,7 +178,7 @@ void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
     context.threads->parallel_for(packing.parts.panels, kPanelsPerRange,
                                   [&](int64_t begin, int64_t end, int) {
                                       for (int64_t panel = begin; panel < end; ++panel) {
-                                          pack_codes(packing, panel);
+                                          pack_matrix(packing, panel);
                                           pack_scales(packing, panel);
                                           if (layout.has_zero_points)
                                               pack_zero_points(packing, panel);

@@ -1,8 +1,9 @@
-// Products of x with panels of weights by instructions that multiply several codes of a column at
-// once: integers, and pairs of bfloat16.
+// Products of x with panels of weights that are multiplied several of a column at once: integers,
+// pairs of bfloat16, and the two that sparse matrices keep of four.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "kernels/cpu/quantized_tile.h"
@@ -10,28 +11,146 @@
 
 namespace nvllm::cpu {
 
-// C: what the parts of a word are and how they are multiplied, as in quantized_codes.h. Sums of
-// integers are exact, so that their order does not matter; others are of one chain, k rising.
+// Sums that are float32 like their terms.
+template <class C>
+struct FloatSums : C {
+    using Sum = typename C::F;
+    static Sum no_sums() { return C::Simd::zero(); }
+    static typename C::F to_float(Sum sum) { return sum; }
+};
+
+// Stretches that end where groups do.
+constexpr int64_t kWholeGroups = std::numeric_limits<int64_t>::max() / 2;
+
+// Words of eight codes, in parts as C says; so are those of four below.
+template <class C>
+struct Int4Parts : C {
+    using Weights = typename C::Words;
+    static constexpr int depth = 8;  // values of k in a row of words, or in several
+    static constexpr int words = 1;  // of a column for so many
+    static constexpr int parts = C::int4_parts;
+    static constexpr int64_t longest_stretch = kWholeGroups;
+
+    // Of vector `v` of a panel's columns.
+    template <int part>
+    static Weights weights(const uint32_t* at, int v) {
+        return C::template int4_weights<part>(C::load(at + v * C::Simd::lanes));
+    }
+    static void add(Weights weights, const typename C::X* x, typename C::Sum& sum) {
+        C::add_int4(weights, x, sum);
+    }
+    // What the codes' shifts into unsigned ranges add to a sum is taken off first.
+    static typename C::Sum first_sum(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                                     int64_t row, int, int) {
+        if constexpr (C::int4_is_shifted) {
+            return C::set_sums(block.x_corrections[row * block.groups + stretch.group]);
+        } else {
+            return C::no_sums();
+        }
+    }
+};
+
+template <class C>
+struct Int8Parts : C {
+    using Weights = typename C::Words;
+    static constexpr int depth = 4;
+    static constexpr int words = 1;
+    static constexpr int parts = C::int8_parts;
+    static constexpr int64_t longest_stretch = kWholeGroups;
+
+    template <int part>
+    static Weights weights(const uint32_t* at, int v) {
+        return C::template int8_weights<part>(C::load(at + v * C::Simd::lanes));
+    }
+    static void add(Weights weights, const typename C::X* x, typename C::Sum& sum) {
+        C::add_int8(weights, x, sum);
+    }
+    static typename C::Sum first_sum(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                                     int64_t, int panel, int v) {
+        if constexpr (C::x_is_shifted) {
+            return C::load_sums(block.corrections +
+                                (panel * block.panel_groups + stretch.group) * kPanelColumns +
+                                v * C::Simd::lanes);
+        } else {
+            return C::no_sums();
+        }
+    }
+};
+
+// What all sparse matrices have in common; a part is what is kept of four values of k, multiplied
+// by those of x that lie in its places.
 template <class C, ops::WeightCode code>
-class PartKernel {
-    using Tile = QuantizedTile<C>;
+struct SparseParts : FloatSums<C> {
+    static constexpr int depth = kSparseDepth;
+    static constexpr int words = sparse_words(code);
+    static constexpr int parts = kSparseDepth / 4;
+    static constexpr int64_t longest_stretch = kMatmulStretch;
+
+    static typename C::F first_sum(const QuantizedBlock&, const QuantizedStretch&, int64_t, int,
+                                   int) {
+        return FloatSums<C>::no_sums();
+    }
+};
+
+// Weights and x as float32.
+template <class C, ops::WeightCode code>
+struct WidenedSparse : SparseParts<C, code> {
     using S = typename C::Simd;
     using F = typename C::F;
     using Words = typename C::Words;
-    using Sum = typename C::Sum;
-    using X = typename C::X;
-    static constexpr int lanes = Tile::lanes;
+    using X = float;
+    struct Weights {
+        F first, second;
+        Words first_place, second_place;
+    };
+
+    template <int part>
+    static Weights weights(const uint32_t* at, int v) {
+        const Words places = C::load(at + v * S::lanes);
+        Weights kept;
+        kept.first_place = C::template shifted_right<4 * part>(places);
+        kept.second_place = C::template shifted_right<4 * part + 2>(places);
+        if constexpr (code == ops::WeightCode::sparse_float8) {
+            const Words words = C::load(at + (1 + part / 2) * kPanelColumns + v * S::lanes);
+            kept.first = C::template float8<part % 2>(words);
+            kept.second = C::template float8<part % 2 + 2>(words);
+        } else if constexpr (code == ops::WeightCode::sparse_bfloat16) {
+            const auto* pairs =
+                reinterpret_cast<const BFloat16*>(at + (1 + part) * kPanelColumns + v * S::lanes);
+            kept.first = S::load_even(pairs);
+            kept.second = S::load_odd(pairs);
+        } else {
+            const auto* values =
+                reinterpret_cast<const Float16*>(at + (1 + part) * kPanelColumns) + v * S::lanes;
+            kept.first = S::load(values);
+            kept.second = S::load(values + kPanelColumns);
+        }
+        return kept;
+    }
+    static void add(const Weights& kept, const X* x, F& sum) {
+        sum = S::fma(C::choose(x, kept.first_place), kept.first, sum);
+        sum = S::fma(C::choose(x, kept.second_place), kept.second, sum);
+    }
+};
+
+// P: what parts are and how they are multiplied, as above. Sums of integers are exact, so that
+// their order does not matter; others are of one chain, k rising.
+template <class P>
+class PartKernel {
+    using Tile = QuantizedTile<P>;
+    using S = typename P::Simd;
+    using F = typename P::F;
+    using Sum = typename P::Sum;
+    using X = typename P::X;
     static constexpr int vectors = Tile::vectors;
-    static constexpr bool is_int4 = code == ops::WeightCode::int4;
-    static constexpr int per_word = is_int4 ? 8 : 4;
-    static constexpr int parts = is_int4 ? C::int4_parts : C::int8_parts;
-    static constexpr int64_t kAheadBytes = 2048;  // that are prefetched, of each panel
+    static constexpr int64_t row_bytes = kPanelColumns * 4;  // of words
+    static constexpr int64_t kAheadBytes = 2048;             // that are prefetched, of each panel
     static constexpr int most_rows = S::lanes == 16 ? 6 : 3;
     static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
 
   public:
     static void multiply(const QuantizedBlock& block) {
-        for_each_stretch(block, block.group_size, [&](const QuantizedStretch& stretch) {
+        for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
             for (int64_t row = 0; row < block.rows;) {
                 row += some_rows<most_rows>(block, stretch, row);
             }
@@ -55,20 +174,6 @@ class PartKernel {
         return rows;
     }
 
-    // What the codes' shifts into unsigned ranges add to a sum is taken off first.
-    static Sum first_sum(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
-                         int panel, int v) {
-        if constexpr (is_int4 && C::int4_is_shifted) {
-            return C::set_sums(block.x_corrections[row * block.groups + stretch.group]);
-        } else if constexpr (!is_int4 && C::x_is_shifted) {
-            return C::load_sums(block.corrections +
-                                (panel * block.panel_groups + stretch.group) * kPanelColumns +
-                                v * lanes);
-        } else {
-            return C::no_sums();
-        }
-    }
-
     // Sums stay in registers: all that touches them is inlined before arrays are taken apart.
     template <int rows, int panels>
     static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
@@ -81,25 +186,28 @@ class PartKernel {
             x[r] = static_cast<const X*>(block.x) + (row + r) * block.x_stride + stretch.first;
 #pragma GCC unroll 8
             for (int i = 0; i < columns; ++i) {
-                sum[i][r] = first_sum(block, stretch, row + r, panel + i / vectors, i % vectors);
+                sum[i][r] = P::first_sum(block, stretch, row + r, panel + i / vectors, i % vectors);
             }
         }
-        const auto* codes =
-            block.codes + panel * block.panel_bytes + stretch.first / per_word * kPanelColumns * 4;
-        const int64_t steps = (stretch.end - stretch.first) / per_word;
+        const auto* codes = block.codes + panel * block.panel_bytes +
+                            stretch.first / P::depth * (P::words * row_bytes);
+        const int64_t steps = (stretch.end - stretch.first) / P::depth;
         for (int64_t step = 0; step < steps; ++step) {
-            const std::byte* const now = codes + step * kPanelColumns * 4;
+            const std::byte* const now = codes + step * (P::words * row_bytes);
 #pragma GCC unroll 4
             for (int p = 0; p < panels; ++p) {
-                __builtin_prefetch(now + p * block.panel_bytes + kAheadBytes);
+#pragma GCC unroll 9
+                for (int w = 0; w < P::words; ++w) {
+                    __builtin_prefetch(now + p * block.panel_bytes + w * row_bytes + kAheadBytes);
+                }
             }
-            add_parts<0, rows, columns>(now, block.panel_bytes, x, step * per_word, sum);
+            add_parts<0, rows, columns>(now, block.panel_bytes, x, step * P::depth, sum);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < columns; ++i) {
             F values[rows];
 #pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) values[r] = C::to_float(sum[i][r]);
+            for (int r = 0; r < rows; ++r) values[r] = P::to_float(sum[i][r]);
             Tile::add_to_totals(block, stretch, row, panel + i / vectors, i % vectors, values);
         }
     }
@@ -111,32 +219,15 @@ class PartKernel {
                                                  Sum (&sum)[columns][rows]) {
 #pragma GCC unroll 8
         for (int i = 0; i < columns; ++i) {
-            const auto* at = reinterpret_cast<const uint32_t*>(codes + i / vectors * panel_bytes) +
-                             i % vectors * lanes;
-            add_part<part, rows>(C::load(at), x, k, sum[i]);
-        }
-        if constexpr (part + 1 < parts) {
-            add_parts<part + 1, rows, columns>(codes, panel_bytes, x, k, sum);
-        }
-    }
-
-    template <int part, int rows>
-    [[gnu::always_inline]] static void add_part(Words words, const X* const* x, int64_t k,
-                                                Sum (&sum)[rows]) {
-        Words weights;
-        if constexpr (is_int4) {
-            weights = C::template int4_weights<part>(words);
-        } else {
-            weights = C::template int8_weights<part>(words);
-        }
+            const auto* at = reinterpret_cast<const uint32_t*>(codes + i / vectors * panel_bytes);
+            const auto weights = P::template weights<part>(at, i % vectors);
 #pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-            const X* values = x[r] + k + part * (per_word / parts);
-            if constexpr (is_int4) {
-                C::add_int4(weights, values, sum[r]);
-            } else {
-                C::add_int8(weights, values, sum[r]);
+            for (int r = 0; r < rows; ++r) {
+                P::add(weights, x[r] + k + part * (P::depth / P::parts), sum[i][r]);
             }
+        }
+        if constexpr (part + 1 < P::parts) {
+            add_parts<part + 1, rows, columns>(codes, panel_bytes, x, k, sum);
         }
     }
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/quantized_tiles.h"
+#include "kernels/error.h"
 
 namespace nvllm::cuda {
 namespace {
@@ -250,6 +251,8 @@ void pack_codes(const Context& context, const PackCall& call, ops::WeightCode co
             return pack_codes<ops::WeightCode::float4>(context, call);
         case ops::WeightCode::float8:
             return pack_codes<ops::WeightCode::float8>(context, call);
+        default:
+            NVLLM_CHECK(false, "can_multiply_quantized() says which codes there are");
     }
 }
 
@@ -317,7 +320,8 @@ bool can_multiply_quantized(const ops::QuantizedLayout& layout, const Activation
         return group_size % kStepDepth == 0 || group_size >= layout.in;
     };
     // Scales inside may be beyond what float16 has.
-    return is_whole(layout.group_size) && is_whole(rounding.group_size) &&
+    return !ops::is_sparse(layout.code) && is_whole(layout.group_size) &&
+           is_whole(rounding.group_size) &&
            !(has_scales_inside(rounding) && activations == DType::f16);
 }
 

@@ -4,6 +4,7 @@
 // memory. A lane multiplies the codes that are its own in the packing (quantized_codes.h), so a
 // column is four lanes' work; their totals are added last. Each code is read once for four tokens.
 #include "kernels/cuda/quantized_tiles.h"
+#include "kernels/error.h"
 
 namespace nvllm::cuda {
 namespace {
@@ -112,6 +113,8 @@ void multiply_quantized_exactly(const Context& context, const QuantizedCall& cal
             return launch_product<ops::WeightCode::float4>(context, call);
         case ops::WeightCode::float8:
             return launch_product<ops::WeightCode::float8>(context, call);
+        default:
+            NVLLM_CHECK(false, "can_multiply_quantized() says which codes there are");
     }
 }
 

@@ -8,6 +8,7 @@
 // goes by cp.async through shared memory (6 to 48 KiB), stages of one unit's k, rows of 16-byte
 // chunks XORed with the row so that ldmatrix meets no bank conflict.
 #include "kernels/cuda/quantized_tiles.h"
+#include "kernels/error.h"
 
 namespace nvllm::cuda {
 namespace {
@@ -229,6 +230,8 @@ void launch_product(const Context& context, const QuantizedCall& call, ops::Weig
             return launch_product<T, ops::WeightCode::float4>(context, call);
         case ops::WeightCode::float8:
             return launch_product<T, ops::WeightCode::float8>(context, call);
+        default:
+            NVLLM_CHECK(false, "can_multiply_quantized() says which codes there are");
     }
 }
 

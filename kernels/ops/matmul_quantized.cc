@@ -14,14 +14,14 @@ void check_layout(const QuantizedLayout& layout) {
                 "not the layout of a quantized matrix");
 }
 
-bool is_bytes(const ConstTensorView& view, DType type, int64_t rows, int64_t columns) {
+bool is_matrix(const ConstTensorView& view, DType type, int64_t rows, int64_t columns) {
     return view.dtype == type && view.rank == 2 && view.contiguous() && view.dim(0) == rows &&
            view.dim(1) == columns;
 }
 
 bool is_of_groups(const ConstTensorView& view, DType type, const QuantizedLayout& layout) {
-    return is_bytes(view, type, layout.out, layout.groups()) ||
-           is_bytes(view, type, 1, layout.groups());
+    return is_matrix(view, type, layout.out, layout.groups()) ||
+           is_matrix(view, type, 1, layout.groups());
 }
 
 void check_packed(const Context& context, const QuantizedLayout& layout, const ViewLayout& packed,
@@ -62,8 +62,14 @@ void pack_weight(const Context& context, const QuantizedLayout& layout,
                  const PlainQuantizedWeight& plain, const TensorView& packed) {
     const BackendOps* device = module_ops(context, "pack_weight");
     check_packed(context, layout, packed, bytes_on(context, device, layout));
-    NVLLM_CHECK(is_bytes(plain.codes, DType::i8, layout.out, layout.in),
+    const bool sparse = is_sparse(layout.code);
+    NVLLM_CHECK(!sparse || layout.in % 4 == 0, "sparse rows are of fours");
+    NVLLM_CHECK(is_matrix(plain.codes, plain_type(layout.code), layout.out,
+                          sparse ? layout.in / 2 : layout.in),
                 "pack_weight cannot take codes " + plain.codes.describe());
+    NVLLM_CHECK(sparse ? is_matrix(plain.places, DType::u8, layout.out, (layout.in + 7) / 8)
+                       : plain.places.data == nullptr,
+                "pack_weight cannot take places " + plain.places.describe());
     NVLLM_CHECK(is_of_groups(plain.scales, DType::f32, layout),
                 "pack_weight cannot take scales " + plain.scales.describe());
     NVLLM_CHECK(layout.has_zero_points == (plain.zero_points.data != nullptr) &&

@@ -1,4 +1,5 @@
-// Products of activations with quantized weights, which are widened in registers.
+// Products of activations with weights that are stored in fewer bytes than they have when they are
+// multiplied: quantized ones, which are widened in registers, and those without half their zeros.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +18,26 @@ enum class WeightCode : uint8_t {
     float4,  // E2M1: index of a magnitude (0, 0.5, 1, 1.5, 2, 3, 4, 6) in bits 0 .. 2, sign in bit
              // 3
     float8,  // E4M3 without infinities
+    // Two of each four neighbours in a row, with their places; the other two are zeros that are
+    // neither stored nor multiplied.
+    sparse_bfloat16,
+    sparse_float16,
+    sparse_float8,
 };
-constexpr int kNumWeightCodes = 4;
-// Changes with what pack_weight() writes on the CPU, where files may keep it.
-constexpr int kPackingVersion = 1;
+constexpr int kNumWeightCodes = 7;
 
-// A matrix [out, in] of codes; value = (code - zero point) * scale * factor.
+constexpr bool is_sparse(WeightCode code) { return code >= WeightCode::sparse_bfloat16; }
+// What a code, or a value that is kept, is before it is packed.
+constexpr DType plain_type(WeightCode code) {
+    if (code == WeightCode::sparse_bfloat16) return DType::bf16;
+    return code == WeightCode::sparse_float16 ? DType::f16 : DType::i8;
+}
+
+// Changes with what pack_weight() writes on the CPU, where files may keep it.
+constexpr int kPackingVersion = 2;
+
+// A matrix [out, in] of codes; value = (code - zero point) * scale * factor. Sparse ones have rows
+// of a multiple of four.
 struct QuantizedLayout {
     WeightCode code = WeightCode::int8;
     int64_t out = 0;
@@ -78,9 +93,13 @@ size_t quantized_weight_bytes(const QuantizedLayout& layout, const ScratchTerms&
 
 // What a file says of a matrix, in memory of the context's device.
 struct PlainQuantizedWeight {
-    ConstTensorView codes;        // int8 [out, in], contiguous
+    // plain_type() [out, in], contiguous; of sparse matrices what is kept, [out, in / 2].
+    ConstTensorView codes;
     ConstTensorView scales;       // float32 [out, groups] or [1, groups]: one for all rows
     ConstTensorView zero_points;  // int8, as scales; data == nullptr: none
+    // Of sparse matrices, uint8 [out, ceil(in / 8)]: bit k % 8 of byte k / 8 says whether column k
+    // is kept, which two of each four are; data == nullptr for others.
+    ConstTensorView places = {};
 };
 
 // Once, when a model is loaded. Packed so that a product reads it from front to back.
@@ -108,6 +127,11 @@ void pack_weight(const Context& context, const QuantizedLayout& layout,
 // 4-bit values of k, 0 and 4, then 1 and 5, 2 and 6, 3 and 7; of four in float8, 0 and 2, then 1
 // and 3. Where x has scales of groups, stretches end with those as well, and are multiplied by both
 // scales' product.
+//
+// Sparse weights are summed in stretches of 1,024 values of k, of which one in two is multiplied:
+// the two that are kept of each four by rising k, or both by one instruction where pairs of
+// bfloat16 are multiplied. A NaN or an infinity in x reaches the outputs that keep a weight for it,
+// be that a zero, and no others.
 void matmul_quantized(const Context& context, const ConstTensorView& x,
                       const QuantizedWeight& weight, const ConstTensorView& bias,
                       DType product_type, MatmulOutput output, const TensorView& y);

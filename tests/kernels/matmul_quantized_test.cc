@@ -21,7 +21,7 @@ namespace {
 double meaning(WeightCode code, int8_t stored) {
     const auto bits = static_cast<uint8_t>(stored);
     if (code == WeightCode::int4 || code == WeightCode::int8) return stored;
-    const bool wide = code == WeightCode::float8;
+    const bool wide = code != WeightCode::float4;
     const int mantissa_bits = wide ? 3 : 1;
     const int bias = wide ? 7 : 1;
     const int exponent = (bits >> mantissa_bits) & (wide ? 15 : 3);
@@ -35,14 +35,52 @@ int8_t any_code(WeightCode code, uint64_t random) {
     if (code == WeightCode::int4) return static_cast<int8_t>(random % 16) - 8;
     if (code == WeightCode::float4) return static_cast<int8_t>(random % 16);
     const auto bits = static_cast<uint8_t>(random);
-    const bool is_nan = code == WeightCode::float8 && (bits & 127) == 127;
+    const bool is_nan = code != WeightCode::int8 && (bits & 127) == 127;
     return static_cast<int8_t>(is_nan ? 0 : bits);
 }
+
+// Two of each four values, some of them zeros, as a file has them and as what they mean.
+struct KeptValues {
+    std::vector<uint8_t> stored;   // [out, in / 2] of the code's plain type
+    std::vector<uint8_t> places;   // [out, ceil(in / 8)]
+    std::vector<double> meanings;  // [out, in]
+
+    void fill(const ops::QuantizedLayout& layout) {
+        testing::Random random(7);
+        const int64_t mask_bytes = (layout.in + 7) / 8;
+        places.assign(static_cast<size_t>(layout.out * mask_bytes), 0);
+        meanings.assign(static_cast<size_t>(layout.out * layout.in), 0.0);
+        for (int64_t four = 0; four < layout.out * layout.in / 4; ++four) {
+            const int64_t row = four * 4 / layout.in, k = four * 4 % layout.in;
+            const int64_t first = random.below(3);
+            for (const int64_t place : {first, first + 1 + random.below(3 - first)}) {
+                places[static_cast<size_t>(row * mask_bytes + (k + place) / 8)] |=
+                    static_cast<uint8_t>(1 << ((k + place) % 8));
+                const bool is_zero = random.below(8) == 0;
+                meanings[static_cast<size_t>(row * layout.in + k + place)] =
+                    store(layout.code, is_zero ? 0 : random.next() >> 20, random.uniform());
+            }
+        }
+    }
+    // What the value then means.
+    double store(WeightCode code, uint64_t bits, float value) {
+        if (code == WeightCode::sparse_float8) {
+            const int8_t one = any_code(code, bits);
+            stored.push_back(static_cast<uint8_t>(one));
+            return meaning(code, one);
+        }
+        testing::Buffer one(ops::plain_type(code), std::vector<float>{bits == 0 ? 0.0f : value});
+        const auto* bytes = one.view({1}).as<uint8_t>();
+        stored.insert(stored.end(), bytes, bytes + 2);
+        return one[0];
+    }
+};
 
 // A matrix as a file has it, and packed.
 struct Matrix {
     ops::QuantizedLayout layout;
     std::vector<int8_t> codes, zeros;
+    KeptValues kept;
     std::vector<float> scales;
     std::vector<uint8_t> packed;
     std::vector<int32_t> columns;
@@ -56,8 +94,12 @@ struct Matrix {
             random ^= random >> 7;
             return random ^= random << 17;
         };
-        for (int64_t i = 0; i < layout.out * layout.in; ++i) {
-            codes.push_back(any_code(layout.code, next() >> 20));
+        if (is_sparse(layout.code)) {
+            kept.fill(layout);
+        } else {
+            for (int64_t i = 0; i < layout.out * layout.in; ++i) {
+                codes.push_back(any_code(layout.code, next() >> 20));
+            }
         }
         for (int64_t i = 0; i < layout.out * layout.groups(); ++i) {
             // Held exactly by every type.
@@ -72,7 +114,14 @@ struct Matrix {
 
     void pack(testing::Machine& machine) {
         ops::PlainQuantizedWeight plain;
-        plain.codes = ConstTensorView(codes.data(), DType::i8, {layout.out, layout.in});
+        if (is_sparse(layout.code)) {
+            plain.codes = ConstTensorView(kept.stored.data(), ops::plain_type(layout.code),
+                                          {layout.out, layout.in / 2});
+            plain.places =
+                ConstTensorView(kept.places.data(), DType::u8, {layout.out, (layout.in + 7) / 8});
+        } else {
+            plain.codes = ConstTensorView(codes.data(), DType::i8, {layout.out, layout.in});
+        }
         plain.scales = ConstTensorView(scales.data(), DType::f32, {layout.out, layout.groups()});
         if (layout.has_zero_points) {
             plain.zero_points =
@@ -83,9 +132,10 @@ struct Matrix {
     TensorView view() { return {packed.data(), DType::u8, {static_cast<int64_t>(packed.size())}}; }
     double value(int64_t row, int64_t k) const {
         const auto at = static_cast<size_t>(row * layout.groups() + k / layout.group_size);
+        const auto place = static_cast<size_t>(row * layout.in + k);
+        if (is_sparse(layout.code)) return kept.meanings[place] * scales[at] * factor;
         const double zero = layout.has_zero_points ? zeros[at] : 0;
-        return (meaning(layout.code, codes[static_cast<size_t>(row * layout.in + k)]) - zero) *
-               scales[at] * factor;
+        return (meaning(layout.code, codes[place]) - zero) * scales[at] * factor;
     }
     ops::QuantizedWeight weight() {
         ops::QuantizedWeight result{layout, factor, activations, view(), {}};
@@ -174,6 +224,16 @@ ops::QuantizedLayout layout_of(WeightCode code, int64_t out, int64_t in, int64_t
 constexpr WeightCode kCodes[] = {WeightCode::int4, WeightCode::int8, WeightCode::float4,
                                  WeightCode::float8};
 
+constexpr WeightCode kSparseCodes[] = {WeightCode::sparse_bfloat16, WeightCode::sparse_float16,
+                                       WeightCode::sparse_float8};
+constexpr WeightCode kAllCodes[] = {WeightCode::int4,
+                                    WeightCode::int8,
+                                    WeightCode::float4,
+                                    WeightCode::float8,
+                                    WeightCode::sparse_bfloat16,
+                                    WeightCode::sparse_float16,
+                                    WeightCode::sparse_float8};
+
 bool is_integer(WeightCode code) { return code == WeightCode::int4 || code == WeightCode::int8; }
 
 }  // namespace
@@ -195,10 +255,69 @@ TEST_CASE("quantized products match the reference for all codes, groups and odd 
     });
 }
 
+TEST_CASE("quantized products: sparse matrices match the reference for all types and odd sizes") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const WeightCode code : kSparseCodes) {
+            check_layout(machine, layout_of(code, 33, 100, 100), 3);
+            check_layout(machine, layout_of(code, 16, 4, 4), 2);
+            check_layout(machine, layout_of(code, 5, 72, 72), 1);
+            check_layout(machine, layout_of(code, 130, 264, 32, false, DType::f16), 7);
+            // More than one stretch, with a short last one.
+            check_layout(machine, layout_of(code, 70, 2060, 2060, false, DType::bf16), 14);
+        }
+    });
+}
+
+TEST_CASE("quantized products: of x only what sparse matrices keep a weight for is multiplied") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const WeightCode code : kSparseCodes) {
+            for (const DType type : {DType::f32, DType::bf16}) {
+                Matrix matrix(machine, layout_of(code, 20, 96, 96));
+                std::vector<float> x = x_of(3, 96);
+                x[96 + 5] = std::nanf("");
+                const std::vector<float> y = run(machine, matrix, x, {3, type});
+                size_t reached = 0;
+                for (size_t i = 0; i < y.size(); ++i) {
+                    const bool is_kept = (matrix.kept.places[i % 20 * 12] >> 5 & 1) != 0;
+                    CHECK(std::isnan(y[i]) == (i / 20 == 1 && is_kept));
+                    reached += std::isnan(y[i]) ? 1 : 0;
+                }
+                CHECK(reached > 0);
+                CHECK(reached < 20);
+            }
+        }
+    });
+}
+
+TEST_CASE("quantized products: sparse matrices are smaller, and keep two of four") {
+    testing::Machine machine;
+    const auto bytes_of = [](WeightCode code) {
+        return ops::quantized_weight_bytes(layout_of(code, 1024, 1024, 1024, false, DType::bf16),
+                                           1);
+    };
+    // A sixteenth for places, and scales of each row.
+    CHECK(bytes_of(WeightCode::sparse_bfloat16) == 1024 * 1024 * 2 * 9 / 16 + 1024 * 2);
+    CHECK(bytes_of(WeightCode::sparse_float16) == bytes_of(WeightCode::sparse_bfloat16));
+    CHECK(bytes_of(WeightCode::sparse_float8) == 1024 * 1024 * 5 / 8 + 1024 * 2);
+
+    Matrix matrix(machine, layout_of(WeightCode::sparse_bfloat16, 20, 96, 96));
+    matrix.kept.places[12 * 7 + 3] ^= 16;
+    CHECK_THROWS_AS(matrix.pack(machine), Error);
+    CHECK_FALSE(
+        ops::can_multiply_quantized(layout_of(WeightCode::sparse_float8, 20, 96, 48), {}, 1));
+    CHECK(ops::can_multiply_quantized(layout_of(WeightCode::sparse_float8, 20, 96, 32), {}, 1));
+    CHECK_FALSE(
+        ops::can_multiply_quantized(layout_of(WeightCode::sparse_bfloat16, 20, 98, 98), {}, 1));
+}
+
 TEST_CASE("quantized products: one row gives the same bits alone and among many, on any threads") {
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : kCodes) {
+        for (const WeightCode code : kAllCodes) {
             for (const auto activations :
                  {ActivationCode::product_type, ActivationCode::int8, ActivationCode::float8}) {
                 testing::Machine machine;

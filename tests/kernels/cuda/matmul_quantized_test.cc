@@ -284,7 +284,8 @@ TEST_CASE("cuda: columns of x are taken in the order of the packed ones") {
 }
 
 TEST_CASE(
-    "cuda: groups that do not end with a step, and float16 with scales inside, are not taken") {
+    "cuda: groups that do not end with a step, float16 with scales inside, and sparse matrices are "
+    "not taken") {
     const ops::QuantizedLayout layout{WeightCode::int4, 8, 160, 40, false, DType::f32};
     CHECK(!cuda::can_multiply_quantized(layout, {}, DType::bf16));
     const ops::QuantizedLayout whole{WeightCode::float4, 8, 160, 32, false, DType::f32};
@@ -294,6 +295,9 @@ TEST_CASE(
     CHECK(!cuda::can_multiply_quantized(whole, powers, DType::f16));
     CHECK(!cuda::can_multiply_quantized(whole, {.code = ActivationCode::float8, .group_size = 40},
                                         DType::bf16));
+    ops::QuantizedLayout sparse = whole;
+    sparse.code = WeightCode::sparse_float8;
+    CHECK(!cuda::can_multiply_quantized(sparse, {}, DType::bf16));
 }
 
 TEST_CASE("cuda: a row's quantized product has the same bits in every batch") {
