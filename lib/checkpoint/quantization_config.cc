@@ -16,6 +16,7 @@ namespace nvllm {
 namespace {
 
 using Json = nlohmann::json;
+constexpr std::string_view kTwoOfFour = "sparse-24-bitmask";
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
 Json read_object(const std::filesystem::path& path) {
@@ -44,12 +45,20 @@ QuantizationConfig::QuantizationConfig(Fields fields) : fields_(std::move(fields
         }
     }
     matcher_ = std::make_shared<const TargetMatcher>(targets, fields_.ignore);
+    if (fields_.sparsity && fields_.sparsity->format == kTwoOfFour) {
+        targets = {fields_.sparsity->targets};
+        sparse_ = std::make_shared<const TargetMatcher>(targets, fields_.sparsity->ignore);
+    }
 }
 
 const QuantizationScheme* QuantizationConfig::scheme_for(std::string_view linear_name) const {
     const std::optional<size_t> group = matcher_->group_of(linear_name);
     if (!group || !fields_.groups[*group].scheme.weights) return nullptr;
     return &fields_.groups[*group].scheme;
+}
+
+bool QuantizationConfig::keeps_two_of_four(std::string_view linear_name) const {
+    return sparse_ != nullptr && sparse_->group_of(linear_name).has_value();
 }
 
 std::string QuantizationConfig::format() const {

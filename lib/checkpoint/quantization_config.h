@@ -122,12 +122,15 @@ class QuantizationConfig {
     // name wins over a pattern, a pattern over a class, and of two groups with the same target the
     // later; what `ignore` matches is dense. Valid as long as this.
     const QuantizationScheme* scheme_for(std::string_view linear_name) const;
+    // Whether sparsity() says that the linear of this name is stored as sparse-24-bitmask.
+    bool keeps_two_of_four(std::string_view linear_name) const;
     // The format of all, "mixed-precision" where groups differ.
     std::string format() const;
 
   private:
     Fields fields_;
     std::shared_ptr<const TargetMatcher> matcher_;
+    std::shared_ptr<const TargetMatcher> sparse_;  // null: no linear is stored so
 };
 
 // What config.json (its quantization_config, or compression_config) says, or quantize_config.json

@@ -1,7 +1,7 @@
 // Choosing the family and the source of weights; what is left over at the end is a fault.
 #include "lib/model/loader.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -77,15 +77,18 @@ std::shared_ptr<const QuantizationConfig> read_quantization(const ModelLoadOptio
 }
 
 // What cannot be multiplied as it is stored takes more memory and time; said once.
-void report_widened(const WeightSource& source, const QuantizationConfig* quantization,
-                    DType product_type) {
+void report_widened(const WeightSource& source) {
     const WeightSource::QuantizedLinears& linears = source.quantized_linears();
     if (linears.widened == 0) return;
+    std::vector<std::string> schemes;
+    for (const auto& [scheme, counts] : linears.by_scheme) {
+        if (counts.widened > 0) schemes.push_back(scheme);
+    }
     log_info(
         fmt::format("{} of {} quantized linears ({}) are widened to {}, as no kernel for this "
                     "device multiplies them as they are",
-                    linears.widened, linears.widened + linears.native, quantization->format(),
-                    dtype_name(product_type)));
+                    linears.widened, linears.widened + linears.native, fmt::join(schemes, "; "),
+                    dtype_name(source.product_type())));
 }
 
 Chosen choose_family(const ModelLoadOptions& options) {
@@ -163,7 +166,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
     check_all_read(source, config);
     source.finish();
     if (cache) cache->finish();
-    report_widened(source, quantization.get(), dtype);
+    report_widened(source);
     return model;
 }
 

@@ -130,6 +130,9 @@ class Quantize(QuantizeTest):
         self.assertEqual(*said)
         report = json.loads(quantize("report", compressed, "--json").stdout)
         self.assertEqual({(linear["format"], linear["bits_per_weight"]) for linear in report["linears"]}, {("sparse-24-bitmask", 9.0)})
+        self.assertEqual(report["on_this_cpu"], [{"scheme": "2:4", "native": 28, "dequantized": 0}])
+        planned = quantize("-m", DEMO, "-o", self.folder / "out", *arguments, "--save-compressed", "--dry-run").stdout
+        self.assertIn("2:4: 28 linears run natively", planned)
         sparsity = json.loads((compressed / "config.json").read_text())["quantization_config"]["sparsity_config"]
         self.assertEqual((sparsity["format"], sparsity["sparsity_structure"], sparsity["ignore"]), ("sparse-24-bitmask", "2:4", ["lm_head"]))
         self.assertAlmostEqual(sparsity["global_sparsity"], 0.4, delta=0.1)

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "lib/model/weights/sparse_bitmask.h"
-
 namespace nvllm {
 namespace {
 
@@ -34,10 +32,6 @@ class DensePart : public LinearPart {
 
 Tensor read_matrix(WeightSource& source, const LinearName& linear) {
     const std::string name = linear.name + ".weight";
-    if (stores_sparse(source, linear)) {
-        return source.placed(as_product_matrix(
-            source, read_sparse(source, linear, {DType::bf16, DType::f16, DType::f32})));
-    }
     if (linear.order == MatrixOrder::out_in) {
         return source.placed(as_product_matrix(
             source, source.read(name, {linear.out, linear.in}, WeightRole::matrix)));

@@ -1,7 +1,8 @@
-// Loading of quantized linears.
+// Loading of quantized and sparse linears.
 #include "lib/model/weights/quantized_part.h"
 
 #include <utility>
+#include <vector>
 
 #include "kernels/context.h"
 #include "kernels/error.h"
@@ -10,6 +11,7 @@
 #include "lib/model/weights/quantized_operands.h"
 #include "lib/model/weights/quantized_reader.h"
 #include "lib/model/weights/repack_cache.h"
+#include "lib/model/weights/sparse_bitmask.h"
 
 namespace nvllm {
 namespace {
@@ -98,15 +100,41 @@ bool put_in_order(const WeightSource& source, QuantizedMatrix& matrix, Tensor& c
     return true;
 }
 
-Tensor pack(WeightSource& source, const ops::QuantizedLayout& layout,
-            const QuantizedMatrix& matrix) {
+// In host memory, as ops::pack_weight() takes them; empty: none.
+struct PlainTensors {
+    Tensor codes;
+    Tensor scales;
+    Tensor zero_points;
+    Tensor places;
+};
+
+PlainTensors plain_tensors(WeightSource& source, const LinearName& linear,
+                           const ops::QuantizedLayout& layout, const QuantizedMatrix& matrix) {
+    PlainTensors plain;
+    if (!source.has_values()) return plain;
+    plain.codes = matrix.codes;
+    plain.scales = for_each_row(matrix, matrix.scales);
+    if (layout.has_zero_points) plain.zero_points = for_each_row(matrix, matrix.zero_points);
+    if (!is_sparse(layout.code)) return plain;
+    const SparseMatrix stored = read_sparse(source, linear, {DType::f8_e4m3});
+    plain.codes = Tensor::borrow(
+        ConstTensorView(stored.kept.view().data, DType::i8, {matrix.out(), matrix.in() / 2}),
+        std::make_shared<const Tensor>(stored.kept));
+    plain.places = stored.places;
+    return plain;
+}
+
+Tensor pack(WeightSource& source, const ops::QuantizedLayout& layout, const PlainTensors& plain) {
     const auto bytes = static_cast<int64_t>(ops::quantized_weight_bytes(layout, terms_of(source)));
     if (!source.has_values()) return outline_tensor(DType::u8, {bytes});
     // In memory of the device until it is packed there.
-    const Tensor codes = source.placed(matrix.codes);
-    const Tensor scales = source.placed(for_each_row(matrix, matrix.scales));
-    Tensor zeros;
-    if (layout.has_zero_points) zeros = source.placed(for_each_row(matrix, matrix.zero_points));
+    const auto placed = [&](const Tensor& tensor) {
+        return tensor.empty() ? Tensor() : source.placed(tensor);
+    };
+    const Tensor codes = placed(plain.codes);
+    const Tensor scales = placed(plain.scales);
+    const Tensor zeros = placed(plain.zero_points);
+    const Tensor places = placed(plain.places);
     source.finish();
     Tensor packed = Tensor::allocate(DType::u8, {bytes}, source.device());
     ScratchArena scratch(0, source.device());
@@ -115,18 +143,38 @@ Tensor pack(WeightSource& source, const ops::QuantizedLayout& layout,
     context.backend = source.device().backend();
     context.scratch = &scratch;
     context.threads = &source.threads();
-    ops::pack_weight(context, layout, {codes.view(), scales.view(), zeros.view()},
+    ops::pack_weight(context, layout, {codes.view(), scales.view(), zeros.view(), places.view()},
                      packed.mutable_view());
     source.device().synchronize(nullptr);
     return packed;
 }
 
+// Layouts of a linear in the order they are preferred in: as few bytes as a file has of it.
+std::vector<ops::QuantizedLayout> layouts_of(const WeightSource& source, const LinearName& linear,
+                                             const QuantizedMatrix& matrix, DType scale_type) {
+    const std::optional<ops::QuantizedLayout> layout = operand_layout(matrix, scale_type);
+    if (!layout) return {};
+    std::vector<ops::QuantizedLayout> layouts = {*layout};
+    if (layout->code == ops::WeightCode::float8 && source.keeps_files() &&
+        stores_sparse(source, linear)) {
+        layouts.insert(layouts.begin(), *layout)->code = ops::WeightCode::sparse_float8;
+    }
+    return layouts;
+}
+
 // The product rounds x as the scheme says where the device can, else to the product type.
-std::optional<ops::ActivationRounding> rounding_on_device(const WeightSource& source,
-                                                          const ops::QuantizedLayout& layout,
-                                                          const ops::ActivationRounding& wanted) {
+// Empty: it multiplies none of the layouts.
+std::optional<ops::QuantizedWeight> operands_on_device(
+    const WeightSource& source, const std::vector<ops::QuantizedLayout>& layouts,
+    const ops::ActivationRounding& wanted) {
     for (const ops::ActivationRounding& rounding : {wanted, ops::ActivationRounding{}}) {
-        if (ops::can_multiply_quantized(layout, rounding, terms_of(source))) return rounding;
+        for (const ops::QuantizedLayout& layout : layouts) {
+            if (!ops::can_multiply_quantized(layout, rounding, terms_of(source))) continue;
+            ops::QuantizedWeight operands;
+            operands.layout = layout;
+            operands.activations = rounding;
+            return operands;
+        }
     }
     return std::nullopt;
 }
@@ -144,6 +192,32 @@ Tensor read_any_bias(WeightSource& source, const LinearName& linear) {
     LinearName with_bias = linear;
     with_bias.bias = linear.bias || (source.keeps_files() && source.has(linear.name + ".bias"));
     return read_bias(source, with_bias);
+}
+
+std::string counted_name(const QuantizationScheme& scheme, ops::WeightCode code) {
+    return scheme_name(scheme) + (is_sparse(code) ? ", 2:4" : "");
+}
+
+// A matrix of values of this type whose scales are 1. Empty: no op multiplies it.
+std::optional<ops::QuantizedLayout> sparse_layout(const SparseMatrix& matrix) {
+    ops::QuantizedLayout layout;
+    for (const ops::WeightCode code :
+         {ops::WeightCode::sparse_bfloat16, ops::WeightCode::sparse_float16}) {
+        if (matrix.kept.view().dtype != ops::plain_type(code)) continue;
+        layout.code = code;
+        layout.out = matrix.out();
+        layout.in = matrix.in();
+        layout.group_size = matrix.in();
+        layout.scale_type = DType::bf16;
+        return layout;
+    }
+    return std::nullopt;
+}
+
+Tensor scale_of_one() {
+    Tensor scale = Tensor::allocate(DType::f32, {1, 1});
+    *scale.mutable_view().as<float>() = 1.0f;
+    return scale;
 }
 
 // As an earlier start packed it.
@@ -164,7 +238,7 @@ std::unique_ptr<LinearPart> load_quantized(WeightSource& source, const LinearNam
                                            const QuantizationScheme& scheme,
                                            const WeightScheme& format) {
     if (auto kept = kept_linear(source, linear)) {
-        source.quantized_linears().count(scheme, true);
+        source.quantized_linears().count(counted_name(scheme, kept->weight.layout.code), true);
         return std::make_unique<QuantizedPart>(*std::move(kept), read_any_bias(source, linear),
                                                source.product_type());
     }
@@ -176,18 +250,45 @@ std::unique_ptr<LinearPart> load_quantized(WeightSource& source, const LinearNam
     Tensor columns;
     const QuantizedMatrix as_stored = matrix;
     const bool in_order = put_in_order(source, matrix, columns);
-    const std::optional<ops::QuantizedLayout> layout = operand_layout(matrix, reader.scale_type());
-    const auto rounding =
-        in_order && layout ? rounding_on_device(source, *layout, operand_rounding(scheme, matrix))
-                           : std::nullopt;
-    source.quantized_linears().count(scheme, rounding.has_value());
-    if (!rounding) return widen(source, as_stored, std::move(bias));
+    const auto layouts = layouts_of(source, linear, matrix, reader.scale_type());
+    const auto operands =
+        in_order ? operands_on_device(source, layouts, operand_rounding(scheme, matrix))
+                 : std::nullopt;
+    source.quantized_linears().count(
+        operands ? counted_name(scheme, operands->layout.code) : scheme_name(scheme),
+        operands.has_value());
+    if (!operands) return widen(source, as_stored, std::move(bias));
+    RepackedLinear repacked;
+    repacked.weight = *operands;
+    repacked.weight.factor = matrix.global_scale ? 1.0f / *matrix.global_scale : 1.0f;
+    repacked.packed =
+        pack(source, operands->layout, plain_tensors(source, linear, operands->layout, matrix));
+    if (!columns.empty()) repacked.columns = source.placed(columns);
+    if (source.repack_cache() != nullptr) source.repack_cache()->add(linear.name, repacked);
+    return std::make_unique<QuantizedPart>(std::move(repacked), std::move(bias),
+                                           source.product_type());
+}
+
+std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearName& linear) {
+    constexpr const char* kName = "2:4";
+    if (auto kept = kept_linear(source, linear)) {
+        source.quantized_linears().count(kName, true);
+        return std::make_unique<QuantizedPart>(*std::move(kept), read_bias(source, linear),
+                                               source.product_type());
+    }
+    SparseMatrix matrix = read_sparse(source, linear, {DType::bf16, DType::f16, DType::f32});
+    matrix.kept = as_product_matrix(source, matrix.kept);
+    Tensor bias = read_bias(source, linear);
+    const std::optional<ops::QuantizedLayout> layout = sparse_layout(matrix);
+    const bool is_native = layout && ops::can_multiply_quantized(*layout, {}, terms_of(source));
+    source.quantized_linears().count(kName, is_native);
+    if (!is_native) {
+        return make_dense_part(source.placed(with_zeros(source, matrix)), std::move(bias),
+                               source.product_type());
+    }
     RepackedLinear repacked;
     repacked.weight.layout = *layout;
-    repacked.weight.activations = *rounding;
-    repacked.weight.factor = matrix.global_scale ? 1.0f / *matrix.global_scale : 1.0f;
-    repacked.packed = pack(source, *layout, matrix);
-    if (!columns.empty()) repacked.columns = source.placed(columns);
+    repacked.packed = pack(source, *layout, {matrix.kept, scale_of_one(), {}, matrix.places});
     if (source.repack_cache() != nullptr) source.repack_cache()->add(linear.name, repacked);
     return std::make_unique<QuantizedPart>(std::move(repacked), std::move(bias),
                                            source.product_type());

@@ -42,7 +42,9 @@ Tensor QuantizedReader::read_flat(const char* suffix, int64_t count,
 }
 
 Tensor QuantizedReader::read_matrix(DType type) const {
-    if (stores_sparse(source_, linear_)) return read_sparse(source_, linear_, {type});
+    if (stores_sparse(source_, linear_)) {
+        return with_zeros(source_, read_sparse(source_, linear_, {type}));
+    }
     return read("weight", {out(), in()}, {type});
 }
 

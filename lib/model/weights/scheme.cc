@@ -10,6 +10,7 @@
 #include "lib/model/weights/dense.h"
 #include "lib/model/weights/quantized_part.h"
 #include "lib/model/weights/quantized_reader.h"
+#include "lib/model/weights/sparse_bitmask.h"
 
 namespace nvllm {
 namespace {
@@ -53,7 +54,9 @@ const QuantizationScheme* scheme_of(const WeightSource& source, const LinearName
 
 std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearName& name) {
     const QuantizationScheme* scheme = scheme_of(source, name);
-    if (scheme == nullptr) return load_dense(source, name);
+    if (scheme == nullptr) {
+        return stores_sparse(source, name) ? load_sparse(source, name) : load_dense(source, name);
+    }
     return load_quantized(source, name, *scheme, find_scheme(scheme->format, name.name));
 }
 
@@ -84,7 +87,7 @@ void check_storable(std::string_view format, const LinearName& linear,
 }
 
 bool is_dense(const WeightSource& source, const LinearName& linear) {
-    return scheme_of(source, linear) == nullptr;
+    return scheme_of(source, linear) == nullptr && !stores_sparse(source, linear);
 }
 
 std::vector<NamedTensor> pack(const QuantizedMatrix& matrix, const std::string& linear_name,

@@ -71,7 +71,7 @@ std::span<const WeightScheme> weight_schemes();
 // Throws bad_data when the format has no place for the linear with these arguments.
 void check_storable(std::string_view format, const LinearName& linear,
                     const QuantizationArguments& arguments);
-// Whether the source keeps this linear unquantized.
+// Whether the source keeps all values of this linear, unquantized.
 bool is_dense(const WeightSource& source, const LinearName& linear);
 
 // One or several matrices over the same x whose outputs lie side by side: fused q, k and v keep

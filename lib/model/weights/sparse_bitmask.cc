@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <optional>
+
 #include "kernels/error.h"
 #include "lib/model/weights/outline_source.h"
 
@@ -35,29 +38,55 @@ bool is_zero(T bits) {
     return (bits & static_cast<T>(~sign)) == 0;
 }
 
-// False when the mask's bits are not as many as there are values.
-template <typename T>
-bool spread_row(const T* values, int64_t count, const uint8_t* mask, int64_t in, T* row) {
-    int64_t next = 0;
-    for (int64_t column = 0; column < in; ++column) {
-        if (!has_bit(mask, column)) continue;
-        if (next == count) return false;
-        row[column] = values[next++];
+// Of four neighbours in a row: bit i says whether value i is kept.
+unsigned kept_of_four(const uint8_t* mask, int64_t four) {
+    return (mask[four / 2] >> (four % 2 * 4)) & 15u;
+}
+
+// The first columns of which not two are kept, in the first such row.
+struct WrongFour {
+    int64_t row;
+    int64_t column;
+};
+std::optional<WrongFour> find_wrong_four(const SparseMatrix& matrix) {
+    for (int64_t row = 0; row < matrix.out(); ++row) {
+        const uint8_t* mask = matrix.places.view().as<uint8_t>() + row * mask_bytes(matrix.in());
+        for (int64_t four = 0; four < matrix.in() / 4; ++four) {
+            if (std::popcount(kept_of_four(mask, four)) != 2) return WrongFour{row, four * 4};
+        }
     }
-    return next == count;
+    return std::nullopt;
 }
 
 template <typename T>
-int64_t first_wrong_row(const Tensor& compressed, const Tensor& mask, const Tensor& dense) {
-    const int64_t in = dense.view().dim(1);
-    for (int64_t row = 0; row < dense.view().dim(0); ++row) {
-        if (!spread_row(compressed.view().as<T>() + row * (in / 2), in / 2,
-                        mask.view().as<uint8_t>() + row * mask_bytes(in), in,
-                        dense.mutable_view().as<T>() + row * in)) {
-            return row;
+void spread_row(const T* kept, const uint8_t* mask, int64_t in, T* row) {
+    for (int64_t column = 0; column < in; ++column) {
+        if (has_bit(mask, column)) row[column] = *kept++;
+    }
+}
+
+// Of each four every pair of places is as likely as another.
+Tensor made_up_places(const LinearName& linear) {
+    constexpr uint8_t kPairs[] = {3, 5, 6, 9, 10, 12};
+    Tensor places = Tensor::allocate(DType::u8, {linear.out, mask_bytes(linear.in)});
+    auto* mask = places.mutable_view().as<uint8_t>();
+    for (int64_t row = 0; row < linear.out; ++row, mask += mask_bytes(linear.in)) {
+        for (int64_t four = 0; four < linear.in / 4; ++four) {
+            const auto pair = static_cast<unsigned>(kPairs[(row * 7 + four * 5) % 6]);
+            mask[four / 2] |= static_cast<uint8_t>(pair << (four % 2 * 4));
         }
     }
-    return -1;
+    return places;
+}
+
+SparseMatrix make_up(WeightSource& source, const LinearName& linear) {
+    SparseMatrix matrix;
+    matrix.kept =
+        source.read(linear.name + ".weight", {linear.out, linear.in / 2}, WeightRole::matrix);
+    matrix.places = source.has_values()
+                        ? made_up_places(linear)
+                        : outline_tensor(DType::u8, {linear.out, mask_bytes(linear.in)});
+    return matrix;
 }
 
 // The kept values of four neighbours: those that are not zero, then the first others.
@@ -81,34 +110,52 @@ void keep_two(const T* four, int64_t first, uint8_t* mask, T* kept, const std::s
 }  // namespace
 
 bool stores_sparse(const WeightSource& source, const LinearName& linear) {
-    return source.keeps_files() && source.has(linear.name + ".compressed") &&
-           source.has(linear.name + ".bitmask");
+    if (source.keeps_files()) {
+        return source.has(linear.name + ".compressed") && source.has(linear.name + ".bitmask");
+    }
+    const QuantizationConfig* const config = source.quantization();
+    return config != nullptr && config->keeps_two_of_four(linear.name) &&
+           linear.order == MatrixOrder::out_in && linear.in % 4 == 0;
 }
 
-Tensor read_sparse(WeightSource& source, const LinearName& linear,
-                   std::initializer_list<DType> types) {
+SparseMatrix read_sparse(WeightSource& source, const LinearName& linear,
+                         std::initializer_list<DType> types) {
+    if (!source.keeps_files()) return make_up(source, linear);
     const std::string& name = linear.name;
     if (linear.in % 4 != 0) {
         throw Error(ErrorKind::bad_data,
                     fmt::format("{}: tensor {}.compressed is of {} columns, no multiple of four",
                                 source.place_of(name + ".compressed"), name, linear.in));
     }
-    const Tensor values =
-        source.read_stored(name + ".compressed", {linear.out, linear.in / 2}, types);
-    const Tensor mask =
+    SparseMatrix matrix;
+    matrix.kept = source.read_stored(name + ".compressed", {linear.out, linear.in / 2}, types);
+    matrix.places =
         source.read_stored(name + ".bitmask", {linear.out, mask_bytes(linear.in)}, {DType::u8});
     source.read_stored(name + ".shape", {2}, {DType::i64});
-    const DType type = values.view().dtype;
-    if (!source.has_values()) return outline_tensor(type, {linear.out, linear.in});
-    Tensor dense = Tensor::allocate(type, {linear.out, linear.in});
-    int64_t wrong = -1;
-    with_bytes(type,
-               [&](auto zero) { wrong = first_wrong_row<decltype(zero)>(values, mask, dense); });
-    if (wrong >= 0) {
+    if (!source.has_values()) return matrix;
+    if (const auto wrong = find_wrong_four(matrix)) {
         throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: tensor {}.bitmask does not keep half of row {}",
-                                source.place_of(name + ".bitmask"), name, wrong));
+                    fmt::format("{}: tensor {}.bitmask does not keep two of columns {} to {} of "
+                                "row {}",
+                                source.place_of(name + ".bitmask"), name, wrong->column,
+                                wrong->column + 3, wrong->row));
     }
+    return matrix;
+}
+
+Tensor with_zeros(const WeightSource& source, const SparseMatrix& matrix) {
+    const DType type = matrix.kept.view().dtype;
+    const int64_t in = matrix.in();
+    if (!source.has_values()) return outline_tensor(type, {matrix.out(), in});
+    Tensor dense = Tensor::allocate(type, {matrix.out(), in});
+    with_bytes(type, [&](auto zero) {
+        using T = decltype(zero);
+        for (int64_t row = 0; row < matrix.out(); ++row) {
+            spread_row(matrix.kept.view().as<T>() + row * (in / 2),
+                       matrix.places.view().as<uint8_t>() + row * mask_bytes(in), in,
+                       dense.mutable_view().as<T>() + row * in);
+        }
+    });
     return dense;
 }
 

@@ -45,8 +45,8 @@ Tensor empty_like(const WeightSource& source, DType dtype, const ConstTensorView
 
 }  // namespace
 
-void WeightSource::QuantizedLinears::count(const QuantizationScheme& scheme, bool is_native) {
-    Counts& counts = by_scheme[scheme_name(scheme)];
+void WeightSource::QuantizedLinears::count(const std::string& scheme, bool is_native) {
+    Counts& counts = by_scheme[scheme];
     ++(is_native ? native : widened);
     ++(is_native ? counts.native : counts.widened);
 }

@@ -82,7 +82,7 @@ class WeightSource {
     // The tensors of this linear are not needed: they count as read.
     virtual void pass_over(const std::string&) {}
 
-    // Quantized linears that were loaded, by what becomes of them.
+    // Quantized and sparse linears that were loaded, by what becomes of them.
     struct QuantizedLinears {
         struct Counts {
             int64_t native = 0;
@@ -90,9 +90,9 @@ class WeightSource {
         };
         int64_t native = 0;                       // multiplied as they are
         int64_t widened = 0;                      // to the product type
-        std::map<std::string, Counts> by_scheme;  // the same of each, by scheme_name()
+        std::map<std::string, Counts> by_scheme;  // the same of each, by scheme_name() or "2:4"
 
-        void count(const QuantizationScheme& scheme, bool is_native);
+        void count(const std::string& scheme, bool is_native);
     };
     QuantizedLinears& quantized_linears() { return quantized_linears_; }
     const QuantizedLinears& quantized_linears() const { return quantized_linears_; }

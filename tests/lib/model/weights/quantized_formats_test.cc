@@ -349,6 +349,28 @@ Tensor half_of_it(const Tensor& weight, DType type) {
     return in_type(halved, type, {kOut, kIn});
 }
 
+// Linear "a", from headers and from values.
+void check_sparse_linear(Stored& stored, const Tensor& dense, DType product_type, size_t bytes,
+                         const char* scheme) {
+    const auto headers = stored.open(product_type, CheckpointUse::headers);
+    const auto source = stored.open(product_type, CheckpointUse::values);
+    for (CheckpointSource* const of : {headers.get(), source.get()}) {
+        const LinearWeight linear = load_linear(*of, {"a", kIn, kOut});
+        CHECK(linear.bytes() == bytes);
+        CHECK(of->unread().empty());
+        REQUIRE(of->quantized_linears().by_scheme.contains(scheme));
+        CHECK(of->quantized_linears().by_scheme.at(scheme).native == 1);
+        if (of == headers.get()) continue;
+        const std::vector<float> y = apply(linear, 3, stored.threads);
+        const std::vector<double> expected = expected_product(dense, 3);
+        for (size_t i = 0; i < y.size(); ++i) {
+            // x is rounded to the product type.
+            const double epsilon = product_type == DType::f32 ? 1e-5 : 1e-2;
+            CHECK(y[i] == doctest::Approx(expected[i]).epsilon(epsilon).scale(1));
+        }
+    }
+}
+
 TEST_CASE("formats: two of four, under a bit mask, dense and with float8 codes") {
     const Tensor sparse = half_of_it(random_weight(kOut, kIn), DType::bf16);
     Stored stored("float-quantized", channel(NumberKind::floating));
@@ -356,12 +378,8 @@ TEST_CASE("formats: two of four, under a bit mask, dense and with float8 codes")
     CHECK(tensors[0].tensor.bytes() + tensors[1].tensor.bytes() == sparse.bytes() * 9 / 16);
     stored.write(tensors);
     const auto source = stored.open(DType::bf16, CheckpointUse::values);
-    CHECK(bytes_of(read_sparse(*source, {"a", kIn, kOut}, {DType::bf16})) == bytes_of(sparse));
-    const auto headers = stored.open(DType::bf16, CheckpointUse::headers);
-    for (CheckpointSource* const of : {source.get(), headers.get()}) {
-        CHECK(load_linear(*of, {"a", kIn, kOut}).bytes() == sparse.bytes());
-        CHECK(of->unread().empty());
-    }
+    const SparseMatrix kept = read_sparse(*source, {"a", kIn, kOut}, {DType::bf16});
+    CHECK(bytes_of(with_zeros(*source, kept)) == bytes_of(sparse));
 
     ThreadPool threads(2);
     const QuantizedMatrix matrix =
@@ -373,11 +391,40 @@ TEST_CASE("formats: two of four, under a bit mask, dense and with float8 codes")
     codes.insert(codes.end(), masked.begin(), masked.end());
     stored.write(codes);
     CHECK(bytes_of(stored.read().codes) == bytes_of(matrix.codes));
+    check_sparse_linear(stored, dequantized(matrix), DType::f32, kOut * kIn * 5 / 8 + kOut * 2,
+                        "float-quantized, 8 bits, 2:4");
 
-    codes[2].tensor = Tensor::allocate(DType::u8, {kOut, kIn / 8});
+    // As many as there are values, but not two of each four.
+    Tensor& mask = codes[2].tensor;
+    auto* const bits = mask.mutable_view().as<uint8_t>() + 3 * (kIn / 8);
+    bits[1] = 0x17;
     stored.write(codes);
-    CHECK(stored.refusal().find("a.bitmask does not keep half of row 0") != std::string::npos);
+    CHECK(stored.refusal().find("a.bitmask does not keep two of columns 8 to 11 of row 3") !=
+          std::string::npos);
+    mask = Tensor::allocate(DType::u8, {kOut, kIn / 8});
+    stored.write(codes);
+    CHECK(stored.refusal().find("a.bitmask does not keep two of columns 0 to 3 of row 0") !=
+          std::string::npos);
     CHECK_THROWS_AS(pack_sparse(random_weight(kOut, kIn), "a"), Error);
+}
+
+TEST_CASE("formats: two of four are multiplied as they are kept, in types of 16 bits") {
+    for (const DType type : {DType::bf16, DType::f16, DType::f32}) {
+        CAPTURE(dtype_name(type));
+        const Tensor sparse = half_of_it(random_weight(kOut, kIn), type);
+        Stored stored("float-quantized", channel(NumberKind::floating));
+        stored.write(pack_sparse(sparse, "a"));
+        const Tensor dense = as_float32(*stored.open(DType::f32, CheckpointUse::values), sparse);
+        if (type == DType::f32) {
+            const auto source = stored.open(DType::f32, CheckpointUse::values);
+            CHECK(load_linear(*source, {"a", kIn, kOut}).bytes() == sparse.bytes());
+            CHECK(source->quantized_linears().widened == 1);
+            continue;
+        }
+        for (const DType product : {DType::f32, type}) {
+            check_sparse_linear(stored, dense, product, sparse.bytes() * 9 / 16 + kOut * 2, "2:4");
+        }
+    }
 }
 
 // A format's tensors with one changed before they are written.
