@@ -147,6 +147,7 @@ constexpr auto kQuantizedKinds = std::to_array<QuantizedKind>({
     {"W4A8", ops::WeightCode::int4, 128, ops::ActivationCode::int8},
     {"W8A8", ops::WeightCode::int8, 0, ops::ActivationCode::int8},
     {"FP8", ops::WeightCode::float8, 0, ops::ActivationCode::float8},
+    {"2:4", ops::WeightCode::sparse_bfloat16, 0, ops::ActivationCode::product_type},
 });
 
 ops::QuantizedLayout layout_of(const QuantizedKind& kind, int64_t in, int64_t out) {
@@ -156,19 +157,41 @@ ops::QuantizedLayout layout_of(const QuantizedKind& kind, int64_t in, int64_t ou
             .group_size = kind.group_size > 0 && in % kind.group_size == 0 ? kind.group_size : in};
 }
 
+SharedOperand plain_codes(const Context& context, const ops::QuantizedLayout& layout,
+                          const KernelShapes& shapes) {
+    const int64_t count = layout.out * layout.in;
+    if (is_sparse(layout.code)) {
+        return make_operand(context, ops::plain_type(layout.code), count / 2, shapes.seed);
+    }
+    std::vector<int8_t> codes;
+    for (int64_t i = 0; i < count; ++i) codes.push_back(static_cast<int8_t>(i * 7 % 15 - 7));
+    return std::make_shared<const Operand>(context, DType::i8, codes);
+}
+
+// Two of each four, in places that change.
+SharedOperand kept_places(const Context& context, const ops::QuantizedLayout& layout) {
+    constexpr std::array<uint8_t, 6> pairs = {3, 5, 6, 9, 10, 12};
+    std::vector<uint8_t> places;
+    for (int64_t i = 0; i < layout.out * ((layout.in + 7) / 8); ++i) {
+        const auto at = static_cast<size_t>(i);
+        places.push_back(static_cast<uint8_t>(pairs[at % 6] | pairs[at / 6 % 6] << 4));
+    }
+    return std::make_shared<const Operand>(context, DType::u8, places);
+}
+
 // Packed matrices, all of the same codes; scales are 1.
 Copies packed_copies(const Context& context, const ops::QuantizedLayout& layout,
                      const KernelShapes& shapes) {
     const size_t bytes = ops::quantized_weight_bytes(layout, terms_of(context));
-    std::vector<int8_t> codes;
-    for (int64_t i = 0; i < layout.out * layout.in; ++i) {
-        codes.push_back(static_cast<int8_t>(i * 7 % 15 - 7));
-    }
+    const bool sparse = is_sparse(layout.code);
     const auto count = static_cast<size_t>(layout.out * layout.groups());
-    const Operand plain(context, DType::i8, codes);
+    const SharedOperand codes = plain_codes(context, layout, shapes);
+    const SharedOperand places = sparse ? kept_places(context, layout) : nullptr;
     const Operand scales(context, DType::f32, std::vector<float>(count, 1.0f));
-    const ops::PlainQuantizedWeight weight{
-        plain.view({layout.out, layout.in}), scales.view({layout.out, layout.groups()}), {}};
+    ops::PlainQuantizedWeight weight;
+    weight.codes = codes->view({layout.out, sparse ? layout.in / 2 : layout.in});
+    weight.scales = scales.view({layout.out, layout.groups()});
+    if (sparse) weight.places = places->view({layout.out, (layout.in + 7) / 8});
     const std::vector<uint8_t> room(bytes);
     std::vector<SharedOperand> packed;
     for (size_t i = 0; i < Copies::number(bytes, shapes); ++i) {
@@ -185,7 +208,8 @@ KernelCase quantized_case(const Context& context, const KernelShapes& shapes,
     const auto bytes = static_cast<int64_t>(ops::quantized_weight_bytes(layout, terms_of(context)));
     KernelCase made;
     made.shape = fmt::format("{} x {} x {} {}", tokens, in, out, kind.name);
-    made.flops = 2.0 * static_cast<double>(tokens * in) * static_cast<double>(out);
+    const double terms = is_sparse(layout.code) ? 0.5 : 1.0;  // of a sum, that are multiplied
+    made.flops = 2.0 * terms * static_cast<double>(tokens * in) * static_cast<double>(out);
     made.bytes = static_cast<double>(bytes) +
                  static_cast<double>(tokens * (in + out)) * size_of(context.activations);
     made.integers = kind.activations == ops::ActivationCode::int8;

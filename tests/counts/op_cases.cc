@@ -77,7 +77,7 @@ void add_layers(const Context& context, std::vector<CaseMaker>& makers) {
         add_layer(context, odd, "attention", makers);
     }
     for (const char* name :
-         {"W4A16", "W8A16", "W4A8", "W8A8", "FP8", "rms_norm", "rope", "gated_activation"}) {
+         {"W4A16", "W8A16", "W4A8", "W8A8", "FP8", "2:4", "rms_norm", "rope", "gated_activation"}) {
         add_layer(context, kLayer, name, makers);
         add_layer(context, kOddLayer, name, makers);
     }
