@@ -1,5 +1,5 @@
 // Products of activations with weights that are stored in fewer bytes than they have when they are
-// multiplied: quantized ones, which are widened in registers, and those without half their zeros.
+// multiplied: quantized ones, which are widened in registers, and those whose zeros are not stored.
 #pragma once
 
 #include <cstddef>

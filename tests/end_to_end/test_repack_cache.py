@@ -39,7 +39,7 @@ class RepackCache(FolderTest):
         os.utime(weights, ns=(0, weights.stat().st_mtime_ns + 1))
         self.assertEqual(len(self.with_cache()), len(first) + 1)
 
-    def test_weights_without_half_their_zeros(self):
+    def test_weights_without_their_zeros(self):
         self.model = self.folder / "pruned"
         subprocess.run([BIN / "nvllm-quantize", "-m", DEMO, "--scheme", "none", "--method", "magnitude", "--mask-structure", "2:4",
                         "--save-compressed", "-o", self.model], check=True, capture_output=True, timeout=TIMEOUT_S, env=environment())
