@@ -79,7 +79,7 @@ std::vector<float> candidate(std::span<const float> inputs, const std::vector<do
     return result;
 }
 
-// |(Q(W s) / s - W) x|^2, summed over inputs.
+// |(Q(W s) / s - W) x|^2 over |W x|^2.
 double scaled_error(const Context& context, const BalancedLinear& linear, const Tensor& rows,
                     std::span<const float> factors) {
     const ConstTensorView& weight = rows.view();
@@ -99,9 +99,11 @@ double scaled_error(const Context& context, const BalancedLinear& linear, const 
     dequantize(round_to_nearest(values, *linear.arguments, linear.scale_type, *context.threads),
                *context.threads, values);
     scale(true);
-    return output_error(context, weight, values, linear.gram).error;
+    return output_error(context, weight, values, linear.gram).relative();
 }
 
+// Relative errors: queries and keys are many times as large as the values beside them, which count
+// no less.
 double error_of(const Context& context, std::span<const BalancedLinear> linears,
                 const std::vector<Tensor>& rows, std::span<const float> factors) {
     double error = 0.0;
@@ -161,8 +163,9 @@ std::vector<float> activation_aware_factors(const Context& context,
     const std::vector<double> weights = mean_weights(linears);
     std::vector<float> best(mean_inputs.size(), 1.0f);
     double least = error_of(context, linears, rows, best);
+    const int64_t last = std::max<int64_t>(options.grid - 1, 1);
     for (int64_t step = 0; step < options.grid; ++step) {
-        const double ratio = static_cast<double>(step) / static_cast<double>(options.grid);
+        const double ratio = static_cast<double>(step) / static_cast<double>(last);
         std::vector<float> factors = candidate(mean_inputs, weights, ratio, options.duo_scaling);
         const double error = error_of(context, linears, rows, factors);
         if (!(error < least)) continue;

@@ -40,8 +40,9 @@ struct BalancedLinear {
 // SmoothQuant (Xiao et al. 2022): factors that move a share of the largest inputs into the weights.
 std::vector<float> smoothing_factors(std::span<const BalancedLinear> linears,
                                      std::span<const float> largest_inputs, double strength);
-// AWQ (Lin et al. 2023): of a grid of factors between the inputs' and the weights' magnitudes those
-// with the least error of the outputs; ones when none is better than no scaling.
+// AWQ (Lin et al. 2023): of a grid of factors from the weights' magnitudes alone to the inputs'
+// alone those with the least relative error of the outputs, summed over the linears; ones when none
+// is better than no scaling.
 std::vector<float> activation_aware_factors(const Context& context,
                                             std::span<const BalancedLinear> linears,
                                             std::span<const float> mean_inputs,

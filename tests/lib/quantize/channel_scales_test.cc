@@ -104,6 +104,32 @@ TEST_CASE("awq's factors make the output's error smaller than plain rounding's")
     }
 }
 
+TEST_CASE("awq's factors do not depend on how large one matrix is beside another") {
+    const auto factors_with = [](float size) {
+        Layer layer;
+        // The second has no small weights where inputs are large: it wants other factors.
+        for (int64_t i = 0; i < kOut * kIn; ++i) {
+            float& weight = layer.linears[1].weight.mutable_view().as<float>()[i];
+            weight *= size * (is_outlier(i % kIn) ? 30.0f : 1.0f);
+        }
+        return activation_aware_factors(layer.context, layer.linears, layer.mean_inputs, {});
+    };
+    const std::vector<float> factors = factors_with(1.0f);
+    CHECK(factors == factors_with(256.0f));
+    CHECK(factors == factors_with(1.0f / 256.0f));
+}
+
+TEST_CASE("awq tries factors of the inputs alone") {
+    Layer layer;
+    ScalingOptions options;
+    options.duo_scaling = false;
+    options.grid = 2;  // no scaling, and as much as the inputs differ
+    const std::vector<float> factors =
+        activation_aware_factors(layer.context, layer.linears, layer.mean_inputs, options);
+    CHECK(factors[3] / factors[4] ==
+          doctest::Approx(layer.mean_inputs[3] / layer.mean_inputs[4]).epsilon(1e-4));
+}
+
 TEST_CASE("a searched range errs no more than the whole one") {
     Layer layer;
     const std::vector<float> ones(kIn, 1.0f);
