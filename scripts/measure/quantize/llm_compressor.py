@@ -20,7 +20,7 @@ MOST_TOKENS = 2048
 
 def main():
     model_path, recipe, samples, output = map(pathlib.Path, sys.argv[1:5])
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # matrices of small models: more threads wait for each other
     torch.manual_seed(0)
     torch.Tensor.pin_memory = lambda tensor, *_: tensor  # its AWQ pins memory even where there is no GPU
     tokenizer = AutoTokenizer.from_pretrained(model_path)
