@@ -104,10 +104,14 @@ class Texts:
     def divergence(self, logprobs):
         return (self.base.exp() * (self.base - logprobs)).sum(-1).mean().item()
 
-    def with_rounded_x(self, rule, group, meant=""):
-        """Of the dense model, x of the linears whose names have `meant` in them rounded."""
-        hooks = [module.register_forward_pre_hook(lambda _, inputs: (rounded(inputs[0], rule, group),))
-                 for name, module in self.dense.named_modules()
+    def with_rounded_x(self, rule, group, meant="", columns=slice(None)):
+        """Of the dense model, these columns of the x of linears whose names have `meant` in them rounded."""
+        def changed(_, inputs):
+            x = inputs[0].clone()
+            x[..., columns] = rounded(x, rule, group)[..., columns]
+            return (x,)
+
+        hooks = [module.register_forward_pre_hook(changed) for name, module in self.dense.named_modules()
                  if isinstance(module, torch.nn.Linear) and name != "lm_head" and meant in name]
         found = self.divergence(self.logprobs(self.dense))
         for hook in hooks:
@@ -156,6 +160,14 @@ def report(options):
     yield "| scales MX, groups of 32 | KL divergence |\n|---|---|"
     for linear in ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"):
         yield f"| of {linear} alone | {texts.with_rounded_x('MX', 32, linear):.5f} |"
+    keys = [f"layers.{layer}.self_attn.k_proj" for layer in range(texts.dense.config.num_hidden_layers)]
+    costs = [texts.with_rounded_x("MX", 32, name) for name in keys]
+    for name, cost in zip(keys, costs):
+        yield f"| of {name} alone | {cost:.5f} |"
+    worst = keys[costs.index(max(costs))]
+    for first in range(0, texts.dense.config.hidden_size, GROUP):
+        cost = texts.with_rounded_x("MX", 32, worst, slice(first, first + GROUP))
+        yield f"| of {worst}, channels {first} to {first + GROUP - 1} alone | {cost:.5f} |"
 
 
 def main():
