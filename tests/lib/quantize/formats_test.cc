@@ -243,12 +243,16 @@ TEST_CASE("two of four: without their zeros matrices are what they are with them
         };
         const std::filesystem::path with_zeros = pruned(false);
         const std::filesystem::path without = pruned(true);
-        CHECK(logits_of(without).values == logits_of(with_zeros).values);
-        CHECK(logits_of(without).values != logits_of(source_path("models/demo")).values);
+        const bool is_float8 = scheme == std::string("FP8_DYNAMIC");
+        const Logits found = logits_of(without);
+        const Logits expected = logits_of(with_zeros);
+        CHECK(found.greedy == expected.greedy);
+        // Sums have another order; what lies between two codes of x may then become the other one.
+        CHECK(furthest(found, expected) < (is_float8 ? 0.02f : 1e-5f) * largest(expected));
+        CHECK(furthest(found, logits_of(source_path("models/demo"))) > 0.02f * largest(expected));
         const Checkpoint written = Checkpoint::open(without);
         const std::string linear = "model.layers.0.mlp.down_proj.";
         CHECK_FALSE(written.find(linear + "weight").has_value());
-        const bool is_float8 = scheme == std::string("FP8_DYNAMIC");
         CHECK(written.find(linear + "compressed")->describe() ==
               (is_float8 ? "float8_e4m3[256, 256]" : "bfloat16[256, 256]"));
         CHECK(written.find(linear + "bitmask")->describe() == "uint8[256, 64]");
