@@ -191,14 +191,14 @@ struct AttentionProductKernels {
         }
         F total[rows][vectors];
         clear(total);
-        for (int64_t k = 0; k < few.head_dim; k += M::step, ++queries) {
+        for (int64_t k = 0; k < few.head_dim; k += M::step) {
             F right[vectors];
 #pragma GCC unroll 8
             for (int v = 0; v < vectors; ++v) {
                 right[v] = M::load(keys[v] + k * few.key_stride, few.key_stride);
                 fetch(next[v] + k * few.key_stride, few.key_stride);
             }
-            multiply_add(queries, few.query_stride, right, total);
+            multiply_add(queries + k / M::step, few.query_stride, right, total);
         }
         store(total, few.scores + row * few.score_stride + vector * L, few.score_stride);
     }
@@ -209,7 +209,7 @@ struct AttentionProductKernels {
         float* out = few.out + row * few.out_stride + column;
         F total[rows][vectors];
         load_scaled(out, few.out_stride, few.factor + row, total);
-        for (int64_t p = 0; p < few.positions; p += M::step, ++weights) {
+        for (int64_t p = 0; p < few.positions; p += M::step) {
             const auto [values, stride] = step_of(few.values + p);
             const auto [next, next_stride] = step_of(few.next + p);
             F right[vectors];
@@ -218,7 +218,7 @@ struct AttentionProductKernels {
                 right[v] = M::load(values + column + v * L, stride);
                 fetch(next + column + v * L, next_stride);
             }
-            multiply_add(weights, few.weight_stride, right, total);
+            multiply_add(weights + p / M::step, few.weight_stride, right, total);
         }
         store(total, out, few.out_stride);
     }
@@ -232,11 +232,11 @@ struct AttentionProductKernels {
         } else {
             load_scaled(c, c_stride, factor, total);
         }
-        for (int64_t k = 0; k < depth; ++k, ++a, b += b_stride) {
+        for (int64_t k = 0; k < depth; ++k, b += b_stride) {
             F right[vectors];
 #pragma GCC unroll 8
             for (int v = 0; v < vectors; ++v) right[v] = S::load(b + v * L);
-            multiply_add(a, a_stride, right, total);
+            multiply_add(a + k, a_stride, right, total);
         }
         store(total, c, c_stride);
     }
