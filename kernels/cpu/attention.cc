@@ -264,14 +264,14 @@ void score_few(const AttentionBatch& batch, const TileWork& work, const Workspac
 // next is asked of memory meanwhile: blocks lie anywhere, so the processor cannot foresee them.
 void score_many(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
     const AttentionProducts& products = batch.products;
-    const auto& [item, tile] = work.place;
+    const Place& place = work.place;
     for_each_run(
-        batch, work.place, work.begin, work.end, work.next,
+        batch, place, work.begin, work.end, work.next,
         [&](int64_t position, int64_t count, int64_t wanted) {
-            products.load_keys({position_at(batch, batch.key_cache, 1, item, position),
+            products.load_keys({position_at(batch, batch.key_cache, 1, place.item, position),
                                 position_at(batch, batch.key_cache, 1, work.next.item, wanted),
                                 batch.block_size, batch.head_dim, count,
-                                space.keys + (position - tile), kTile});
+                                space.keys + (position - place.tile), kTile});
         });
     products.outer_product(space.queries + work.row * batch.width, batch.width, space.keys, kTile,
                            space.scores + work.row * kTile, kTile, work.rows,

@@ -89,7 +89,8 @@ double largest_score(const reference::Values& query, Key key, int64_t first, int
 // Units by which a probability before division, or its share of the denominator, may be off.
 double units_of_probability(double score, int64_t head_dim, int64_t positions,
                             const ops::PagedAttentionOptions& options) {
-    const auto tiles = static_cast<double>(positions / ops::kAttentionTile + 2);
+    const int64_t num_tiles = positions / ops::kAttentionTile + 2;
+    const auto tiles = static_cast<double>(num_tiles);
     // Products, additions and two scales, all of them absolute errors of the exponent.
     double exponent = static_cast<double>(head_dim + 3) * score;
     if (options.soft_cap > 0) exponent += score + (kTanhUnits + 1) * options.soft_cap;
