@@ -168,8 +168,9 @@ class RowsInPlace {
     }
 
   private:
-    // How far ahead weights are prefetched, in values.
-    static constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(Weight));
+    // How far ahead weights are prefetched, in values. Twice as far costs a Zen 4, which fetches
+    // four long streams ahead by itself, a tenth of the bandwidth.
+    static constexpr int64_t kAhead = 512 / static_cast<int64_t>(sizeof(Weight));
     const Weight* const* rows_;
     const int64_t end_;
     const int64_t gap_;
