@@ -44,6 +44,11 @@ Arguments dynamic(Arguments arguments, DynamicScales scales = DynamicScales::yes
     return arguments;
 }
 
+Arguments of_all_samples(Arguments arguments) {
+    arguments.range_share.reset();
+    return arguments;
+}
+
 Arguments fp8_block() {
     Arguments arguments = floats(8, Strategy::block);
     arguments.block = QuantizationBlock{128, 128};
@@ -80,12 +85,13 @@ std::vector<PresetScheme> make_schemes() {
     std::vector<PresetScheme> schemes;
     add_integers(schemes);
     const Arguments fp4 = floats(4, Strategy::tensor_group, kNvGroup);
-    schemes.push_back(preset("FP8", floats(8, Strategy::tensor), floats(8, Strategy::tensor)));
+    schemes.push_back(
+        preset("FP8", floats(8, Strategy::tensor), of_all_samples(floats(8, Strategy::tensor))));
     schemes.push_back(
         preset("FP8_DYNAMIC", floats(8, Strategy::channel), dynamic(floats(8, Strategy::token))));
     schemes.push_back(
         preset("FP8_BLOCK", fp8_block(), dynamic(floats(8, Strategy::group, kGroup))));
-    schemes.push_back(preset("NVFP4", fp4, dynamic(fp4, DynamicScales::local)));
+    schemes.push_back(preset("NVFP4", fp4, of_all_samples(dynamic(fp4, DynamicScales::local))));
     schemes.push_back(preset("NVFP4A16", fp4));
     schemes.push_back(preset("MXFP4", mx(4), dynamic(mx(4))));
     schemes.push_back(preset("MXFP4A16", mx(4)));
@@ -101,6 +107,7 @@ bool is_alike(const std::optional<Arguments>& a, const std::optional<Arguments>&
     like.group_size = b->group_size;
     like.block = b->block;
     like.actorder = b->actorder;
+    like.range_share = b->range_share;
     return like == *b;
 }
 

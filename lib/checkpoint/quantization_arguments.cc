@@ -88,6 +88,36 @@ ActivationOrder read_order(const ConfigFields& fields) {
     fields.refuse("actorder", "group, weight or nothing is expected");
 }
 
+// Observers of other kinds than these three are of those who made the file.
+std::optional<double> read_range_share(const ConfigFields& fields) {
+    const Json* const name = fields.find("observer");
+    if (name != nullptr && name->is_string()) {
+        const auto share = range_share_of(name->get<std::string>());
+        if (share && *share != kMovingRangeShare) return *share;
+    }
+    const Json* const options = fields.find("observer_kwargs");
+    if (options == nullptr || !options->is_object()) return kMovingRangeShare;
+    const auto share = options->find("averaging_constant");
+    if (share == options->end()) return kMovingRangeShare;
+    if (!share->is_number() || *share < 0.0 || *share > 1.0) {
+        fields.refuse("observer_kwargs", "averaging_constant is a number from 0 to 1");
+    }
+    return share->get<double>();
+}
+
+// The observer of ranges, where there are any to observe and it is not what a reader would take.
+void add_observer(const QuantizationArguments& arguments, nlohmann::ordered_json& json) {
+    if (arguments.dynamic == DynamicScales::yes || arguments.range_share == kMovingRangeShare) {
+        return;
+    }
+    json["observer"] = !arguments.range_share          ? "static_minmax"
+                       : *arguments.range_share == 1.0 ? "memoryless_minmax"
+                                                       : "minmax";
+    if (arguments.range_share.value_or(1.0) < 1.0) {
+        json["observer_kwargs"] = {{"averaging_constant", *arguments.range_share}};
+    }
+}
+
 NumberKind read_kind(const ConfigFields& fields) {
     const std::string type = fields.text("type").value_or("int");
     if (type == "int") return NumberKind::integer;
@@ -114,6 +144,14 @@ void check_together(const ConfigFields& fields, const QuantizationArguments& arg
 
 }  // namespace
 
+std::optional<std::optional<double>> range_share_of(std::string_view observer) {
+    using Share = std::optional<double>;
+    if (observer == "minmax") return Share(kMovingRangeShare);
+    if (observer == "memoryless_minmax") return Share(1.0);
+    if (observer == "static_minmax") return Share();
+    return std::nullopt;
+}
+
 QuantizationArguments read_quantization_arguments(const ConfigFields& fields) {
     QuantizationArguments arguments;
     arguments.bits = static_cast<int>(fields.integer("num_bits", 1, 8).value_or(8));
@@ -125,6 +163,7 @@ QuantizationArguments read_quantization_arguments(const ConfigFields& fields) {
     arguments.block = read_block(fields, "block_structure");
     arguments.dynamic = read_dynamic(fields);
     arguments.actorder = read_order(fields);
+    arguments.range_share = read_range_share(fields);
     // Older files name no type of scales; groups of 32 floats are MX all the same.
     const std::optional<std::string> scales = fields.text("scale_dtype");
     const bool mx_shape = arguments.kind == NumberKind::floating &&
@@ -153,6 +192,7 @@ nlohmann::ordered_json quantization_arguments_json(const QuantizationArguments& 
     if (arguments.actorder != ActivationOrder::none) {
         json["actorder"] = arguments.actorder == ActivationOrder::group ? "group" : "weight";
     }
+    add_observer(arguments, json);
     const char* scale_type = nullptr;
     if (arguments.scales_are_powers_of_two) scale_type = "torch.uint8";
     if (arguments.strategy == QuantizationStrategy::tensor_group) {

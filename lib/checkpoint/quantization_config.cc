@@ -61,6 +61,13 @@ bool QuantizationConfig::keeps_two_of_four(std::string_view linear_name) const {
     return sparse_ != nullptr && sparse_->group_of(linear_name).has_value();
 }
 
+bool QuantizationConfig::has_float8_cache() const {
+    if (!fields_.kv_cache_scheme) return false;
+    QuantizationArguments like = float8_cache_scheme();
+    like.range_share = fields_.kv_cache_scheme->range_share;
+    return like == *fields_.kv_cache_scheme;
+}
+
 std::string QuantizationConfig::format() const {
     std::string format;
     for (const QuantizationGroup& group : fields_.groups) {

@@ -41,6 +41,13 @@ struct QuantizationBlock {
 };
 
 // compressed-tensors' argument object: how one operand is quantized.
+// What compressed-tensors' observer "minmax" moves by where nothing else is said.
+inline constexpr double kMovingRangeShare = 0.01;
+
+// Of the observers by name: "minmax", "static_minmax", "memoryless_minmax", as the field
+// range_share below has them; empty: none of these.
+std::optional<std::optional<double>> range_share_of(std::string_view observer);
+
 struct QuantizationArguments {
     int bits = 8;
     NumberKind kind = NumberKind::integer;
@@ -51,6 +58,10 @@ struct QuantizationArguments {
     DynamicScales dynamic = DynamicScales::no;
     ActivationOrder actorder = ActivationOrder::none;
     bool scales_are_powers_of_two = false;  // MX: one byte of exponent for each group
+    // Where calibration finds the range: a mean of the samples' ranges that moves by this share
+    // with each ("minmax"; 1: the last one's, "memoryless_minmax"), or the range of all samples
+    // ("static_minmax": empty).
+    std::optional<double> range_share = kMovingRangeShare;
     bool operator==(const QuantizationArguments&) const = default;
 };
 
@@ -59,6 +70,7 @@ struct QuantizationArguments {
 inline QuantizationArguments float8_cache_scheme() {
     QuantizationArguments arguments;
     arguments.kind = NumberKind::floating;
+    arguments.range_share.reset();
     return arguments;
 }
 
@@ -114,8 +126,9 @@ class QuantizationConfig {
     const std::optional<QuantizationArguments>& kv_cache_scheme() const {
         return fields_.kv_cache_scheme;
     }
-    // Whether keys and values are meant to be kept as float8_cache_scheme() says.
-    bool has_float8_cache() const { return fields_.kv_cache_scheme == float8_cache_scheme(); }
+    // Whether keys and values are meant to be kept as float8_cache_scheme() says, however their
+    // ranges were found.
+    bool has_float8_cache() const;
     const std::optional<SparsityConfig>& sparsity() const { return fields_.sparsity; }
 
     // How the linear of this name ("model.layers.0.mlp.up_proj") is stored; null: dense. An exact

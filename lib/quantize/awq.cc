@@ -118,7 +118,7 @@ double error_of(const Context& context, std::span<const BalancedLinear> linears,
 float best_limit(const BalancedLinear& linear, const float* values, int64_t first, int64_t count) {
     ValueRange range;
     for (int64_t k = 0; k < count; ++k) range.add(values[k]);
-    const float whole = std::max(-range.minimum, range.maximum);
+    const float whole = range.largest_magnitude();
     const int64_t in = linear.gram.dim(0);
     std::vector<double> difference(static_cast<size_t>(count));
     double best = -1.0;

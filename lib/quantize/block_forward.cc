@@ -13,6 +13,7 @@ namespace nvllm::quantize {
 namespace {
 
 constexpr int32_t kBlockSize = 16;
+constexpr ops::KeyAxes kValueAxes = {3, 2};
 // Rows of logits at one time: of a vocabulary of 128,256 they are 33 MB.
 constexpr int64_t kLogitRows = 64;
 
@@ -25,11 +26,12 @@ std::vector<int32_t> blocks_of_groups(const Model& model, int64_t tokens) {
 }
 
 // Of the first positions of storage whose blocks are a sequence's in order.
-void add_magnitudes(const TensorView& storage, const ops::KeyAxes& axes, int64_t tokens,
-                    std::vector<float>& magnitudes) {
+void add_ranges(const TensorView& storage, const ops::KeyAxes& axes, int64_t tokens,
+                SampleRanges& ranges) {
     const int64_t heads = storage.dim(1);
     const int64_t head_dim = storage.dim(axes.head_dim);
-    magnitudes.resize(static_cast<size_t>(heads * head_dim));
+    ranges.next_sample();
+    const std::span<ValueRange> sample = ranges.current();
     for (int64_t token = 0; token < tokens; ++token) {
         for (int64_t channel = 0; channel < heads * head_dim; ++channel) {
             const float value =
@@ -37,8 +39,7 @@ void add_magnitudes(const TensorView& storage, const ops::KeyAxes& axes, int64_t
                                     channel / head_dim * storage.stride(1) +
                                     channel % head_dim * storage.stride(axes.head_dim) +
                                     token % kBlockSize * storage.stride(axes.position)];
-            float& largest = magnitudes[static_cast<size_t>(channel)];
-            largest = std::max(largest, std::abs(value));
+            sample[static_cast<size_t>(channel)].add(value);
         }
     }
 }
@@ -91,11 +92,17 @@ void BlockForward::block(int32_t index, std::span<const int32_t> tokens, const T
     model_.block(index, lay_out(tokens), hidden);
 }
 
-void BlockForward::add_cached(int32_t index, int64_t tokens, CacheMagnitudes& magnitudes) const {
+CacheRanges BlockForward::cache_ranges(int32_t index, bool by_sample) const {
+    const TensorView& values = kv_.layers()[static_cast<size_t>(index)].values;
+    const SampleRanges ranges(values.dim(1) * values.dim(kValueAxes.head_dim), by_sample);
+    return {ranges, ranges};
+}
+
+void BlockForward::add_cached(int32_t index, int64_t tokens, CacheRanges& ranges) const {
     const KvLayer& layer = kv_.layers()[static_cast<size_t>(index)];
-    NVLLM_CHECK(layer.keys.dtype == DType::f32, "magnitudes of float32 keys and values");
-    add_magnitudes(layer.keys, ops::key_axes({}), tokens, magnitudes.keys);
-    add_magnitudes(layer.values, {3, 2}, tokens, magnitudes.values);
+    NVLLM_CHECK(layer.keys.dtype == DType::f32, "ranges of float32 keys and values");
+    add_ranges(layer.keys, ops::key_axes({}), tokens, ranges.keys);
+    add_ranges(layer.values, kValueAxes, tokens, ranges.values);
 }
 
 void BlockForward::logits(

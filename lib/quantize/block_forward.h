@@ -11,13 +11,14 @@
 #include "lib/execute/batch_builder.h"
 #include "lib/execute/kv_storage.h"
 #include "lib/model/model.h"
+#include "lib/quantize/sample_ranges.h"
 
 namespace nvllm::quantize {
 
-// Largest magnitudes of what a layer keeps of each token.
-struct CacheMagnitudes {
-    std::vector<float> keys;    // [kv_heads * head_dim], after the rotation
-    std::vector<float> values;  // alike
+// Ranges of what a layer keeps of each token.
+struct CacheRanges {
+    SampleRanges keys;    // of kv_heads * head_dim channels, after the rotation
+    SampleRanges values;  // alike
 };
 
 class BlockForward {
@@ -31,9 +32,11 @@ class BlockForward {
     void embed(std::span<const int32_t> tokens, const TensorView& hidden);
     // Block `index` over hidden, in place.
     void block(int32_t index, std::span<const int32_t> tokens, const TensorView& hidden);
-    // Counts what block `index` wrote for the first `tokens` positions of its last sequence.
-    // REQUIRES: keys and values in float32.
-    void add_cached(int32_t index, int64_t tokens, CacheMagnitudes& magnitudes) const;
+    // Of nothing yet, for add_cached of block `index`.
+    CacheRanges cache_ranges(int32_t index, bool by_sample) const;
+    // Counts what block `index` wrote for the first `tokens` positions of its last sequence, as one
+    // sample. REQUIRES: keys and values in float32.
+    void add_cached(int32_t index, int64_t tokens, CacheRanges& ranges) const;
     // Logits of all rows, a few rows at a time and in order: `rows` gets the number of the first
     // and float32 [rows, vocab].
     void logits(std::span<const int32_t> tokens, const TensorView& hidden,

@@ -123,18 +123,13 @@ double relative_square(const ConstTensorView& original, const ConstTensorView& k
     return whole > 0.0 ? error / whole : 0.0;
 }
 
-float largest_of(const std::vector<float>& magnitudes) {
-    return magnitudes.empty() ? 0.0f : *std::max_element(magnitudes.begin(), magnitudes.end());
-}
-
-// Scales of activations that the file has to hold, from the largest input there was.
+// Scales of activations that the file has to hold, from the inputs that there were.
 void set_input_scales(const QuantizationScheme& scheme, const SiteStatistics* statistics,
                       const std::vector<float>& factors, QuantizedMatrix& matrix) {
-    if (!scheme.input_activations || statistics == nullptr) return;
-    std::vector<float> magnitudes = statistics->max_abs;
-    for (size_t i = 0; i < factors.size(); ++i) magnitudes[i] /= factors[i];
-    const float largest = largest_of(magnitudes);
+    if (!scheme.input_activations || statistics == nullptr || statistics->ranges.empty()) return;
     const QuantizationArguments& arguments = *scheme.input_activations;
+    const float largest =
+        statistics->ranges.range(arguments.range_share, factors).largest_magnitude();
     if (arguments.dynamic == DynamicScales::no) {
         matrix.input_scale = choose_scale(arguments, -largest, largest).scale;
     } else if (arguments.dynamic == DynamicScales::local) {

@@ -57,7 +57,7 @@ struct BlockTask {
     const ModelPlan& plan;
     const StatisticsCollector& statistics;
     const Context& context;
-    const CacheMagnitudes* cached = nullptr;  // of the block, where scales of them are wanted
+    const CacheRanges* cached = nullptr;  // of the block, where scales of them are wanted
     // Told after each linear; may throw.
     std::function<void(const LinearRecord&)> done;
 };

@@ -38,21 +38,21 @@ std::vector<NamedTensor> cache_scales(const BlockTask& task, int32_t block,
     const size_t linear = linear_of_values(model, block);
     const DType type =
         model.checkpoint().find(model.linears()[linear].name.name + ".weight")->dtype;
-    std::vector<float> values = task.cached->values;
+    std::span<const float> divisors;
     for (const SolvedLinear& other : solved) {
         if (other.linear != linear || other.row_divisors.empty()) continue;
-        const size_t first = other.row_divisors.size() - values.size();
-        for (size_t i = 0; i < values.size(); ++i) values[i] /= other.row_divisors[first + i];
+        divisors = std::span(other.row_divisors).last(task.cached->values.channels());
     }
     const QuantizationArguments scheme = *task.plan.kv_cache_scheme();
-    const auto scale = [&](const char* name, const std::vector<float>& magnitudes) {
-        const float largest = *std::max_element(magnitudes.begin(), magnitudes.end());
+    const auto scale = [&](const char* name, const ValueRange& range) {
+        const float largest = range.largest_magnitude();
         Tensor number = Tensor::allocate(DType::f32, {1});
         *number.mutable_view().as<float>() =
             choose_scale(scheme, -largest, largest, std::nullopt, type).scale;
         return NamedTensor{attention_name(model, block) + name, in_type(number, type, {1})};
     };
-    return {scale(".k_scale", task.cached->keys), scale(".v_scale", values)};
+    return {scale(".k_scale", task.cached->keys.range(scheme.range_share, {})),
+            scale(".v_scale", task.cached->values.range(scheme.range_share, divisors))};
 }
 
 }  // namespace nvllm::quantize

@@ -13,9 +13,9 @@ namespace nvllm::quantize {
 // bad_data for a model whose attention layers have no place for them.
 std::string attention_name(const ObservedModel& model, int32_t block);
 
-// NAME.k_scale and NAME.v_scale [1] of a block, from the largest magnitudes of what its layer
-// caches, in the type of its weights. `solved`: the block's, whose channels may have been scaled
-// since. REQUIRES: task.cached.
+// NAME.k_scale and NAME.v_scale [1] of a block, from the ranges of what its layer caches, in the
+// type of its weights. `solved`: the block's, whose channels may have been scaled since. REQUIRES:
+// task.cached.
 std::vector<NamedTensor> cache_scales(const BlockTask& task, int32_t block,
                                       const std::vector<SolvedLinear>& solved);
 

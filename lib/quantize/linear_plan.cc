@@ -112,6 +112,12 @@ std::string_view method_of(std::string_view format) {
     return format.starts_with("gptq") ? "gptq" : "compressed-tensors";
 }
 
+const QuantizationArguments* LinearPlan::static_inputs() const {
+    if (scheme == nullptr || !scheme->input_activations) return nullptr;
+    const QuantizationArguments& inputs = *scheme->input_activations;
+    return inputs.dynamic == DynamicScales::yes ? nullptr : &inputs;
+}
+
 DType LinearPlan::scale_type(DType weights) const {
     return scheme != nullptr && method_of(format) != "compressed-tensors" ? DType::f16 : weights;
 }

@@ -28,6 +28,8 @@ struct LinearPlan {
 
     // Of stored scales, of a linear whose weights have this type: AWQ and GPTQ have halves.
     DType scale_type(DType weights) const;
+    // How inputs are rounded where a file has to say with which scale; null: it has not.
+    const QuantizationArguments* static_inputs() const;
     bool is_changed() const { return quantizer != nullptr || pruner != nullptr; }
     bool needs_gram() const {
         return (quantizer != nullptr && quantizer->needs_gram) ||

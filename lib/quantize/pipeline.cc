@@ -19,11 +19,6 @@
 namespace nvllm::quantize {
 namespace {
 
-bool has_static_inputs(const QuantizationScheme* scheme) {
-    return scheme != nullptr && scheme->input_activations &&
-           scheme->input_activations->dynamic != DynamicScales::yes;
-}
-
 void check_stop(const PipelineEvents& events) {
     if (events.is_stopped && events.is_stopped()) throw Stopped{};
 }
@@ -77,7 +72,7 @@ Pipeline::Pipeline(PipelineOptions options, Recipe recipe)
       plan_(std::move(recipe), model_) {
     bool needs_text = needs_calibration(plan_.recipe());
     for (size_t i = 0; i < model_.linears().size(); ++i) {
-        needs_text = needs_text || has_static_inputs(plan_.linear(i).scheme);
+        needs_text = needs_text || plan_.linear(i).static_inputs() != nullptr;
     }
     if (needs_text) calibration_ = read_calibration(options_, model_);
     plan_resources();
@@ -147,18 +142,22 @@ void Pipeline::watch(const std::vector<size_t>& linears) {
         if (!plan.is_changed() && !scales) continue;
         // The error of the output is told wherever there is text to measure it with.
         statistics_.watch(linear.site, linear.name.in, true);
+        if (const QuantizationArguments* const inputs = plan.static_inputs()) {
+            statistics_.watch_ranges(linear.site, inputs->range_share.has_value());
+        }
     }
 }
 
 // Runs all samples through a stage: on copies of the hidden states, or so that they become its
 // result. What a block caches meanwhile is counted where `cached` is not null.
-void Pipeline::run_samples(int32_t stage, bool in_place, CacheMagnitudes* cached,
+void Pipeline::run_samples(int32_t stage, bool in_place, CacheRanges* cached,
                            const PipelineEvents& events) {
     const int64_t hidden = model_.model().config().hidden_size;
     const Tensor copy =
         in_place ? Tensor() : Tensor::allocate(DType::f32, {calibration_->longest, hidden});
     for (size_t i = 0; i < calibration_->samples.size(); ++i) {
         check_stop(events);
+        statistics_.next_sample();
         TensorView rows = activations_->sample(i);
         if (!in_place) {
             const TensorView target = copy.mutable_view().rows(0, rows.dim(0));
@@ -186,9 +185,13 @@ void Pipeline::observe(int32_t stage, const PipelineEvents& events) {
     watch(linears_of_stage(stage));
     model_.set_observer(&statistics_);
     // Without propagated error the dense block's own result is what comes next.
-    cached_ = {};
-    run_samples(stage, !options_.propagates_error && stage < model_.model().num_blocks(),
-                plan_.kv_cache_scheme() ? &cached_ : nullptr, events);
+    const bool is_block = stage < model_.model().num_blocks();
+    const std::optional<QuantizationArguments> cache_scheme = plan_.kv_cache_scheme();
+    const bool scales_cache = is_block && cache_scheme;
+    if (scales_cache)
+        cached_ = forward_->cache_ranges(stage, cache_scheme->range_share.has_value());
+    run_samples(stage, !options_.propagates_error && is_block, scales_cache ? &cached_ : nullptr,
+                events);
     model_.set_observer(nullptr);
     statistics_.finish(forward_->context());
 }

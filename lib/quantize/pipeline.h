@@ -109,7 +109,7 @@ class Pipeline {
     void watch(const std::vector<size_t>& linears);
     void observe(int32_t stage, const PipelineEvents& events);
     void propagate(int32_t stage, const SolvedBlock& block, const PipelineEvents& events);
-    void run_samples(int32_t stage, bool in_place, CacheMagnitudes* cached,
+    void run_samples(int32_t stage, bool in_place, CacheRanges* cached,
                      const PipelineEvents& events);
     SolvedBlock block_of_stage(int32_t stage, const PipelineEvents& events, PipelineResult& result);
     void write_output(PipelineResult& result);
@@ -121,7 +121,7 @@ class Pipeline {
     std::optional<CalibrationSet> calibration_;
     ResourcePlan resources_;
     StatisticsCollector statistics_;
-    CacheMagnitudes cached_;  // by the block that was observed last
+    CacheRanges cached_;  // by the block that was observed last
     std::optional<Journal> journal_;
     std::unique_ptr<BlockForward> forward_;
     std::unique_ptr<ActivationStore> activations_;

@@ -38,7 +38,7 @@ constexpr std::array<ModifierRow, 7> kModifiers = {{
 }};
 
 // Fields of how others compute, or of training; whoever gives them is told.
-constexpr std::array<const char*, 22> kUnheeded = {"offload_device",
+constexpr std::array<const char*, 20> kUnheeded = {"offload_device",
                                                    "offload_hessians",
                                                    "sequential_update",
                                                    "sequential_targets",
@@ -57,9 +57,7 @@ constexpr std::array<const char*, 22> kUnheeded = {"offload_device",
                                                    "batched_quantization",
                                                    "bypass_divisibility_checks",
                                                    "weight_observer",
-                                                   "input_observer",
-                                                   "output_observer",
-                                                   "observer"};
+                                                   "output_observer"};
 
 Json scalar_json(const YAML::Node& node) {
     const std::string& text = node.Scalar();
@@ -178,6 +176,7 @@ class RecipeReader {
         YAML::Node groups_node;
         std::optional<ActivationOrder> actorder;
         std::optional<int64_t> group_size;
+        std::optional<std::string> input_observer;
     };
 
     void read_modifier(const ModifierRow& row, const YAML::Node& node) {
@@ -202,7 +201,7 @@ class RecipeReader {
             const char* name;
             Reader read;
         };
-        static constexpr std::array<FieldRow, 17> kFields = {{
+        static constexpr std::array<FieldRow, 19> kFields = {{
             {"targets", &RecipeReader::read_targets},
             {"ignore", &RecipeReader::read_ignore},
             {"scheme", &RecipeReader::read_scheme},
@@ -220,6 +219,8 @@ class RecipeReader {
             {"duo_scaling", &RecipeReader::read_duo},
             {"apply_clip", &RecipeReader::read_clip},
             {"kv_cache_scheme", &RecipeReader::read_cache_scheme},
+            {"input_observer", &RecipeReader::read_input_observer},
+            {"observer", &RecipeReader::read_observers},
         }};
         const std::string& name = key.Scalar();
         if (value.IsNull()) return;
@@ -304,6 +305,28 @@ class RecipeReader {
         fields.modifier.kv_cache_scheme = config.kv_cache_scheme();
     }
 
+    // How ranges of inputs with static scales are found.
+    void read_input_observer(const YAML::Node& value, Fields& fields) {
+        const std::string name = text(value);
+        if (range_share_of(name)) {
+            fields.input_observer = name;
+        } else {
+            result_.notes.push_back(fmt::format("observer {} is not heeded", name));
+        }
+    }
+    // {weights: ..., input: ..., output: ...}
+    void read_observers(const YAML::Node& value, Fields& fields) {
+        if (!value.IsMap()) fail(value, "a mapping of weights, input and output is expected");
+        for (const auto& entry : value) {
+            const std::string& operand = entry.first.Scalar();
+            if (operand == "input") {
+                read_input_observer(entry.second, fields);
+            } else {
+                result_.notes.push_back(fmt::format("observer of {} is not heeded", operand));
+            }
+        }
+    }
+
     // [[balance ...], smooth], or {smooth_layer, balance_layers}.
     void read_mappings(const YAML::Node& value, Fields& fields) {
         if (!value.IsSequence()) fail(value, "a list of mappings is expected");
@@ -373,6 +396,9 @@ class RecipeReader {
         // Order is a matter of second moments; where groups have none, static is the same.
         if (fields.actorder && weights.actorder == ActivationOrder::none) {
             weights.actorder = *fields.actorder;
+        }
+        if (fields.input_observer && group.scheme.input_activations) {
+            group.scheme.input_activations->range_share = *range_share_of(*fields.input_observer);
         }
     }
 

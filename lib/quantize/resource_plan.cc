@@ -44,6 +44,7 @@ void Pipeline::plan_resources() {
     for (int32_t stage = 0; stage < num_stages(); ++stage) {
         uint64_t kept = 0, largest = 0, moments = 0, factor = 0;
         std::map<size_t, int64_t> sites;
+        std::map<size_t, uint64_t> ranges;  // by site: what static scales are made of
         for (const size_t index : linears_of_stage(stage)) {
             const LinearName& name = model_.linears()[index].name;
             if (!plan_.linear(index).is_changed()) continue;
@@ -60,7 +61,13 @@ void Pipeline::plan_resources() {
                 plan.output_bytes -= static_cast<uint64_t>(values) * dtype_bytes(stored);
             }
             plan.operations += 4.0 * values * tokens + 2.0 * values * static_cast<double>(name.in);
-            sites[model_.linears()[index].site] = name.in;
+            const size_t site = model_.linears()[index].site;
+            sites[site] = name.in;
+            const QuantizationArguments* const inputs = plan_.linear(index).static_inputs();
+            if (inputs != nullptr && calibration_) {
+                const size_t rows = inputs->range_share ? calibration_->samples.size() : 1;
+                ranges[site] = std::max(ranges[site], SampleRanges::planned_bytes(name.in, rows));
+            }
             if (plan_.linear(index).needs_gram()) {
                 // The factor, and what computing it takes.
                 factor = std::max(factor, 11 * square_bytes(name.in) / 4);
@@ -71,6 +78,7 @@ void Pipeline::plan_resources() {
             moments += square_bytes(in);
             plan.operations += static_cast<double>(in) * static_cast<double>(in) * tokens;
         }
+        for (const auto& [site, bytes] : ranges) moments += bytes;
         plan.block_bytes = std::max(plan.block_bytes, kept + largest);
         plan.moments_bytes = std::max(plan.moments_bytes, moments + factor);
     }

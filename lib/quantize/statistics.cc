@@ -23,11 +23,24 @@ void StatisticsCollector::watch(size_t site, int64_t in, bool wants_gram) {
     }
 }
 
+void StatisticsCollector::watch_ranges(size_t site, bool by_sample) {
+    SiteStatistics& statistics = sites_.at(site);
+    if (statistics.ranges.channels() != 0 && !by_sample) return;
+    statistics.ranges = SampleRanges(static_cast<int64_t>(statistics.max_abs.size()), by_sample);
+}
+
+void StatisticsCollector::next_sample() {
+    for (auto& [site, statistics] : sites_) statistics.ranges.next_sample();
+}
+
 void StatisticsCollector::see(size_t site, const Context& context, const ConstTensorView& x) {
     const auto found = sites_.find(site);
     if (found == sites_.end()) return;
     SiteStatistics& statistics = found->second;
     statistics.num_tokens += x.dim(0);
+    const std::span<ValueRange> ranges = statistics.ranges.channels() != 0 && x.dim(0) > 0
+                                             ? statistics.ranges.current()
+                                             : std::span<ValueRange>();
     context.threads->parallel_for(x.dim(1), kChannelGrain, [&](int64_t begin, int64_t end, int) {
         for (int64_t row = 0; row < x.dim(0); ++row) {
             const float* const values = x.as<float>() + row * x.stride(0);
@@ -36,6 +49,7 @@ void StatisticsCollector::see(size_t site, const Context& context, const ConstTe
                 const auto i = static_cast<size_t>(channel);
                 statistics.sum_abs[i] += magnitude;
                 statistics.max_abs[i] = std::max(statistics.max_abs[i], magnitude);
+                if (!ranges.empty()) ranges[i].add(values[channel]);
             }
         }
     });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/quantize/observed_model.h"
+#include "lib/quantize/sample_ranges.h"
 
 namespace nvllm::quantize {
 
@@ -14,6 +15,7 @@ struct SiteStatistics {
     Tensor gram;                  // float32 [in, in]: sum of x x^T; empty when it is not wanted
     std::vector<double> sum_abs;  // of each channel
     std::vector<float> max_abs;   // alike
+    SampleRanges ranges;          // where some scale is to be made of them
 
     float mean_abs(size_t channel) const {
         return num_tokens == 0
@@ -27,6 +29,10 @@ class StatisticsCollector final : public LinearObserver {
   public:
     // From here on, what this site is given counts.
     void watch(size_t site, int64_t in, bool wants_gram);
+    // Its ranges too: of each sample where that is wanted once, otherwise of all.
+    void watch_ranges(size_t site, bool by_sample);
+    // What is seen from here on is of another sample.
+    void next_sample();
     void see(size_t site, const Context& context, const ConstTensorView& x) override;
     // Both triangles of all Gram matrices are there afterwards.
     void finish(const Context& context);

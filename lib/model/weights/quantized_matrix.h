@@ -74,6 +74,7 @@ struct ValueRange {
         minimum = value < minimum ? value : minimum;
         maximum = value > maximum ? value : maximum;
     }
+    float largest_magnitude() const { return -minimum > maximum ? -minimum : maximum; }
 };
 // Of each scale, in their order, the values of a float32 matrix [out, in].
 std::vector<ValueRange> value_ranges(const ConstTensorView& weight, const ScaleIndex& index);

@@ -112,7 +112,9 @@ TEST_CASE("keys and values are a field of whoever quantizes, with linears or wit
         const std::string yaml = fmt::format("QuantizationModifier: {{{}{}}}", linears, scheme);
         const Recipe recipe = parse_recipe(yaml, "r").recipe;
         REQUIRE(recipe.modifiers.size() == 1);
-        CHECK(recipe.modifiers[0].kv_cache_scheme == float8_cache_scheme());
+        REQUIRE(recipe.modifiers[0].kv_cache_scheme.has_value());
+        CHECK(recipe.modifiers[0].kv_cache_scheme->kind == NumberKind::floating);
+        CHECK(recipe.modifiers[0].kv_cache_scheme->range_share == kMovingRangeShare);
         CHECK(needs_calibration(recipe));
     }
     RecipeFlags flags;
@@ -120,6 +122,29 @@ TEST_CASE("keys and values are a field of whoever quantizes, with linears or wit
     CHECK_FALSE(needs_calibration(recipe_from_flags(flags)));
     flags.float8_cache = true;
     CHECK(needs_calibration(recipe_from_flags(flags)));
+}
+
+TEST_CASE("observers of inputs are a field of the modifier, or of the arguments themselves") {
+    const auto share_of = [](const std::string& fields) {
+        const ReadRecipe read = parse_recipe("QuantizationModifier:\n" + fields, "r");
+        CHECK(read.notes.empty());
+        return read.recipe.modifiers.at(0).groups.at(0).scheme.input_activations->range_share;
+    };
+    CHECK_FALSE(share_of("  scheme: FP8\n").has_value());
+    CHECK(share_of("  {scheme: FP8, input_observer: minmax}\n") == kMovingRangeShare);
+    CHECK(share_of("  {scheme: FP8, observer: {input: memoryless_minmax}}\n") == 1.0);
+    const auto group = [](const char* observer) {
+        return fmt::format(
+            "  config_groups:\n    a: {{targets: [Linear], weights: {{num_bits: 8}},\n"
+            "        input_activations: {{num_bits: 8{}}}}}\n",
+            observer);
+    };
+    CHECK(share_of(group("")) == kMovingRangeShare);
+    CHECK_FALSE(share_of(group(", observer: static_minmax")).has_value());
+    CHECK(share_of(group(", observer_kwargs: {averaging_constant: 0.5}")) == 0.5);
+    const ReadRecipe other =
+        parse_recipe("QuantizationModifier: {scheme: FP8, input_observer: mse}", "r");
+    CHECK(other.notes == std::vector<std::string>{"observer mse is not heeded"});
 }
 
 TEST_CASE("what is wrong in a recipe is said with its line") {
