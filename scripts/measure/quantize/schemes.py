@@ -15,7 +15,9 @@ import time
 
 from compare import SOURCE, samples_file
 
-SCHEMES = ["W8A16", "W4A16", "W4A16_ASYM", "W3A16", "W2A16", "W8A8", "W8A8 static", "W4A8", "W4A4", "FP8", "FP8_DYNAMIC", "FP8_BLOCK",
+# One scale of x for all tokens, and the observer that finds its range.
+STATIC = {"W8A8 static": "minmax", "W8A8 static_minmax": "static_minmax"}
+SCHEMES = ["W8A16", "W4A16", "W4A16_ASYM", "W3A16", "W2A16", "W8A8", *STATIC, "W4A8", "W4A4", "FP8", "FP8_DYNAMIC", "FP8_BLOCK",
            "NVFP4", "NVFP4A16", "MXFP4", "MXFP4A16", "MXFP8", "FP8 keys and values"]
 CACHE = "FP8 keys and values"
 BY_RTN_ALONE = {"FP8", "FP8_DYNAMIC", "FP8_BLOCK", "MXFP8"}
@@ -28,7 +30,7 @@ STATIC_W8A8 = """quant_stage:
         group_0:
           targets: ["Linear"]
           weights: {{num_bits: 8, type: int, symmetric: true, strategy: channel}}
-          input_activations: {{num_bits: 8, type: int, symmetric: true, strategy: tensor, dynamic: false}}
+          input_activations: {{num_bits: 8, type: int, symmetric: true, strategy: tensor, dynamic: false, observer: {observer}}}
 """
 
 
@@ -58,10 +60,10 @@ def what_to_make(scheme, method, options):
     """Options of nvllm-quantize that say it."""
     if scheme == CACHE:
         return ["--scheme", "none", "--kv-cache-scheme", "fp8"]
-    if scheme != "W8A8 static":
+    if scheme not in STATIC:
         return ["--scheme", scheme, *(word for name in method.split("+") for word in ("--method", name))]
-    recipe = options.work / f"w8a8-static-{method}.yaml"
-    recipe.write_text(STATIC_W8A8.format(modifier="GPTQModifier" if method == "gptq" else "QuantizationModifier"))
+    recipe = options.work / f"w8a8-{STATIC[scheme]}-{method}.yaml"
+    recipe.write_text(STATIC_W8A8.format(modifier="GPTQModifier" if method == "gptq" else "QuantizationModifier", observer=STATIC[scheme]))
     return ["--recipe", recipe]
 
 
