@@ -168,9 +168,9 @@ class RowsInPlace {
     }
 
   private:
-    // How far ahead weights are prefetched, in values. Twice as far costs a Zen 4, which fetches
-    // four long streams ahead by itself, a tenth of the bandwidth.
-    static constexpr int64_t kAhead = 512 / static_cast<int64_t>(sizeof(Weight));
+    // How far ahead weights are prefetched, in values. Four times as far costs a Zen 4, which
+    // fetches four long streams ahead by itself, a fifth of the bandwidth.
+    static constexpr int64_t kAhead = 256 / static_cast<int64_t>(sizeof(Weight));
     const Weight* const* rows_;
     const int64_t end_;
     const int64_t gap_;
@@ -417,9 +417,14 @@ struct MatmulKernel {
             float* const y = fetch_output<rows>(block, panel, group.column);
             for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
                 Four sums[rows];
-                Tile::template multiply<rows>(panel.x + rows * k, k, stretch_end(block, k),
-                                              RowsInPlace<Factors>(weight_rows, block.in, 0, next),
-                                              sums);
+                const RowsInPlace<Factors> weights(weight_rows, block.in, 0, next);
+                if constexpr (max_rows < columns) {
+                    multiply_group<rows>(panel.x + rows * k, k, stretch_end(block, k), weights,
+                                         sums);
+                } else {
+                    Tile::template multiply<rows>(panel.x + rows * k, k, stretch_end(block, k),
+                                                  weights, sums);
+                }
                 store_group<rows>(block, group, k, sums, y);
             }
         }
@@ -454,7 +459,8 @@ struct MatmulKernel {
             upcoming.weight = row_to_pack(block, next_row++, k);
             float* const y = fetch_output<rows>(block, panel, column);
             Four sums[rows];
-            multiply_packed_group<rows>(panel.x + rows * k, k, end, packed, upcoming, sums);
+            multiply_group<rows>(panel.x + rows * k, k, end,
+                                 PackedRows<Factors>(packed, k, upcoming), sums);
             store_group<rows>(block, group_at(block, column, 1), k, sums, y);
             packed += columns * length;
             upcoming.x += share;
@@ -508,13 +514,11 @@ struct MatmulKernel {
         return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
     }
 
-    // A function of its own, or the compiler runs out of registers.
-    template <int rows>
-    [[gnu::noinline]] static void multiply_packed_group(const Packed* x, int64_t k, int64_t end,
-                                                        const Packed* packed,
-                                                        const Upcoming<Factors>& upcoming,
-                                                        Four* sums) {
-        Tile::template multiply<rows>(x, k, end, PackedRows<Factors>(packed, k, upcoming), sums);
+    // A function of its own, or the compiler runs out of registers where there are few.
+    template <int rows, class Weights>
+    [[gnu::noinline]] static void multiply_group(const Packed* x, int64_t k, int64_t end,
+                                                 const Weights& weights, Four* sums) {
+        Tile::template multiply<rows>(x, k, end, weights, sums);
     }
 
     // What a group of columns will add its sums to.

@@ -18,7 +18,7 @@ struct ProbeKernels {
         constexpr int64_t step = vectors * static_cast<int64_t>(sizeof(F));
         const int64_t length = bytes / streams;
         // Several streams that are fetched from further ahead are slower (Zen 4).
-        constexpr int64_t kAheadBytes = streams == 1 ? 4096 : 512;
+        constexpr int64_t kAheadBytes = streams == 1 ? 4096 : 256;
         F sums[4] = {S::zero(), S::zero(), S::zero(), S::zero()};
         for (int64_t i = 0; i + step <= length; i += step) {
 #pragma GCC unroll 4

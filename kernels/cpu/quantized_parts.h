@@ -144,7 +144,7 @@ class PartKernel {
     using X = typename P::X;
     static constexpr int vectors = Tile::vectors;
     static constexpr int64_t row_bytes = kPanelColumns * 4;  // of words
-    static constexpr int64_t kAheadBytes = 512;              // that are prefetched, of each panel
+    static constexpr int64_t kAheadBytes = 256;              // that are prefetched, of each panel
     static constexpr int most_rows = S::lanes == 16 ? 6 : 3;
     static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
 

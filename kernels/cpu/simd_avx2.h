@@ -46,8 +46,15 @@ struct Avx2 {
         return _mm256_castsi256_ps(_mm256_slli_epi32(load_bits(p), 16));
     }
     static F load_odd(const BFloat16* p) {
-        const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
-        return _mm256_castsi256_ps(_mm256_and_si256(load_bits(p), high));
+        // Products have no register to spare: the mask comes from memory, and the words anew where
+        // the compiler would have kept those of load_even.
+        alignas(32) static constexpr uint32_t high[8] = {0xffff0000u, 0xffff0000u, 0xffff0000u,
+                                                         0xffff0000u, 0xffff0000u, 0xffff0000u,
+                                                         0xffff0000u, 0xffff0000u};
+        const auto* words = reinterpret_cast<const __m256i_u*>(p);
+        F odd;
+        asm("vmovaps %1, %0\n\tvandps %2, %0, %0" : "=x"(odd) : "m"(high), "m"(*words));
+        return odd;
     }
     static F load_even(const float* p) {
         return in_order(_mm256_shuffle_ps(load(p), load(p + 8), 0x88));
