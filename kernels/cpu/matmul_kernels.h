@@ -417,14 +417,8 @@ struct MatmulKernel {
             float* const y = fetch_output<rows>(block, panel, group.column);
             for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
                 Four sums[rows];
-                const RowsInPlace<Factors> weights(weight_rows, block.in, 0, next);
-                if constexpr (max_rows < columns) {
-                    multiply_group<rows>(panel.x + rows * k, k, stretch_end(block, k), weights,
-                                         sums);
-                } else {
-                    Tile::template multiply<rows>(panel.x + rows * k, k, stretch_end(block, k),
-                                                  weights, sums);
-                }
+                multiply_rows<rows>(panel.x + rows * k, k, stretch_end(block, k), weight_rows,
+                                    block.in, next, sums);
                 store_group<rows>(block, group, k, sums, y);
             }
         }
@@ -459,8 +453,7 @@ struct MatmulKernel {
             upcoming.weight = row_to_pack(block, next_row++, k);
             float* const y = fetch_output<rows>(block, panel, column);
             Four sums[rows];
-            multiply_group<rows>(panel.x + rows * k, k, end,
-                                 PackedRows<Factors>(packed, k, upcoming), sums);
+            multiply_packed_group<rows>(panel.x + rows * k, k, end, packed, upcoming, sums);
             store_group<rows>(block, group_at(block, column, 1), k, sums, y);
             packed += columns * length;
             upcoming.x += share;
@@ -514,11 +507,31 @@ struct MatmulKernel {
         return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
     }
 
-    // A function of its own, or the compiler runs out of registers where there are few.
-    template <int rows, class Weights>
-    [[gnu::noinline]] static void multiply_group(const Packed* x, int64_t k, int64_t end,
-                                                 const Weights& weights, Four* sums) {
-        Tile::template multiply<rows>(x, k, end, weights, sums);
+    template <int rows>
+    [[gnu::always_inline]] static void multiply_rows(const Packed* x, int64_t k, int64_t end,
+                                                     const Weight* const* weight_rows, int64_t in,
+                                                     const NextBlock& next, Four* sums) {
+        if constexpr (rows == max_rows && max_rows < columns && Factors::parts > 1) {
+            multiply_full_panel(x, k, end, weight_rows, in, next, sums);
+        } else {
+            Tile::template multiply<rows>(x, k, end, RowsInPlace<Factors>(weight_rows, in, 0, next),
+                                          sums);
+        }
+    }
+
+    // These two are functions of their own, or the compiler runs out of registers.
+    [[gnu::noinline]] static void multiply_full_panel(const Packed* x, int64_t k, int64_t end,
+                                                      const Weight* const* weight_rows, int64_t in,
+                                                      const NextBlock& next, Four* sums) {
+        Tile::template multiply<max_rows>(x, k, end, RowsInPlace<Factors>(weight_rows, in, 0, next),
+                                          sums);
+    }
+    template <int rows>
+    [[gnu::noinline]] static void multiply_packed_group(const Packed* x, int64_t k, int64_t end,
+                                                        const Packed* packed,
+                                                        const Upcoming<Factors>& upcoming,
+                                                        Four* sums) {
+        Tile::template multiply<rows>(x, k, end, PackedRows<Factors>(packed, k, upcoming), sums);
     }
 
     // What a group of columns will add its sums to.

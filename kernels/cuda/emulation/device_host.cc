@@ -2,8 +2,8 @@
 // put into its stream.
 //
 // With NVLLM_EMULATED_CUDA=late in the environment work is put off until somebody waits for it, as
-// on a slow GPU: memory that is changed or read too early gives other results. Such a process has
-// one thread that uses the device.
+// on a slow GPU: memory that is changed or read too early gives other results. Work of all threads
+// is in one list then, and whoever waits does it in that order.
 //
 // Memory of the device has a size, so that too little of it can be tested.
 #include <chrono>
@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -50,12 +51,19 @@ bool is_late() {
     return late;
 }
 
+// Of what is put off, of the recordings of events that are, and of pinned memory.
+std::mutex& late_mutex() {
+    static std::mutex mutex;
+    return mutex;
+}
+
 // Of all streams, in order.
 std::deque<Work>& put_off() {
     static std::deque<Work> work;
     return work;
 }
 
+// REQUIRES: late_mutex is held, so that nobody goes on while what they wait for is being done.
 void do_next() {
     const Work next = std::move(put_off().front());
     put_off().pop_front();
@@ -63,11 +71,13 @@ void do_next() {
 }
 
 void catch_up() {
+    const std::lock_guard lock(late_mutex());
     while (!put_off().empty()) do_next();
 }
 
 // No farther than to the event.
 void catch_up(const Event& event) {
+    const std::lock_guard lock(late_mutex());
     while (event.num_awaited > 0 && !put_off().empty()) do_next();
 }
 
@@ -76,6 +86,7 @@ void submit(void* stream, Work work) {
     if (target != nullptr && target->captured != nullptr) {
         target->captured->work.push_back(std::move(work));
     } else if (is_late()) {
+        const std::lock_guard lock(late_mutex());
         put_off().push_back(std::move(work));
     } else {
         work();
@@ -86,6 +97,7 @@ void submit(void* stream, Work work) {
 std::map<const std::byte*, size_t> pinned;
 
 bool is_pinned(const void* memory) {
+    const std::lock_guard lock(late_mutex());
     const auto* const place = static_cast<const std::byte*>(memory);
     auto block = pinned.upper_bound(place);
     if (block == pinned.begin()) return false;
@@ -155,12 +167,17 @@ void give_back(int, void* memory) {
 void* allocate_pinned(int, size_t bytes) {
     void* const memory = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
     if (memory == nullptr) throw Error(ErrorKind::does_not_fit, "no pinned host memory");
-    if (is_late()) pinned[static_cast<const std::byte*>(memory)] = bytes;
+    if (!is_late()) return memory;
+    const std::lock_guard lock(late_mutex());
+    pinned[static_cast<const std::byte*>(memory)] = bytes;
     return memory;
 }
 
 void release_pinned(int, void* memory) {
-    if (is_late()) pinned.erase(static_cast<const std::byte*>(memory));
+    if (is_late()) {
+        const std::lock_guard lock(late_mutex());
+        pinned.erase(static_cast<const std::byte*>(memory));
+    }
     std::free(memory);
 }
 
@@ -182,7 +199,10 @@ DeviceEvent make_event(int) { return new Event(); }
 void end_event(int, DeviceEvent event) { delete static_cast<Event*>(event); }
 void record(int, DeviceEvent event, DeviceStream stream) {
     auto* const recorded = static_cast<Event*>(event);
-    ++recorded->num_awaited;
+    {
+        const std::lock_guard lock(late_mutex());
+        ++recorded->num_awaited;
+    }
     submit(stream, [recorded] {
         recorded->at = std::chrono::steady_clock::now();
         --recorded->num_awaited;
