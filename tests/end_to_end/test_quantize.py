@@ -83,7 +83,8 @@ class Quantize(QuantizeTest):
         out = self.made("out", *arguments)
         # As compressed-tensors names them: in config.json, and beside the projections.
         scheme = json.loads((out / "config.json").read_text())["quantization_config"]["kv_cache_scheme"]
-        self.assertEqual(scheme, {"num_bits": 8, "type": "float", "symmetric": True, "strategy": "tensor", "dynamic": False})
+        self.assertEqual(scheme, {"num_bits": 8, "type": "float", "symmetric": True, "strategy": "tensor", "dynamic": False,
+                                  "observer": "static_minmax"})
         scales = {name: value["shape"] for name, value in header(out).items() if name.endswith(("k_scale", "v_scale"))}
         self.assertEqual(scales, {f"model.layers.{layer}.self_attn.{name}": [1] for layer in range(4) for name in ("k_scale", "v_scale")})
 
