@@ -507,6 +507,8 @@ struct MatmulKernel {
         return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
     }
 
+    // Widening in pairs beside the sums of a full panel takes every register of those that have
+    // few.
     template <int rows>
     [[gnu::always_inline]] static void multiply_rows(const Packed* x, int64_t k, int64_t end,
                                                      const Weight* const* weight_rows, int64_t in,

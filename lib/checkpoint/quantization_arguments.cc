@@ -88,21 +88,20 @@ ActivationOrder read_order(const ConfigFields& fields) {
     fields.refuse("actorder", "group, weight or nothing is expected");
 }
 
-// Observers of other kinds than these three are of those who made the file.
-std::optional<double> read_range_share(const ConfigFields& fields) {
+// Observers of kinds that are not known here are of those who made the file.
+void read_observer(const ConfigFields& fields, QuantizationArguments& arguments) {
     const Json* const name = fields.find("observer");
-    if (name != nullptr && name->is_string()) {
-        const auto share = range_share_of(name->get<std::string>());
-        if (share && *share != kMovingRangeShare) return *share;
-    }
+    if (name != nullptr && name->is_string()) set_observer(arguments, name->get<std::string>());
     const Json* const options = fields.find("observer_kwargs");
-    if (options == nullptr || !options->is_object()) return kMovingRangeShare;
+    if (arguments.range_share != kMovingRangeShare || options == nullptr || !options->is_object()) {
+        return;
+    }
     const auto share = options->find("averaging_constant");
-    if (share == options->end()) return kMovingRangeShare;
+    if (share == options->end()) return;
     if (!share->is_number() || *share < 0.0 || *share > 1.0) {
         fields.refuse("observer_kwargs", "averaging_constant is a number from 0 to 1");
     }
-    return share->get<double>();
+    arguments.range_share = share->get<double>();
 }
 
 // The observer of ranges, where there are any to observe and it is not what a reader would take.
@@ -144,12 +143,17 @@ void check_together(const ConfigFields& fields, const QuantizationArguments& arg
 
 }  // namespace
 
-std::optional<std::optional<double>> range_share_of(std::string_view observer) {
-    using Share = std::optional<double>;
-    if (observer == "minmax") return Share(kMovingRangeShare);
-    if (observer == "memoryless_minmax") return Share(1.0);
-    if (observer == "static_minmax") return Share();
-    return std::nullopt;
+bool set_observer(QuantizationArguments& arguments, std::string_view name) {
+    if (name == "minmax") {
+        arguments.range_share = kMovingRangeShare;
+    } else if (name == "memoryless_minmax") {
+        arguments.range_share = 1.0;
+    } else if (name == "static_minmax") {
+        arguments.range_share.reset();
+    } else {
+        return false;
+    }
+    return true;
 }
 
 QuantizationArguments read_quantization_arguments(const ConfigFields& fields) {
@@ -163,7 +167,7 @@ QuantizationArguments read_quantization_arguments(const ConfigFields& fields) {
     arguments.block = read_block(fields, "block_structure");
     arguments.dynamic = read_dynamic(fields);
     arguments.actorder = read_order(fields);
-    arguments.range_share = read_range_share(fields);
+    read_observer(fields, arguments);
     // Older files name no type of scales; groups of 32 floats are MX all the same.
     const std::optional<std::string> scales = fields.text("scale_dtype");
     const bool mx_shape = arguments.kind == NumberKind::floating &&

@@ -44,10 +44,6 @@ struct QuantizationBlock {
 // What compressed-tensors' observer "minmax" moves by where nothing else is said.
 inline constexpr double kMovingRangeShare = 0.01;
 
-// Of the observers by name: "minmax", "static_minmax", "memoryless_minmax", as the field
-// range_share below has them; empty: none of these.
-std::optional<std::optional<double>> range_share_of(std::string_view observer);
-
 struct QuantizationArguments {
     int bits = 8;
     NumberKind kind = NumberKind::integer;
@@ -64,6 +60,10 @@ struct QuantizationArguments {
     std::optional<double> range_share = kMovingRangeShare;
     bool operator==(const QuantizationArguments&) const = default;
 };
+
+// Has the range found as the observer of this name does; false, and nothing changes, for observers
+// other than the three of range_share.
+bool set_observer(QuantizationArguments& arguments, std::string_view name);
 
 // What kv_cache_scheme says of keys and values in float8_e4m3 with one scale of a layer's keys and
 // one of its values, k_scale and v_scale in the checkpoint.

@@ -79,8 +79,7 @@ Pipeline::Pipeline(PipelineOptions options, Recipe recipe)
 }
 
 std::vector<size_t> Pipeline::linears_of_stage(int32_t stage) const {
-    return stage < model_.model().num_blocks() ? model_.linears_of(stage)
-                                               : model_.linears_of(std::nullopt);
+    return is_block(stage) ? model_.linears_of(stage) : model_.linears_of(std::nullopt);
 }
 
 bool Pipeline::is_needed(int32_t stage) const {
@@ -93,9 +92,9 @@ bool Pipeline::is_needed(int32_t stage) const {
 // Blocks are run whatever changes in them; what lies behind them only when it is told of.
 bool Pipeline::sees_any(int32_t stage) const {
     const std::vector<size_t> linears = linears_of_stage(stage);
-    return stage < model_.model().num_blocks() ||
-           std::any_of(linears.begin(), linears.end(),
-                       [&](size_t linear) { return plan_.linear(linear).is_changed(); });
+    return is_block(stage) || std::any_of(linears.begin(), linears.end(), [&](size_t linear) {
+               return plan_.linear(linear).is_changed();
+           });
 }
 
 size_t Pipeline::num_changed() const {
@@ -164,7 +163,7 @@ void Pipeline::run_samples(int32_t stage, bool in_place, CacheRanges* cached,
             std::memcpy(target.data, rows.data, static_cast<size_t>(rows.numel()) * sizeof(float));
             rows = target;
         }
-        if (stage < model_.model().num_blocks()) {
+        if (is_block(stage)) {
             forward_->block(stage, calibration_->samples[i], rows);
             if (cached != nullptr) forward_->add_cached(stage, rows.dim(0), *cached);
         } else {
@@ -185,19 +184,18 @@ void Pipeline::observe(int32_t stage, const PipelineEvents& events) {
     watch(linears_of_stage(stage));
     model_.set_observer(&statistics_);
     // Without propagated error the dense block's own result is what comes next.
-    const bool is_block = stage < model_.model().num_blocks();
-    const std::optional<QuantizationArguments> cache_scheme = plan_.kv_cache_scheme();
-    const bool scales_cache = is_block && cache_scheme;
-    if (scales_cache)
-        cached_ = forward_->cache_ranges(stage, cache_scheme->range_share.has_value());
-    run_samples(stage, !options_.propagates_error && is_block, scales_cache ? &cached_ : nullptr,
-                events);
+    if (scales_cache(stage)) {
+        const bool by_sample = plan_.kv_cache_scheme()->range_share.has_value();
+        cached_ = forward_->cache_ranges(stage, by_sample);
+    }
+    run_samples(stage, !options_.propagates_error && is_block(stage),
+                scales_cache(stage) ? &cached_ : nullptr, events);
     model_.set_observer(nullptr);
     statistics_.finish(forward_->context());
 }
 
 void Pipeline::propagate(int32_t stage, const SolvedBlock& block, const PipelineEvents& events) {
-    if (stage >= model_.model().num_blocks()) return;
+    if (!is_block(stage)) return;
     for (const SolvedLinear& solved : block.linears) {
         if (options_.propagates_error)
             model_.replace(solved.linear, effective_weight(solved, model_, plan_));
@@ -217,13 +215,11 @@ SolvedBlock Pipeline::block_of_stage(int32_t stage, const PipelineEvents& events
         num_done_ += block.linears.size();
     } else {
         if (calibration_ && sees_any(stage)) observe(stage, events);
-        const bool is_block = stage < model_.model().num_blocks();
-        const bool scales_cache = is_block && plan_.kv_cache_scheme().has_value();
         const BlockTask task{model_,
                              plan_,
                              statistics_,
                              forward_->context(),
-                             scales_cache ? &cached_ : nullptr,
+                             scales_cache(stage) ? &cached_ : nullptr,
                              [&](const LinearRecord& record) {
                                  check_stop(events);
                                  ++num_done_;
@@ -231,7 +227,7 @@ SolvedBlock Pipeline::block_of_stage(int32_t stage, const PipelineEvents& events
                                  events.linear_done(record, num_done_, num_changed());
                              }};
         block = solve_block(task, linears_of_stage(stage),
-                            is_block ? std::optional(stage) : std::nullopt);
+                            is_block(stage) ? std::optional(stage) : std::nullopt);
         statistics_.clear();
         fault_point("quantize.block", stage);
         save_block(block, journal_->block_file(stage));
@@ -241,7 +237,7 @@ SolvedBlock Pipeline::block_of_stage(int32_t stage, const PipelineEvents& events
     const bool has_moved_on = !is_kept && !options_.propagates_error;
     if (calibration_ && !is_last && !has_moved_on) propagate(stage, block, events);
     for (const SolvedLinear& solved : block.linears) result.linears.push_back(solved.record);
-    if (stage < model_.model().num_blocks()) model_.release_block(stage);
+    if (is_block(stage)) model_.release_block(stage);
     return block;
 }
 

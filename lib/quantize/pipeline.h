@@ -104,6 +104,8 @@ class Pipeline {
     std::vector<size_t> linears_of_stage(int32_t stage) const;
     bool is_needed(int32_t stage) const;
     bool sees_any(int32_t stage) const;
+    bool is_block(int32_t stage) const { return stage < model_.model().num_blocks(); }
+    bool scales_cache(int32_t stage) const { return is_block(stage) && plan_.kv_cache_scheme(); }
     std::string identity() const;
     void plan_resources();
     void watch(const std::vector<size_t>& linears);

@@ -308,7 +308,7 @@ class RecipeReader {
     // How ranges of inputs with static scales are found.
     void read_input_observer(const YAML::Node& value, Fields& fields) {
         const std::string name = text(value);
-        if (range_share_of(name)) {
+        if (QuantizationArguments inputs; set_observer(inputs, name)) {
             fields.input_observer = name;
         } else {
             result_.notes.push_back(fmt::format("observer {} is not heeded", name));
@@ -398,7 +398,7 @@ class RecipeReader {
             weights.actorder = *fields.actorder;
         }
         if (fields.input_observer && group.scheme.input_activations) {
-            group.scheme.input_activations->range_share = *range_share_of(*fields.input_observer);
+            set_observer(*group.scheme.input_activations, *fields.input_observer);
         }
     }
 

@@ -211,7 +211,7 @@ TEST_CASE("scales of keys and values are llm-compressor's of the same samples, b
     flags.scheme = "none";
     flags.float8_cache = true;
     Recipe recipe = recipe_from_flags(flags);
-    recipe.modifiers.back().kv_cache_scheme->range_share = *range_share_of(observer);
+    REQUIRE(set_observer(*recipe.modifiers.back().kv_cache_scheme, observer));
     Pipeline pipeline(options, recipe);
     pipeline.run({});
     const Checkpoint written = Checkpoint::open(pipeline.unpublished());
