@@ -37,7 +37,7 @@
 namespace nvllm {
 
 // Changes whenever a table of before could not be used any more.
-inline constexpr uint32_t kBackendVersion = 2;
+inline constexpr uint32_t kBackendVersion = 3;
 // What a module exports: NVLLM_BACKEND_ENTRY() { return &table; }
 inline constexpr const char* kBackendEntry = "nvllm_backend";
 #define NVLLM_BACKEND_ENTRY \
@@ -109,6 +109,8 @@ struct BackendOps {
     decltype(&ops::add_expert_outputs) add_expert_outputs = nullptr;
     size_t (*moe_scratch_bytes)(int64_t tokens, int64_t per_token, int64_t in,
                                 int num_threads) = nullptr;
+    // Where it is null, random weights are made on the host and copied.
+    decltype(&ops::fill_random) fill_random = nullptr;
 
     // Products with quantized weights, all five or none; where they are null, or the first says no,
     // weights are widened when they are loaded.
@@ -193,8 +195,8 @@ void visit_functions(const BackendOps& ops, Visit&& visit) {
                  write_kv, copy_blocks, stores_kv, matmul, matmul_scratch_bytes, add_weighted_rows,
                  rms_norm, add_rms_norm, layer_norm, rope_angles, rope, change_scores, sample,
                  logprobs, route, sort_by_expert, grouped_matmul, add_expert_outputs,
-                 moe_scratch_bytes, can_multiply_quantized, quantized_weight_bytes, pack_weight,
-                 matmul_quantized, matmul_quantized_scratch_bytes] = ops;
+                 moe_scratch_bytes, fill_random, can_multiply_quantized, quantized_weight_bytes,
+                 pack_weight, matmul_quantized, matmul_quantized_scratch_bytes] = ops;
     visit("activation", activation);
     visit("gated_activation", gated_activation);
     visit("attention_input", attention_input);

@@ -44,6 +44,15 @@ NVLLM_HOST_DEVICE constexpr RandomWords random_words(RandomWords counter, uint64
     return counter;
 }
 
+// Well mixed bits of a counter, for values of which only the distribution matters: the finaliser of
+// SplitMix64 (Steele et al. 2014).
+NVLLM_HOST_DEVICE constexpr uint64_t mixed_bits(uint64_t counter) {
+    counter += 0x9e3779b97f4a7c15u;
+    counter = (counter ^ (counter >> 30)) * 0xbf58476d1ce4e5b9u;
+    counter = (counter ^ (counter >> 27)) * 0x94d049bb133111ebu;
+    return counter ^ (counter >> 31);
+}
+
 // A number in [0, 1) from the 53 upper bits of two random words.
 NVLLM_HOST_DEVICE constexpr double unit_interval(uint32_t high, uint32_t low) {
     const uint64_t bits = (uint64_t{high} << 32) | low;

@@ -5,8 +5,37 @@
 #include <string>
 
 #include "kernels/cpu/rows.h"
+#include "kernels/random.h"
 
 namespace nvllm::cpu {
+namespace {
+
+// Elements [begin, end), begin a multiple of 4. T: anything of the values' size.
+template <typename T>
+void fill_range(uint64_t key, const T* table, uint64_t mask, T* out, int64_t begin, int64_t end) {
+    int64_t i = begin;
+    for (; i + 4 <= end; i += 4) {
+        const uint64_t bits = mixed_bits(key + static_cast<uint64_t>(i));
+        out[i] = table[bits & mask];
+        out[i + 1] = table[bits >> 16 & mask];
+        out[i + 2] = table[bits >> 32 & mask];
+        out[i + 3] = table[bits >> 48 & mask];
+    }
+    const uint64_t bits = mixed_bits(key + static_cast<uint64_t>(i));
+    for (int shift = 0; i < end; ++i, shift += 16) out[i] = table[bits >> shift & mask];
+}
+
+template <typename T>
+void fill(const Context& context, uint64_t key, const ConstTensorView& table,
+          const TensorView& out) {
+    constexpr int64_t kGrain = int64_t{1} << 16;
+    const auto mask = static_cast<uint64_t>(table.numel() - 1);
+    context.threads->parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end, int) {
+        fill_range(key, table.as<T>(), mask, out.as<T>(), begin, end);
+    });
+}
+
+}  // namespace
 
 void add(const Context& context, const ConstTensorView& x, const TensorView& y) {
     const RowIndex source(x);
@@ -50,6 +79,15 @@ void convert(const Context& context, const ConstTensorView& x, const TensorView&
             narrow(values, element(out.data, out.dtype, i), piece);
         }
     });
+}
+
+void fill_random(const Context& context, uint64_t key, const ConstTensorView& table,
+                 const TensorView& out) {
+    if (dtype_bytes(out.dtype) == sizeof(uint16_t)) {
+        fill<uint16_t>(context, key, table, out);
+    } else {
+        fill<uint32_t>(context, key, table, out);
+    }
 }
 
 }  // namespace nvllm::cpu

@@ -370,7 +370,7 @@ struct ExactAttention {
 };
 
 template <typename C, int dim>
-__global__ void __launch_bounds__(kThreads) attention_kernel(AttentionCall call) {
+__global__ void __launch_bounds__(kThreads, kAnyOccupancy) attention_kernel(AttentionCall call) {
     GPU_DYNAMIC_SHARED(unsigned char, memory);
     ExactAttention<C, dim>::run(call, memory);
 }

@@ -89,7 +89,7 @@ __device__ __forceinline__ void store_in_cache(const Storage<C>& storage, bool i
 }
 
 template <typename T, typename W, typename C>
-__global__ void __launch_bounds__(kWarps * 32)
+__global__ void __launch_bounds__(kWarps * 32, kAnyOccupancy)
     attention_input_kernel(Rows<T> projected, HeadNorm<W> query_norm, HeadNorm<W> key_norm,
                            HeadAngles angles, const int64_t* __restrict__ slots, Storage<C> storage,
                            int heads, int kv_heads, int head_dim) {

@@ -355,7 +355,8 @@ struct TensorAttention {
 };
 
 template <typename T, typename C, int dim, int warps>
-__global__ void __launch_bounds__(warps * 32) tensor_attention_kernel(AttentionCall call) {
+__global__ void __launch_bounds__(warps * 32, kAnyOccupancy)
+    tensor_attention_kernel(AttentionCall call) {
     GPU_DYNAMIC_SHARED(unsigned char, memory);
     TensorAttention<T, C, dim, warps>::run(call, memory);
 }

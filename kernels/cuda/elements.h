@@ -17,6 +17,10 @@ namespace nvllm::cuda {
 
 constexpr int kRun = 8;
 
+// The second of a kernel's launch bounds, blocks of a multiprocessor, where registers count more
+// than blocks: without it the compiler spills some so that one more block fits.
+constexpr int kAnyOccupancy = 1;
+
 // The device type of a DType, as an argument.
 template <typename T>
 struct Element {

@@ -5,6 +5,7 @@
 #include "kernels/cuda/elementwise.h"
 
 #include "kernels/cuda/elements.h"
+#include "kernels/random.h"
 
 namespace nvllm::cuda {
 namespace {
@@ -52,6 +53,32 @@ __global__ void __launch_bounds__(kMaxThreads) convert_kernel(Rows<const From> x
     });
 }
 
+// Four values a thread, from one counter. T: anything of the values' size.
+template <typename T>
+__global__ void __launch_bounds__(kMaxThreads)
+    fill_random_kernel(uint64_t key, const T* __restrict__ table, uint32_t mask, T* out,
+                       int64_t count) {
+    const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * 4;
+    const uint64_t bits = mixed_bits(key + static_cast<uint64_t>(first));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (first + i < count) {
+            out[first + i] = table[static_cast<uint32_t>(bits >> (16 * i)) & mask];
+        }
+    }
+}
+
+template <typename T>
+void fill(const Context& context, uint64_t key, const ConstTensorView& table,
+          const TensorView& out) {
+    gpu::launch(fill_random_kernel<T>,
+                gpu::Launch{.grid = {blocks_for(out.numel(), 4 * kMaxThreads)},
+                            .block = {kMaxThreads},
+                            .stream = context.stream},
+                key, table.as<T>(), static_cast<uint32_t>(table.numel() - 1), out.as<T>(),
+                out.numel());
+}
+
 // A contiguous view as rows that are neither too short nor too long for a block.
 ViewLayout as_long_rows(const ViewLayout& view) {
     constexpr int64_t kWidth = kMaxThreads * kRun;
@@ -96,6 +123,16 @@ void convert(const Context& context, const ConstTensorView& x, const TensorView&
                              rows_of<From>(from), rows_of<To>(to));
         });
     });
+}
+
+void fill_random(const Context& context, uint64_t key, const ConstTensorView& table,
+                 const TensorView& out) {
+    if (out.numel() == 0) return;
+    if (dtype_bytes(out.dtype) == sizeof(uint16_t)) {
+        fill<uint16_t>(context, key, table, out);
+    } else {
+        fill<uint32_t>(context, key, table, out);
+    }
 }
 
 }  // namespace nvllm::cuda

@@ -104,6 +104,12 @@ __device__ __forceinline__ float scale_of(const ActivationRounding& rounding, fl
 }
 
 template <typename T>
+__device__ __forceinline__ int place_in_row(int k) {
+    if constexpr (sizeof(T) == 1) return place_of(k);
+    return k;
+}
+
+template <typename T>
 __device__ __forceinline__ void write_codes(const RoundingCall& call, int64_t token, int begin,
                                             int end, int first, int step, float scale) {
     const float global = call.rounding.global_scale;
@@ -111,7 +117,7 @@ __device__ __forceinline__ void write_codes(const RoundingCall& call, int64_t to
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     for (int k = begin + first; k < end; k += step) {
         const float code = round_value(call.rounding.code, call.value(token, k) / divisor);
-        to[k] = gpu::from_float<T>(call.scales_inside ? code * scale : code);
+        to[place_in_row<T>(k)] = gpu::from_float<T>(call.scales_inside ? code * scale : code);
     }
 }
 
@@ -147,13 +153,14 @@ __device__ __forceinline__ void round_row(const RoundingCall& call, int64_t toke
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kRoundingThreads) round_rows_kernel(RoundingCall call) {
+__global__ void __launch_bounds__(kRoundingThreads, kAnyOccupancy)
+    round_rows_kernel(RoundingCall call) {
     GPU_SHARED(float, parts, [32]);
     const int64_t token = blockIdx.x;
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     for (int k = call.in + static_cast<int>(threadIdx.x); k < call.padded_in;
          k += kRoundingThreads) {
-        to[k] = gpu::from_float<T>(0.0f);
+        to[place_in_row<T>(k)] = gpu::from_float<T>(0.0f);
     }
     if (call.rounding.code == ActivationCode::product_type) {
         write_codes<T>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads,
@@ -256,7 +263,11 @@ void pack_codes(const Context& context, const PackCall& call, ops::WeightCode co
     }
 }
 
-int64_t padded(int64_t in) { return int64_t{blocks_for(in, kRun)} * kRun; }
+// Values of a row in whole runs of 16 bytes.
+int64_t padded(int64_t in, size_t value_bytes) {
+    const auto run = static_cast<int64_t>(16 / value_bytes);
+    return int64_t{blocks_for(in, run)} * run;
+}
 
 bool has_scales_inside(const ActivationRounding& rounding) {
     return rounding.powers_of_two || rounding.global_scale > 0.0f;
@@ -267,6 +278,25 @@ int64_t num_scales(const ActivationRounding& rounding, int64_t in) {
     return blocks_for(in, rounding.group_size);
 }
 
+// Whether factors of a layout and x's codes are multiplied as integers of one byte: a code less its
+// zero point fits one, no step belongs to two groups, and no sum of a group leaves 32 bits.
+bool multiplies_integers(const ops::QuantizedWeight& weight, DType product_type) {
+    constexpr int64_t kDepth = kProductDepth<int8_t>;
+    constexpr int64_t kLongestSum = (int64_t{1} << 17) - 1;  // of products of -128 by -128
+    const ops::QuantizedLayout& layout = weight.layout;
+    const ActivationRounding& rounding = weight.activations;
+    const auto is_whole = [&](int64_t group_size) {
+        return group_size % kDepth == 0 || group_size >= layout.in;
+    };
+    const bool has_integers = layout.code == ops::WeightCode::int4 ||
+                              (layout.code == ops::WeightCode::int8 && !layout.has_zero_points);
+    const bool rounds_to_integers =
+        rounding.code == ActivationCode::int8 || rounding.code == ActivationCode::int4;
+    return product_type != DType::f32 && has_integers && rounds_to_integers &&
+           !has_scales_inside(rounding) && is_whole(layout.group_size) &&
+           is_whole(rounding.group_size) && std::min(layout.group_size, layout.in) <= kLongestSum;
+}
+
 // x as it is, where that is what is multiplied.
 bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight,
                     DType product_type) {
@@ -274,9 +304,10 @@ bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight
            weight.columns.data == nullptr && row_layout(x).aligned;
 }
 
-// Rounds x into scratch and tells the product where.
+// Rounds x into scratch, to values of T, and tells the product where.
+template <typename T>
 void round_rows(const Context& context, const ConstTensorView& x,
-                const ops::QuantizedWeight& weight, DType product_type, QuantizedCall& call) {
+                const ops::QuantizedWeight& weight, QuantizedCall& call) {
     const int64_t tokens = x.dim(0);
     const int64_t in = x.dim(1);
     const ActivationRounding& rounding = weight.activations;
@@ -286,25 +317,21 @@ void round_rows(const Context& context, const ConstTensorView& x,
     rows.x_stride = x.stride(0);
     rows.columns = weight.columns.data != nullptr ? weight.columns.as<int32_t>() : nullptr;
     rows.in = static_cast<int>(in);
-    rows.padded_in = static_cast<int>(padded(in));
+    rows.padded_in = static_cast<int>(padded(in, sizeof(T)));
     rows.rounding = rounding;
     rows.group_size = static_cast<int>(rounding.group_size > 0 ? rounding.group_size : in);
     rows.scales_inside = has_scales_inside(rounding);
-    rows.values =
-        context.scratch->take(static_cast<size_t>(tokens * padded(in)) * dtype_bytes(product_type));
+    rows.values = context.scratch->take(static_cast<size_t>(tokens * rows.padded_in) * sizeof(T));
     if (rounding.code != ActivationCode::product_type) {
         rows.scales_stride = num_scales(rounding, in);
         rows.scales =
             context.scratch->take_array<float>(static_cast<size_t>(tokens * rows.scales_stride));
     }
-    with_float_type(product_type, [&](auto element) {
-        using T = typename decltype(element)::Type;
-        gpu::launch(round_rows_kernel<T>,
-                    gpu::Launch{.grid = {static_cast<uint32_t>(tokens)},
-                                .block = {kRoundingThreads},
-                                .stream = context.stream},
-                    rows);
-    });
+    gpu::launch(round_rows_kernel<T>,
+                gpu::Launch{.grid = {static_cast<uint32_t>(tokens)},
+                            .block = {kRoundingThreads},
+                            .stream = context.stream},
+                rows);
     call.x = rows.values;
     call.x_stride = rows.padded_in;
     call.x_scales = rows.scales;
@@ -366,8 +393,14 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     call.group_size = static_cast<int>(std::min(layout.group_size, layout.in));
     call.factor = weight.factor;
     const ScratchArena::Scope scope(*context.scratch);
+    if (multiplies_integers(weight, product_type)) {
+        round_rows<int8_t>(context, x, weight, call);
+        return multiply_integers_on_tensor_cores(context, call, layout.code);
+    }
     if (!takes_as_it_is(x, weight, product_type)) {
-        round_rows(context, x, weight, product_type, call);
+        with_float_type(product_type, [&](auto element) {
+            round_rows<typename decltype(element)::Type>(context, x, weight, call);
+        });
     }
     if (product_type == DType::f32) {
         multiply_quantized_exactly(context, call, layout.code);
@@ -378,7 +411,7 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
 
 size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout, int) {
     // Values, and at most a scale for each step's depth of them.
-    const int64_t row = (padded(layout.in) + blocks_for(layout.in, kStepDepth)) *
+    const int64_t row = (padded(layout.in, 1) + blocks_for(layout.in, kStepDepth)) *
                         static_cast<int64_t>(sizeof(float));
     return static_cast<size_t>(tokens * row) + 128;
 }

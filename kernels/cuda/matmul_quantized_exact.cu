@@ -86,7 +86,8 @@ struct ExactProduct {
 };
 
 template <ops::WeightCode code>
-__global__ void __launch_bounds__(kWarps * 32) matmul_quantized_exact_kernel(QuantizedCall call) {
+__global__ void __launch_bounds__(kWarps * 32, kAnyOccupancy)
+    matmul_quantized_exact_kernel(QuantizedCall call) {
     ExactProduct<code>::run(call);
 }
 

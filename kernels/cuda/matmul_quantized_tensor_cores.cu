@@ -1,12 +1,14 @@
-// Products of bfloat16 or float16 with quantized weights on tensor cores: codes are widened in
-// registers, sums are float32.
+// Products with quantized weights on tensor cores: codes are widened in registers to x's type,
+// bfloat16 or float16, and summed in float32; or both factors are integers of one byte, whose sums
+// are exact.
 //
 // Grid: [columns, tokens] in tiles of 64 x 64 with four warps, or 32 columns x 16 tokens for at
-// most
-// 16. A warp has its own columns: it reads their codes straight from global memory into registers,
-// 512 bytes at a time and several units ahead of their use, each once for the tokens of a tile. x
-// goes by cp.async through shared memory (6 to 48 KiB), stages of one unit's k, rows of 16-byte
-// chunks XORed with the row so that ldmatrix meets no bank conflict.
+// most 16. A warp has its own columns: it reads their codes straight from global memory into
+// registers, 512 bytes at a time and several units ahead of their use, each once for the tokens of
+// a tile. x goes by cp.async through shared memory (3 to 48 KiB), stages of one unit's k, rows of
+// 16-byte chunks XORed with the row so that ldmatrix meets no bank conflict.
+#include <type_traits>
+
 #include "kernels/cuda/quantized_tiles.h"
 #include "kernels/error.h"
 
@@ -15,23 +17,43 @@ namespace {
 
 constexpr int kStages = 3;
 
+// d += a b.
+template <typename T>
+__device__ __forceinline__ void multiply_fragments(float (&d)[4], const uint32_t (&a)[4],
+                                                   const uint32_t (&b)[2]) {
+    gpu::mma_m16n8k16<T>(d, a, b);
+}
+template <typename T>
+__device__ __forceinline__ void multiply_fragments(int (&d)[4], const uint32_t (&a)[4],
+                                                   const uint32_t (&b)[2]) {
+    gpu::mma_m16n8k32<T>(d, a, b);
+}
+
 template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
 struct QuantizedProduct {
     static constexpr int kThreads = warps * 32;
     static constexpr int kTokens = token_tiles * 16;
     static constexpr int kDepth = unit_depth(code);
-    static constexpr int kSteps = kDepth / kStepDepth;
-    static constexpr int kChunks = kDepth / kRun;  // of a row of a stage
+    static constexpr int kStep = kProductDepth<T>;
+    static constexpr int kSteps = kDepth / kStep;
+    static constexpr int kPerChunk = kStep / 2;
+    static constexpr int kChunks = kDepth / kPerChunk;  // of a row of a stage
     static constexpr int kStageValues = kTokens * kDepth;
     static constexpr size_t kSharedBytes = sizeof(T) * kStageValues * kStages;
     static constexpr int kColumns = warps * column_tiles * kColumnTile;
 
-    using Sums = float[token_tiles][column_tiles][4];
+    template <typename Number>
+    using Tile = Number[token_tiles][column_tiles][4];
+    using Sums = Tile<std::conditional_t<sizeof(T) == 1, int, float>>;
+    using Totals = Tile<float>;
     using Units = uint32_t[column_tiles][4];
 
+    // Eight rows' chunks of one number lie in different banks.
     static __device__ __forceinline__ int swizzled(int row, int chunk) {
-        return row * kDepth + (chunk ^ (row & 7)) * kRun;
+        static_assert(kChunks == 4 || kChunks % 8 == 0);
+        const int turn = kChunks == 4 ? row >> 1 & 3 : row & 7;
+        return row * kDepth + (chunk ^ turn) * kPerChunk;
     }
 
     // Starts the copy of x for a unit; what is beyond its edges becomes 0.
@@ -42,7 +64,7 @@ struct QuantizedProduct {
         for (int i = static_cast<int>(threadIdx.x); i < kTokens * kChunks; i += kThreads) {
             const int row = i / kChunks;
             const int chunk = i % kChunks;
-            const int k = unit * kDepth + chunk * kRun;
+            const int k = unit * kDepth + chunk * kPerChunk;
             const bool exists = first_token + row < call.product.tokens && k < call.product.in;
             const int64_t index = exists ? (first_token + row) * call.x_stride + k : 0;
             gpu::cp_async16(stage + swizzled(row, chunk), x + index, exists ? 16 : 0);
@@ -82,13 +104,13 @@ struct QuantizedProduct {
             uint32_t b[2];
             Widen<T, code>::fragment(words[j], step, zero_points[j], b);
 #pragma unroll
-            for (int i = 0; i < token_tiles; ++i) gpu::mma_m16n8k16<T>(sums[i][j], a[i], b);
+            for (int i = 0; i < token_tiles; ++i) multiply_fragments<T>(sums[i][j], a[i], b);
         }
     }
 
     // The sums of a group join the totals and begin anew.
     static __device__ __forceinline__ void fold(const QuantizedCall& call, int first_token,
-                                                int first_tile, int k, Sums& sums, Sums& totals) {
+                                                int first_tile, int k, Sums& sums, Totals& totals) {
         const int group = k / call.group_size;
 #pragma unroll
         for (int j = 0; j < column_tiles; ++j) {
@@ -101,8 +123,9 @@ struct QuantizedProduct {
                 for (int v = 0; v < 4; ++v) {
                     const int token = first_token + 16 * i + (gpu::lane_id() >> 2) + 8 * (v >> 1);
                     const float scale = scales[v & 1] * call.x_group_scale(token, k);
-                    totals[i][j][v] = gpu::fma(sums[i][j][v], scale, totals[i][j][v]);
-                    sums[i][j][v] = 0.0f;
+                    const auto sum = static_cast<float>(sums[i][j][v]);
+                    totals[i][j][v] = gpu::fma(sum, scale, totals[i][j][v]);
+                    sums[i][j][v] = 0;
                 }
             }
         }
@@ -120,7 +143,7 @@ struct QuantizedProduct {
     }
 
     static __device__ __forceinline__ void write(const QuantizedCall& call, int first_token,
-                                                 int first_tile, const Sums& totals) {
+                                                 int first_tile, const Totals& totals) {
         const int lane = gpu::lane_id();
 #pragma unroll
         for (int i = 0; i < token_tiles; ++i) {
@@ -153,7 +176,7 @@ struct QuantizedProduct {
 #pragma unroll
         for (int i = 0; i < units_ahead; ++i) load_unit(call, first_tile, i, ahead[i]);
         Sums sums = {};
-        Sums totals = {};
+        Totals totals = {};
         int zero_points[column_tiles];
         load_zero_points(call, first_tile, 0, zero_points);
         int border = call.next_border(0);
@@ -170,8 +193,8 @@ struct QuantizedProduct {
                 gpu::cp_async_commit();
 #pragma unroll
                 for (int step = 0; step < kSteps; ++step) {
-                    const int end = unit * kDepth + (step + 1) * kStepDepth;
-                    if (end - kStepDepth >= call.product.in) break;
+                    const int end = unit * kDepth + (step + 1) * kStep;
+                    if (end - kStep >= call.product.in) break;
                     multiply_step(stage_at(unit), ahead[i], step, zero_points, sums);
                     if (end < border) continue;
                     fold(call, first_token, first_tile, border - 1, sums, totals);
@@ -243,6 +266,15 @@ void multiply_quantized_on_tensor_cores(const Context& context, const QuantizedC
         launch_product<__nv_bfloat16>(context, call, code);
     } else {
         launch_product<__half>(context, call, code);
+    }
+}
+
+void multiply_integers_on_tensor_cores(const Context& context, const QuantizedCall& call,
+                                       ops::WeightCode code) {
+    if (code == ops::WeightCode::int4) {
+        launch_product<int8_t, ops::WeightCode::int4>(context, call);
+    } else {
+        launch_product<int8_t, ops::WeightCode::int8>(context, call);
     }
 }
 

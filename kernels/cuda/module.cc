@@ -73,6 +73,7 @@ BackendOps make_ops() {
     ops.grouped_matmul = on_device<grouped_matmul>;
     ops.add_expert_outputs = on_device<add_expert_outputs>;
     ops.moe_scratch_bytes = moe_scratch_bytes;
+    ops.fill_random = on_device<fill_random>;
     ops.can_multiply_quantized = can_multiply_quantized;
     ops.quantized_weight_bytes = quantized_weight_bytes;
     ops.pack_weight = on_device<pack_weight>;

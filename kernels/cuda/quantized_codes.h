@@ -21,6 +21,10 @@ namespace nvllm::cuda {
 constexpr int kColumnTile = 8;
 constexpr int kStepDepth = 16;
 constexpr int kChunkBytes = 16;
+// Values of k of one product on tensor cores, whose rows of x are 32 bytes: a step, or two where
+// factors are bytes.
+template <typename T>
+constexpr int kProductDepth = 32 / static_cast<int>(sizeof(T));
 constexpr int kUnitBytes = 32 * kChunkBytes;
 
 constexpr __host__ __device__ bool is_nibble(ops::WeightCode code) {
@@ -57,6 +61,12 @@ inline PackedQuantized packed_parts(const ops::QuantizedLayout& layout) {
 // The k of a lane's value `index` (0 .. 3) within a step.
 __device__ __forceinline__ int k_of(int lane, int index) {
     return 2 * (lane & 3) + (index & 1) + (index >> 1) * 8;
+}
+
+// Where value k of a row of x lies among factors of one byte: within a step in the order in which
+// lanes have codes, so that four neighbours are what k_of() gives to a lane.
+__device__ __forceinline__ int place_of(int k) {
+    return (k & ~15) | (k & 6) << 1 | (k >> 2 & 2) | (k & 1);
 }
 
 // The four codes of a step, raw, one a byte of the result in the order of k_of().
@@ -118,7 +128,7 @@ struct IntegerBase<__half> {
 // 4-bit integers without a conversion: two codes at a time become base + code + 8, from which the
 // base, 8 and the zero point are taken.
 template <typename T>
-struct Widen<T, ops::WeightCode::int4> {
+requires(sizeof(T) == 2) struct Widen<T, ops::WeightCode::int4> {
     static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step,
                                                     int zero_point, uint32_t (&b)[2]) {
         using Base = IntegerBase<T>;
@@ -136,4 +146,25 @@ struct Widen<T, ops::WeightCode::int4> {
     }
 };
 
+// Four raw codes at once, as integers of one byte: less what was added for storage and less the
+// zero point.
+template <ops::WeightCode code>
+__device__ __forceinline__ uint32_t integers_of(uint32_t raw, int zero_point) {
+    constexpr uint32_t kSigns = 0x80808080u;
+    if constexpr (code == ops::WeightCode::int8) return raw ^ kSigns;  // REQUIRES: no zero points
+    // The sign bits, set, keep a byte from borrowing of its neighbour.
+    return ((raw | kSigns) - 0x01010101u * static_cast<uint32_t>(zero_point + 8)) ^ kSigns;
+}
+
+// Of two steps, as bytes.
+template <ops::WeightCode code>
+struct Widen<int8_t, code> {
+    static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step,
+                                                    int zero_point, uint32_t (&b)[2]) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            b[half] = integers_of<code>(codes_of_step<code>(words, 2 * step + half), zero_point);
+        }
+    }
+};
 }  // namespace nvllm::cuda

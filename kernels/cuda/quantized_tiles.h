@@ -2,8 +2,9 @@
 //
 // Every output is one chain of sums, whatever tile it falls into: its bits do not depend on the
 // rows beside it. The products of a group of weights (and of a group of x, where x has scales of
-// groups) are summed by rising k, beginning with 0; that sum, times the scale or scales, joins the
-// groups before it. At last come the factor, the scale of the row of x, y and the bias.
+// groups) are summed by rising k, beginning with 0, or exactly where both are integers; that sum,
+// times the scale or scales, joins the groups before it. At last come the factor, the scale of the
+// row of x, y and the bias.
 #pragma once
 
 #include "kernels/cuda/matmul_tiles.h"
@@ -12,7 +13,8 @@
 namespace nvllm::cuda {
 
 // A product, as plain data. x of `product`: rounded to the product's type, or codes as values of
-// that type; rows are whole runs of 16 bytes, and zero beyond `in`.
+// that type or as bytes in the order of place_of(); rows are whole runs of 16 bytes, and zero
+// beyond `in`.
 struct QuantizedCall {
     MatmulCall product;
     const void* x;
@@ -60,10 +62,12 @@ struct QuantizedCall {
     }
 };
 
-// The launches of matmul_quantized_tensor_cores.cu (x of bfloat16 or float16) and
+// The launches of matmul_quantized_tensor_cores.cu (x of bfloat16 or float16, or of one byte) and
 // matmul_quantized_exact.cu (x of float32).
 void multiply_quantized_on_tensor_cores(const Context& context, const QuantizedCall& call,
                                         ops::WeightCode code, DType product_type);
+void multiply_integers_on_tensor_cores(const Context& context, const QuantizedCall& call,
+                                       ops::WeightCode code);
 void multiply_quantized_exactly(const Context& context, const QuantizedCall& call,
                                 ops::WeightCode code);
 

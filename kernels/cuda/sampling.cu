@@ -92,7 +92,7 @@ __device__ __forceinline__ void cut(const ops::SamplingRow& how, const SamplingS
     if (how.min_p > 0.0f) keep_from(row.best + logf(how.min_p) * how.temperature, row);
 }
 
-__global__ void __launch_bounds__(kSamplingThreads)
+__global__ void __launch_bounds__(kSamplingThreads, kAnyOccupancy)
     sample_kernel(Rows<const float> logits, const ops::SamplingRow* __restrict__ rows,
                   int32_t* __restrict__ tokens) {
     NVLLM_SAMPLING_SHARED(shared);
@@ -148,7 +148,7 @@ __device__ __forceinline__ void write_top(SamplingScores row, const SamplingShar
     }
 }
 
-__global__ void __launch_bounds__(kSamplingThreads)
+__global__ void __launch_bounds__(kSamplingThreads, kAnyOccupancy)
     logprobs_kernel(Rows<const float> logits, const int32_t* __restrict__ chosen,
                     LogprobsTarget target) {
     NVLLM_SAMPLING_SHARED(shared);

@@ -42,4 +42,17 @@ void convert(const Context& context, const ConstTensorView& x, const TensorView&
     (device != nullptr ? device->convert : cpu::convert)(context, x, out);
 }
 
+void fill_random(const Context& context, uint64_t key, const ConstTensorView& table,
+                 const TensorView& out) {
+    const BackendOps* device = module_ops(context, "fill_random");
+    const int64_t count = table.numel();
+    NVLLM_CHECK(is_float_type(out.dtype) && out.contiguous() && count > 0 &&
+                    count <= kLargestRandomTable && (count & (count - 1)) == 0,
+                "fill_random: " + table.describe() + " to " + out.describe());
+    check_vector(context, table, out.dtype, count, "fill_random");
+    check_place(context, out, "fill_random");
+    optional_op(device, &BackendOps::fill_random, &cpu::fill_random, "fill_random")(context, key,
+                                                                                    table, out);
+}
+
 }  // namespace nvllm::ops

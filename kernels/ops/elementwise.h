@@ -1,6 +1,8 @@
 // Small element-wise ops that have no better home.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/context.h"
 #include "kernels/view.h"
 
@@ -20,5 +22,13 @@ void gather_rows(const Context& context, const ConstTensorView& x, const ConstTe
 // out = x in out's element type, rounded to nearest even. float32, float16 and bfloat16 both ways;
 // contiguous, equal counts.
 void convert(const Context& context, const ConstTensorView& x, const TensorView& out);
+
+// out[i] = table[b mod the table's size] with b = bits 16 (i mod 4) and up of
+// mixed_bits(key + i - i mod 4): the same values on every device. table [count], a power of two of
+// at most 65,536; out of the same float type, contiguous. Throws unavailable where a module lacks
+// it.
+void fill_random(const Context& context, uint64_t key, const ConstTensorView& table,
+                 const TensorView& out);
+constexpr int64_t kLargestRandomTable = int64_t{1} << 16;
 
 }  // namespace nvllm::ops

@@ -5,6 +5,7 @@
 
 #include "kernels/error.h"
 #include "kernels/ops/embedding.h"
+#include "kernels/random.h"
 #include "testing.h"
 
 using namespace nvllm;
@@ -59,6 +60,26 @@ TEST_CASE("gather_rows") {
     CHECK_THROWS_AS(ops::gather_rows(machine.context(), testing::view(x, {6, 10}).columns(0, 9),
                                      testing::view(rows, {3}), testing::view(out, {3, 9})),
                     Error);
+}
+
+TEST_CASE("fill_random takes what the bits of counters name, whatever the threads") {
+    for (const DType dtype : testing::kFloatTypes) {
+        for (const int threads : {1, 3}) {
+            testing::Machine machine(threads);
+            const int64_t count = 70'003;
+            Buffer table(dtype, testing::Random(6).values(64, 9.0f)), out(dtype, count);
+            ops::fill_random(machine.context(), 77, table.view({64}), out.view({count}));
+            bool right = true;
+            for (int64_t i = 0; i < count; ++i) {
+                const uint64_t bits = mixed_bits(77 + static_cast<uint64_t>(i / 4 * 4));
+                right = right && out[i] == table[static_cast<int64_t>(bits >> 16 * (i % 4) & 63)];
+            }
+            CHECK(right);
+            CHECK_THROWS_AS(ops::fill_random(machine.context(), 77, table.view({8, 8}).rows(0, 3),
+                                             out.view({count})),
+                            Error);
+        }
+    }
 }
 
 TEST_CASE("convert between all float types") {

@@ -137,8 +137,7 @@ std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettin
 }
 
 Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, int64_t hidden) {
-    return source.placed(
-        as_product_matrix(source, source.read(name, {rows, hidden}, WeightRole::matrix)));
+    return source.read_placed_matrix(name, {rows, hidden});
 }
 
 void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,

@@ -27,10 +27,10 @@ TensorView part_of(const TensorView& stack, int64_t expert, int64_t first, int64
 
 void place(WeightSource& source, const LinearName& linear, int64_t expert, int64_t first,
            const Tensor& stack) {
-    const Tensor matrix = as_product_matrix(
-        source, source.read(linear.name + ".weight", {linear.out, linear.in}, WeightRole::matrix));
-    if (!source.has_values()) return;
-    source.place_into(matrix, part_of(stack.mutable_view(), expert, first, linear.out));
+    const TensorView to = source.has_values()
+                              ? part_of(stack.mutable_view(), expert, first, linear.out)
+                              : TensorView();
+    source.read_matrix_into(linear.name + ".weight", {linear.out, linear.in}, to);
 }
 
 }  // namespace

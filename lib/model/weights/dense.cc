@@ -33,8 +33,7 @@ class DensePart : public LinearPart {
 Tensor read_matrix(WeightSource& source, const LinearName& linear) {
     const std::string name = linear.name + ".weight";
     if (linear.order == MatrixOrder::out_in) {
-        return source.placed(as_product_matrix(
-            source, source.read(name, {linear.out, linear.in}, WeightRole::matrix)));
+        return source.read_placed_matrix(name, {linear.out, linear.in});
     }
     const Tensor stored = source.read(name, {linear.in, linear.out}, WeightRole::matrix);
     return source.placed(transposed(source, as_product_matrix(source, stored)));

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/backend.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/random.h"
 #include "lib/model/weights/float_type.h"
 
 namespace nvllm {
@@ -11,19 +14,10 @@ namespace {
 
 constexpr int64_t kQuantiles = 4096;  // a power of two, small enough for the first-level cache
 constexpr double kDeviation = 0.02;
-constexpr int64_t kGrain = int64_t{1} << 16;
-
-// The finaliser of SplitMix64 (Steele et al. 2014).
-uint64_t mixed(uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
 
 uint64_t key_of(uint64_t seed, const std::string& name) {
-    uint64_t key = mixed(seed);
-    for (const char c : name) key = mixed(key ^ static_cast<unsigned char>(c));
+    uint64_t key = mixed_bits(seed);
+    for (const char c : name) key = mixed_bits(key ^ static_cast<unsigned char>(c));
     return key;
 }
 
@@ -50,22 +44,6 @@ Tensor make_quantiles(DType dtype) {
     return table;
 }
 
-// Elements [begin, end), begin a multiple of 4: one counter makes four values.
-template <typename T>
-void fill_range(uint64_t key, const T* quantiles, T* out, int64_t begin, int64_t end) {
-    constexpr uint64_t kMask = kQuantiles - 1;
-    int64_t i = begin;
-    for (; i + 4 <= end; i += 4) {
-        const uint64_t bits = mixed(key + static_cast<uint64_t>(i));
-        out[i] = quantiles[bits & kMask];
-        out[i + 1] = quantiles[(bits >> 16) & kMask];
-        out[i + 2] = quantiles[(bits >> 32) & kMask];
-        out[i + 3] = quantiles[(bits >> 48) & kMask];
-    }
-    const uint64_t bits = mixed(key + static_cast<uint64_t>(i));
-    for (int shift = 0; i < end; ++i, shift += 16) out[i] = quantiles[(bits >> shift) & kMask];
-}
-
 }  // namespace
 
 DummySource::DummySource(uint64_t seed, DType product_type, ThreadPool& threads,
@@ -79,20 +57,47 @@ Tensor DummySource::read(const std::string& name, std::initializer_list<int64_t>
                          WeightRole role) {
     Tensor tensor = Tensor::allocate(product_type(), shape);
     const TensorView out = tensor.mutable_view();
-    const uint64_t key = key_of(seed_, name);
-    with_float_type(product_type(), [&](auto zero) {
-        using T = decltype(zero);
-        T* values = out.as<T>();
-        if (role == WeightRole::norm) {
-            std::fill_n(values, out.numel(), T(1.0f));
-            return;
-        }
-        const T* quantiles = quantiles_.view().as<T>();
-        threads().parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end, int) {
-            fill_range(key, quantiles, values, begin, end);
+    if (role == WeightRole::norm) {
+        with_float_type(product_type(), [&](auto zero) {
+            std::fill_n(out.as<decltype(zero)>(), out.numel(), decltype(zero)(1.0f));
         });
-    });
+        return tensor;
+    }
+    fill(ComputeDevice(), name, quantiles_, out);
     return tensor;
+}
+
+bool DummySource::fills_on_device() const {
+    return !device().is_cpu() && device().backend()->ops.fill_random != nullptr;
+}
+
+Tensor DummySource::read_placed_matrix(const std::string& name,
+                                       std::initializer_list<int64_t> shape) {
+    if (!fills_on_device()) return WeightSource::read_placed_matrix(name, shape);
+    Tensor tensor = allocate_placed(shape);
+    read_matrix_into(name, shape, tensor.mutable_view());
+    return tensor;
+}
+
+void DummySource::read_matrix_into(const std::string& name, std::initializer_list<int64_t> shape,
+                                   const TensorView& to) {
+    if (!fills_on_device()) return WeightSource::read_matrix_into(name, shape, to);
+    if (placed_quantiles_.empty()) {
+        placed_quantiles_ = placed(quantiles_);
+        finish();
+    }
+    fill(device(), name, placed_quantiles_, to);
+}
+
+void DummySource::fill(const ComputeDevice& where, const std::string& name, const Tensor& quantiles,
+                       const TensorView& out) const {
+    ScratchArena scratch(0, where);
+    Context context;
+    context.device = where.id();
+    context.backend = where.is_cpu() ? nullptr : where.backend();
+    context.scratch = &scratch;
+    context.threads = &threads();
+    ops::fill_random(context, key_of(seed_, name), quantiles.view(), out);
 }
 
 }  // namespace nvllm

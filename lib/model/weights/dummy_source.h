@@ -7,7 +7,7 @@ namespace nvllm {
 
 // Matrices and biases are normal with deviation 0.02, norm weights are 1. A value depends on the
 // seed, the tensor's name and its place in the tensor alone: not on the order of reading nor on the
-// number of threads.
+// number of threads or the device: devices that can fill memory themselves make their matrices.
 class DummySource : public WeightSource {
   public:
     DummySource(uint64_t seed, DType product_type, ThreadPool& threads,
@@ -17,11 +17,20 @@ class DummySource : public WeightSource {
     bool has(const std::string&) const override { return false; }
     Tensor read(const std::string& name, std::initializer_list<int64_t> shape,
                 WeightRole role) override;
+    Tensor read_placed_matrix(const std::string& name,
+                              std::initializer_list<int64_t> shape) override;
+    void read_matrix_into(const std::string& name, std::initializer_list<int64_t> shape,
+                          const TensorView& to) override;
     std::vector<std::string> unread() const override { return {}; }
 
   private:
+    bool fills_on_device() const;
+    void fill(const ComputeDevice& where, const std::string& name, const Tensor& quantiles,
+              const TensorView& out) const;
+
     uint64_t seed_;
-    Tensor quantiles_;  // product type [kQuantiles]
+    Tensor quantiles_;         // product type [kQuantiles]
+    Tensor placed_quantiles_;  // on the device, once something is filled there
 };
 
 }  // namespace nvllm

@@ -70,6 +70,17 @@ Tensor WeightSource::allocate_placed(std::initializer_list<int64_t> shape) const
                         : outline_tensor(product_type_, shape);
 }
 
+Tensor WeightSource::read_placed_matrix(const std::string& name,
+                                        std::initializer_list<int64_t> shape) {
+    return placed(as_product_matrix(*this, read(name, shape, WeightRole::matrix)));
+}
+
+void WeightSource::read_matrix_into(const std::string& name, std::initializer_list<int64_t> shape,
+                                    const TensorView& to) {
+    const Tensor matrix = as_product_matrix(*this, read(name, shape, WeightRole::matrix));
+    if (has_values()) uploader_.upload_into(matrix, to);
+}
+
 Tensor as_product_matrix(const WeightSource& source, const Tensor& stored) {
     const DType wanted = source.product_type();
     const ConstTensorView& view = stored.view();

@@ -100,13 +100,15 @@ class WeightSource {
     // The tensor where the model computes: itself on the CPU and in an outline, else a copy in
     // memory of the device.
     Tensor placed(const Tensor& tensor);
-    // Memory of the product type where the model computes, to be filled by place_into(); of
+    // Memory of the product type where the model computes, to be filled by read_matrix_into(); of
     // outlines only the layout.
     Tensor allocate_placed(std::initializer_list<int64_t> shape) const;
-    // REQUIRES: has_values(); not on the CPU.
-    void place_into(const Tensor& tensor, const TensorView& to) {
-        uploader_.upload_into(tensor, to);
-    }
+    // A matrix in the product type where the model computes: in memory of its own, or of
+    // allocate_placed(), then not on the CPU.
+    virtual Tensor read_placed_matrix(const std::string& name,
+                                      std::initializer_list<int64_t> shape);
+    virtual void read_matrix_into(const std::string& name, std::initializer_list<int64_t> shape,
+                                  const TensorView& to);
     // read(), placed(): vectors, in the type they are stored in.
     Tensor read_placed(const std::string& name, std::initializer_list<int64_t> shape,
                        WeightRole role) {

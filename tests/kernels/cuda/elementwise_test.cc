@@ -54,6 +54,19 @@ TEST_CASE("cuda: conversions round as the scalar ones do") {
     }
 }
 
+TEST_CASE("cuda: random values are those of the CPU") {
+    testing::Machine machine(1);
+    for (const DType dtype : testing::kFloatTypes) {
+        Buffer table(dtype, testing::Random(6).values(4096));
+        for (const int64_t count : {1, 3, 1024, 5001}) {
+            Buffer out(dtype, count), expected(dtype, count);
+            cuda::fill_random(machine.context(), 1234, table.view({4096}), out.view({count}));
+            ops::fill_random(machine.context(), 1234, table.view({4096}), expected.view({count}));
+            for (int64_t i = 0; i < count; ++i) CHECK(out[i] == expected[i]);
+        }
+    }
+}
+
 TEST_CASE("cuda: rows of a table, and NaN where there is none") {
     testing::Machine machine(1);
     for (const DType stored : testing::kFloatTypes) {

@@ -274,8 +274,78 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("cuda: quantized products of integers, of all ends and groups") {
+    const ops::ActivationRounding rows{.code = ActivationCode::int8};
+    const ops::ActivationRounding groups{.code = ActivationCode::int8, .group_size = 64};
+    const ops::ActivationRounding nibbles{.code = ActivationCode::int4};
+    for (const int64_t tokens : {1, 16, 17, 66}) {
+        for (const auto& rounding : {rows, groups, nibbles}) {
+            check_product({.layout = {WeightCode::int8, 35, 200, 200, false, DType::f32},
+                           .rounding = rounding,
+                           .tokens = tokens,
+                           .output = accumulate,
+                           .has_bias = true});
+            check_product({.layout = {WeightCode::int4, 70, 277, 32, true, DType::bf16},
+                           .rounding = rounding,
+                           .activation = DType::f32,
+                           .product = DType::f16,
+                           .tokens = tokens,
+                           .gap = 5,
+                           .factor = 0.5f});
+        }
+    }
+    // As floats: zero points of 8 bits, and groups that end within a step of 32.
+    check_product({.layout = {WeightCode::int8, 35, 160, 32, true, DType::f32}, .rounding = rows});
+    check_product({.layout = {WeightCode::int4, 35, 160, 48, true, DType::f32}, .rounding = rows});
+}
+
+TEST_CASE("cuda: quantized products of integers, in every schedule") {
+    under_all_schedules([] {
+        for (const int64_t tokens : {16, 66}) {
+            check_product({.layout = {WeightCode::int8, 66, 416, 96, false, DType::f32},
+                           .rounding = {.code = ActivationCode::int8},
+                           .tokens = tokens});
+        }
+    });
+}
+
+TEST_CASE("cuda: quantized products of integers are exact, however large sums become on the way") {
+    // Half of the products add up to more than 2^24, where float32 has no odd numbers; the other
+    // half takes most of it away again.
+    const int64_t in = 3001;
+    const Case test{.layout = {WeightCode::int8, 8, in, in, false, DType::f32},
+                    .rounding = {.code = ActivationCode::int8, .scale = 1.0f},
+                    .activation = DType::f32};
+    testing::Machine machine(1);
+    testing::Random random(1);
+    Matrix matrix(test, random);
+    std::fill(matrix.scales.begin(), matrix.scales.end(), 1.0f);
+    Buffer x(DType::f32, in);
+    for (int64_t k = 0; k < in; ++k) x.set(k, static_cast<float>(127 - k % 3));
+    std::vector<int64_t> expected(static_cast<size_t>(test.layout.out));
+    for (int64_t i = 0; i < test.layout.out * in; ++i) {
+        const auto size = static_cast<int>(100 + random.below(28));
+        const int code = i % in < in / 2 ? size : -size;
+        matrix.codes[static_cast<size_t>(i)] = static_cast<int8_t>(code);
+        expected[static_cast<size_t>(i / in)] += code * static_cast<int64_t>(x[i % in]);
+    }
+    matrix.pack(machine.context());
+    Buffer y(DType::f32, test.layout.out);
+    const ops::QuantizedWeight weight{test.layout, 1.0f, test.rounding, matrix.view(), {}};
+    cuda::matmul_quantized(machine.context(), x.view({1, in}), weight, {}, DType::bf16, overwrite,
+                           y.view({1, test.layout.out}));
+    for (int64_t column = 0; column < test.layout.out; ++column) {
+        CHECK(static_cast<int64_t>(y[column]) == expected[static_cast<size_t>(column)]);
+    }
+}
+
 TEST_CASE("cuda: columns of x are taken in the order of the packed ones") {
     for (const DType dtype : testing::kFloatTypes) {
+        check_product({.layout = {WeightCode::int4, 24, 160, 32, true, DType::f32},
+                       .rounding = {.code = ActivationCode::int8},
+                       .activation = dtype,
+                       .product = dtype,
+                       .reorders = true});
         check_product({.layout = {WeightCode::int4, 24, 160, 32, true, DType::f32},
                        .activation = dtype,
                        .product = dtype,
@@ -302,15 +372,18 @@ TEST_CASE(
 
 TEST_CASE("cuda: a row's quantized product has the same bits in every batch") {
     testing::Machine machine(1);
-    for (const DType dtype : {DType::bf16, DType::f32}) {
+    for (const auto& [dtype, code] : {std::pair{DType::bf16, ActivationCode::product_type},
+                                      {DType::f32, ActivationCode::product_type},
+                                      {DType::bf16, ActivationCode::int8}}) {
         const int64_t tokens = 70;
         const Case test{.layout = {WeightCode::int4, 40, 336, 64, true, DType::f32},
+                        .rounding = {.code = code},
                         .activation = dtype,
                         .product = dtype};
         testing::Random random(3);
         Matrix matrix(test, random);
         matrix.pack(machine.context());
-        const ops::QuantizedWeight weight{test.layout, 1.0f, {}, matrix.view(), {}};
+        const ops::QuantizedWeight weight{test.layout, 1.0f, test.rounding, matrix.view(), {}};
         Buffer x(dtype, random.values(tokens * test.layout.in));
         Buffer all(dtype, tokens * test.layout.out), one(dtype, test.layout.out);
         const auto multiply = [&](const TensorView& rows, const TensorView& y) {

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -124,6 +125,21 @@ TEST_CASE("expert stack: a device computes what the CPU does, without a word to 
         const std::vector<float> theirs = on_cpu(expected, threads, inputs());
         const std::vector<float> ours = on_device(layer, threads, inputs());
         for (size_t i = 0; i < ours.size(); ++i) CHECK(std::abs(ours[i] - theirs[i]) < 1e-5f);
+    }
+}
+
+TEST_CASE("dummy weights that a device makes are the host's") {
+    ThreadPool threads(2);
+    const ComputeDevice device(emulated(), 0);
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+        DummySource host(3, dtype, threads), on_device(3, dtype, threads, device);
+        const Tensor expected = host.read_placed_matrix("a.weight", {37, 29});
+        const Tensor made = on_device.read_placed_matrix("a.weight", {37, 29});
+        CHECK(made.view().device == device.id());
+        std::vector<std::byte> bytes(made.bytes());
+        device.copy_out(nullptr, bytes.data(), made.view().data, bytes.size());
+        device.synchronize(nullptr);
+        CHECK(std::memcmp(bytes.data(), expected.view().data, bytes.size()) == 0);
     }
 }
 
