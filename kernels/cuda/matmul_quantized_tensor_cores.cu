@@ -213,7 +213,8 @@ struct QuantizedProduct {
 
 template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
-__global__ void __launch_bounds__(warps * 32) matmul_quantized_kernel(QuantizedCall call) {
+__global__ void __launch_bounds__(warps * 32, kAnyOccupancy)
+    matmul_quantized_kernel(QuantizedCall call) {
     GPU_DYNAMIC_SHARED(T, memory);
     QuantizedProduct<T, code, token_tiles, column_tiles, warps, units_ahead>::run(call, memory);
 }

@@ -60,10 +60,15 @@ def kernels_of(text):
             name, spills = None, 0
 
 
+def plain_name(said):
+    """Without namespaces, casts of enumerators, result and parameters."""
+    text = re.sub(r"\(anonymous namespace\)::|nvllm::(cuda|gpu)?(::)?", "", said)
+    return re.sub(r"\([\w:]+\)(?=\d)", "", text).split("(")[0].removeprefix("void ")
+
+
 def plain_names(mangled):
     said = subprocess.run(["c++filt"], input="\n".join(mangled), capture_output=True, text=True, check=True).stdout.splitlines()
-    return {name: re.sub(r"\(anonymous namespace\)::|nvllm::(cuda|gpu)?(::)?", "", text).split("(")[0].removeprefix("void ")
-            for name, text in zip(mangled, said)}
+    return {name: plain_name(text) for name, text in zip(mangled, said)}
 
 
 def table(kernels, sizes, seconds, architectures):
