@@ -9,6 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/error.h"
@@ -28,10 +29,10 @@ using nlohmann::json;
                                                  before.size() - line_start + 1, reason));
 }
 
-// Brackets outside of strings, counted before anything is built, so that a million of them cost
-// nothing. The parser takes a NUL for the end of the text, and would not see what follows.
-void check_structure(std::string_view text, std::string_view source_name, size_t max_depth) {
-    size_t depth = 0;
+// The parser takes a NUL for the end of the text, and would not see what follows. In a string it is
+// an error that the parser does see.
+void refuse_nul(std::string_view text, std::string_view source_name) {
+    if (text.find('\0') == std::string_view::npos) return;
     bool in_string = false;
     for (size_t i = 0; i < text.size(); ++i) {
         const char letter = text[i];
@@ -42,11 +43,6 @@ void check_structure(std::string_view text, std::string_view source_name, size_t
         }
         in_string = letter == '"';
         if (letter == '\0') fail(source_name, text, i, "a NUL byte outside of a string");
-        if ((letter == ']' || letter == '}') && depth > 0) --depth;
-        if (letter != '[' && letter != '{') continue;
-        if (++depth > max_depth) {
-            fail(source_name, text, i, fmt::format("nested deeper than {} levels", max_depth));
-        }
     }
 }
 
@@ -96,8 +92,8 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
   public:
     using Refuse = std::function<void(const std::string&)>;  // throws
 
-    DocumentBuilder(const JsonLimits& limits, Refuse refuse)
-        : limits_(limits), refuse_(std::move(refuse)) {}
+    DocumentBuilder(const JsonLimits& limits, std::span<const JsonStream> streams, Refuse refuse)
+        : limits_(limits), streams_(streams), refuse_(std::move(refuse)) {}
 
     Document take() { return std::move(root_); }
     // What the parser found wrong: its exception, and where, when it knows.
@@ -118,23 +114,13 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
     }
     bool end_object() override {
         keys_.pop_back();
-        open_.pop_back();
-        return true;
+        return close();
     }
     bool start_array(size_t) override { return open(Document::array()); }
-    bool end_array() override {
-        open_.pop_back();
-        return true;
-    }
+    bool end_array() override { return close(); }
 
     bool key(std::string& name) override {
-        const bool is_first = keys_.back().insert(name).second;
-        if (!is_first && !limits_.allow_duplicate_keys) {
-            refuse_(fmt::format("the key {} comes twice in one object", json_quoted(name)));
-        }
-        if (keys_.back().size() > limits_.max_keys) {
-            refuse_(fmt::format("an object with more than {} keys", limits_.max_keys));
-        }
+        if (!limits_.allow_duplicate_keys || limits_.max_keys != SIZE_MAX) check_key(name);
         count_part();
         name_ = std::move(name);
         return true;
@@ -148,15 +134,62 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
     }
 
   private:
+    struct Open {
+        Document* container;
+        const JsonStream* stream;  // takes its elements; null: they stay
+    };
+
+    void check_key(const std::string& name) {
+        const bool is_first = keys_.back().insert(name).second;
+        if (!is_first && !limits_.allow_duplicate_keys) {
+            refuse_(fmt::format("the key {} comes twice in one object", json_quoted(name)));
+        }
+        if (keys_.back().size() > limits_.max_keys) {
+            refuse_(fmt::format("an object with more than {} keys", limits_.max_keys));
+        }
+    }
+
     bool add(Document value) {
         place(std::move(value));
+        hand_over();
         return true;
     }
 
+    // Depth is looked at before anything is built, so that a million brackets cost nothing.
     bool open(Document container) {
+        if (open_.size() >= limits_.max_depth) {
+            refuse_(fmt::format("nested deeper than {} levels", limits_.max_depth));
+        }
         count_part();
-        open_.push_back(place(std::move(container)));
+        if (!streams_.empty()) {
+            const bool has_name = !open_.empty() && open_.back().container->is_object();
+            if (!open_.empty()) path_.push_back(has_name ? name_ : std::string());
+        }
+        Document* const placed = place(std::move(container));
+        open_.push_back({placed, stream_here()});
         return true;
+    }
+
+    bool close() {
+        open_.pop_back();
+        if (!path_.empty()) path_.pop_back();
+        hand_over();
+        return true;
+    }
+
+    const JsonStream* stream_here() const {
+        for (const JsonStream& stream : streams_) {
+            if (stream.path == path_) return &stream;
+        }
+        return nullptr;
+    }
+
+    // What was placed last, where it is a whole element of a streamed list or object.
+    void hand_over() {
+        if constexpr (std::is_same_v<Document, json>) {
+            if (open_.empty() || open_.back().stream == nullptr) return;
+            open_.back().stream->take(std::move(element_key_), element_);
+        }
     }
 
     void count_part() {
@@ -171,7 +204,12 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
             root_ = std::move(value);
             return &root_;
         }
-        Document& parent = *open_.back();
+        Document& parent = *open_.back().container;
+        if (open_.back().stream != nullptr) {
+            element_key_ = parent.is_object() ? std::move(name_) : std::string();
+            element_ = std::move(value);
+            return &element_;
+        }
         if (parent.is_array()) {
             auto& list = parent.template get_ref<typename Document::array_t&>();
             return &list.emplace_back(std::move(value));
@@ -194,9 +232,13 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
     }
 
     const JsonLimits& limits_;
+    const std::span<const JsonStream> streams_;
     const Refuse refuse_;
     Document root_;
-    std::vector<Document*> open_;
+    std::vector<Open> open_;
+    std::vector<std::string> path_;  // keys of what is open, where there are streams
+    std::string element_key_;        // of a stream
+    Document element_;
     std::vector<std::set<std::string>> keys_;  // of every object that is open
     std::string name_;                         // of the next member
     size_t num_parts_ = 0;
@@ -204,15 +246,15 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
 
 template <typename Document>
 Document parse_checked(std::string_view text, std::string_view source_name,
-                       const JsonLimits& limits) {
+                       const JsonLimits& limits, std::span<const JsonStream> streams = {}) {
     if (text.size() > limits.max_bytes) {
         throw Error(ErrorKind::bad_data, fmt::format("{}: JSON of {} bytes; at most {} are read",
                                                      source_name, text.size(), limits.max_bytes));
     }
-    check_structure(text, source_name, limits.max_depth);
+    refuse_nul(text, source_name);
     const char* const begin = text.data();
     const char* reached = begin;
-    DocumentBuilder<Document> builder(limits, [&](const std::string& reason) {
+    DocumentBuilder<Document> builder(limits, streams, [&](const std::string& reason) {
         fail(source_name, text, static_cast<size_t>(reached - begin) - 1, reason);
     });
     const bool is_read = Document::sax_parse(Cursor{begin, &reached},
@@ -230,6 +272,11 @@ std::string shortest_number(T value) {
 
 json parse_json(std::string_view text, std::string_view source_name, const JsonLimits& limits) {
     return parse_checked<json>(text, source_name, limits);
+}
+
+json parse_json(std::string_view text, std::string_view source_name, const JsonLimits& limits,
+                std::span<const JsonStream> streams) {
+    return parse_checked<json>(text, source_name, limits, streams);
 }
 
 nlohmann::ordered_json parse_ordered_json(std::string_view text, std::string_view source_name,

@@ -7,9 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace nvllm {
 
@@ -27,6 +30,17 @@ struct JsonLimits {
 // with line and column.
 nlohmann::json parse_json(std::string_view text, std::string_view source_name,
                           const JsonLimits& limits = {});
+
+// A list or object of a document whose elements, perhaps very many, are handed over one by one
+// while it is read. In the document it is empty.
+struct JsonStream {
+    std::vector<std::string> path;  // keys from the root
+    // In the order of the text; keys may come twice where the limits allow it, and are empty in
+    // lists.
+    std::function<void(std::string&& key, nlohmann::json& element)> take;
+};
+nlohmann::json parse_json(std::string_view text, std::string_view source_name,
+                          const JsonLimits& limits, std::span<const JsonStream> streams);
 
 // The same with the keys of objects in the order they were written; looking one up is linear in
 // their number.

@@ -2,16 +2,16 @@
 #include "lib/text/json_view.h"
 
 #include "kernels/error.h"
-#include "lib/base/json.h"
 
 namespace nvllm {
-nlohmann::json parse_json_file_text(std::string_view text, const std::string& source) {
+nlohmann::json parse_json_file_text(std::string_view text, const std::string& source,
+                                    std::span<const JsonStream> streams) {
     JsonLimits limits;
     limits.max_depth = 256;
     limits.max_bytes = size_t{512} << 20;
     limits.allow_duplicate_keys =
         true;  // as the formats' own libraries have it: the last one counts
-    return parse_json(text, source, limits);
+    return parse_json(text, source, limits, streams);
 }
 
 void JsonView::fail(const std::string& why) const {

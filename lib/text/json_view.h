@@ -4,15 +4,19 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "lib/base/json.h"
 
 namespace nvllm {
 
 // The JSON of a tokenizer's file. Throws Error{bad_data} naming `source` when it is not JSON or
 // nested too deeply.
-nlohmann::json parse_json_file_text(std::string_view text, const std::string& source);
+nlohmann::json parse_json_file_text(std::string_view text, const std::string& source,
+                                    std::span<const JsonStream> streams = {});
 
 // One value within a document, and the way to it, for messages. Holds on to the document.
 class JsonView {

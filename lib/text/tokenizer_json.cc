@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include "kernels/error.h"
 #include "lib/base/utf8.h"
@@ -14,23 +15,78 @@
 namespace nvllm {
 namespace {
 
-int64_t token_id(const JsonView& id) { return id.integer(); }
+// The lists of "model" that may be long: they are read while the document is, and are empty in it.
+struct LongLists {
+    std::vector<std::pair<std::string, int64_t>> ids;    // "vocab" where it is {"token": id, ...}
+    std::vector<std::pair<std::string, double>> scores;  // [["token", score], ...], by id
+    std::vector<std::pair<std::string, std::string>> merges;
+};
 
-// {"token": id, ...}
-Vocabulary load_vocabulary(const JsonView& section) {
-    if (!section.json().is_object()) section.fail("should be an object of tokens and ids");
+void take_token(std::string&& token, nlohmann::json& element, const std::string& path,
+                LongLists& lists) {
+    if (element.is_number_unsigned() && element.get<uint64_t>() <= uint64_t{INT32_MAX}) {
+        lists.ids.emplace_back(std::move(token), static_cast<int64_t>(element.get<uint64_t>()));
+        return;
+    }
+    const JsonView view(element, path);
+    if (!element.is_array()) {
+        lists.ids.emplace_back(std::move(token), view.integer());
+        return;
+    }
+    const auto sides = view.elements();
+    if (sides.size() != 2) view.fail("an entry should be a token and its score");
+    lists.scores.emplace_back(sides[0].string(), sides[1].number());
+}
+
+void take_merge(nlohmann::json& merge, const std::string& path, LongLists& lists) {
+    if (merge.is_array()) {
+        if (merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+            lists.merges.emplace_back(std::move(merge[0].get_ref<std::string&>()),
+                                      std::move(merge[1].get_ref<std::string&>()));
+            return;
+        }
+        JsonView(merge, path).fail("should have two sides, both of them texts");
+    }
+    const std::string line = JsonView(merge, path).string();
+    const size_t space = line.find(' ');
+    if (space == std::string::npos || line.find(' ', space + 1) != std::string::npos) {
+        JsonView(merge, path).fail("should be two tokens with a space between");
+    }
+    lists.merges.emplace_back(line.substr(0, space), line.substr(space + 1));
+}
+
+nlohmann::json parse_document(std::string_view text, const std::string& name, LongLists& lists) {
+    const std::string vocabulary = name + ".model.vocab", merges = name + ".model.merges";
+    const std::vector<JsonStream> streams = {
+        {{"model", "vocab"},
+         [&](std::string&& token, nlohmann::json& element) {
+             take_token(std::move(token), element, vocabulary, lists);
+         }},
+        {{"model", "merges"},
+         [&](std::string&&, nlohmann::json& merge) { take_merge(merge, merges, lists); }}};
+    return parse_json_file_text(text, name, streams);
+}
+
+// Of tokens that come twice the last one counts, as in the format's own library.
+void leave_last_ones(std::vector<std::pair<std::string, int64_t>>& tokens) {
+    std::map<std::string, int64_t> last;
+    for (const auto& [token, id] : tokens) last[token] = id;
+    tokens.assign(last.begin(), last.end());
+}
+
+Vocabulary make_vocabulary(const std::vector<std::pair<std::string, int64_t>>& tokens,
+                           const JsonView& section) {
+    // The table grows by the largest id: gaps are judged against the size of the whole list.
+    const int64_t limit = static_cast<int64_t>(tokens.size()) * 4 + (1 << 20);
     Vocabulary vocabulary;
-    int64_t largest = -1;
-    for (const auto& [token, id] : section.json().items()) {
-        const JsonView value(id, section.path());
-        largest = std::max(largest, value.integer());
-        // The table grows by the largest id: gaps are judged against the size of the whole list.
-        if (largest > static_cast<int64_t>(section.json().size()) * 4 + (1 << 20)) {
+    vocabulary.reserve(tokens.size());
+    for (const auto& [token, id] : tokens) {
+        if (id > limit) {
             section.fail("token \"" + token.substr(0, 80) + "\" has the impossible id " +
-                         std::to_string(largest));
+                         std::to_string(id));
         }
         try {
-            vocabulary.add(token, token_id(value));
+            vocabulary.add(token, id);
         } catch (const Error& error) {
             section.fail(error.what());
         }
@@ -38,21 +94,16 @@ Vocabulary load_vocabulary(const JsonView& section) {
     return vocabulary;
 }
 
-std::pair<std::string, std::string> load_merge(const JsonView& merge) {
-    if (merge.json().is_array()) {
-        const auto sides = merge.elements();
-        if (sides.size() != 2) merge.fail("should have two sides");
-        return {sides[0].string(), sides[1].string()};
-    }
-    const std::string line = merge.string();
-    const size_t space = line.find(' ');
-    if (space == std::string::npos || line.find(' ', space + 1) != std::string::npos) {
-        merge.fail("should be two tokens with a space between");
-    }
-    return {line.substr(0, space), line.substr(space + 1)};
+Vocabulary load_vocabulary(const JsonView& section, LongLists& lists) {
+    if (!section.json().is_object()) section.fail("should be an object of tokens and ids");
+    Vocabulary vocabulary = make_vocabulary(lists.ids, section);
+    if (vocabulary.num_tokens() == lists.ids.size()) return vocabulary;
+    leave_last_ones(lists.ids);
+    return make_vocabulary(lists.ids, section);
 }
 
-std::unique_ptr<TokenModel> load_bpe(const JsonView& section, std::vector<std::string>& notes) {
+std::unique_ptr<TokenModel> load_bpe(const JsonView& section, LongLists& lists,
+                                     std::vector<std::string>& notes) {
     BpeOptions options;
     if (const auto unknown = section.find("unk_token")) options.unknown_token = unknown->string();
     options.continuing_prefix = section.string_or("continuing_subword_prefix", "");
@@ -63,19 +114,16 @@ std::unique_ptr<TokenModel> load_bpe(const JsonView& section, std::vector<std::s
     if (section.find("dropout")) notes.push_back("dropout of merges is not applied");
     const JsonView list = section.at("merges");
     if (!list.json().is_array()) list.fail("should be a list");
-    std::vector<std::pair<std::string, std::string>> merges;
-    merges.reserve(list.json().size());
-    for (const auto& merge : list.json())
-        merges.push_back(load_merge(JsonView(merge, list.path())));
     try {
-        return std::make_unique<BpeModel>(load_vocabulary(section.at("vocab")), merges,
+        return std::make_unique<BpeModel>(load_vocabulary(section.at("vocab"), lists), lists.merges,
                                           std::move(options));
     } catch (const Error& error) {
         section.fail(error.what());
     }
 }
 
-std::unique_ptr<TokenModel> load_word_piece(const JsonView& section, std::vector<std::string>&) {
+std::unique_ptr<TokenModel> load_word_piece(const JsonView& section, LongLists& lists,
+                                            std::vector<std::string>&) {
     WordPieceModel::Options options;
     options.unknown_token = section.string_or("unk_token", options.unknown_token);
     options.continuing_prefix =
@@ -83,11 +131,12 @@ std::unique_ptr<TokenModel> load_word_piece(const JsonView& section, std::vector
     const int64_t longest = section.integer_or("max_input_chars_per_word", 100);
     if (longest < 0) section.fail("\"max_input_chars_per_word\" is negative");
     options.longest_word = static_cast<size_t>(longest);
-    return std::make_unique<WordPieceModel>(load_vocabulary(section.at("vocab")), options);
+    return std::make_unique<WordPieceModel>(load_vocabulary(section.at("vocab"), lists), options);
 }
 
-std::unique_ptr<TokenModel> load_word_level(const JsonView& section, std::vector<std::string>&) {
-    return std::make_unique<WordLevelModel>(load_vocabulary(section.at("vocab")),
+std::unique_ptr<TokenModel> load_word_level(const JsonView& section, LongLists& lists,
+                                            std::vector<std::string>&) {
+    return std::make_unique<WordLevelModel>(load_vocabulary(section.at("vocab"), lists),
                                             section.string_or("unk_token", "<unk>"));
 }
 
@@ -118,17 +167,16 @@ double score_as_read(double score) {
     return score < 0 ? -magnitude : magnitude;
 }
 
-// [["token", score], ...] in the order of ids
-std::unique_ptr<TokenModel> load_unigram(const JsonView& section, std::vector<std::string>&) {
+std::unique_ptr<TokenModel> load_unigram(const JsonView& section, LongLists& lists,
+                                         std::vector<std::string>&) {
     Vocabulary vocabulary;
     std::vector<double> scores;
     const JsonView list = section.at("vocab");
     if (!list.json().is_array()) list.fail("should be a list");
-    for (const auto& entry : list.json()) {
-        const auto sides = JsonView(entry, list.path()).elements();
-        if (sides.size() != 2) list.fail("an entry should be a token and its score");
-        vocabulary.push_back(sides[0].string());
-        scores.push_back(score_as_read(sides[1].number()));
+    vocabulary.reserve(lists.scores.size());
+    for (auto& [token, score] : lists.scores) {
+        vocabulary.push_back(std::move(token));
+        scores.push_back(score_as_read(score));
     }
     std::optional<int32_t> unknown;
     if (const auto id = section.find("unk_id")) {
@@ -145,7 +193,7 @@ std::unique_ptr<TokenModel> load_unigram(const JsonView& section, std::vector<st
 
 struct ModelRow {
     std::string_view type;
-    std::unique_ptr<TokenModel> (*load)(const JsonView&, std::vector<std::string>&);
+    std::unique_ptr<TokenModel> (*load)(const JsonView&, LongLists&, std::vector<std::string>&);
 };
 
 constexpr std::array<ModelRow, 4> kModels = {{
@@ -164,10 +212,11 @@ std::string model_type(const JsonView& section) {
     return "WordLevel";
 }
 
-std::unique_ptr<TokenModel> load_model(const JsonView& section, std::vector<std::string>& notes) {
+std::unique_ptr<TokenModel> load_model(const JsonView& section, LongLists& lists,
+                                       std::vector<std::string>& notes) {
     const std::string type = model_type(section);
     for (const ModelRow& row : kModels) {
-        if (row.type == type) return row.load(section, notes);
+        if (row.type == type) return row.load(section, lists, notes);
     }
     section.fail("model \"" + type + "\" is not supported");
 }
@@ -202,7 +251,8 @@ void find_spelling(const JsonView& decoder, TokenizerParts& parts) {
 
 TokenizerParts load_tokenizer_json(std::string_view text, const std::string& name,
                                    const TokenizerConfig& config) {
-    const nlohmann::json document = parse_json_file_text(text, name);
+    LongLists lists;
+    const nlohmann::json document = parse_document(text, name, lists);
     const JsonView root(document, name);
     TokenizerParts parts;
     parts.config = config;
@@ -213,7 +263,7 @@ TokenizerParts load_tokenizer_json(std::string_view text, const std::string& nam
         }
     }
     parts.algorithm = model_type(root.at("model"));
-    parts.model = load_model(root.at("model"), parts.notes);
+    parts.model = load_model(root.at("model"), lists, parts.notes);
     if (const auto section = root.find("normalizer")) parts.normalizer = load_normalizer(*section);
     if (const auto section = root.find("pre_tokenizer")) {
         parts.pre_tokenizer = load_pre_tokenizer(*section);

@@ -23,6 +23,11 @@ void Vocabulary::add(std::string token, int64_t id) {
     ids_[kept] = static_cast<int32_t>(id);
 }
 
+void Vocabulary::reserve(size_t count) {
+    texts_.reserve(count);
+    ids_.reserve(count);
+}
+
 std::optional<int32_t> Vocabulary::id(std::string_view token) const {
     const auto found = ids_.find(token);
     if (found == ids_.end()) return std::nullopt;

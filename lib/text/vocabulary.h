@@ -1,12 +1,12 @@
 // The two-way table of tokens and their ids.
 #pragma once
 
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace nvllm {
@@ -26,6 +26,9 @@ class Vocabulary {
         add(std::move(token), static_cast<int64_t>(texts_.size()));
     }
 
+    // Room for so many tokens.
+    void reserve(size_t count);
+
     std::optional<int32_t> id(std::string_view token) const;
     // Empty when there is no such id.
     std::string_view text(int32_t id) const;
@@ -40,7 +43,7 @@ class Vocabulary {
   private:
     std::deque<std::string> storage_;
     std::vector<const std::string*> texts_;
-    std::unordered_map<std::string_view, int32_t> ids_;
+    boost::unordered_flat_map<std::string_view, int32_t> ids_;
     size_t longest_ = 0;
 };
 

@@ -143,7 +143,8 @@ class NanoVllm(Served):
         return sides
 
     def peers(self):
-        return [name for name in self.sides() if not name.startswith(Ours.name)]
+        ours = [program.name for program in self.programs if isinstance(program, Ours)]
+        return [name for name in self.sides() if name.removesuffix("'s server") not in ours]
 
     def from_file(self, program):
         with tempfile.TemporaryDirectory() as folder:

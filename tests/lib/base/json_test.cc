@@ -57,6 +57,27 @@ TEST_CASE("keys keep their order where that was asked for") {
           "{\"b\":3,\"a\":2}");
 }
 
+TEST_CASE("elements of long lists and objects are handed over and do not stay") {
+    std::vector<std::string> seen;
+    const auto keep = [&](std::string&& key, nlohmann::json& element) {
+        seen.push_back(key + "=" + write_json(element));
+    };
+    const std::vector<JsonStream> streams = {{{"a", "b"}, keep}, {{"a", "c"}, keep}};
+    const std::string text =
+        "{\"b\": [1], \"a\": {\"b\": {\"x\": 1, \"y\": [2, {\"x\": 3}], \"x\": \"z\"}, \"c\": [[4, "
+        "[5]], 6], "
+        "\"d\": {\"b\": 7}, \"e\": [{\"b\": 8}]}, \"c\": {\"b\": 9}}";
+    const JsonLimits limits{.allow_duplicate_keys = true};
+    CHECK(
+        write_json(parse_json(text, "a", limits, streams)) ==
+        "{\"a\":{\"b\":{},\"c\":[],\"d\":{\"b\":7},\"e\":[{\"b\":8}]},\"b\":[1],\"c\":{\"b\":9}}");
+    CHECK(seen == std::vector<std::string>{"x=1", "y=[2,{\"x\":3}]", "x=\"z\"", "=[4,[5]]", "=6"});
+    seen.clear();
+    const std::vector<JsonStream> root = {{{}, keep}};
+    CHECK(parse_json("[1, {}]", "a", {}, root) == nlohmann::json::array());
+    CHECK(seen == std::vector<std::string>{"=1", "={}"});
+}
+
 TEST_CASE("time is linear in the length of lists and objects") {
     std::string list = "[{}", object = "{\"\":0";
     for (int i = 0; i < 200000; ++i) {

@@ -178,6 +178,15 @@ TEST_CASE("tokenizer: broken UTF-8 counts as U+FFFD") {
           "b\xEF\xBF\xBD");
 }
 
+TEST_CASE("tokenizer: of a token that comes twice the last id counts") {
+    const auto tokenizer =
+        tokenizer_of(tokenizer_json("{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"a\":2,\"ab\":3}"
+                                    ",\"merges\":[[\"a\",\"b\"]]}"));
+    CHECK(plain(*tokenizer, "aab") == std::vector<int32_t>{2, 3});
+    CHECK(tokenizer->token_text(0).empty());
+    CHECK(tokenizer->token_text(2) == "a");
+}
+
 TEST_CASE("tokenizer: files that are wrong are refused with the reason") {
     CHECK(refusal("{").find("test.json") != std::string::npos);
     CHECK_FALSE(refusal("").empty());
@@ -188,6 +197,11 @@ TEST_CASE("tokenizer: files that are wrong are refused with the reason") {
               .find("\"b\"") != std::string::npos);
     CHECK_FALSE(
         refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}").empty());
+    for (const char* merge : {"[\"a\"]", "[\"a\", 1]", "1", "\"a b c\"", "null"}) {
+        CHECK(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[" +
+                      std::string(merge) + "]}}")
+                  .find("model.merges: ") != std::string::npos);
+    }
     CHECK_FALSE(
         refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}").empty());
     CHECK_FALSE(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":4000000000},\"merges\":[]}}")
