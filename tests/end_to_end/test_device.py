@@ -63,6 +63,15 @@ class Devices(unittest.TestCase):
                 with self.subTest(family=family.name, module=module):
                     self.assertEqual(self.answers(made, family, device=module), expected)
 
+    def test_dummy_weights_are_the_same_wherever_they_are_made(self):
+        made = requests(64, 64)
+        for family in (LLAMA, LLAMA.with_name("mixtral")):
+            expected = self.answers(made, family, "--load-format", "dummy", device="cpu")
+            self.assertNotEqual(expected, self.answers(made, family, device="cpu"))
+            for module in MODULE_NAMES:
+                with self.subTest(family=family.name, module=module):
+                    self.assertEqual(self.answers(made, family, "--load-format", "dummy", device=module), expected)
+
     def test_workers_of_their_own_compute_on_devices(self):
         made = requests(64, 64)
         expected = self.answers(made, LLAMA, device="cpu")
