@@ -83,9 +83,10 @@ class EngineTest(FolderTest):
 
 class Dumps(EngineTest):
     def test_a_step_of_a_run(self):
-        dump = self.dump("--max-num-seqs", "3", "--inspect-dump-step", "10")
+        # A step late enough that all requests have come in, however late whoever reads them gets a core.
+        dump = self.dump("--max-num-seqs", "3", "--inspect-dump-step", "150", max_tokens=300)
         requests = inspect_json("requests", dump)
-        self.assertEqual(requests["steps"], 10)
+        self.assertEqual(requests["steps"], 150)
         states = [row["state"] for row in requests["sequences"]]
         self.assertEqual(states, ["running"] * 3 + ["waiting"] * 3)
         self.assertEqual([row["wait"]["reason"] for row in requests["sequences"][3:]], ["no_slot"] * 3)
