@@ -376,12 +376,13 @@ TEST_CASE(
 
 TEST_CASE("cuda: a row's quantized product has the same bits in every batch") {
     testing::Machine machine(1);
-    for (const auto& [dtype, code] : {std::pair{DType::bf16, ActivationCode::product_type},
-                                      {DType::f32, ActivationCode::product_type},
-                                      {DType::bf16, ActivationCode::int8}}) {
+    for (const auto& way : {std::pair{DType::bf16, ActivationCode::product_type},
+                            {DType::f32, ActivationCode::product_type},
+                            {DType::bf16, ActivationCode::int8}}) {
+        const DType dtype = way.first;
         const int64_t tokens = 70;
         const Case test{.layout = {WeightCode::int4, 40, 336, 64, true, DType::f32},
-                        .rounding = {.code = code},
+                        .rounding = {.code = way.second},
                         .activation = dtype,
                         .product = dtype};
         testing::Random random(3);
