@@ -278,6 +278,11 @@ int64_t num_scales(const ActivationRounding& rounding, int64_t in) {
     return blocks_for(in, rounding.group_size);
 }
 
+// Whether groups of so many values of a row end where steps of `depth` do, or with the row.
+bool ends_with_steps(int64_t group_size, int64_t in, int64_t depth) {
+    return group_size % depth == 0 || group_size >= in;
+}
+
 // Whether factors of a layout and x's codes are multiplied as integers of one byte: a code less its
 // zero point fits one, no step belongs to two groups, and no sum of a group leaves 32 bits.
 bool multiplies_integers(const ops::QuantizedWeight& weight, DType product_type) {
@@ -285,16 +290,14 @@ bool multiplies_integers(const ops::QuantizedWeight& weight, DType product_type)
     constexpr int64_t kLongestSum = (int64_t{1} << 17) - 1;  // of products of -128 by -128
     const ops::QuantizedLayout& layout = weight.layout;
     const ActivationRounding& rounding = weight.activations;
-    const auto is_whole = [&](int64_t group_size) {
-        return group_size % kDepth == 0 || group_size >= layout.in;
-    };
     const bool has_integers = layout.code == ops::WeightCode::int4 ||
                               (layout.code == ops::WeightCode::int8 && !layout.has_zero_points);
     const bool rounds_to_integers =
         rounding.code == ActivationCode::int8 || rounding.code == ActivationCode::int4;
     return product_type != DType::f32 && has_integers && rounds_to_integers &&
-           !has_scales_inside(rounding) && is_whole(layout.group_size) &&
-           is_whole(rounding.group_size) && std::min(layout.group_size, layout.in) <= kLongestSum;
+           ends_with_steps(layout.group_size, layout.in, kDepth) &&
+           ends_with_steps(rounding.group_size, layout.in, kDepth) &&
+           std::min(layout.group_size, layout.in) <= kLongestSum;
 }
 
 // x as it is, where that is what is multiplied.
@@ -343,12 +346,10 @@ void round_rows(const Context& context, const ConstTensorView& x,
 
 bool can_multiply_quantized(const ops::QuantizedLayout& layout, const ActivationRounding& rounding,
                             DType activations) {
-    const auto is_whole = [&](int64_t group_size) {
-        return group_size % kStepDepth == 0 || group_size >= layout.in;
-    };
     // Scales inside may be beyond what float16 has.
-    return !ops::is_sparse(layout.code) && is_whole(layout.group_size) &&
-           is_whole(rounding.group_size) &&
+    return !ops::is_sparse(layout.code) &&
+           ends_with_steps(layout.group_size, layout.in, kStepDepth) &&
+           ends_with_steps(rounding.group_size, layout.in, kStepDepth) &&
            !(has_scales_inside(rounding) && activations == DType::f16);
 }
 

@@ -147,11 +147,11 @@ requires(sizeof(T) == 2) struct Widen<T, ops::WeightCode::int4> {
 };
 
 // Four raw codes at once, as integers of one byte: less what was added for storage and less the
-// zero point.
+// zero point. REQUIRES: of 8 bits no zero point, of 4 bits one from -8 to 119.
 template <ops::WeightCode code>
 __device__ __forceinline__ uint32_t integers_of(uint32_t raw, int zero_point) {
     constexpr uint32_t kSigns = 0x80808080u;
-    if constexpr (code == ops::WeightCode::int8) return raw ^ kSigns;  // REQUIRES: no zero points
+    if constexpr (code == ops::WeightCode::int8) return raw ^ kSigns;
     // The sign bits, set, keep a byte from borrowing of its neighbour.
     return ((raw | kSigns) - 0x01010101u * static_cast<uint32_t>(zero_point + 8)) ^ kSigns;
 }
@@ -167,4 +167,5 @@ struct Widen<int8_t, code> {
         }
     }
 };
+
 }  // namespace nvllm::cuda

@@ -161,9 +161,8 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
             refuse_(fmt::format("nested deeper than {} levels", limits_.max_depth));
         }
         count_part();
-        if (!streams_.empty()) {
-            const bool has_name = !open_.empty() && open_.back().container->is_object();
-            if (!open_.empty()) path_.push_back(has_name ? name_ : std::string());
+        if (!streams_.empty() && !open_.empty()) {
+            path_.push_back(open_.back().container->is_object() ? name_ : std::string());
         }
         Document* const placed = place(std::move(container));
         open_.push_back({placed, stream_here()});
@@ -177,9 +176,13 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
         return true;
     }
 
-    const JsonStream* stream_here() const {
+    const JsonStream* stream_here() {
         for (const JsonStream& stream : streams_) {
-            if (stream.path == path_) return &stream;
+            if (stream.path != path_) continue;
+            if (!streamed_.insert(&stream).second) {
+                refuse_(fmt::format("{} comes twice", fmt::join(stream.path, ".")));
+            }
+            return &stream;
         }
         return nullptr;
     }
@@ -188,7 +191,8 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
     void hand_over() {
         if constexpr (std::is_same_v<Document, json>) {
             if (open_.empty() || open_.back().stream == nullptr) return;
-            open_.back().stream->take(std::move(element_key_), element_);
+            const bool has_key = open_.back().container->is_object();
+            open_.back().stream->take(has_key ? &element_key_ : nullptr, element_);
         }
     }
 
@@ -206,7 +210,7 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
         }
         Document& parent = *open_.back().container;
         if (open_.back().stream != nullptr) {
-            element_key_ = parent.is_object() ? std::move(name_) : std::string();
+            element_key_ = std::move(name_);
             element_ = std::move(value);
             return &element_;
         }
@@ -237,7 +241,8 @@ class DocumentBuilder : public nlohmann::json_sax<Document> {
     Document root_;
     std::vector<Open> open_;
     std::vector<std::string> path_;  // keys of what is open, where there are streams
-    std::string element_key_;        // of a stream
+    std::set<const JsonStream*> streamed_;
+    std::string element_key_;  // of an object's stream
     Document element_;
     std::vector<std::set<std::string>> keys_;  // of every object that is open
     std::string name_;                         // of the next member

@@ -35,10 +35,11 @@ nlohmann::json parse_json(std::string_view text, std::string_view source_name,
 // while it is read. In the document it is empty.
 struct JsonStream {
     std::vector<std::string> path;  // keys from the root
-    // In the order of the text; keys may come twice where the limits allow it, and are empty in
-    // lists.
-    std::function<void(std::string&& key, nlohmann::json& element)> take;
+    // In the order of the text. The taker may move from both. Keys may come twice where the limits
+    // allow it; null in lists.
+    std::function<void(std::string* key, nlohmann::json& element)> take;
 };
+// Throws bad_data also when what is streamed comes twice.
 nlohmann::json parse_json(std::string_view text, std::string_view source_name,
                           const JsonLimits& limits, std::span<const JsonStream> streams);
 

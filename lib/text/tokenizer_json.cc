@@ -22,30 +22,28 @@ struct LongLists {
     std::vector<std::pair<std::string, std::string>> merges;
 };
 
-void take_token(std::string&& token, nlohmann::json& element, const std::string& path,
-                LongLists& lists) {
-    if (element.is_number_unsigned() && element.get<uint64_t>() <= uint64_t{INT32_MAX}) {
-        lists.ids.emplace_back(std::move(token), static_cast<int64_t>(element.get<uint64_t>()));
-        return;
-    }
-    const JsonView view(element, path);
-    if (!element.is_array()) {
-        lists.ids.emplace_back(std::move(token), view.integer());
-        return;
-    }
-    const auto sides = view.elements();
-    if (sides.size() != 2) view.fail("an entry should be a token and its score");
+// Views are made only of what is wrong: each has a copy of its path.
+void take_id(std::string& token, const nlohmann::json& id, const std::string& path,
+             LongLists& lists) {
+    const bool is_plain = id.is_number_unsigned() && id.get<uint64_t>() <= uint64_t{INT64_MAX};
+    lists.ids.emplace_back(std::move(token),
+                           is_plain ? id.get<int64_t>() : JsonView(id, path).integer());
+}
+
+void take_score(const nlohmann::json& entry, const std::string& path, LongLists& lists) {
+    const auto sides = JsonView(entry, path).elements();
+    if (sides.size() != 2) JsonView(entry, path).fail("an entry should be a token and its score");
     lists.scores.emplace_back(sides[0].string(), sides[1].number());
 }
 
 void take_merge(nlohmann::json& merge, const std::string& path, LongLists& lists) {
     if (merge.is_array()) {
-        if (merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-            lists.merges.emplace_back(std::move(merge[0].get_ref<std::string&>()),
-                                      std::move(merge[1].get_ref<std::string&>()));
-            return;
+        if (merge.size() != 2 || !merge[0].is_string() || !merge[1].is_string()) {
+            JsonView(merge, path).fail("should have two sides, both of them texts");
         }
-        JsonView(merge, path).fail("should have two sides, both of them texts");
+        lists.merges.emplace_back(std::move(merge[0].get_ref<std::string&>()),
+                                  std::move(merge[1].get_ref<std::string&>()));
+        return;
     }
     const std::string line = JsonView(merge, path).string();
     const size_t space = line.find(' ');
@@ -59,16 +57,20 @@ nlohmann::json parse_document(std::string_view text, const std::string& name, Lo
     const std::string vocabulary = name + ".model.vocab", merges = name + ".model.merges";
     const std::vector<JsonStream> streams = {
         {{"model", "vocab"},
-         [&](std::string&& token, nlohmann::json& element) {
-             take_token(std::move(token), element, vocabulary, lists);
+         [&](std::string* token, nlohmann::json& element) {
+             if (token != nullptr) {
+                 take_id(*token, element, vocabulary, lists);
+             } else {
+                 take_score(element, vocabulary, lists);
+             }
          }},
         {{"model", "merges"},
-         [&](std::string&&, nlohmann::json& merge) { take_merge(merge, merges, lists); }}};
+         [&](std::string*, nlohmann::json& merge) { take_merge(merge, merges, lists); }}};
     return parse_json_file_text(text, name, streams);
 }
 
 // Of tokens that come twice the last one counts, as in the format's own library.
-void leave_last_ones(std::vector<std::pair<std::string, int64_t>>& tokens) {
+void keep_last_of_each(std::vector<std::pair<std::string, int64_t>>& tokens) {
     std::map<std::string, int64_t> last;
     for (const auto& [token, id] : tokens) last[token] = id;
     tokens.assign(last.begin(), last.end());
@@ -98,7 +100,7 @@ Vocabulary load_vocabulary(const JsonView& section, LongLists& lists) {
     if (!section.json().is_object()) section.fail("should be an object of tokens and ids");
     Vocabulary vocabulary = make_vocabulary(lists.ids, section);
     if (vocabulary.num_tokens() == lists.ids.size()) return vocabulary;
-    leave_last_ones(lists.ids);
+    keep_last_of_each(lists.ids);
     return make_vocabulary(lists.ids, section);
 }
 

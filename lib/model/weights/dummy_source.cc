@@ -92,12 +92,7 @@ void DummySource::read_matrix_into(const std::string& name, std::initializer_lis
 void DummySource::fill(const ComputeDevice& where, const std::string& name, const Tensor& quantiles,
                        const TensorView& out) const {
     ScratchArena scratch(0, where);
-    Context context;
-    context.device = where.id();
-    context.backend = where.is_cpu() ? nullptr : where.backend();
-    context.scratch = &scratch;
-    context.threads = &threads();
-    ops::fill_random(context, key_of(seed_, name), quantiles.view(), out);
+    ops::fill_random(make_context(where, scratch), key_of(seed_, name), quantiles.view(), out);
 }
 
 }  // namespace nvllm

@@ -138,12 +138,8 @@ Tensor pack(WeightSource& source, const ops::QuantizedLayout& layout, const Plai
     source.finish();
     Tensor packed = Tensor::allocate(DType::u8, {bytes}, source.device());
     ScratchArena scratch(0, source.device());
-    Context context;
-    context.device = source.device().id();
-    context.backend = source.device().backend();
-    context.scratch = &scratch;
-    context.threads = &source.threads();
-    ops::pack_weight(context, layout, {codes.view(), scales.view(), zeros.view(), places.view()},
+    ops::pack_weight(source.make_context(source.device(), scratch), layout,
+                     {codes.view(), scales.view(), zeros.view(), places.view()},
                      packed.mutable_view());
     source.device().synchronize(nullptr);
     return packed;

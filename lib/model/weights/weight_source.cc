@@ -70,6 +70,15 @@ Tensor WeightSource::allocate_placed(std::initializer_list<int64_t> shape) const
                         : outline_tensor(product_type_, shape);
 }
 
+Context WeightSource::make_context(const ComputeDevice& where, ScratchArena& scratch) const {
+    Context context;
+    context.device = where.id();
+    context.backend = where.backend();
+    context.scratch = &scratch;
+    context.threads = &threads_;
+    return context;
+}
+
 Tensor WeightSource::read_placed_matrix(const std::string& name,
                                         std::initializer_list<int64_t> shape) {
     return placed(as_product_matrix(*this, read(name, shape, WeightRole::matrix)));
@@ -95,10 +104,7 @@ Tensor as_type(const WeightSource& source, const Tensor& stored, DType wanted) {
     Tensor converted = empty_like(source, wanted, view);
     if (!source.has_values()) return converted;
     ScratchArena scratch;
-    Context context;
-    context.scratch = &scratch;
-    context.threads = &source.threads();
-    ops::convert(context, view, converted.mutable_view());
+    ops::convert(source.make_context({}, scratch), view, converted.mutable_view());
     return converted;
 }
 

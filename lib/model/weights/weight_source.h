@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/context.h"
 #include "kernels/thread_pool.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/tensor/tensor.h"
@@ -103,8 +104,8 @@ class WeightSource {
     // Memory of the product type where the model computes, to be filled by read_matrix_into(); of
     // outlines only the layout.
     Tensor allocate_placed(std::initializer_list<int64_t> shape) const;
-    // A matrix in the product type where the model computes: in memory of its own, or of
-    // allocate_placed(), then not on the CPU.
+    // A matrix in the product type where the model computes: in memory of its own, or in memory of
+    // allocate_placed() on a device other than the CPU. Throw as read() does.
     virtual Tensor read_placed_matrix(const std::string& name,
                                       std::initializer_list<int64_t> shape);
     virtual void read_matrix_into(const std::string& name, std::initializer_list<int64_t> shape,
@@ -129,6 +130,8 @@ class WeightSource {
     DType product_type() const { return product_type_; }
     ThreadPool& threads() const { return threads_; }
     const ComputeDevice& device() const { return device_; }
+    // For ops on a device, with the source's threads. The arena is that device's.
+    Context make_context(const ComputeDevice& where, ScratchArena& scratch) const;
 
   private:
     DType product_type_;

@@ -213,7 +213,13 @@ TEST_CASE("tokenizer: files that are wrong are refused with the reason") {
             .empty());
     CHECK_FALSE(
         refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"x\"},\"merges\":[]}}").empty());
+    CHECK_FALSE(refusal("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":[\"b\",1]},\"merges\":[]}}")
+                    .empty());
     CHECK_FALSE(refusal("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}").empty());
+    CHECK_FALSE(refusal("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",1],5]}}").empty());
+    CHECK(
+        refusal("{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0}},\"model\":{\"vocab\":{}}}")
+            .find("model.vocab comes twice") != std::string::npos);
     CHECK_FALSE(
         refusal("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",1]],\"unk_id\":7}}").empty());
     CHECK_FALSE(refusal(tokenizer_json("{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}",
