@@ -46,8 +46,8 @@ Result<RenderedChat> ChatTemplate::render(const nlohmann::ordered_json& variable
     if (!variables.is_object())
         return Fault{ErrorKind::bad_data, "chat template: the variables are not an object"};
     chat::Budget budget;
-    budget.steps = options.max_steps;
     const uint64_t input_bytes = bytes_of_texts(variables);
+    budget.steps = options.max_steps + options.steps_for_input * input_bytes;
     budget.produced_bytes = options.max_produced_bytes + options.produced_for_input * input_bytes;
     budget.output_bytes = options.max_output_bytes + options.output_for_input * input_bytes;
     chat::Interpreter interpreter(budget, options.now ? *options.now : local_now());

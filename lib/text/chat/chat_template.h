@@ -22,12 +22,13 @@ struct RenderedChat {
 };
 
 struct RenderOptions {
-    std::optional<std::tm> now;       // for strftime_now; the local time when not given
-    uint64_t max_steps = 10'000'000;  // of the template's work
-    // Of all texts made on the way, and of the rendered text: this much, and so many times the size
-    // of the variables' texts.
+    std::optional<std::tm> now;  // for strftime_now; the local time when not given
+    // Of the template's work, of all texts made on the way, and of the rendered text: this much,
+    // and so many times the size of the variables' texts.
+    uint64_t max_steps = 10'000'000;
     uint64_t max_produced_bytes = 16u << 20;
     uint64_t max_output_bytes = 4u << 20;
+    uint64_t steps_for_input = 1;
     uint64_t produced_for_input = 64;
     uint64_t output_for_input = 16;
 };

@@ -48,8 +48,8 @@ Value list_index(Interpreter& interpreter, const Value& self, Arguments& argumen
     const Parameters parameters("index", arguments, {"value"});
     const auto& items = self.as_list().items;
     for (size_t i = 0; i < items.size(); ++i) {
-        interpreter.step();
-        if (equal(items[i], parameters.required(0))) return Value::integer(static_cast<int64_t>(i));
+        if (interpreter.are_equal(items[i], parameters.required(0)))
+            return Value::integer(static_cast<int64_t>(i));
     }
     throw TemplateFailure{"the value is not in the list"};
 }
@@ -58,8 +58,7 @@ Value list_count(Interpreter& interpreter, const Value& self, Arguments& argumen
     const Parameters parameters("count", arguments, {"value"});
     int64_t found = 0;
     for (const Value& item : self.as_list().items) {
-        interpreter.step();
-        found += equal(item, parameters.required(0));
+        found += interpreter.are_equal(item, parameters.required(0));
     }
     return Value::integer(found);
 }
@@ -129,6 +128,7 @@ Value find_method(const Value& value, std::string_view name) {
     return make_function(
         std::string(name),
         [value, body](Interpreter& interpreter, Arguments& arguments) {
+            interpreter.step_over(value.is_text() ? value.extent() : 0);
             return body(interpreter, value, arguments);
         },
         value.depth() + 1);

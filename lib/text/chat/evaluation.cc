@@ -6,6 +6,7 @@
 #include "lib/base/utf8.h"
 #include "lib/text/chat/interpreter.h"
 #include "lib/text/chat/text_form.h"
+#include "lib/text/chat/text_operations.h"
 
 namespace nvllm::chat {
 namespace {
@@ -121,22 +122,22 @@ bool contains(Interpreter& interpreter, const Value& container, const Value& ele
         if (!element.is_text()) {
             fail("'in <string>' requires string as left operand, not " + element.type_name());
         }
-        interpreter.step(1 + container.as_text().size() / 64);
-        return container.as_text().bytes().find(element.as_text().bytes()) != std::string::npos;
+        interpreter.step_over(container.extent());
+        return first_in(container.as_text().bytes(), element.as_text().bytes()) !=
+               std::string_view::npos;
     }
     if (container.is_dict()) {
         if (element.is_dict() ||
             (element.is_list() && element.as_list().kind == List::Kind::list)) {
             fail("unhashable type: '" + element.type_name() + "'");
         }
-        return container.as_dict().find(element) != nullptr;
+        return interpreter.find(container.as_dict(), element) != nullptr;
     }
     if (container.is_undefined()) return false;
     if (!container.is_list())
         fail("argument of type '" + container.type_name() + "' is not iterable");
     for (const Value& item : interpreter.elements(container)) {
-        interpreter.step();
-        if (equal(item, element)) return true;
+        if (interpreter.are_equal(item, element)) return true;
     }
     return false;
 }
@@ -260,7 +261,7 @@ Value Interpreter::evaluate_dict(const Expression& expression) {
     Dict dict;
     for (size_t i = 0; i + 1 < expression.operands.size(); i += 2) {
         const Value key = evaluate(*expression.operands[i]);
-        dict.set(key, evaluate(*expression.operands[i + 1]));
+        set(dict, key, evaluate(*expression.operands[i + 1]));
     }
     return make_dict(std::move(dict));
 }
@@ -279,7 +280,7 @@ Value Interpreter::evaluate_slice(const Expression& expression) {
         std::vector<size_t> starts;
         utf8::for_each(whole.bytes(), [&](char32_t, size_t at, size_t) { starts.push_back(at); });
         starts.push_back(whole.size());
-        step(1 + starts.size() / 64);
+        step_over(container.extent());
         TrackedText part;
         for (const size_t index : slice_indices(starts.size() - 1, first, last, stride)) {
             part.append(whole.substr(starts[index], starts[index + 1]));
@@ -299,11 +300,11 @@ Value Interpreter::evaluate_slice(const Expression& expression) {
 }
 
 bool Interpreter::compare_by(std::string_view operation, const Value& left, const Value& right) {
-    if (operation == "==") return equal(left, right);
-    if (operation == "!=") return !equal(left, right);
+    if (operation == "==") return are_equal(left, right);
+    if (operation == "!=") return !are_equal(left, right);
     if (operation == "in") return contains(*this, right, left);
     if (operation == "not in") return !contains(*this, right, left);
-    const int order = compare(left, right, operation);
+    const int order = order_of(left, right, operation);
     if (operation == "<") return order < 0;
     if (operation == "<=") return order <= 0;
     return operation == ">" ? order > 0 : order >= 0;
@@ -415,7 +416,7 @@ Value Interpreter::attribute(const Value& value, std::string_view name) {
 Value Interpreter::item(const Value& value, const Value& key) {
     require_defined(value);
     if (value.is_dict() && !key.is_undefined()) {
-        if (const Value* found = value.as_dict().find(key)) return *found;
+        if (const Value* found = find(value.as_dict(), key)) return *found;
     }
     if (key.is_text()) {
         Value result;
@@ -426,7 +427,8 @@ Value Interpreter::item(const Value& value, const Value& key) {
         return Value::undefined("'" + value.type_name() + " object' has no attribute '" +
                                 key.as_text().bytes() + "'");
     }
-    const std::string missing = value.type_name() + " object has no element " + repr_of(key);
+    const std::string missing =
+        value.type_name() + " object has no element " + repr_of(key).bytes();
     if (!key.is_integer()) return Value::undefined(missing);
     int64_t index = key.as_integer();
     if (is_sequence(value) || (value.is_list() && value.as_list().kind == List::Kind::range)) {
@@ -438,7 +440,7 @@ Value Interpreter::item(const Value& value, const Value& key) {
     }
     if (value.is_text()) {
         const TrackedText& whole = value.as_text();
-        step(1 + whole.size() / 64);
+        step_over(value.extent());
         const auto count = static_cast<int64_t>(utf8::count(whole.bytes()));
         if (index < 0) index += count;
         if (index < 0 || index >= count) return Value::undefined(missing);
@@ -480,14 +482,14 @@ std::vector<Value> Interpreter::elements(const Value& value) {
 }
 
 Value Interpreter::filter(const std::string& name, const Value& value, Arguments arguments) {
-    step();
+    step_over(value.is_text() ? value.extent() : 0);
     const FilterBody body = find_filter(name);
     if (body == nullptr) fail("No filter named '" + name + "'.");
     return body(*this, value, arguments);
 }
 
 bool Interpreter::test(const std::string& name, const Value& value, Arguments arguments) {
-    step();
+    step_over(value.is_text() ? value.extent() : 0);
     const TestBody body = find_test(name);
     if (body == nullptr) fail("No test named '" + name + "'.");
     return body(*this, value, arguments);

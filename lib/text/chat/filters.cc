@@ -57,10 +57,9 @@ Value order_key(Interpreter& interpreter, const Value& value, const Value* attri
 
 void sort_by_keys(Interpreter& interpreter, std::vector<std::pair<Value, Value>>& keyed,
                   bool reverse) {
-    interpreter.step(keyed.size() * 8);
     std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& left, const auto& right) {
-        return reverse ? compare(right.first, left.first) < 0
-                       : compare(left.first, right.first) < 0;
+        return reverse ? interpreter.order_of(right.first, left.first) < 0
+                       : interpreter.order_of(left.first, right.first) < 0;
     });
 }
 
@@ -179,7 +178,7 @@ Value groupby(Interpreter& interpreter, const Value& value, Arguments& arguments
     for (size_t i = 0; i < keyed.size();) {
         std::vector<Value> members;
         const size_t begin = i;
-        for (; i < keyed.size() && equal(keyed[i].first, keyed[begin].first); ++i)
+        for (; i < keyed.size() && interpreter.are_equal(keyed[i].first, keyed[begin].first); ++i)
             members.push_back(keyed[i].second);
         const Value shown = follow(interpreter, keyed[begin].second, path, parameters.find(1));
         Value group = Value::tuple({shown, Value::list(std::move(members))});
@@ -196,9 +195,8 @@ Value unique(Interpreter& interpreter, const Value& value, Arguments& arguments)
     for (const Value& item : interpreter.elements(value)) {
         const Value key =
             order_key(interpreter, item, parameters.find(1), parameters.truth(0, false));
-        interpreter.step(key.is_text() ? 1 : seen.size());
-        if (seen.find(key) != nullptr) continue;
-        seen.set(key, Value::none());
+        if (interpreter.find(seen, key) != nullptr) continue;
+        interpreter.set(seen, key, Value::none());
         kept.push_back(item);
     }
     return Value::generator(std::move(kept));
@@ -212,7 +210,7 @@ Value extreme(Interpreter& interpreter, const Value& value, Arguments& arguments
     bool any = false;
     for (const Value& item : interpreter.elements(value)) {
         Value key = order_key(interpreter, item, parameters.find(1), parameters.truth(0, false));
-        const int order = any ? compare(key, best_key) : 0;
+        const int order = any ? interpreter.order_of(key, best_key) : 0;
         if (any && (largest ? order <= 0 : order >= 0)) continue;
         any = true;
         best = item;

@@ -251,7 +251,7 @@ class BraceFormat {
             if (at + 1 >= text.size()) fail("end of string while looking for conversion specifier");
             const char conversion = text[at + 1];
             if (conversion == 'r' || conversion == 'a') {
-                value = Value::text(TrackedText(repr_of(value), holds_marks(value)));
+                value = Value::text(repr_of(value));
             } else if (conversion == 's') {
                 value = Value::text(text_of(value));
             } else {
@@ -414,8 +414,7 @@ class PercentFormat {
                 return;
             }
             const bool plain = style.type == 's' || style.type == 'c';
-            out.append(format_text(
-                plain ? text_of(value) : TrackedText(repr_of(value), holds_marks(value)), style));
+            out.append(format_text(plain ? text_of(value) : repr_of(value), style));
             return;
         }
         if (!value.is_number()) {

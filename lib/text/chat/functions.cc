@@ -25,11 +25,11 @@ class Namespace : public Object {
         return true;
     }
     void release() override { variables_.clear(); }
-    std::string text_form() const override {
+    Value variables() const override {
         Dict dict;
         for (const auto& [name, value] : variables_)
             dict.set(Value::text(std::string_view(name)), value);
-        return "<Namespace " + repr_of(make_dict(std::move(dict))) + ">";
+        return make_dict(std::move(dict));
     }
 
   private:
@@ -124,7 +124,7 @@ Value dict(Interpreter& interpreter, Arguments& arguments) {
                 const auto sides = interpreter.elements(pair);
                 if (sides.size() != 2)
                     throw TemplateFailure{"dict() needs pairs of a key and a value"};
-                result.set(sides[0], sides[1]);
+                interpreter.set(result, sides[0], sides[1]);
             }
         }
     }

@@ -131,10 +131,10 @@ class LoopState : public Object, public std::enable_shared_from_this<LoopState> 
                     .positional[static_cast<size_t>(index) % arguments.positional.size()];
             });
         } else if (name == "changed") {
-            result = make_function("changed",
-                                   [self = shared_from_this()](Interpreter&, Arguments& arguments) {
-                                       return Value::boolean(self->changed(arguments.positional));
-                                   });
+            result = make_function("changed", [self = shared_from_this()](Interpreter& interpreter,
+                                                                          Arguments& arguments) {
+                return Value::boolean(self->changed(interpreter, arguments.positional));
+            });
         } else {
             return false;
         }
@@ -146,9 +146,12 @@ class LoopState : public Object, public std::enable_shared_from_this<LoopState> 
     }
 
   private:
-    bool changed(const std::vector<Value>& values) {
+    bool changed(Interpreter& interpreter, const std::vector<Value>& values) {
+        const auto are_equal = [&](const Value& left, const Value& right) {
+            return interpreter.are_equal(left, right);
+        };
         const bool same = seen_ && last_.size() == values.size() &&
-                          std::equal(last_.begin(), last_.end(), values.begin(), equal);
+                          std::equal(last_.begin(), last_.end(), values.begin(), are_equal);
         seen_ = true;
         last_ = values;
         return !same;
@@ -200,6 +203,36 @@ Interpreter::Deeper::Deeper(Interpreter& owner) : interpreter(owner) {
 void Interpreter::step(uint64_t count) {
     steps_ += count;
     if (steps_ > budget_.steps) throw TemplateFailure{"the template takes too many steps"};
+}
+
+bool Interpreter::are_equal(const Value& left, const Value& right) {
+    step_over(std::min(left.extent(), right.extent()));
+    return equal(left, right);
+}
+
+int Interpreter::order_of(const Value& left, const Value& right, std::string_view operation) {
+    step_over(std::min(left.extent(), right.extent()));
+    return compare(left, right, operation);
+}
+
+// Keys other than texts are compared with each.
+void Interpreter::step_for_key(const Dict& dict, const Value& key) {
+    if (key.is_text()) {
+        step();
+    } else {
+        step(dict.size());
+        step_over(std::min(dict.extent(), key.extent() * dict.size()));
+    }
+}
+
+const Value* Interpreter::find(const Dict& dict, const Value& key) {
+    step_for_key(dict, key);
+    return dict.find(key);
+}
+
+void Interpreter::set(Dict& dict, const Value& key, Value value) {
+    step_for_key(dict, key);
+    dict.set(key, std::move(value));
 }
 
 void Interpreter::charge(uint64_t bytes) {

@@ -44,7 +44,14 @@ class Interpreter {
 
     // Services for filters, tests, methods and functions.
     void step(uint64_t count = 1);
+    // For a walk over so many bytes.
+    void step_over(uint64_t extent) { step(1 + extent / 64); }
     void charge(uint64_t bytes);
+    // As equal(), compare() and Dict have them, within the budget.
+    bool are_equal(const Value& left, const Value& right);
+    int order_of(const Value& left, const Value& right, std::string_view operation = "<");
+    const Value* find(const Dict& dict, const Value& key);
+    void set(Dict& dict, const Value& key, Value value);
     Value text(TrackedText value, bool markup = false);
     Value call(const Value& function, Arguments arguments);
     Value attribute(const Value& value, std::string_view name);
@@ -73,6 +80,7 @@ class Interpreter {
         Interpreter& interpreter;
     };
 
+    void step_for_key(const Dict& dict, const Value& key);
     Flow run_block(const Block& block);
     Flow run_statement(const Statement& statement);
     Flow run_choice(const Statement& statement);

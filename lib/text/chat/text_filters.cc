@@ -287,7 +287,7 @@ Value wordwrap(Interpreter& interpreter, const Value& value, Arguments& argument
 }
 
 Value pprint(Interpreter& interpreter, const Value& value, Arguments&) {
-    return interpreter.text(TrackedText(repr_of(value), holds_marks(value)));
+    return interpreter.text(repr_of(value));
 }
 
 struct Row {

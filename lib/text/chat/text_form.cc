@@ -1,4 +1,4 @@
-// Python's spellings of values; nesting is bounded by Value itself.
+// Python's spellings of values.
 #include "lib/text/chat/text_form.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,30 @@
 namespace nvllm::chat {
 namespace {
 
-void append_escape(std::string& out, char32_t c) {
+// Texts may be held any number of times, so values are no bound for their forms. What is meant for
+// a prompt is far shorter.
+constexpr size_t kLongestForm = size_t{64} << 20;
+// Objects hold each other, and themselves, at any depth.
+constexpr int kDeepestForm = 400;
+
+// Throws TemplateFailure before it is too long.
+class FormText {
+  public:
+    FormText& operator+=(std::string_view bytes) {
+        if (bytes.size() > kLongestForm - text_.size()) {
+            throw TemplateFailure{"a value is too long to be written out"};
+        }
+        text_ += bytes;
+        return *this;
+    }
+    void push_back(char c) { *this += std::string_view(&c, 1); }
+    std::string take() { return std::move(text_); }
+
+  private:
+    std::string text_;
+};
+
+void append_escape(FormText& out, char32_t c) {
     if (c < 0x100) {
         out += fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
     } else if (c < 0x10000) {
@@ -23,7 +46,7 @@ void append_escape(std::string& out, char32_t c) {
     }
 }
 
-void append_quoted(std::string& out, std::string_view text) {
+void append_quoted(FormText& out, std::string_view text) {
     const bool has_single = text.find('\'') != std::string_view::npos;
     const bool has_double = text.find('"') != std::string_view::npos;
     const char quote = has_single && !has_double ? '"' : '\'';
@@ -49,7 +72,7 @@ void append_quoted(std::string& out, std::string_view text) {
             out.push_back('\\');
             out.push_back(quote);
         } else if (unicode::is_printable(c)) {
-            out.append(text.substr(at, length));
+            out += text.substr(at, length);
         } else {
             append_escape(out, c);
         }
@@ -57,65 +80,95 @@ void append_quoted(std::string& out, std::string_view text) {
     out.push_back(quote);
 }
 
-void append_repr(std::string& out, const Value& value);
+class ReprWriter {
+  public:
+    void write(const Value& value) {
+        if (value.is_undefined()) {
+            out_ += "Undefined";
+        } else if (value.is_none()) {
+            out_ += "None";
+        } else if (value.is_boolean()) {
+            out_ += value.truth() ? "True" : "False";
+        } else if (value.is_integer()) {
+            out_ += std::to_string(value.as_integer());
+        } else if (value.is_real()) {
+            out_ += repr_of(value.as_real());
+        } else if (value.is_text()) {
+            write_text(value);
+        } else {
+            if (++depth_ > kDeepestForm) {
+                throw TemplateFailure{"values are nested too deeply to be written out"};
+            }
+            if (value.is_list()) {
+                write_list(value.as_list());
+            } else if (value.is_dict()) {
+                write_dict(value.as_dict());
+            } else {
+                write_object(*value.as_object());
+            }
+            --depth_;
+        }
+    }
 
-void append_repr(std::string& out, const Dict& dict) {
-    out.push_back('{');
-    bool first = true;
-    for (const auto& [key, value] : dict.entries()) {
-        if (!first) out += ", ";
-        first = false;
-        append_repr(out, key);
-        out += ": ";
-        append_repr(out, value);
-    }
-    out.push_back('}');
-}
+    TrackedText take() { return TrackedText(out_.take(), holds_marks_); }
 
-void append_repr(std::string& out, const List& list) {
-    if (list.kind == List::Kind::generator) {
-        out += "<generator object>";
-        return;
+  private:
+    void write_text(const Value& value) {
+        holds_marks_ = holds_marks_ || value.as_text().any_marked();
+        if (value.is_markup()) out_ += "Markup(";
+        append_quoted(out_, value.as_text().bytes());
+        if (value.is_markup()) out_ += ")";
     }
-    if (list.kind == List::Kind::range) {
-        out += list.form;
-        return;
-    }
-    const bool tuple = list.kind == List::Kind::tuple;
-    if (list.kind == List::Kind::view) out += list.form + "(";
-    out += tuple ? '(' : '[';
-    for (size_t i = 0; i < list.items.size(); ++i) {
-        if (i > 0) out += ", ";
-        append_repr(out, list.items[i]);
-    }
-    if (tuple && list.items.size() == 1) out.push_back(',');
-    out += tuple ? ')' : ']';
-    if (list.kind == List::Kind::view) out += ")";
-}
 
-void append_repr(std::string& out, const Value& value) {
-    if (value.is_undefined()) {
-        out += "Undefined";
-    } else if (value.is_none()) {
-        out += "None";
-    } else if (value.is_boolean()) {
-        out += value.truth() ? "True" : "False";
-    } else if (value.is_integer()) {
-        out += std::to_string(value.as_integer());
-    } else if (value.is_real()) {
-        out += repr_of(value.as_real());
-    } else if (value.is_text()) {
-        if (value.is_markup()) out += "Markup(";
-        append_quoted(out, value.as_text().bytes());
-        if (value.is_markup()) out += ")";
-    } else if (value.is_list()) {
-        append_repr(out, value.as_list());
-    } else if (value.is_dict()) {
-        append_repr(out, value.as_dict());
-    } else {
-        out += value.as_object()->text_form();
+    void write_list(const List& list) {
+        if (list.kind == List::Kind::generator) {
+            out_ += "<generator object>";
+            return;
+        }
+        if (list.kind == List::Kind::range) {
+            out_ += list.form;
+            return;
+        }
+        const bool tuple = list.kind == List::Kind::tuple;
+        if (list.kind == List::Kind::view) out_ += list.form + "(";
+        out_.push_back(tuple ? '(' : '[');
+        for (size_t i = 0; i < list.items.size(); ++i) {
+            if (i > 0) out_ += ", ";
+            write(list.items[i]);
+        }
+        if (tuple && list.items.size() == 1) out_.push_back(',');
+        out_.push_back(tuple ? ')' : ']');
+        if (list.kind == List::Kind::view) out_ += ")";
     }
-}
+
+    void write_dict(const Dict& dict) {
+        out_.push_back('{');
+        bool first = true;
+        for (const auto& [key, value] : dict.entries()) {
+            if (!first) out_ += ", ";
+            first = false;
+            write(key);
+            out_ += ": ";
+            write(value);
+        }
+        out_.push_back('}');
+    }
+
+    void write_object(const Object& object) {
+        const Value variables = object.variables();
+        if (!variables.is_dict()) {
+            out_ += object.text_form();
+            return;
+        }
+        out_ += "<" + object.type_name() + " ";
+        write(variables);
+        out_ += ">";
+    }
+
+    FormText out_;
+    bool holds_marks_ = false;
+    int depth_ = 0;
+};
 
 // json.dumps with its options.
 class JsonWriter {
@@ -144,7 +197,7 @@ class JsonWriter {
         }
     }
 
-    std::string out;
+    FormText out;
 
   private:
     static std::string number(double value) {
@@ -228,7 +281,7 @@ class JsonWriter {
         } else if (key.is_none() || key.is_number()) {
             JsonWriter plain(style_);
             plain.write(key, 0);
-            write_text(plain.out);
+            write_text(plain.out.take());
         } else {
             throw TemplateFailure{"keys must be str, int, float, bool or None, not " +
                                   key.type_name()};
@@ -286,10 +339,10 @@ std::string repr_of(double value) {
     return text;
 }
 
-std::string repr_of(const Value& value) {
-    std::string out;
-    append_repr(out, value);
-    return out;
+TrackedText repr_of(const Value& value) {
+    ReprWriter writer;
+    writer.write(value);
+    return writer.take();
 }
 
 bool holds_marks(const Value& value) {
@@ -308,13 +361,13 @@ bool holds_marks(const Value& value) {
 TrackedText text_of(const Value& value) {
     if (value.is_text()) return value.as_text();
     if (value.is_undefined()) return {};
-    return TrackedText(repr_of(value), holds_marks(value));
+    return repr_of(value);
 }
 
 TrackedText json_of(const Value& value, const JsonStyle& style) {
     JsonWriter writer(style);
     writer.write(value, 0);
-    return TrackedText(std::move(writer.out), holds_marks(value));
+    return TrackedText(writer.out.take(), holds_marks(value));
 }
 
 }  // namespace nvllm::chat

@@ -8,11 +8,14 @@
 
 namespace nvllm::chat {
 
+// All of them throw TemplateFailure for a form of more than 64 MiB.
+
 // str(value). Marks of texts are kept; the text of anything that holds marked text is marked as a
 // whole.
 TrackedText text_of(const Value& value);
-// repr(value)
-std::string repr_of(const Value& value);
+// repr(value), marked as a whole if anything in it is. Throws TemplateFailure where objects hold
+// each other too deeply, or themselves.
+TrackedText repr_of(const Value& value);
 // repr(number)
 std::string repr_of(double value);
 

@@ -123,7 +123,7 @@ std::vector<TrackedText> split_by(const TrackedText& text, const std::string& se
     std::vector<TrackedText> parts;
     size_t at = 0;
     while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-        const size_t found = text.bytes().find(separator, at);
+        const size_t found = first_in(text.bytes(), separator, at);
         if (found == std::string::npos) break;
         parts.push_back(text.substr(at, found));
         at = found + separator.size();
@@ -135,13 +135,14 @@ std::vector<TrackedText> split_by(const TrackedText& text, const std::string& se
 std::vector<TrackedText> split_by_from_right(const TrackedText& text, const std::string& separator,
                                              int64_t limit) {
     std::vector<TrackedText> parts;
+    const std::string backwards(text.bytes().rbegin(), text.bytes().rend());
+    const std::string separator_backwards(separator.rbegin(), separator.rend());
     size_t end = text.size();
     while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-        if (end < separator.size()) break;
-        const size_t found = text.bytes().rfind(separator, end - separator.size());
-        if (found == std::string::npos) break;
-        parts.push_back(text.substr(found + separator.size(), end));
-        end = found;
+        const size_t found = first_in(backwards, separator_backwards, text.size() - end);
+        if (found == std::string_view::npos) break;
+        parts.push_back(text.substr(text.size() - found, end));
+        end = text.size() - found - separator.size();
     }
     parts.push_back(text.substr(0, end));
     std::reverse(parts.begin(), parts.end());
@@ -249,13 +250,13 @@ Value affix(Interpreter& interpreter, const Value& self, Arguments& arguments) {
 }
 
 template <bool from_right, bool must>
-Value find(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value find(Interpreter&, const Value& self, Arguments& arguments) {
     const Parameters parameters("find", arguments, {"sub", "start", "end"});
     const Part part = part_of(self_text(self), parameters, 1);
     const std::string wanted = text_argument(parameters.required(0), "find").bytes();
-    interpreter.step(1 + part.text.size() / 64);
     size_t found = std::string_view::npos;
-    if (part.possible) found = from_right ? part.text.rfind(wanted) : part.text.find(wanted);
+    if (part.possible)
+        found = from_right ? last_in(part.text, wanted) : first_in(part.text, wanted);
     if (found == std::string_view::npos) {
         if (must) throw TemplateFailure{"substring not found"};
         return Value::integer(-1);
@@ -265,15 +266,14 @@ Value find(Interpreter& interpreter, const Value& self, Arguments& arguments) {
     return Value::integer(static_cast<int64_t>(utf8::count(before)));
 }
 
-Value count(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value count(Interpreter&, const Value& self, Arguments& arguments) {
     const Parameters parameters("count", arguments, {"sub", "start", "end"});
     const Part part = part_of(self_text(self), parameters, 1);
     const std::string wanted = text_argument(parameters.required(0), "count").bytes();
-    interpreter.step(1 + part.text.size() / 64);
     if (!part.possible) return Value::integer(0);
     if (wanted.empty()) return Value::integer(static_cast<int64_t>(utf8::count(part.text)) + 1);
     int64_t found = 0;
-    for (size_t at = 0; (at = part.text.find(wanted, at)) != std::string_view::npos;
+    for (size_t at = 0; (at = first_in(part.text, wanted, at)) != std::string_view::npos;
          at += wanted.size())
         ++found;
     return Value::integer(found);
@@ -299,8 +299,8 @@ Value partition(Interpreter& interpreter, const Value& self, Arguments& argument
     const TrackedText separator = text_argument(parameters.required(0), "partition");
     if (separator.empty()) throw TemplateFailure{"empty separator"};
     const TrackedText& text = self_text(self);
-    const size_t at =
-        from_right ? text.bytes().rfind(separator.bytes()) : text.bytes().find(separator.bytes());
+    const size_t at = from_right ? last_in(text.bytes(), separator.bytes())
+                                 : first_in(text.bytes(), separator.bytes());
     std::vector<Value> parts(3, Value::text(std::string_view()));
     if (at == std::string::npos) {
         parts[from_right ? 2 : 0] = self;

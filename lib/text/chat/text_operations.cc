@@ -1,6 +1,8 @@
 // Stripping, replacing, cutting into lines, and case, as Python has them.
 #include "lib/text/chat/text_operations.h"
 
+#include <cstring>
+
 #include "lib/text/unicode.h"
 
 namespace nvllm::chat {
@@ -34,6 +36,20 @@ TrackedText stripped(const TrackedText& text, std::string_view characters, bool 
     return text.substr(begin, end);
 }
 
+size_t first_in(std::string_view text, std::string_view wanted, size_t from) {
+    const void* found =
+        memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
+    if (found == nullptr) return std::string_view::npos;
+    return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+size_t last_in(std::string_view text, std::string_view wanted) {
+    const std::string text_back(text.rbegin(), text.rend());
+    const std::string wanted_back(wanted.rbegin(), wanted.rend());
+    const size_t found = first_in(text_back, wanted_back);
+    return found == std::string_view::npos ? found : text.size() - wanted.size() - found;
+}
+
 TrackedText replaced(const TrackedText& text, const TrackedText& from, const TrackedText& to,
                      int64_t count) {
     TrackedText out;
@@ -41,7 +57,7 @@ TrackedText replaced(const TrackedText& text, const TrackedText& from, const Tra
     size_t at = 0;
     const std::string& bytes = text.bytes();
     for (int64_t i = 0; count < 0 || i < count; ++i) {
-        const size_t found = bytes.find(from.bytes(), at);
+        const size_t found = first_in(bytes, from.bytes(), at);
         if (found == std::string::npos) break;
         out.append(text.substr(done, found));
         out.append(to);

@@ -38,6 +38,12 @@ bool is_python_space(char32_t c);
 // str.strip() and its halves; an empty set of characters means white space.
 TrackedText stripped(const TrackedText& text, std::string_view characters, bool left, bool right);
 
+// Where `wanted` begins in the text, looked for from `from` on, or where the last of its kind does;
+// npos when it is not there. In a time that grows with the lengths, not with their product.
+// REQUIRES: from is at most the text's size.
+size_t first_in(std::string_view text, std::string_view wanted, size_t from = 0);
+size_t last_in(std::string_view text, std::string_view wanted);
+
 // str.replace(); a negative count means all.
 TrackedText replaced(const TrackedText& text, const TrackedText& from, const TrackedText& to,
                      int64_t count);

@@ -10,6 +10,17 @@ namespace {
 // Nested data deeper than this is not built: to free or compare it would exhaust the stack.
 constexpr int kDeepest = 300;
 
+// Lists that hold a list twice which holds another twice, and so on, are short to build and endless
+// to walk over. A request of 16 MiB comes to less.
+constexpr uint64_t kGreatestExtent = uint64_t{1} << 30;
+
+uint64_t checked_extent(uint64_t extent) {
+    if (extent > kGreatestExtent) {
+        throw TemplateFailure{"lists and dictionaries hold too much"};
+    }
+    return extent;
+}
+
 int checked_depth(int depth) {
     if (depth > kDeepest) throw TemplateFailure{"lists and dictionaries are nested too deeply"};
     return depth;
@@ -89,6 +100,8 @@ Value Object::call(Interpreter&, Arguments&) {
 
 bool Object::attribute(std::string_view, Value&) { return false; }
 
+Value Object::variables() const { return {}; }
+
 Value Value::undefined(std::string what) {
     return Value(State(Undefined{std::make_shared<const std::string>(std::move(what))}));
 }
@@ -99,15 +112,25 @@ Value Value::text(TrackedText value, bool markup) {
 
 Value Value::list(std::vector<Value> items, List::Kind kind) {
     int depth = 0;
-    for (const Value& item : items) depth = std::max(depth, item.depth());
+    uint64_t extent = sizeof(Value);
+    for (const Value& item : items) {
+        depth = std::max(depth, item.depth());
+        extent = checked_extent(extent + item.extent());
+    }
     return Value(State(std::make_shared<List>(
-        List{kind, std::move(items), 0, checked_depth(depth + 1), {}, false})));
+        List{kind, std::move(items), 0, checked_depth(depth + 1), extent, {}, false})));
 }
 
 int Value::depth() const {
     if (is_list()) return as_list().depth;
     if (is_dict()) return as_dict().depth();
     return is_object() ? as_object()->depth() : 0;
+}
+
+uint64_t Value::extent() const {
+    if (is_list()) return as_list().extent;
+    if (is_dict()) return as_dict().extent();
+    return sizeof(Value) + (is_text() ? as_text().size() : 0);
 }
 
 std::string Value::undefined_message() const {
@@ -175,9 +198,11 @@ void Dict::set(const Value& key, Value value) {
     }
     depth_ = std::max(depth_, checked_depth(1 + value.depth()));
     if (const Value* known = find(key)) {
+        extent_ = checked_extent(extent_ - known->extent() + value.extent());
         *const_cast<Value*>(known) = std::move(value);
         return;
     }
+    extent_ = checked_extent(extent_ + key.extent() + value.extent());
     if (key.is_text()) text_index_[key.as_text().bytes()] = entries_.size();
     entries_.emplace_back(key, std::move(value));
 }

@@ -41,6 +41,7 @@ struct List {
     std::vector<Value> items;
     size_t used = 0;        // of a generator
     int depth = 1;          // of nesting
+    uint64_t extent = 0;    // as Value::extent()
     std::string form;       // of a range: how it is shown
     bool is_group = false;  // of a tuple: its two items are named grouper and list
 };
@@ -67,6 +68,8 @@ class Object {
     // Lets go of all values held, so that objects that hold each other can be freed.
     virtual void release() {}
     virtual std::string text_form() const { return "<" + type_name() + ">"; }
+    // A dictionary, which is shown in place of the text form; undefined where there are none.
+    virtual Value variables() const;
 };
 
 class Dict;
@@ -87,7 +90,7 @@ class Value {
     static Value real(double value) { return Value(State(value)); }
     static Value text(TrackedText value, bool markup = false);
     static Value text(std::string_view value) { return text(TrackedText(std::string(value))); }
-    // Throws TemplateFailure when the nesting is too deep.
+    // Throws TemplateFailure when the nesting is too deep or the extent too great.
     static Value list(std::vector<Value> items, List::Kind kind = List::Kind::list);
     static Value tuple(std::vector<Value> items) {
         return list(std::move(items), List::Kind::tuple);
@@ -132,6 +135,8 @@ class Value {
 
     // How many lists and dictionaries are within each other.
     int depth() const;
+    // About how many bytes a walk over the value goes through: what is held twice counts twice.
+    uint64_t extent() const;
     // Why there is no value. REQUIRES: is_undefined().
     std::string undefined_message() const;
 
@@ -154,11 +159,14 @@ class Dict {
     const Value* find(const Value& key) const;
     const Value* find(std::string_view key) const;
     int depth() const { return depth_; }
-    // Throws TemplateFailure when the key cannot be one, or the nesting is too deep.
+    uint64_t extent() const { return extent_; }
+    // Throws TemplateFailure when the key cannot be one, the nesting is too deep or the extent too
+    // great.
     void set(const Value& key, Value value);
 
   private:
     int depth_ = 1;
+    uint64_t extent_ = sizeof(Value);
     Entries entries_;
     std::unordered_map<std::string, size_t> text_index_;
 };

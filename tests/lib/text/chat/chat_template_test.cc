@@ -49,6 +49,12 @@ TEST_CASE("chat template: expressions and statements") {
         {"{# c #}a {{- 'b' -}} c", "abc"},
         {"{{ '%s-%03d' % ('a', 7) }} {{ '{:>4}|{}'.format(1, 'b') }}", "a-007    1|b"},
         {"{{ messages[1].content|trim }}.{{ messages[1].content.strip().lower() }}", "Yes.yes"},
+        {"{{ 'ababa'.rfind('ba') }}{{ 'ababa'.find('ba') }}{{ 'ab'.rfind('') }}{{ 'ab'.find('c') "
+         "}} "
+         "{{ 'a--b---c'.rsplit('--') }} {{ 'a--b---c'.rsplit('--', 1) }} {{ "
+         "'a-b-c'.rpartition('-') "
+         "}} {{ 'aaaa'.count('aa') }}",
+         "312-1 ['a', 'b-', 'c'] ['a--b-', 'c'] ('a-b', '-', 'c') 2"},
         {"{% raw %}{{ x }}{% endraw %}", "{{ x }}"},
         {"{% call(x) each() %}{{ x }}{% endcall %}",
          "FAULT chat template, line 1: 'each' is undefined"},
@@ -105,12 +111,36 @@ TEST_CASE("chat template: hostile templates end with a fault") {
         "{{ 'aaaa'|replace('', 'b' * 99999)|replace('', 'c' * 99999) }}",
         "{{ 2 ** 99999 }}",
         "{{ l.append(1) }}",
+        // Forms and comparisons that never end, or only after 2 to the 40th steps.
+        "{% set a = namespace() %}{% set a.b = [a] %}{{ a }}",
+        "{% set a = namespace() %}{% for i in range(9999) %}{% set a = namespace(b=a) %}{% endfor "
+        "%}{% set b = namespace(a=a) %}{% set a.b = b %}{{ [b]|pprint }}",
+        "{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% "
+        "endfor %}{{ ns.x }}",
+        "{% set ns = namespace(x={}) %}{% for i in range(40) %}{% set ns.x = {'a': ns.x, 'b': "
+        "ns.x} %}{% endfor %}{{ ns.x|tojson }}",
+        "{% set ns = namespace(x=1) %}{% for i in range(40) %}{% set ns.x = namespace(a=ns.x, "
+        "b=ns.x) %}{% endfor %}{{ ns.x }}",
+        "{% set a = ['a' * 99999] * 99 %}{% set b = ['a' * 99999] * 99 %}{% for i in range(99999) "
+        "%}{% if a != b %}x{% endif %}{% endfor %}",
+        "{% set a = ('a' * 99999,) * 999 %}{% for i in range(99999) %}{{ 1 if {1: 1, a: 1, (a, a): "
+        "1}[a] == 2 }}{% endfor %}",
+        "{{ (['a' * 99999] * 9999)|tojson }}",
+        "{% set a = 'a' * 999999 %}{% set b = 'a' * 499999 ~ 'b' %}{% for i in range(9999) %}{{ b "
+        "in a or a.rfind('b' ~ b) == 1 or a.rsplit(b) }}{% endfor %}",
+        "{% set a = 'a' * 999999 %}{% for i in range(99999) %}{% if a.startswith('b') or a is "
+        "upper "
+        "or a|length == 3 %}{% endif %}{% endfor %}",
+        "{{ [d, l]|tojson(indent='a' * 9999999)|tojson(indent='a') }}",
         "{{ range(999999999) }}",
     };
     for (const char* source : sources) {
         CAPTURE(source);
         CHECK(render(source).text.starts_with("FAULT"));
     }
+    CHECK(render("{% set a = namespace(b=namespace(c=l)) %}{{ [a] }} {{ d == {'b': 1, 'a': [true, "
+                 "none, 1.5]} }} {{ {(1, 2): 3}[(1, 2)] }}")
+              .text == "[<Namespace {'b': <Namespace {'c': [3, 1, 2]}>}>] True 3");
     std::string nested;
     for (int i = 0; i < 100000; ++i) nested += "(";
     CHECK_THROWS_AS(ChatTemplate("{{ " + nested + " }}"), Error);
@@ -131,6 +161,10 @@ TEST_CASE("chat template: what messages say is known in the output") {
     CHECK(chat.text == "<|user|>Hi <|end|><|end|>user{\"b\": 1, \"a\": [true, null, 1.5]}");
     REQUIRE(chat.from_messages.size() == 2);
     CHECK(chat.from_messages[0] == ByteRange{8, 18});
+    // A form is marked as a whole, whatever it is the form of.
+    const auto form = render("{% set a = namespace(b=[messages[0].content]) %}x{{ a }}");
+    REQUIRE(form.from_messages.size() == 1);
+    CHECK(form.from_messages[0] == ByteRange{1, form.text.size()});
     // Slices, replacements and joins keep track.
     const auto cut = render("ab{{ (messages[0].content ~ '!')[3:]|replace('end', 'END')|upper }}");
     CHECK(cut.text == "ab<|END|>!");
