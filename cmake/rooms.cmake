@@ -60,23 +60,28 @@ function(nvllm_room path)
     endif()
 endfunction()
 
-# Files named for an instruction set are compiled for it; what runs is chosen at run time (kernels/cpu/isa.h).
+# Files named for an instruction set are compiled for it; what runs is chosen at run time (kernels/cpu/isa.h). Under
+# ThreadSanitizer only AVX2's are instrumented: one instruction set shows which thread touches what, and each of the
+# others takes minutes to compile (scripts/check.sh names it to the tests).
 function(nvllm_kernel_options file)
-    if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" OR NOT file MATCHES "/kernels_([a-z0-9]+)\\.cc$")
         return()
     endif()
-    if(file MATCHES "_avx2\\.cc$")
-        set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
-    elseif(file MATCHES "_avx512\\.cc$")
-        set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
-            "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx2;-mfma;-mf16c;-mprefer-vector-width=512")
-    elseif(file MATCHES "_avx512vnni\\.cc$")
-        set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
-            "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mavx2;-mfma;-mf16c;-mprefer-vector-width=512")
-    elseif(file MATCHES "_avx512bf16\\.cc$")
-        set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
-            "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mavx2;-mfma;-mf16c;-mprefer-vector-width=512")
+    set(isa ${CMAKE_MATCH_1})
+    set(options "")
+    if(isa MATCHES "^avx")
+        list(APPEND options -mavx2 -mfma -mf16c)
     endif()
+    if(isa MATCHES "^avx512")
+        list(APPEND options -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+    endif()
+    if(isa MATCHES "^avx512(vnni|bf16)$")
+        list(APPEND options -m${isa})
+    endif()
+    if(NVLLM_SANITIZE MATCHES "thread" AND NOT isa STREQUAL "avx2")
+        list(APPEND options -fno-sanitize=thread)
+    endif()
+    set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${options}")
 endfunction()
 
 # The shared library of all rooms.
