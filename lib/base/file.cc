@@ -2,6 +2,7 @@
 #include "lib/base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,20 +11,13 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "kernels/error.h"
 #include "lib/base/fault_points.h"
 
 namespace nvllm {
 namespace {
-
-// Closes on scope exit.
-struct Descriptor {
-    int fd = -1;
-    ~Descriptor() {
-        if (fd >= 0) ::close(fd);
-    }
-};
 
 [[noreturn]] void throw_errno(const std::filesystem::path& path, const char* doing, int error) {
     const ErrorKind kind =
@@ -32,22 +26,17 @@ struct Descriptor {
 }
 
 // Opens a regular file and gives its size.
-int open_regular(const std::filesystem::path& path, uint64_t& size) {
+OwnedDescriptor open_regular(const std::filesystem::path& path, uint64_t& size) {
     // Without O_NONBLOCK, opening a pipe would wait for its writer before it can be refused.
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) throw_errno(path, "open", errno);
+    OwnedDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file) throw_errno(path, "open", errno);
     struct stat info {};
-    if (::fstat(fd, &info) != 0) {
-        const int error = errno;
-        ::close(fd);
-        throw_errno(path, "read its size", error);
-    }
+    if (::fstat(file.get(), &info) != 0) throw_errno(path, "read its size", errno);
     if (!S_ISREG(info.st_mode)) {
-        ::close(fd);
         throw Error(ErrorKind::io, path.string() + ": not a regular file");
     }
     size = static_cast<uint64_t>(info.st_size);
-    return fd;
+    return file;
 }
 
 // A system call that wants room on the disk, or what a test says of it.
@@ -81,15 +70,15 @@ void write_all(int fd, const std::filesystem::path& path, const void* data, size
 
 // Names in the folder survive a power cut; file systems that cannot do that lose nothing by it.
 void sync_folder(const std::filesystem::path& folder) {
-    const Descriptor file{::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC)};
-    if (file.fd >= 0) ::fsync(file.fd);
+    const OwnedDescriptor file(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file) ::fsync(file.get());
 }
 
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
     uint64_t size = 0;
-    const Descriptor file{open_regular(path, size)};
+    const OwnedDescriptor file = open_regular(path, size);
     if (size > max_bytes) {
         throw Error(ErrorKind::does_not_fit, path.string() + ": has " + std::to_string(size) +
                                                  " bytes, at most " + std::to_string(max_bytes) +
@@ -98,7 +87,7 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
     std::string text(size, '\0');
     size_t filled = 0;
     while (filled < text.size()) {
-        const ssize_t got = ::read(file.fd, text.data() + filled, text.size() - filled);
+        const ssize_t got = ::read(file.get(), text.data() + filled, text.size() - filled);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) throw_errno(path, "read", errno);
         if (got == 0) break;
@@ -109,28 +98,27 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
-    const Descriptor file{attempt(
-        [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); })};
-    if (file.fd < 0) fail_to(path, "create", ErrorKind::cannot_create);
-    write_all(file.fd, path, text.data(), text.size());
+    const OwnedDescriptor file(attempt(
+        [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); }));
+    if (!file) fail_to(path, "create", ErrorKind::cannot_create);
+    write_all(file.get(), path, text.data(), text.size());
 }
 
 NewFile::NewFile(const std::filesystem::path& target)
     : target_(target), path_(target.string() + "." + std::to_string(::getpid()) + ".part") {
-    fd_ = attempt(
-        [&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); });
-    if (fd_ < 0) fail_to(path_, "create", ErrorKind::cannot_create);
+    file_ = OwnedDescriptor(attempt(
+        [&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); }));
+    if (!file_) fail_to(path_, "create", ErrorKind::cannot_create);
 }
 
 NewFile::~NewFile() {
-    if (fd_ >= 0) ::close(fd_);
     if (!published_) ::unlink(path_.c_str());
 }
 
-void NewFile::write(const void* data, size_t bytes) { write_all(fd_, path_, data, bytes); }
+void NewFile::write(const void* data, size_t bytes) { write_all(file_.get(), path_, data, bytes); }
 
 void NewFile::publish() {
-    if (attempt([&] { return ::fsync(fd_); }) != 0) fail_to(path_, "flush", ErrorKind::io);
+    if (attempt([&] { return ::fsync(file_.get()); }) != 0) fail_to(path_, "flush", ErrorKind::io);
     rename_path(path_, target_);
     published_ = true;
 }
@@ -165,12 +153,20 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
     sync_folder(to.parent_path());
 }
 
+bool FolderLock::take(const std::filesystem::path& folder) {
+    OwnedDescriptor file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!file) throw_errno(folder, "open", errno);
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+    folder_ = std::move(file);
+    return true;
+}
+
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
     uint64_t size = 0;
-    const Descriptor file{open_regular(path, size)};
+    const OwnedDescriptor file = open_regular(path, size);
     size_ = size;
     if (size_ == 0) return;
-    void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.fd, 0);
+    void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
     if (memory == MAP_FAILED) throw_errno(path, "map", errno);
     data_ = static_cast<const std::byte*>(memory);
 }

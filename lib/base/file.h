@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/owned_descriptor.h"
+
 namespace nvllm {
 
 // The whole file. Throws not_found when it does not exist, does_not_fit when it is larger than
@@ -36,7 +38,7 @@ class NewFile {
   private:
     std::filesystem::path target_;
     std::filesystem::path path_;
-    int fd_ = -1;
+    OwnedDescriptor file_;
     bool published_ = false;
 };
 
@@ -47,6 +49,17 @@ void copy_to_new_file(const std::filesystem::path& from, const std::filesystem::
 void make_folder(const std::filesystem::path& path);
 // Gives a file or a folder another name, which survives a power cut.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// A folder that this process alone works in, for as long as this is there or the process lives.
+// File systems that know no locks do not keep others out.
+class FolderLock {
+  public:
+    // False while another one has it. Throws not_found or io when the folder cannot be opened.
+    bool take(const std::filesystem::path& folder);
+
+  private:
+    OwnedDescriptor folder_;
+};
 
 // A read-only mapping of a whole file; its real size at the time of mapping is what size() says.
 // Pages are shared with the page cache and are read when touched. Thread-safe once made.

@@ -90,19 +90,6 @@ void remove_stale(const std::filesystem::path& path, const sockaddr_un& address)
 
 }  // namespace
 
-OwnedDescriptor& OwnedDescriptor::operator=(OwnedDescriptor&& other) noexcept {
-    if (this == &other) return *this;
-    reset();
-    descriptor_ = other.release();
-    return *this;
-}
-
-int OwnedDescriptor::release() { return std::exchange(descriptor_, -1); }
-
-void OwnedDescriptor::reset() {
-    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-}
-
 OwnedDescriptor listen_on_unix_socket(const std::filesystem::path& path) {
     const sockaddr_un address = checked_address(path);
     check_folder(path);

@@ -6,26 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/owned_descriptor.h"
+
 namespace nvllm {
-
-// A file descriptor that is closed when it goes.
-class OwnedDescriptor {
-  public:
-    explicit OwnedDescriptor(int descriptor = -1) : descriptor_(descriptor) {}
-    ~OwnedDescriptor() { reset(); }
-    OwnedDescriptor(OwnedDescriptor&& other) noexcept : descriptor_(other.release()) {}
-    OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept;
-    OwnedDescriptor(const OwnedDescriptor&) = delete;
-    OwnedDescriptor& operator=(const OwnedDescriptor&) = delete;
-
-    int get() const { return descriptor_; }
-    explicit operator bool() const { return descriptor_ >= 0; }
-    int release();
-    void reset();
-
-  private:
-    int descriptor_;
-};
 
 // Listens at `path`, which only this user can open: mode 0600 from the first moment on, in a folder
 // where nobody else can put something else in its place. A socket that is there already is replaced

@@ -9,7 +9,6 @@
 
 #include "kernels/error.h"
 #include "lib/base/fault_points.h"
-#include "lib/base/file.h"
 #include "lib/base/json.h"
 
 namespace nvllm::quantize {
@@ -80,13 +79,19 @@ std::string difference(const std::string& kept, const std::string& wanted, const
 }
 
 // Last what says whose it is: a run that is ended meanwhile is still known.
-void remove_folder(const fs::path& folder) {
+void empty_folder(const fs::path& folder) {
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
         const fs::path name = entry.path().filename();
         if (name != kRunFile && name != kPublishedFile) fs::remove_all(entry.path(), ignored);
     }
     fs::remove(folder / kRunFile, ignored);
+    fs::remove(folder / kPublishedFile, ignored);
+}
+
+void remove_folder(const fs::path& folder) {
+    empty_folder(folder);
+    std::error_code ignored;
     fs::remove_all(folder, ignored);
 }
 
@@ -100,6 +105,13 @@ Journal::Journal(const fs::path& output, const std::string& identity, Interrupte
                                 output_.string()));
     }
     refuse_foreign(folder_);
+    make_folder(folder_);
+    if (!lock_.take(folder_)) {
+        throw Error(ErrorKind::cannot_create,
+                    fmt::format("{}: another run is at work there; let it end, or name another "
+                                "output (-o)",
+                                folder_.string()));
+    }
     const fs::path file = folder_ / kRunFile;
     if (fs::exists(file) && interrupted == InterruptedRun::refused) {
         throw Error(ErrorKind::cannot_create,
@@ -107,8 +119,7 @@ Journal::Journal(const fs::path& output, const std::string& identity, Interrupte
                                 "--restart throws it away",
                                 folder_.string()));
     }
-    if (interrupted == InterruptedRun::discarded) remove_folder(folder_);
-    make_folder(folder_);
+    if (interrupted == InterruptedRun::discarded) empty_folder(folder_);
     remove_parts(folder_);
     fs::remove(folder_ / kPublishedFile);
     if (!fs::exists(file)) {

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <string>
 
+#include "lib/base/file.h"
+
 namespace nvllm::quantize {
 
 // What becomes of an interrupted run that is kept there.
@@ -17,8 +19,8 @@ class Journal {
   public:
     // Begins, or goes on with, the run whose output is to be `output`. `identity`: everything that
     // decides over the result, a JSON object. Throws cannot_create when the output is there
-    // already, an interrupted run is and is refused, or something else is where work would be kept;
-    // bad_data that says what differs when that run was another one; io.
+    // already, an interrupted run is and is refused, another one is at work, or something else is
+    // where work would be kept; bad_data that says what differs when that run was another one; io.
     Journal(const std::filesystem::path& output, const std::string& identity,
             InterruptedRun interrupted);
     // Cleans up behind a run that was ended after its output had appeared; false: there is none.
@@ -36,6 +38,7 @@ class Journal {
   private:
     std::filesystem::path output_;
     std::filesystem::path folder_;
+    FolderLock lock_;
 };
 
 }  // namespace nvllm::quantize

@@ -36,6 +36,22 @@ class FormText {
     std::string text_;
 };
 
+// Of characters that Python and JSON spell alike; empty for the others.
+std::string_view usual_escape(char32_t c) {
+    switch (c) {
+        case '\n':
+            return "\\n";
+        case '\r':
+            return "\\r";
+        case '\t':
+            return "\\t";
+        case '\\':
+            return "\\\\";
+        default:
+            return {};
+    }
+}
+
 void append_escape(FormText& out, char32_t c) {
     if (c < 0x100) {
         out += fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
@@ -52,23 +68,9 @@ void append_quoted(FormText& out, std::string_view text) {
     const char quote = has_single && !has_double ? '"' : '\'';
     out.push_back(quote);
     utf8::for_each(text, [&](char32_t c, size_t at, size_t length) {
-        switch (c) {
-            case '\n':
-                out += "\\n";
-                return;
-            case '\r':
-                out += "\\r";
-                return;
-            case '\t':
-                out += "\\t";
-                return;
-            case '\\':
-                out += "\\\\";
-                return;
-            default:
-                break;
-        }
-        if (c == static_cast<char32_t>(quote)) {
+        if (const std::string_view escape = usual_escape(c); !escape.empty()) {
+            out += escape;
+        } else if (c == static_cast<char32_t>(quote)) {
             out.push_back('\\');
             out.push_back(quote);
         } else if (unicode::is_printable(c)) {
@@ -211,32 +213,13 @@ class JsonWriter {
     void write_text(std::string_view text) {
         out.push_back('"');
         utf8::for_each(text, [&](char32_t c, size_t at, size_t length) {
-            switch (c) {
-                case '"':
-                    out += "\\\"";
-                    return;
-                case '\\':
-                    out += "\\\\";
-                    return;
-                case '\n':
-                    out += "\\n";
-                    return;
-                case '\r':
-                    out += "\\r";
-                    return;
-                case '\t':
-                    out += "\\t";
-                    return;
-                case '\f':
-                    out += "\\f";
-                    return;
-                case '\b':
-                    out += "\\b";
-                    return;
-                default:
-                    break;
-            }
-            if (c < 0x20 || (style_.ensure_ascii && c >= 0x7F && c < 0x10000 && c != 0x7F)) {
+            std::string_view escape = usual_escape(c);
+            if (c == '"') escape = "\\\"";
+            if (c == '\f') escape = "\\f";
+            if (c == '\b') escape = "\\b";
+            if (!escape.empty()) {
+                out += escape;
+            } else if (c < 0x20 || (style_.ensure_ascii && c >= 0x7F && c < 0x10000 && c != 0x7F)) {
                 escape_unit(static_cast<uint32_t>(c));
             } else if (style_.ensure_ascii && c >= 0x10000) {
                 const uint32_t rest = static_cast<uint32_t>(c) - 0x10000;

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "lib/base/file.h"
 #include "tests/error_of.h"
 #include "tests/lib/quantize/folder.h"
@@ -108,13 +110,37 @@ TEST_CASE("what was kept is thrown away when that is asked for") {
     const test::Folder folder;
     const auto output = folder.path() / "out";
     write_file(Journal(output, kRun, InterruptedRun::discarded).block_file(0), "done");
-    const Journal journal(output, kAnother, InterruptedRun::discarded);
-    CHECK_FALSE(journal.has_block(0));
-    CHECK(read_file(journal.folder() / "run.json") == kAnother);
-    write_file(journal.folder() / "run.json", "{damaged");
+    const auto run_file = folder.path() / "out.partial" / "run.json";
+    {
+        const Journal journal(output, kAnother, InterruptedRun::discarded);
+        CHECK_FALSE(journal.has_block(0));
+        CHECK(read_file(run_file) == kAnother);
+    }
+    write_file(run_file, "{damaged");
     CHECK(test::error_of(ErrorKind::bad_data, [&] {
               Journal(output, kRun, InterruptedRun::resumed);
           }).find("run.json") != std::string::npos);
+}
+
+TEST_CASE("two runs do not work on one output") {
+    const test::Folder folder;
+    const auto output = folder.path() / "out";
+    std::optional<Journal> journal(std::in_place, output, kRun, InterruptedRun::refused);
+    write_file(journal->block_file(0), "done");
+    for (const auto interrupted :
+         {InterruptedRun::refused, InterruptedRun::resumed, InterruptedRun::discarded}) {
+        const std::string said =
+            test::error_of(ErrorKind::cannot_create, [&] { Journal(output, kRun, interrupted); });
+        CHECK(said.find("another run is at work") != std::string::npos);
+    }
+    CHECK(journal->has_block(0));
+    journal.reset();
+    journal.emplace(output, kRun, InterruptedRun::discarded);
+    CHECK_FALSE(journal->has_block(0));
+    // What was locked is what is there: not a folder that was removed and made anew.
+    CHECK(test::error_of(ErrorKind::cannot_create, [&] {
+              Journal(output, kRun, InterruptedRun::resumed);
+          }).find("at work") != std::string::npos);
 }
 
 TEST_CASE("an output that is there is not touched") {
