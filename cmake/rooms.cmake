@@ -40,9 +40,10 @@ function(nvllm_precompile target)
 endfunction()
 
 # nvllm_room(path [APART] [LIBRARIES ...]): all .cc files below `path` as one object library, nvllm_<last folder>. APART:
-# linked into the programs that name it, and no part of libnanovllm, so that other programs do not carry it.
+# linked into the programs that name it, and no part of libnanovllm, so that other programs do not carry it. BYTES: values
+# are read where they lie in files and in memory of others, so sanitizers look at alignment too.
 function(nvllm_room path)
-    cmake_parse_arguments(ARG "APART" "" "LIBRARIES" ${ARGN})
+    cmake_parse_arguments(ARG "APART;BYTES" "" "LIBRARIES" ${ARGN})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cc)
     list(FILTER sources EXCLUDE REGEX "/kernels/(cuda|mpi)/")  # modules of their own
     if(NOT sources)
@@ -53,6 +54,9 @@ function(nvllm_room path)
     nvllm_fault_points(${sources})
     target_include_directories(nvllm_${name} PUBLIC ${CMAKE_SOURCE_DIR})
     target_link_libraries(nvllm_${name} PUBLIC Threads::Threads ${ARG_LIBRARIES})
+    if(ARG_BYTES AND NVLLM_SANITIZE MATCHES "undefined")
+        target_compile_options(nvllm_${name} PRIVATE -fsanitize=alignment)
+    endif()
     nvllm_precompile(nvllm_${name})
     set(nvllm_${name}_SOURCES ${sources} PARENT_SCOPE)
     if(NOT ARG_APART)
@@ -60,26 +64,38 @@ function(nvllm_room path)
     endif()
 endfunction()
 
-# Files named for an instruction set are compiled for it; what runs is chosen at run time (kernels/cpu/isa.h). Under
-# ThreadSanitizer only AVX2's are instrumented: one instruction set shows which thread touches what, and each of the
-# others takes minutes to compile (scripts/check.sh names it to the tests).
+# Files named for an instruction set are compiled for it; what runs is chosen at run time (kernels/cpu/isa.h).
+#
+# They are the files that take longest to compile. The scalar ones are for processors without vectors and for comparison:
+# half of the time makes them nearly as fast. Under ThreadSanitizer only AVX2's are instrumented and optimised: one
+# instruction set shows which thread touches what (scripts/check.sh names it to the tests). Under AddressSanitizer all are;
+# UndefinedBehaviorSanitizer looks at the same templates in the scalar ones alone.
 function(nvllm_kernel_options file)
     if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" OR NOT file MATCHES "/kernels_([a-z0-9]+)\\.cc$")
         return()
     endif()
     set(isa ${CMAKE_MATCH_1})
     set(options "")
+    if(isa STREQUAL "scalar" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+        list(APPEND options -O2)
+    endif()
     if(isa MATCHES "^avx")
         list(APPEND options -mavx2 -mfma -mf16c)
+        if(NVLLM_SANITIZE MATCHES "undefined")
+            list(APPEND options -fno-sanitize=undefined)
+        endif()
     endif()
     if(isa MATCHES "^avx512")
         list(APPEND options -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+        if(NVLLM_SANITIZE MATCHES "address")
+            list(APPEND options -Og)
+        endif()
     endif()
     if(isa MATCHES "^avx512(vnni|bf16)$")
         list(APPEND options -m${isa})
     endif()
     if(NVLLM_SANITIZE MATCHES "thread" AND NOT isa STREQUAL "avx2")
-        list(APPEND options -fno-sanitize=thread)
+        list(APPEND options -fno-sanitize=thread -O0)
     endif()
     set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${options}")
 endfunction()
@@ -132,6 +148,18 @@ function(nvllm_room_targets path result)
     set(${result} ${rooms} PARENT_SCOPE)
 endfunction()
 
+# What is only run to check something: not optimised to the end, and sanitizers look at what is tested rather than at tests.
+function(nvllm_check_options target)
+    # An expression that throws ends its case by itself.
+    target_compile_definitions(${target} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
+    if(CMAKE_BUILD_TYPE STREQUAL "Release")
+        target_compile_options(${target} PRIVATE -O1)
+    endif()
+    if(NVLLM_SANITIZE MATCHES "undefined")
+        target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+    endif()
+endfunction()
+
 # nvllm_test(room): the doctest files below tests/<room> as one program, linked with just the rooms below that room, so
 # that a room can be built and tested without those above it.
 function(nvllm_test path)
@@ -148,6 +176,7 @@ function(nvllm_test path)
     nvllm_room_targets(${path} rooms)
     target_link_libraries(test_${name} PRIVATE nvllm_test_main ${rooms} nlohmann_json::nlohmann_json fmt::fmt)
     target_compile_definitions(test_${name} PRIVATE NVLLM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    nvllm_check_options(test_${name})
     nvllm_precompile(test_${name})
     add_test(NAME ${name} COMMAND test_${name})
 endfunction()

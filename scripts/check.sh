@@ -31,10 +31,10 @@ UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/dev --output-on-failure 
 
 step "threaded tests under ThreadSanitizer"
 cmake --preset tsan >/dev/null
-cmake --build --preset tsan -j "$jobs" --target test_kernels test_lib_base test_lib_execute test_lib_engine
+cmake --build --preset tsan -j "$jobs" --target test_thread_pool test_lib_base test_lib_execute test_lib_engine
 # AVX2's kernels are the instrumented ones (cmake/rooms.cmake).
 run_instrumented() { NVLLM_ISA=avx2 build/tsan/bin/"$@"; }
-run_instrumented test_kernels --source-file='*thread_pool_test*'
+run_instrumented test_thread_pool
 run_instrumented test_lib_base
 run_instrumented test_lib_execute
 run_instrumented test_lib_engine

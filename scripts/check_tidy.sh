@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs the short clang-tidy list over the source files that the last commits changed (NVLLM_TIDY_COMMITS, 60), or with --all
+# Runs the short clang-tidy list over the source files that the last commits changed (NVLLM_TIDY_COMMITS, 20), or with --all
 # over every one of the library and the programs. A clone without that much history is checked whole.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-commits=${NVLLM_TIDY_COMMITS:-60}
+commits=${NVLLM_TIDY_COMMITS:-20}
 cmake --preset release >/dev/null
 
 sources() { find kernels lib tools -name '*.cc' | sort; }

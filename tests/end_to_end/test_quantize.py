@@ -60,6 +60,7 @@ class Quantize(QuantizeTest):
         quantize("report", fitted, "--svg", picture)
         self.assertIn("q_proj", picture.read_text())
 
+    @not_sanitized
     def test_every_method_and_scheme_runs(self):
         for name, arguments in {
             "awq": ("--method", "awq", "--scheme", "W4A16_ASYM"),

@@ -9,12 +9,13 @@ import subprocess
 import unittest
 
 from programs import BIN, DEMO, SOURCE, TIMEOUT_S, environment, run
-from quantize_testing import QuantizeTest, digests
+from quantize_testing import QuantizeTest, digests, not_sanitized
 
 DOCUMENT = SOURCE / "docs" / "quantize.md"
 
 
 class Story(QuantizeTest):
+    @not_sanitized
     @unittest.skipUnless(shutil.which("curl"), "docs/quantize.md asks the server by curl, which is not installed")
     def test_the_script_of_the_document(self):
         script, = re.findall(r"^```sh\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)

@@ -2,17 +2,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "kernels/error.h"
 #include "lib/checkpoint/model_config.h"
-#include "lib/model/registry.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     try {
         const nvllm::ModelConfig config = nvllm::parse_model_config(
             std::string(reinterpret_cast<const char*>(data), size), "input");
-        for (const nvllm::FamilyRow& family : nvllm::model_families()) {
-            if (config.architecture != family.architecture) continue;
+        for (const std::string_view architecture : {NVLLM_ARCHITECTURES}) {
+            if (config.architecture != architecture) continue;
             if (config.vocab_size <= 0 || config.num_layers <= 0 || config.num_heads <= 0 ||
                 config.head_dim <= 0 || config.estimated_parameters() <= 0) {
                 __builtin_trap();

@@ -9,6 +9,7 @@
 #include <array>
 #include <csignal>
 #include <string>
+#include <vector>
 
 #include "kernels/error.h"
 #include "lib/base/unix_socket.h"
@@ -16,6 +17,9 @@
 using namespace nvllm;
 
 namespace {
+
+// No shell, whose child would outlive it and keep what it inherited.
+const std::vector<std::string> kSleeper = {"/bin/sleep", "60"};
 
 struct Pipe {
     Pipe() {
@@ -64,7 +68,7 @@ TEST_CASE("how a child ended is told in words") {
     CHECK(describe_exit(leaves.wait()) == "ended with exit code 7");
     CHECK(describe_exit(leaves.wait()) == "ended with exit code 7");
     leaves.kill();  // long gone: nobody else is struck
-    ChildProcess stays(shell("sleep 60"), {});
+    ChildProcess stays(kSleeper, {});
     stays.kill();
     CHECK(describe_exit(stays.wait()) == "killed by signal 9 (Killed)");
 }
@@ -72,7 +76,7 @@ TEST_CASE("how a child ended is told in words") {
 TEST_CASE("a child that is left behind is killed and waited for") {
     pid_t id = 0;
     {
-        const ChildProcess child(shell("sleep 60"), {});
+        const ChildProcess child(kSleeper, {});
         id = child.id();
         CHECK(::kill(id, 0) == 0);
     }
@@ -84,7 +88,7 @@ TEST_CASE("signals to the whole group are the parent's alone when that is asked 
     ChildProcess deaf({"/bin/sleep", "0.2"}, {}, ChildSignals::left_to_parent);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::kill(deaf.id(), signal);
     CHECK(deaf.wait() == 0);
-    ChildProcess listens({"/bin/sleep", "60"}, {});
+    ChildProcess listens(kSleeper, {});
     ::kill(listens.id(), SIGTERM);
     CHECK(WTERMSIG(listens.wait()) == SIGTERM);
 }

@@ -9,18 +9,13 @@
 #include "lib/text/chat/chat_template.h"
 #include "lib/text/tokenizer.h"
 #include "tests/lib/text/small_tokenizers.h"
+#include "tests/sanitized.h"
 #include "tests/shared_data.h"
 
 namespace nvllm {
 namespace {
 
-// Under a sanitizer everything is some ten times slower; the counts are compared all the same,
-// on less.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kSmallText = 20'000;
-#else
-constexpr size_t kSmallText = 100'000;
-#endif
+constexpr size_t kSmallText = test::kSanitized ? 20'000 : 100'000;
 constexpr size_t kLargeText = 10 * kSmallText;
 
 // Written-down ones, the bundled model's, and those of the shared data.

@@ -1,0 +1,13 @@
+// Whether this build has a sanitizer: everything is some ten times slower then. What is looked for there are wrong accesses
+// rather than wrong answers, so tests that repeat themselves may do so less often.
+#pragma once
+
+namespace nvllm::test {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace nvllm::test
