@@ -152,8 +152,8 @@ endfunction()
 function(nvllm_check_options target)
     # An expression that throws ends its case by itself.
     target_compile_definitions(${target} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
-    if(CMAKE_BUILD_TYPE STREQUAL "Release")
-        target_compile_options(${target} PRIVATE -O1)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+        target_compile_options(${target} PRIVATE -Og)  # clang's is -O1
     endif()
     if(NVLLM_SANITIZE MATCHES "undefined")
         target_compile_options(${target} PRIVATE -fno-sanitize=undefined)

@@ -16,7 +16,7 @@ step "layers"
 scripts/check_layers.sh
 
 step "formatting"
-find kernels lib tools tests -name '*.h' -o -name '*.cc' -o -name '*.cu' | xargs clang-format-14 --dry-run --Werror
+find kernels lib tools tests -name '*.h' -o -name '*.cc' -o -name '*.cu' | xargs -n 50 -P "$jobs" clang-format-14 --dry-run --Werror
 
 step "clang-tidy"
 scripts/check_tidy.sh
@@ -31,13 +31,12 @@ UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/dev --output-on-failure 
 
 step "threaded tests under ThreadSanitizer"
 cmake --preset tsan >/dev/null
-cmake --build --preset tsan -j "$jobs" --target test_thread_pool test_lib_base test_lib_execute test_lib_engine
+threaded="test_lib_engine test_lib_execute test_lib_base test_thread_pool"
+# shellcheck disable=SC2086  # a list of words is meant
+cmake --build --preset tsan -j "$jobs" --target $threaded
 # AVX2's kernels are the instrumented ones (cmake/rooms.cmake).
-run_instrumented() { NVLLM_ISA=avx2 build/tsan/bin/"$@"; }
-run_instrumented test_thread_pool
-run_instrumented test_lib_base
-run_instrumented test_lib_execute
-run_instrumented test_lib_engine
+# shellcheck disable=SC2086
+printf '%s\n' $threaded | xargs -P "$jobs" -I{} env NVLLM_ISA=avx2 build/tsan/bin/{}
 
 step "fuzzing"
 scripts/fuzz.sh

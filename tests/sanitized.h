@@ -1,5 +1,6 @@
-// Whether this build has a sanitizer: everything is some ten times slower then. What is looked for there are wrong accesses
-// rather than wrong answers, so tests that repeat themselves may do so less often.
+// Whether this build has a sanitizer: everything is some ten times slower then. What is looked for
+// there are wrong accesses rather than wrong answers, so tests that repeat themselves may do so
+// less often.
 #pragma once
 
 namespace nvllm::test {
