@@ -41,9 +41,10 @@ endfunction()
 
 # nvllm_room(path [APART] [LIBRARIES ...]): all .cc files below `path` as one object library, nvllm_<last folder>. APART:
 # linked into the programs that name it, and no part of libnanovllm, so that other programs do not carry it. BYTES: values
-# are read where they lie in files and in memory of others, so sanitizers look at alignment too.
+# are read where they lie in files and in memory of others, so sanitizers look at alignment too. ALONE: in builds that are made
+# for a check only, several files are compiled as one, which halves the time; not these, whose private names others have too.
 function(nvllm_room path)
-    cmake_parse_arguments(ARG "APART;BYTES" "" "LIBRARIES" ${ARGN})
+    cmake_parse_arguments(ARG "APART;BYTES" "" "LIBRARIES;ALONE" ${ARGN})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cc)
     list(FILTER sources EXCLUDE REGEX "/kernels/(cuda|mpi)/")  # modules of their own
     if(NOT sources)
@@ -58,6 +59,11 @@ function(nvllm_room path)
         target_compile_options(nvllm_${name} PRIVATE -fsanitize=alignment)
     endif()
     nvllm_precompile(nvllm_${name})
+    if(NVLLM_PRECOMPILE)
+        set_target_properties(nvllm_${name} PROPERTIES UNITY_BUILD ON)
+        list(TRANSFORM ARG_ALONE PREPEND ${CMAKE_SOURCE_DIR}/${path}/)
+        set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
     set(nvllm_${name}_SOURCES ${sources} PARENT_SCOPE)
     if(NOT ARG_APART)
         set(NVLLM_ROOMS ${NVLLM_ROOMS} nvllm_${name} PARENT_SCOPE)
