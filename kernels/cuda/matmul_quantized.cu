@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/quantized_tiles.h"
+#include "kernels/cuda/sparse_codes.h"
 #include "kernels/error.h"
 
 namespace nvllm::cuda {
@@ -248,21 +249,6 @@ void pack_codes(const Context& context, const PackCall& call) {
         call);
 }
 
-void pack_codes(const Context& context, const PackCall& call, ops::WeightCode code) {
-    switch (code) {
-        case ops::WeightCode::int4:
-            return pack_codes<ops::WeightCode::int4>(context, call);
-        case ops::WeightCode::int8:
-            return pack_codes<ops::WeightCode::int8>(context, call);
-        case ops::WeightCode::float4:
-            return pack_codes<ops::WeightCode::float4>(context, call);
-        case ops::WeightCode::float8:
-            return pack_codes<ops::WeightCode::float8>(context, call);
-        default:
-            NVLLM_CHECK(false, "can_multiply_quantized() says which codes there are");
-    }
-}
-
 // Values of a row in whole runs of 16 bytes.
 int64_t padded(int64_t in, size_t value_bytes) {
     const auto run = static_cast<int64_t>(16 / value_bytes);
@@ -346,10 +332,15 @@ void round_rows(const Context& context, const ConstTensorView& x,
 
 bool can_multiply_quantized(const ops::QuantizedLayout& layout, const ActivationRounding& rounding,
                             DType activations) {
+    const int64_t depth = ops::is_sparse(layout.code) ? kSparseStepDepth : kStepDepth;
+    // Values of the one 16-bit type are none of the other.
+    const bool is_other_type =
+        (layout.code == ops::WeightCode::sparse_bfloat16 && activations == DType::f16) ||
+        (layout.code == ops::WeightCode::sparse_float16 && activations == DType::bf16);
     // Scales inside may be beyond what float16 has.
-    return !ops::is_sparse(layout.code) &&
-           ends_with_steps(layout.group_size, layout.in, kStepDepth) &&
-           ends_with_steps(rounding.group_size, layout.in, kStepDepth) &&
+    return !is_other_type && !(ops::is_sparse(layout.code) && layout.in % 4 != 0) &&
+           ends_with_steps(layout.group_size, layout.in, depth) &&
+           ends_with_steps(rounding.group_size, layout.in, depth) &&
            !(has_scales_inside(rounding) && activations == DType::f16);
 }
 
@@ -360,7 +351,6 @@ size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {
 void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
                  const ops::PlainQuantizedWeight& plain, const TensorView& packed) {
     PackCall call{};
-    call.codes = plain.codes.as<int8_t>();
     call.scales = plain.scales.as<float>();
     call.zero_points = plain.zero_points.data != nullptr ? plain.zero_points.as<int8_t>() : nullptr;
     call.packed = packed.as<unsigned char>();
@@ -369,7 +359,13 @@ void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
     call.out = layout.out;
     call.one_row_of_scales = plain.scales.dim(0) == 1;
     call.scale_type = layout.scale_type;
-    pack_codes(context, call, layout.code);
+    if (ops::is_sparse(layout.code)) {
+        pack_sparse_codes(context, layout, plain, call.packed);
+    } else {
+        call.codes = plain.codes.as<int8_t>();
+        with_dense_code(layout.code,
+                        [&](auto code) { pack_codes<decltype(code)::kValue>(context, call); });
+    }
     const int64_t values = call.parts.groups * call.parts.columns;
     gpu::launch(
         pack_scales_kernel,
@@ -403,7 +399,9 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
             round_rows<typename decltype(element)::Type>(context, x, weight, call);
         });
     }
-    if (product_type == DType::f32) {
+    if (ops::is_sparse(layout.code)) {
+        multiply_sparse(context, call, layout.code, product_type);
+    } else if (product_type == DType::f32) {
         multiply_quantized_exactly(context, call, layout.code);
     } else {
         multiply_quantized_on_tensor_cores(context, call, layout.code, product_type);

@@ -4,7 +4,6 @@
 // memory. A lane multiplies the codes that are its own in the packing (quantized_codes.h), so a
 // column is four lanes' work; their totals are added last. Each code is read once for four tokens.
 #include "kernels/cuda/quantized_tiles.h"
-#include "kernels/error.h"
 
 namespace nvllm::cuda {
 namespace {
@@ -14,7 +13,7 @@ constexpr int kTokens = 4;
 
 template <ops::WeightCode code>
 struct ExactProduct {
-    static constexpr int kSteps = unit_depth(code) / kStepDepth;
+    static constexpr int kDepth = unit_depth(code);
 
     static __device__ __forceinline__ void multiply_step(const QuantizedCall& call, int first_token,
                                                          const uint32_t (&words)[4], int unit,
@@ -24,7 +23,7 @@ struct ExactProduct {
         const float* const x = static_cast<const float*>(call.x);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const int k = unit * unit_depth(code) + step * kStepDepth + k_of(gpu::lane_id(), i);
+            const int k = unit * kDepth + step * kStepDepth + k_of(gpu::lane_id(), i);
             if (k >= call.product.in) continue;
             const float factor = factor_of<code>(raw >> (8 * i) & 0xffu, zero_point);
 #pragma unroll
@@ -59,19 +58,20 @@ struct ExactProduct {
         int zero_point = call.zero_point(0, column);
         int border = call.next_border(0);
         for (int unit = 0; unit < static_cast<int>(call.parts.units); ++unit) {
-            const uint4 chunk = gpu::load_streaming16(call.codes(tile, unit) + lane * kChunkBytes);
+            const uint4 chunk =
+                gpu::load_streaming16(call.codes<code>(tile, unit) + lane * kChunkBytes);
             const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
-#pragma unroll
-            for (int step = 0; step < kSteps; ++step) {
-                const int end = unit * unit_depth(code) + (step + 1) * kStepDepth;
-                if (end - kStepDepth >= call.product.in) break;
-                multiply_step(call, first_token, words, unit, step, zero_point, sums);
-                if (end < border) continue;
-                fold(call, first_token, column, border - 1, sums, totals);
-                if (border >= call.product.in) break;
-                zero_point = call.zero_point(border / call.group_size, column);
-                border = call.next_border(border);
-            }
+            multiply_unit<kDepth, kStepDepth>(
+                call, unit, border,
+                [&](int step) {
+                    multiply_step(call, first_token, words, unit, step, zero_point, sums);
+                },
+                [&](int k) {
+                    fold(call, first_token, column, k, sums, totals);
+                    if (k + 1 < call.product.in) {
+                        zero_point = call.zero_point((k + 1) / call.group_size, column);
+                    }
+                });
         }
 #pragma unroll
         for (int token = 0; token < kTokens; ++token) {
@@ -105,18 +105,8 @@ void launch_product(const Context& context, const QuantizedCall& call) {
 
 void multiply_quantized_exactly(const Context& context, const QuantizedCall& call,
                                 ops::WeightCode code) {
-    switch (code) {
-        case ops::WeightCode::int4:
-            return launch_product<ops::WeightCode::int4>(context, call);
-        case ops::WeightCode::int8:
-            return launch_product<ops::WeightCode::int8>(context, call);
-        case ops::WeightCode::float4:
-            return launch_product<ops::WeightCode::float4>(context, call);
-        case ops::WeightCode::float8:
-            return launch_product<ops::WeightCode::float8>(context, call);
-        default:
-            NVLLM_CHECK(false, "can_multiply_quantized() says which codes there are");
-    }
+    with_dense_code(code,
+                    [&](auto known) { launch_product<decltype(known)::kValue>(context, call); });
 }
 
 }  // namespace nvllm::cuda

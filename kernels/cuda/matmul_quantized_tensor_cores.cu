@@ -5,17 +5,13 @@
 // Grid: [columns, tokens] in tiles of 64 x 64 with four warps, or 32 columns x 16 tokens for at
 // most 16. A warp has its own columns: it reads their codes straight from global memory into
 // registers, 512 bytes at a time and several units ahead of their use, each once for the tokens of
-// a tile. x goes by cp.async through shared memory (3 to 48 KiB), stages of one unit's k, rows of
-// 16-byte chunks XORed with the row so that ldmatrix meets no bank conflict.
+// a tile. x goes through shared memory (3 to 48 KiB).
 #include <type_traits>
 
 #include "kernels/cuda/quantized_tiles.h"
-#include "kernels/error.h"
 
 namespace nvllm::cuda {
 namespace {
-
-constexpr int kStages = 3;
 
 // d += a b.
 template <typename T>
@@ -34,14 +30,11 @@ template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, i
 struct QuantizedProduct {
     static constexpr int kThreads = warps * 32;
     static constexpr int kTokens = token_tiles * 16;
+    static constexpr int kColumns = warps * column_tiles * kColumnTile;
     static constexpr int kDepth = unit_depth(code);
     static constexpr int kStep = kProductDepth<T>;
-    static constexpr int kSteps = kDepth / kStep;
-    static constexpr int kPerChunk = kStep / 2;
-    static constexpr int kChunks = kDepth / kPerChunk;  // of a row of a stage
-    static constexpr int kStageValues = kTokens * kDepth;
-    static constexpr size_t kSharedBytes = sizeof(T) * kStageValues * kStages;
-    static constexpr int kColumns = warps * column_tiles * kColumnTile;
+    using Stages = RowStages<T, kTokens, kDepth, kThreads>;
+    static constexpr size_t kSharedBytes = Stages::kBytes;
 
     template <typename Number>
     using Tile = Number[token_tiles][column_tiles][4];
@@ -49,39 +42,13 @@ struct QuantizedProduct {
     using Totals = Tile<float>;
     using Units = uint32_t[column_tiles][4];
 
-    // Eight rows' chunks of one number lie in different banks.
-    static __device__ __forceinline__ int swizzled(int row, int chunk) {
-        static_assert(kChunks == 4 || kChunks % 8 == 0);
-        const int turn = kChunks == 4 ? row >> 1 & 3 : row & 7;
-        return row * kDepth + (chunk ^ turn) * kPerChunk;
-    }
-
-    // Starts the copy of x for a unit; what is beyond its edges becomes 0.
-    static __device__ __forceinline__ void fill_stage(const QuantizedCall& call, int first_token,
-                                                      int unit, T* stage) {
-        const T* const x = static_cast<const T*>(call.x);
-#pragma unroll 4
-        for (int i = static_cast<int>(threadIdx.x); i < kTokens * kChunks; i += kThreads) {
-            const int row = i / kChunks;
-            const int chunk = i % kChunks;
-            const int k = unit * kDepth + chunk * kPerChunk;
-            const bool exists = first_token + row < call.product.tokens && k < call.product.in;
-            const int64_t index = exists ? (first_token + row) * call.x_stride + k : 0;
-            gpu::cp_async16(stage + swizzled(row, chunk), x + index, exists ? 16 : 0);
-        }
-    }
-
-    // This lane's codes of a unit; beyond the last unit or tile, of the last: nobody uses them.
+    // This lane's codes of a unit.
     static __device__ __forceinline__ void load_unit(const QuantizedCall& call, int first_tile,
                                                      int unit, Units& words) {
-        const auto last_tile = static_cast<int>(call.parts.columns / kColumnTile) - 1;
-        const auto last_unit = static_cast<int>(call.parts.units) - 1;
 #pragma unroll
         for (int j = 0; j < column_tiles; ++j) {
-            const int tile = first_tile + j < last_tile ? first_tile + j : last_tile;
-            const uint4 chunk =
-                gpu::load_streaming16(call.codes(tile, unit < last_unit ? unit : last_unit) +
-                                      gpu::lane_id() * kChunkBytes);
+            const uint4 chunk = gpu::load_streaming16(call.codes<code>(first_tile + j, unit) +
+                                                      gpu::lane_id() * kChunkBytes);
             words[j][0] = chunk.x;
             words[j][1] = chunk.y;
             words[j][2] = chunk.z;
@@ -97,7 +64,8 @@ struct QuantizedProduct {
         uint32_t a[token_tiles][4];
 #pragma unroll
         for (int i = 0; i < token_tiles; ++i) {
-            gpu::ldmatrix_x4(a[i], stage + swizzled(16 * i + (lane & 15), 2 * step + (lane >> 4)));
+            gpu::ldmatrix_x4(
+                a[i], stage + Stages::swizzled(16 * i + (lane & 15), 2 * step + (lane >> 4)));
         }
 #pragma unroll
         for (int j = 0; j < column_tiles; ++j) {
@@ -165,48 +133,25 @@ struct QuantizedProduct {
         const int first_token = static_cast<int>(blockIdx.y) * kTokens;
         const int first_tile =
             (static_cast<int>(blockIdx.x) * warps + gpu::warp_id()) * column_tiles;
-        const auto num_units = static_cast<int>(call.parts.units);
-        const auto stage_at = [&](int unit) { return memory + unit % kStages * kStageValues; };
-#pragma unroll
-        for (int unit = 0; unit < kStages - 1; ++unit) {
-            if (unit < num_units) fill_stage(call, first_token, unit, stage_at(unit));
-            gpu::cp_async_commit();
-        }
-        Units ahead[units_ahead];
-#pragma unroll
-        for (int i = 0; i < units_ahead; ++i) load_unit(call, first_tile, i, ahead[i]);
         Sums sums = {};
         Totals totals = {};
         int zero_points[column_tiles];
         load_zero_points(call, first_tile, 0, zero_points);
         int border = call.next_border(0);
-        for (int first_unit = 0; first_unit < num_units; first_unit += units_ahead) {
-#pragma unroll
-            for (int i = 0; i < units_ahead; ++i) {
-                const int unit = first_unit + i;
-                if (unit >= num_units) break;
-                gpu::cp_async_wait<kStages - 2>();
-                __syncthreads();
-                // The stage that is filled was multiplied in the round before, which all have left.
-                const int next = unit + kStages - 1;
-                if (next < num_units) fill_stage(call, first_token, next, stage_at(next));
-                gpu::cp_async_commit();
-#pragma unroll
-                for (int step = 0; step < kSteps; ++step) {
-                    const int end = unit * kDepth + (step + 1) * kStep;
-                    if (end - kStep >= call.product.in) break;
-                    multiply_step(stage_at(unit), ahead[i], step, zero_points, sums);
-                    if (end < border) continue;
-                    fold(call, first_token, first_tile, border - 1, sums, totals);
-                    if (border >= call.product.in) break;
-                    if (call.has_zero_points) {
-                        load_zero_points(call, first_tile, border, zero_points);
-                    }
-                    border = call.next_border(border);
-                }
-                load_unit(call, first_tile, unit + units_ahead, ahead[i]);
+        const auto load = [&](int unit, Units& words) { load_unit(call, first_tile, unit, words); };
+        const auto fold_group = [&](int k) {
+            fold(call, first_token, first_tile, k, sums, totals);
+            if (call.has_zero_points && k + 1 < call.product.in) {
+                load_zero_points(call, first_tile, k + 1, zero_points);
             }
-        }
+        };
+        run_units<Stages, Units, units_ahead>(
+            call, first_token, memory, load, [&](int unit, const T* stage, const Units& words) {
+                multiply_unit<kDepth, kStep>(
+                    call, unit, border,
+                    [&](int step) { multiply_step(stage, words, step, zero_points, sums); },
+                    fold_group);
+            });
         write(call, first_token, first_tile, totals);
     }
 };
@@ -222,14 +167,9 @@ __global__ void __launch_bounds__(warps * 32, kAnyOccupancy)
 template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
 void launch_product(const Context& context, const QuantizedCall& call) {
-    using Product = QuantizedProduct<T, code, token_tiles, column_tiles, warps, units_ahead>;
-    gpu::launch(matmul_quantized_kernel<T, code, token_tiles, column_tiles, warps, units_ahead>,
-                gpu::Launch{.grid = {blocks_for(call.product.out, Product::kColumns),
-                                     blocks_for(call.product.tokens, Product::kTokens)},
-                            .block = {Product::kThreads},
-                            .shared_bytes = Product::kSharedBytes,
-                            .stream = context.stream},
-                call);
+    launch_tiles<QuantizedProduct<T, code, token_tiles, column_tiles, warps, units_ahead>>(
+        context, matmul_quantized_kernel<T, code, token_tiles, column_tiles, warps, units_ahead>,
+        call);
 }
 
 // Few tokens: memory is the limit, and many small blocks keep more bytes under way. Many: each
@@ -245,18 +185,8 @@ void launch_product(const Context& context, const QuantizedCall& call) {
 
 template <typename T>
 void launch_product(const Context& context, const QuantizedCall& call, ops::WeightCode code) {
-    switch (code) {
-        case ops::WeightCode::int4:
-            return launch_product<T, ops::WeightCode::int4>(context, call);
-        case ops::WeightCode::int8:
-            return launch_product<T, ops::WeightCode::int8>(context, call);
-        case ops::WeightCode::float4:
-            return launch_product<T, ops::WeightCode::float4>(context, call);
-        case ops::WeightCode::float8:
-            return launch_product<T, ops::WeightCode::float8>(context, call);
-        default:
-            NVLLM_CHECK(false, "can_multiply_quantized() says which codes there are");
-    }
+    with_dense_code(code,
+                    [&](auto known) { launch_product<T, decltype(known)::kValue>(context, call); });
 }
 
 }  // namespace

@@ -14,9 +14,46 @@
 #pragma once
 
 #include "kernels/cuda/elements.h"
+#include "kernels/error.h"
 #include "kernels/ops/matmul_quantized.h"
 
 namespace nvllm::cuda {
+
+// A code as a type.
+template <ops::WeightCode value>
+struct Code {
+    static constexpr ops::WeightCode kValue = value;
+};
+
+// body(Code<code>{}) for codes of every weight, and for those of what two of each four keep.
+template <typename Body>
+void with_dense_code(ops::WeightCode code, const Body& body) {
+    switch (code) {
+        case ops::WeightCode::int4:
+            return body(Code<ops::WeightCode::int4>{});
+        case ops::WeightCode::int8:
+            return body(Code<ops::WeightCode::int8>{});
+        case ops::WeightCode::float4:
+            return body(Code<ops::WeightCode::float4>{});
+        case ops::WeightCode::float8:
+            return body(Code<ops::WeightCode::float8>{});
+        default:
+            NVLLM_CHECK(false, "a code of every weight");
+    }
+}
+template <typename Body>
+void with_sparse_code(ops::WeightCode code, const Body& body) {
+    switch (code) {
+        case ops::WeightCode::sparse_bfloat16:
+            return body(Code<ops::WeightCode::sparse_bfloat16>{});
+        case ops::WeightCode::sparse_float16:
+            return body(Code<ops::WeightCode::sparse_float16>{});
+        case ops::WeightCode::sparse_float8:
+            return body(Code<ops::WeightCode::sparse_float8>{});
+        default:
+            NVLLM_CHECK(false, "a code of what two of each four keep");
+    }
+}
 
 constexpr int kColumnTile = 8;
 constexpr int kStepDepth = 16;
@@ -26,12 +63,24 @@ constexpr int kChunkBytes = 16;
 template <typename T>
 constexpr int kProductDepth = 32 / static_cast<int>(sizeof(T));
 constexpr int kUnitBytes = 32 * kChunkBytes;
+// Sparse matrices: sparse_codes.h.
+constexpr int kSparseColumnTile = 16;
+constexpr int kPlacesBytes = 32 * 4;
+constexpr __host__ __device__ int kept_bytes(ops::WeightCode code) {
+    return code == ops::WeightCode::sparse_float8 ? 1 : 2;
+}
 
 constexpr __host__ __device__ bool is_nibble(ops::WeightCode code) {
     return code == ops::WeightCode::int4 || code == ops::WeightCode::float4;
 }
 constexpr __host__ __device__ int unit_depth(ops::WeightCode code) {
     return is_nibble(code) ? 128 : 64;
+}
+constexpr __host__ __device__ int column_tile(ops::WeightCode code) {
+    return ops::is_sparse(code) ? kSparseColumnTile : kColumnTile;
+}
+constexpr __host__ __device__ int unit_bytes(ops::WeightCode code) {
+    return ops::is_sparse(code) ? kPlacesBytes + kept_bytes(code) * kUnitBytes : kUnitBytes;
 }
 
 // Where the parts of a packed matrix lie, as plain data.
@@ -47,11 +96,12 @@ struct PackedQuantized {
 inline PackedQuantized packed_parts(const ops::QuantizedLayout& layout) {
     const auto in_lines = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
     PackedQuantized parts{};
-    parts.columns = int64_t{blocks_for(layout.out, kColumnTile)} * kColumnTile;
+    const int tile = column_tile(layout.code);
+    parts.columns = int64_t{blocks_for(layout.out, tile)} * tile;
     parts.units = blocks_for(layout.in, unit_depth(layout.code));
     parts.groups = layout.groups();
     const int64_t values = parts.groups * parts.columns;
-    parts.scales = in_lines(parts.columns / kColumnTile * parts.units * kUnitBytes);
+    parts.scales = in_lines(parts.columns / tile * parts.units * unit_bytes(layout.code));
     parts.zero_points =
         in_lines(parts.scales + values * static_cast<int64_t>(dtype_bytes(layout.scale_type)));
     parts.bytes = parts.zero_points + (layout.has_zero_points ? values : 0);

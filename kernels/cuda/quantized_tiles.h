@@ -29,8 +29,14 @@ struct QuantizedCall {
     int64_t x_scales_stride;
     float factor;
 
-    __device__ __forceinline__ const unsigned char* codes(int64_t tile, int64_t unit) const {
-        return packed + (tile * parts.units + unit) * kUnitBytes;
+    // Beyond the last tile or unit, the last: nobody uses its codes.
+    template <ops::WeightCode code>
+    __device__ __forceinline__ const unsigned char* codes(int tile, int unit) const {
+        const auto last_tile = static_cast<int>(parts.columns / column_tile(code)) - 1;
+        const auto last_unit = static_cast<int>(parts.units) - 1;
+        tile = tile < last_tile ? tile : last_tile;
+        unit = unit < last_unit ? unit : last_unit;
+        return packed + (tile * parts.units + unit) * unit_bytes(code);
     }
     __device__ __forceinline__ float scale(int64_t group, int64_t column) const {
         return load_float(packed + parts.scales, scale_type, group * parts.columns + column);
@@ -62,13 +68,118 @@ struct QuantizedCall {
     }
 };
 
-// The launches of matmul_quantized_tensor_cores.cu (x of bfloat16 or float16, or of one byte) and
-// matmul_quantized_exact.cu (x of float32).
+// Rows of x on their way through shared memory: stages of one unit's k, filled by cp.async, rows of
+// 16-byte chunks XORed with the row so that ldmatrix meets no bank conflict.
+template <typename T, int tokens, int depth, int threads>
+struct RowStages {
+    static constexpr int kStages = 3;
+    static constexpr int kPerChunk = 16 / static_cast<int>(sizeof(T));
+    static constexpr int kChunks = depth / kPerChunk;  // of a row
+    static constexpr int kValues = tokens * depth;
+    static constexpr size_t kBytes = sizeof(T) * kValues * kStages;
+
+    // Eight rows' chunks of one number lie in different banks.
+    static __device__ __forceinline__ int swizzled(int row, int chunk) {
+        static_assert(kChunks == 4 || kChunks % 8 == 0);
+        const int turn = kChunks == 4 ? row >> 1 & 3 : row & 7;
+        return row * depth + (chunk ^ turn) * kPerChunk;
+    }
+
+    static __device__ __forceinline__ T* stage_at(T* memory, int unit) {
+        return memory + unit % kStages * kValues;
+    }
+
+    // Starts the copy of x for a unit, which later waits count as one; what is beyond x's edges
+    // becomes 0.
+    static __device__ __forceinline__ void fill(const QuantizedCall& call, int first_token,
+                                                int unit, T* memory) {
+        if (unit < static_cast<int>(call.parts.units)) {
+            const T* const x = static_cast<const T*>(call.x);
+            T* const stage = stage_at(memory, unit);
+#pragma unroll 4
+            for (int i = static_cast<int>(threadIdx.x); i < tokens * kChunks; i += threads) {
+                const int row = i / kChunks;
+                const int chunk = i % kChunks;
+                const int k = unit * depth + chunk * kPerChunk;
+                const bool exists = first_token + row < call.product.tokens && k < call.product.in;
+                const int64_t index = exists ? (first_token + row) * call.x_stride + k : 0;
+                gpu::cp_async16(stage + swizzled(row, chunk), x + index, exists ? 16 : 0);
+            }
+        }
+        gpu::cp_async_commit();
+    }
+};
+
+// All units of a tile in turn: load(unit, codes) reads a unit's codes into registers, `ahead` units
+// before multiply(unit, stage, codes) takes them.
+template <typename Stages, typename Codes, int ahead, typename T, typename Load, typename Multiply>
+__device__ __forceinline__ void run_units(const QuantizedCall& call, int first_token, T* memory,
+                                          const Load& load, const Multiply& multiply) {
+    constexpr int kStages = Stages::kStages;
+    const auto num_units = static_cast<int>(call.parts.units);
+#pragma unroll
+    for (int unit = 0; unit < kStages - 1; ++unit) Stages::fill(call, first_token, unit, memory);
+    Codes codes[ahead];
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) load(i, codes[i]);
+    for (int first_unit = 0; first_unit < num_units; first_unit += ahead) {
+#pragma unroll
+        for (int i = 0; i < ahead; ++i) {
+            const int unit = first_unit + i;
+            if (unit >= num_units) break;
+            gpu::cp_async_wait<kStages - 2>();
+            __syncthreads();
+            // The stage that is filled was multiplied in the round before, which all have left.
+            Stages::fill(call, first_token, unit + kStages - 1, memory);
+            multiply(unit, Stages::stage_at(memory, unit), codes[i]);
+            load(unit + ahead, codes[i]);
+        }
+    }
+}
+
+// The steps of a unit: multiply(step) for each that has values of x, fold(k) behind the last k of a
+// group. `border`: where the group ends that is being summed.
+template <int depth, int step_depth, typename MultiplyStep, typename Fold>
+__device__ __forceinline__ void multiply_unit(const QuantizedCall& call, int unit, int& border,
+                                              const MultiplyStep& multiply, const Fold& fold) {
+#pragma unroll
+    for (int step = 0; step < depth / step_depth; ++step) {
+        const int end = unit * depth + (step + 1) * step_depth;
+        if (end - step_depth >= call.product.in) break;
+        multiply(step);
+        if (end < border) continue;
+        fold(border - 1);
+        if (border >= call.product.in) break;
+        border = call.next_border(border);
+    }
+}
+
+// Blocks of Product::kColumns x Product::kTokens results.
+template <typename Product>
+void launch_tiles(const Context& context, void (*kernel)(QuantizedCall),
+                  const QuantizedCall& call) {
+    gpu::launch(kernel,
+                gpu::Launch{.grid = {blocks_for(call.product.out, Product::kColumns),
+                                     blocks_for(call.product.tokens, Product::kTokens)},
+                            .block = {Product::kThreads},
+                            .shared_bytes = Product::kSharedBytes,
+                            .stream = context.stream},
+                call);
+}
+
+// The launches of matmul_quantized_tensor_cores.cu (x of bfloat16 or float16, or of one byte),
+// matmul_quantized_exact.cu (x of float32) and matmul_sparse.cu (two of each four weights).
 void multiply_quantized_on_tensor_cores(const Context& context, const QuantizedCall& call,
                                         ops::WeightCode code, DType product_type);
 void multiply_integers_on_tensor_cores(const Context& context, const QuantizedCall& call,
                                        ops::WeightCode code);
 void multiply_quantized_exactly(const Context& context, const QuantizedCall& call,
                                 ops::WeightCode code);
+void multiply_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
+                     DType product_type);
+
+// What two of each four keep, into packed codes; scales are packed as those of other codes.
+void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layout,
+                       const ops::PlainQuantizedWeight& plain, unsigned char* packed);
 
 }  // namespace nvllm::cuda

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 from programs import BIN, DEMO, SOURCE, environment, run, run_jsonl
+from quantize_testing import quantize
 from serve_testing import Server
 
 MODULES = BIN.parent / "test_modules"
@@ -71,6 +72,21 @@ class Devices(unittest.TestCase):
             for module in MODULE_NAMES:
                 with self.subTest(family=family.name, module=module):
                     self.assertEqual(self.answers(made, family, "--load-format", "dummy", device=module), expected)
+
+    @not_sanitized
+    def test_two_of_four_weights(self):
+        """CUDA's kernels multiply what is kept, as the CPU does; the example module has no such op, so its models get their zeros back."""
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "out"
+            quantize("-m", LLAMA, "-o", out, "--method", "magnitude", "--mask-structure", "2:4", "--scheme", "none", "--save-compressed")
+            made = requests(64, 64)
+            expected = self.answers(made, out, device="cpu")
+            self.assertNotEqual(expected, self.answers(made, LLAMA, device="cpu"))
+            for module in MODULE_NAMES:
+                with self.subTest(module=module):
+                    self.assertEqual(self.answers(made, out, device=module), expected)
+                    said = run("-m", out, "--device", module, "--dtype", "float32", "-p", "Once", "-n", 1, env=EXAMPLE).stderr
+                    self.assertEqual("14 of 14 quantized linears" in said, module == "example", said)
 
     def test_workers_of_their_own_compute_on_devices(self):
         made = requests(64, 64)

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "kept_values.h"
 #include "kernels/error.h"
 #include "reference.h"
 #include "testing.h"
@@ -39,48 +41,15 @@ int8_t any_code(WeightCode code, uint64_t random) {
     return static_cast<int8_t>(is_nan ? 0 : bits);
 }
 
-// Two of each four values, some of them zeros, as a file has them and as what they mean.
-struct KeptValues {
-    std::vector<uint8_t> stored;   // [out, in / 2] of the code's plain type
-    std::vector<uint8_t> places;   // [out, ceil(in / 8)]
-    std::vector<double> meanings;  // [out, in]
-
-    void fill(const ops::QuantizedLayout& layout) {
-        testing::Random random(7);
-        const int64_t mask_bytes = (layout.in + 7) / 8;
-        places.assign(static_cast<size_t>(layout.out * mask_bytes), 0);
-        meanings.assign(static_cast<size_t>(layout.out * layout.in), 0.0);
-        for (int64_t four = 0; four < layout.out * layout.in / 4; ++four) {
-            const int64_t row = four * 4 / layout.in, k = four * 4 % layout.in;
-            const int64_t first = random.below(3);
-            for (const int64_t place : {first, first + 1 + random.below(3 - first)}) {
-                places[static_cast<size_t>(row * mask_bytes + (k + place) / 8)] |=
-                    static_cast<uint8_t>(1 << ((k + place) % 8));
-                const bool is_zero = random.below(8) == 0;
-                meanings[static_cast<size_t>(row * layout.in + k + place)] =
-                    store(layout.code, is_zero ? 0 : random.next() >> 20, random.uniform());
-            }
-        }
-    }
-    // What the value then means.
-    double store(WeightCode code, uint64_t bits, float value) {
-        if (code == WeightCode::sparse_float8) {
-            const int8_t one = any_code(code, bits);
-            stored.push_back(static_cast<uint8_t>(one));
-            return meaning(code, one);
-        }
-        testing::Buffer one(ops::plain_type(code), std::vector<float>{bits == 0 ? 0.0f : value});
-        const auto* bytes = one.view({1}).as<uint8_t>();
-        stored.insert(stored.end(), bytes, bytes + 2);
-        return one[0];
-    }
-};
+double meaning_of_float8(uint8_t bits) {
+    return meaning(WeightCode::float8, static_cast<int8_t>(bits));
+}
 
 // A matrix as a file has it, and packed.
 struct Matrix {
     ops::QuantizedLayout layout;
     std::vector<int8_t> codes, zeros;
-    KeptValues kept;
+    std::optional<testing::KeptValues> kept;
     std::vector<float> scales;
     std::vector<uint8_t> packed;
     std::vector<int32_t> columns;
@@ -95,7 +64,7 @@ struct Matrix {
             return random ^= random << 17;
         };
         if (is_sparse(layout.code)) {
-            kept.fill(layout);
+            kept.emplace(layout, meaning_of_float8);
         } else {
             for (int64_t i = 0; i < layout.out * layout.in; ++i) {
                 codes.push_back(any_code(layout.code, next() >> 20));
@@ -114,11 +83,8 @@ struct Matrix {
 
     void pack(testing::Machine& machine) {
         ops::PlainQuantizedWeight plain;
-        if (is_sparse(layout.code)) {
-            plain.codes = ConstTensorView(kept.stored.data(), ops::plain_type(layout.code),
-                                          {layout.out, layout.in / 2});
-            plain.places =
-                ConstTensorView(kept.places.data(), DType::u8, {layout.out, (layout.in + 7) / 8});
+        if (kept) {
+            plain = kept->plain();
         } else {
             plain.codes = ConstTensorView(codes.data(), DType::i8, {layout.out, layout.in});
         }
@@ -133,7 +99,7 @@ struct Matrix {
     double value(int64_t row, int64_t k) const {
         const auto at = static_cast<size_t>(row * layout.groups() + k / layout.group_size);
         const auto place = static_cast<size_t>(row * layout.in + k);
-        if (is_sparse(layout.code)) return kept.meanings[place] * scales[at] * factor;
+        if (kept) return kept->meanings[place] * scales[at] * factor;
         const double zero = layout.has_zero_points ? zeros[at] : 0;
         return (meaning(layout.code, codes[place]) - zero) * scales[at] * factor;
     }
@@ -282,7 +248,7 @@ TEST_CASE("quantized products: of x only what sparse matrices keep a weight for 
                 const std::vector<float> y = run(machine, matrix, x, {3, type});
                 size_t reached = 0;
                 for (size_t i = 0; i < y.size(); ++i) {
-                    const bool is_kept = (matrix.kept.places[i % 20 * 12] >> 5 & 1) != 0;
+                    const bool is_kept = matrix.kept->keeps(static_cast<int64_t>(i % 20), 5);
                     CHECK(std::isnan(y[i]) == (i / 20 == 1 && is_kept));
                     reached += std::isnan(y[i]) ? 1 : 0;
                 }
@@ -305,7 +271,7 @@ TEST_CASE("quantized products: sparse matrices are smaller, and keep two of four
     CHECK(bytes_of(WeightCode::sparse_float8) == 1024 * 1024 * 5 / 8 + 1024 * 2);
 
     Matrix matrix(machine, layout_of(WeightCode::sparse_bfloat16, 20, 96, 96));
-    matrix.kept.places[12 * 7 + 3] ^= 16;
+    matrix.kept->places[12 * 7 + 3] ^= 16;
     CHECK_THROWS_AS(matrix.pack(machine), Error);
     CHECK_FALSE(
         ops::can_multiply_quantized(layout_of(WeightCode::sparse_float8, 20, 96, 48), {}, 1));

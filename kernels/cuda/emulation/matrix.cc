@@ -96,6 +96,79 @@ struct Product {
     }
 };
 
+struct SparseLane {
+    float* d = nullptr;
+    const uint32_t* a = nullptr;
+    const uint32_t* b = nullptr;
+    uint32_t places = 0;
+};
+
+template <typename T, int pair>
+struct SparseProduct {
+    static constexpr int kFours = 8;  // of a row
+    double kept[kRows][kFours][2];
+    int places[kRows][kFours][2];
+    double b[4 * kFours][kColumns];
+
+    void gather(Meeting& meeting) {
+        for (int lane = 0; lane < kWarpSize; ++lane) {
+            const int g = lane / 4;
+            const int t = lane % 4;
+            const auto& own = meeting.of<SparseLane>(lane);
+            for (int r = 0; r < 4; ++r) {
+                for (int i = 0; i < 2; ++i) {
+                    kept[g + r % 2 * 8][t + r / 2 * 4][i] = element(T{}, own.a[r], i);
+                    b[2 * t + i + 8 * r][g] = element(T{}, own.b[r], i);
+                }
+            }
+        }
+    }
+
+    void gather_places(Meeting& meeting) {
+        for (int row = 0; row < kRows; ++row) {
+            for (int four = 0; four < kFours; ++four) {
+                const int lane = row % 8 * 4 + 2 * pair + four / 4;
+                const uint32_t bits =
+                    meeting.of<SparseLane>(lane).places >> (16 * (row / 8) + 4 * (four % 4));
+                places[row][four][0] = static_cast<int>(bits & 3u);
+                places[row][four][1] = static_cast<int>(bits >> 2 & 3u);
+                if (places[row][four][0] >= places[row][four][1]) {
+                    Scheduler::instance().fail_at(
+                        meeting.where,
+                        "lane " + std::to_string(lane) +
+                            " gives places out of order: " + std::to_string(places[row][four][0]) +
+                            ", then " + std::to_string(places[row][four][1]) + " of row " +
+                            std::to_string(row) + ", columns from " + std::to_string(4 * four) +
+                            " on");
+                }
+            }
+        }
+    }
+
+    double sum(int row, int column) const {
+        double total = 0;
+        for (int four = 0; four < kFours; ++four) {
+            for (int i = 0; i < 2; ++i) {
+                total += kept[row][four][i] * b[4 * four + places[row][four][i]][column];
+            }
+        }
+        return total;
+    }
+
+    static void combine(Meeting& meeting) {
+        SparseProduct product;
+        product.gather(meeting);
+        product.gather_places(meeting);
+        for (int lane = 0; lane < kWarpSize; ++lane) {
+            float* d = meeting.of<SparseLane>(lane).d;
+            for (int r = 0; r < 4; ++r) {
+                const double total = product.sum(lane / 4 + r / 2 * 8, lane % 4 * 2 + r % 2);
+                d[r] = static_cast<float>(static_cast<double>(d[r]) + total);
+            }
+        }
+    }
+};
+
 struct RowsLane {
     const void* row = nullptr;
     uint32_t* registers = nullptr;
@@ -185,6 +258,21 @@ void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], S
     Product<T, 32, int>::run(d, a, b, "mma_m16n8k32", where);
 }
 template void mma_m16n8k32<int8_t>(int (&)[4], const uint32_t (&)[4], const uint32_t (&)[2], Site);
+
+template <typename T, int pair>
+void mma_sparse_m16n8k32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[4],
+                         uint32_t places, Site where) {
+    SparseLane own{d, a, b, places};
+    emulation::meet(kFullMask, "mma_sparse_m16n8k32", &own, SparseProduct<T, pair>::combine, where);
+}
+template void mma_sparse_m16n8k32<__nv_bfloat16, 0>(float (&)[4], const uint32_t (&)[4],
+                                                    const uint32_t (&)[4], uint32_t, Site);
+template void mma_sparse_m16n8k32<__nv_bfloat16, 1>(float (&)[4], const uint32_t (&)[4],
+                                                    const uint32_t (&)[4], uint32_t, Site);
+template void mma_sparse_m16n8k32<__half, 0>(float (&)[4], const uint32_t (&)[4],
+                                             const uint32_t (&)[4], uint32_t, Site);
+template void mma_sparse_m16n8k32<__half, 1>(float (&)[4], const uint32_t (&)[4],
+                                             const uint32_t (&)[4], uint32_t, Site);
 
 void ldmatrix_x4(uint32_t (&r)[4], const void* row, Site where) {
     load_matrices<4, false>(r, row, "ldmatrix_x4", where, NVLLM_CALLER);

@@ -27,6 +27,18 @@ template <typename T>  // int8_t
 void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                   emulation::Site where = emulation::Site::here());
 
+// d += a b for a 16x32 matrix a of which each row keeps two of each four neighbours, a 32x8 matrix
+// b, both of T (bfloat16 or half), and float d; g and t as above:
+//   a[0]: what row g keeps of columns 4t..4t+3; a[1]: row g+8; a[2]: row g, columns 4t+16..4t+19;
+//   a[3]: row g+8, these columns. b[r]: rows 2t+8r, 2t+8r+1 of column g. d as above.
+//   places: of lanes t = 2 pair and 2 pair + 1 alone, which have columns 0..15 and 16..31 of row g
+//   in the low half and of row g+8 in the high half: for each four columns two bits with the place
+//   of the first that is kept, then two with that of the second, which lies behind it.
+// (PTX ISA, mma.sp::ordered_metadata.) A failure of the launch: places that are not in order.
+template <typename T, int pair>
+void mma_sparse_m16n8k32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[4],
+                         uint32_t places, emulation::Site where = emulation::Site::here());
+
 // Loads four (two) 8x8 matrices of 16-bit elements from shared memory. Lanes 8i..8i+7 give the
 // addresses of the rows of matrix i, each of 16 bytes and so aligned; r[i] gets elements 2(lane %
 // 4) and the next of row lane / 4 of matrix i; the transposed forms get the elements of the

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/ptx/async_copy.h"
 #include "kernels/cuda/ptx/words.h"
@@ -58,6 +59,26 @@ __device__ __forceinline__ void mma_m16n8k32<__nv_fp8_e4m3>(float (&d)[4], const
 }
 
 #undef NVLLM_MMA
+
+// d += a b, of T, where each row of a keeps two of each four neighbours.
+template <typename T, int pair>
+__device__ __forceinline__ void mma_sparse_m16n8k32(float (&d)[4], const uint32_t (&a)[4],
+                                                    const uint32_t (&b)[4], uint32_t places) {
+#define NVLLM_SPARSE_MMA(types)                                                                 \
+    asm volatile("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col." types                \
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3},"   \
+                 " %12, %13;"                                                                   \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                               \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(b[2]), \
+                   "r"(b[3]), "r"(places), "n"(pair))
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+        NVLLM_SPARSE_MMA("f32.bf16.bf16.f32");
+    } else {
+        static_assert(std::is_same_v<T, __half>);
+        NVLLM_SPARSE_MMA("f32.f16.f16.f32");
+    }
+#undef NVLLM_SPARSE_MMA
+}
 
 // Four (two) 8x8 matrices of 16-bit elements from shared memory; lanes 8i..8i+7 give the rows of
 // matrix i.

@@ -273,14 +273,17 @@ std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearName& 
                                                source.product_type());
     }
     SparseMatrix matrix = read_sparse(source, linear, {DType::bf16, DType::f16, DType::f32});
-    matrix.kept = as_product_matrix(source, matrix.kept);
+    // Every device multiplies float32 with what is kept in 16 bits.
+    if (source.product_type() != DType::f32) {
+        matrix.kept = as_type(source, matrix.kept, source.product_type());
+    }
     Tensor bias = read_bias(source, linear);
     const std::optional<ops::QuantizedLayout> layout = sparse_layout(matrix);
     const bool is_native = layout && ops::can_multiply_quantized(*layout, {}, terms_of(source));
     source.quantized_linears().count(kName, is_native);
     if (!is_native) {
-        return make_dense_part(source.placed(with_zeros(source, matrix)), std::move(bias),
-                               source.product_type());
+        const Tensor dense = as_product_matrix(source, with_zeros(source, matrix));
+        return make_dense_part(source.placed(dense), std::move(bias), source.product_type());
     }
     RepackedLinear repacked;
     repacked.weight.layout = *layout;

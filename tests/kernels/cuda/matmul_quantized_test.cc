@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "../kept_values.h"
 #include "../reference.h"
 #include "emulated.h"
 #include "kernels/small_floats.h"
@@ -56,14 +57,19 @@ double meaning(WeightCode code, int8_t value) {
 struct Matrix {
     ops::QuantizedLayout layout;
     std::vector<int8_t> codes, zero_points;
+    std::optional<testing::KeptValues> kept;
     std::vector<float> scales;
     bool one_row_of_scales;
     std::vector<uint8_t> packed;
 
     Matrix(const Case& test, testing::Random& random)
         : layout(test.layout), one_row_of_scales(test.one_row_of_scales) {
-        for (int64_t i = 0; i < layout.out * layout.in; ++i) {
-            codes.push_back(random_code(layout.code, random));
+        if (is_sparse(layout.code)) {
+            kept.emplace(layout, [](uint8_t bits) -> double { return from_float8(bits); });
+        } else {
+            for (int64_t i = 0; i < layout.out * layout.in; ++i) {
+                codes.push_back(random_code(layout.code, random));
+            }
         }
         const int64_t rows = one_row_of_scales ? 1 : layout.out;
         Buffer rounded(layout.scale_type, 1);
@@ -80,7 +86,11 @@ struct Matrix {
     void pack(const Context& context) {
         const int64_t rows = one_row_of_scales ? 1 : layout.out;
         ops::PlainQuantizedWeight plain;
-        plain.codes = {codes.data(), DType::i8, {layout.out, layout.in}};
+        if (kept) {
+            plain = kept->plain();
+        } else {
+            plain.codes = {codes.data(), DType::i8, {layout.out, layout.in}};
+        }
         plain.scales = {scales.data(), DType::f32, {rows, layout.groups()}};
         if (layout.has_zero_points) {
             plain.zero_points = {zero_points.data(), DType::i8, {rows, layout.groups()}};
@@ -92,6 +102,7 @@ struct Matrix {
         const int64_t group = k / layout.group_size;
         const auto at =
             static_cast<size_t>((one_row_of_scales ? 0 : column) * layout.groups() + group);
+        if (kept) return kept->meanings[static_cast<size_t>(column * layout.in + k)] * scales[at];
         const double code =
             meaning(layout.code, codes[static_cast<size_t>(column * layout.in + k)]);
         return (code - (layout.has_zero_points ? zero_points[at] : 0)) * scales[at];
@@ -206,6 +217,9 @@ void check_product(const Case& test) {
 
 constexpr WeightCode kCodes[] = {WeightCode::int4, WeightCode::int8, WeightCode::float4,
                                  WeightCode::float8};
+
+constexpr WeightCode kSparseCodes[] = {WeightCode::sparse_bfloat16, WeightCode::sparse_float16,
+                                       WeightCode::sparse_float8};
 
 bool is_integer(WeightCode code) { return code == WeightCode::int4 || code == WeightCode::int8; }
 
@@ -357,9 +371,109 @@ TEST_CASE("cuda: columns of x are taken in the order of the packed ones") {
     }
 }
 
+// Types that x can have.
+std::vector<DType> partners_of(WeightCode code) {
+    if (code == WeightCode::sparse_bfloat16) return {DType::f32, DType::bf16};
+    if (code == WeightCode::sparse_float16) return {DType::f32, DType::f16};
+    return {DType::f32, DType::bf16, DType::f16};
+}
+
+TEST_CASE("cuda: quantized products of sparse matrices match double precision, at all ends") {
+    for (const WeightCode code : kSparseCodes) {
+        for (const DType product : partners_of(code)) {
+            for (const int64_t tokens : {1, 9, 16, 17, 66}) {
+                check_product({.layout = {code, 70, 264, 264, false, DType::bf16},
+                               .activation = product,
+                               .product = product,
+                               .tokens = tokens,
+                               .output = accumulate,
+                               .has_bias = true});
+            }
+            // Less than a step, than a tile and than a row's byte of places; groups; a gap behind
+            // each row, whose values are multiplied with nothing.
+            check_product({.layout = {code, 5, 4, 4, false, DType::f32},
+                           .activation = product,
+                           .product = product,
+                           .tokens = 2});
+            check_product({.layout = {code, 33, 164, 32, false, DType::f16},
+                           .activation = DType::f32,
+                           .product = product,
+                           .tokens = 20,
+                           .gap = 3,
+                           .one_row_of_scales = true,
+                           .factor = 0.5f});
+            check_product({.layout = {code, 24, 160, 160, false, DType::f32},
+                           .activation = product,
+                           .product = product,
+                           .reorders = true});
+        }
+    }
+    for (const ops::ActivationRounding& rounding :
+         {ops::ActivationRounding{.code = ActivationCode::float8},
+          ops::ActivationRounding{.code = ActivationCode::float8, .group_size = 64}}) {
+        for (const DType product : {DType::f32, DType::bf16, DType::f16}) {
+            check_product({.layout = {WeightCode::sparse_float8, 35, 296, 128, false, DType::f32},
+                           .rounding = rounding,
+                           .activation = product,
+                           .product = product,
+                           .tokens = 18});
+        }
+    }
+}
+
+TEST_CASE("cuda: quantized products of sparse matrices, in every schedule") {
+    under_all_schedules([] {
+        for (const auto& [code, product] : {std::pair{WeightCode::sparse_bfloat16, DType::bf16},
+                                            {WeightCode::sparse_float8, DType::f16},
+                                            {WeightCode::sparse_float16, DType::f32}}) {
+            for (const int64_t tokens : {3, 66}) {
+                check_product({.layout = {code, 70, 452, 128, false, DType::f32},
+                               .activation = product,
+                               .product = product,
+                               .tokens = tokens});
+            }
+        }
+    });
+}
+
+TEST_CASE("cuda: of x only what sparse matrices keep a weight for is multiplied") {
+    testing::Machine machine(1);
+    for (const WeightCode code : kSparseCodes) {
+        for (const DType product : partners_of(code)) {
+            const Case test{.layout = {code, 20, 96, 96, false, DType::f32}};
+            testing::Random random(5);
+            Matrix matrix(test, random);
+            matrix.pack(machine.context());
+            Buffer x(product, random.values(3 * test.layout.in));
+            x.set(96 + 5, std::nanf(""));
+            Buffer y(product, 3 * test.layout.out);
+            const ops::QuantizedWeight weight{test.layout, 1.0f, {}, matrix.view(), {}};
+            cuda::matmul_quantized(machine.context(), x.view({3, 96}), weight, {}, product,
+                                   overwrite, y.view({3, test.layout.out}));
+            int reached = 0;
+            for (int64_t i = 0; i < 3 * test.layout.out; ++i) {
+                const bool is_kept = matrix.kept->keeps(i % 20, 5);
+                CHECK(std::isnan(y[i]) == (i / 20 == 1 && is_kept));
+                reached += std::isnan(y[i]);
+            }
+            CHECK(reached > 0);
+            CHECK(reached < 20);
+        }
+    }
+}
+
+TEST_CASE("cuda: sparse matrices take 9/16 of the dense bytes, in float8 5/8") {
+    const auto bytes_of = [](WeightCode code) {
+        return cuda::quantized_weight_bytes({code, 1024, 1024, 1024, false, DType::bf16});
+    };
+    CHECK(bytes_of(WeightCode::sparse_bfloat16) == 1024 * 1024 * 2 * 9 / 16 + 1024 * 2);
+    CHECK(bytes_of(WeightCode::sparse_float16) == bytes_of(WeightCode::sparse_bfloat16));
+    CHECK(bytes_of(WeightCode::sparse_float8) == 1024 * 1024 * 5 / 8 + 1024 * 2);
+}
+
 TEST_CASE(
-    "cuda: groups that do not end with a step, float16 with scales inside, and sparse matrices are "
-    "not taken") {
+    "cuda: groups that do not end with a step, float16 with scales inside, and sparse matrices of "
+    "another 16-bit type than x are not taken") {
     const ops::QuantizedLayout layout{WeightCode::int4, 8, 160, 40, false, DType::f32};
     CHECK(!cuda::can_multiply_quantized(layout, {}, DType::bf16));
     const ops::QuantizedLayout whole{WeightCode::float4, 8, 160, 32, false, DType::f32};
@@ -371,18 +485,39 @@ TEST_CASE(
                                         DType::bf16));
     ops::QuantizedLayout sparse = whole;
     sparse.code = WeightCode::sparse_float8;
+    CHECK(cuda::can_multiply_quantized(sparse, {}, DType::bf16));
+    sparse.group_size = 48;
     CHECK(!cuda::can_multiply_quantized(sparse, {}, DType::bf16));
+    sparse.group_size = 160;
+    sparse.code = WeightCode::sparse_bfloat16;
+    CHECK(cuda::can_multiply_quantized(sparse, {}, DType::f32));
+    CHECK(cuda::can_multiply_quantized(sparse, {}, DType::bf16));
+    CHECK(!cuda::can_multiply_quantized(sparse, {}, DType::f16));
+    sparse.code = WeightCode::sparse_float16;
+    CHECK(cuda::can_multiply_quantized(sparse, {}, DType::f16));
+    CHECK(!cuda::can_multiply_quantized(sparse, {}, DType::bf16));
+    sparse.in = sparse.group_size = 162;
+    CHECK(!cuda::can_multiply_quantized(sparse, {}, DType::f16));
 }
 
 TEST_CASE("cuda: a row's quantized product has the same bits in every batch") {
     testing::Machine machine(1);
-    for (const auto& way : {std::pair{DType::bf16, ActivationCode::product_type},
-                            {DType::f32, ActivationCode::product_type},
-                            {DType::bf16, ActivationCode::int8}}) {
-        const DType dtype = way.first;
+    const ops::QuantizedLayout int4{WeightCode::int4, 40, 336, 64, true, DType::f32};
+    const ops::QuantizedLayout sparse{WeightCode::sparse_float8, 40, 336, 64, false, DType::f32};
+    struct Way {
+        ops::QuantizedLayout layout;
+        DType dtype;
+        ActivationCode code = ActivationCode::product_type;
+    };
+    for (const Way& way : {Way{int4, DType::bf16},
+                           {int4, DType::f32},
+                           {int4, DType::bf16, ActivationCode::int8},
+                           {sparse, DType::bf16},
+                           {sparse, DType::f32}}) {
+        const DType dtype = way.dtype;
         const int64_t tokens = 70;
-        const Case test{.layout = {WeightCode::int4, 40, 336, 64, true, DType::f32},
-                        .rounding = {.code = way.second},
+        const Case test{.layout = way.layout,
+                        .rounding = {.code = way.code},
                         .activation = dtype,
                         .product = dtype};
         testing::Random random(3);

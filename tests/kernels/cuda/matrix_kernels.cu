@@ -51,6 +51,20 @@ __global__ void mma_8_kernel(Sum* d, const uint32_t* a, const uint32_t* b) {
     multiply_lane(d, a, b, Multiply8<T, Sum>{});
 }
 
+template <typename T, int pair>
+__global__ void mma_sparse_kernel(float* d, const uint32_t* a, const uint32_t* b,
+                                  const uint32_t* places) {
+    const int lane = gpu::lane_id();
+    float sums[4];
+    uint32_t left[4];
+    uint32_t right[4];
+    for (int i = 0; i < 4; ++i) sums[i] = d[lane * 4 + i];
+    for (int i = 0; i < 4; ++i) left[i] = a[lane * 4 + i];
+    for (int i = 0; i < 4; ++i) right[i] = b[lane * 4 + i];
+    gpu::mma_sparse_m16n8k32<T, pair>(sums, left, right, places[lane]);
+    for (int i = 0; i < 4; ++i) d[lane * 4 + i] = sums[i];
+}
+
 template <MatrixLoad load>
 __global__ void load_matrices_kernel(const uint32_t* rows, uint32_t* out) {
     GPU_SHARED(uint4, tile, [kLanes]);
@@ -94,6 +108,20 @@ void mma_e4m3(float* d, const uint32_t* a, const uint32_t* b) {
 }
 void mma_i8(int* d, const uint32_t* a, const uint32_t* b) {
     gpu::launch(mma_8_kernel<int8_t, int>, one_warp(), d, a, b);
+}
+
+template <typename T>
+void mma_sparse(int pair, float* d, const uint32_t* a, const uint32_t* b, const uint32_t* places) {
+    gpu::launch(pair == 0 ? mma_sparse_kernel<T, 0> : mma_sparse_kernel<T, 1>, one_warp(), d, a, b,
+                places);
+}
+void mma_sparse_bf16(int pair, float* d, const uint32_t* a, const uint32_t* b,
+                     const uint32_t* places) {
+    mma_sparse<__nv_bfloat16>(pair, d, a, b, places);
+}
+void mma_sparse_f16(int pair, float* d, const uint32_t* a, const uint32_t* b,
+                    const uint32_t* places) {
+    mma_sparse<__half>(pair, d, a, b, places);
 }
 
 void load_matrices(MatrixLoad load, const uint16_t* rows, uint32_t* out) {

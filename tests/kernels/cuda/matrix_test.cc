@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "kernels/types.h"
@@ -97,6 +98,72 @@ void check_product(int depth, Bits bits, void (*multiply)(Sum*, const uint32_t*,
     });
 }
 
+// The two places, in order, that row `row` keeps of four columns: all six ways occur.
+std::pair<int, int> kept_places(int row, int four) {
+    constexpr std::pair<int, int> kWays[] = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}};
+    return kWays[(row + 5 * four) % 6];
+}
+
+// Places in the lanes whose turn it is, as the manual's figure of m16n8k32 has them: a row's 16
+// columns are 16 bits; what the other lanes have is not looked at.
+std::vector<uint32_t> sparse_places(int pair) {
+    std::vector<uint32_t> places(32, 0xffffffffu);
+    for (int row = 0; row < 16; ++row) {
+        for (int half = 0; half < 2; ++half) {
+            uint32_t bits = 0;
+            for (int i = 0; i < 4; ++i) {
+                const auto [first, second] = kept_places(row, 4 * half + i);
+                bits |= static_cast<uint32_t>(first | second << 2) << (4 * i);
+            }
+            uint32_t& word = places[static_cast<size_t>(row % 8 * 4 + 2 * pair + half)];
+            const int shift = row < 8 ? 0 : 16;
+            word = (word & ~(0xffffu << shift)) | bits << shift;
+        }
+    }
+    return places;
+}
+
+void check_sparse_product(Bits bits, int pair,
+                          void (*multiply)(int, float*, const uint32_t*, const uint32_t*,
+                                           const uint32_t*)) {
+    const int kDepth = 32;
+    // What is kept lies as a dense factor of half the depth does.
+    std::vector<uint32_t> a(32 * 4), b(32 * 4);
+    std::vector<std::vector<int>> dense(16, std::vector<int>(kDepth, 0));
+    for (int lane = 0; lane < 32; ++lane) {
+        for (int i = 0; i < 8; ++i) {
+            const Place at = place_in_a16(lane, i);
+            const auto [first, second] = kept_places(at.row, at.column / 2);
+            const int column = at.column / 2 * 4 + (at.column % 2 == 0 ? first : second);
+            const int value = a_value({at.row, column});
+            dense[static_cast<size_t>(at.row)][static_cast<size_t>(column)] = value;
+            a[static_cast<size_t>(lane * 4 + i / 2)] |= bits(value) << (16 * (i % 2));
+        }
+        for (int i = 0; i < 8; ++i) {
+            const Place at{lane % 4 * 2 + (i & 1) + 8 * (i / 2), lane >> 2};
+            b[static_cast<size_t>(lane * 4 + i / 2)] |= bits(b_value(at)) << (16 * (i % 2));
+        }
+    }
+    const std::vector<uint32_t> places = sparse_places(pair);
+    under_all_schedules([&] {
+        std::vector<float> d(128);
+        for (int i = 0; i < 128; ++i) {
+            d[static_cast<size_t>(i)] = static_cast<float>(start_value(place_in_d(i / 4, i % 4)));
+        }
+        multiply(pair, d.data(), a.data(), b.data(), places.data());
+        for (int i = 0; i < 128; ++i) {
+            const Place at = place_in_d(i / 4, i % 4);
+            int sum = start_value(at);
+            for (int k = 0; k < kDepth; ++k) {
+                sum += dense[static_cast<size_t>(at.row)][static_cast<size_t>(k)] *
+                       b_value({k, at.column});
+            }
+            CAPTURE(i);
+            CHECK(d[static_cast<size_t>(i)] == static_cast<float>(sum));
+        }
+    });
+}
+
 // Row `row` of 32, element `column` of 8.
 uint16_t tile_value(int row, int column) { return static_cast<uint16_t>(row * 256 + column + 1); }
 
@@ -137,6 +204,13 @@ TEST_CASE("m16n8k16 products of bfloat16 and half") {
 TEST_CASE("m16n8k32 products of e4m3 and int8") {
     check_product<float>(32, bits_e4m3, wrappers::mma_e4m3);
     check_product<int>(32, bits_i8, wrappers::mma_i8);
+}
+
+TEST_CASE("sparse m16n8k32 products of bfloat16 and half, by the places of either pair of lanes") {
+    for (const int pair : {0, 1}) {
+        check_sparse_product(bits_bf16, pair, wrappers::mma_sparse_bf16);
+        check_sparse_product(bits_f16, pair, wrappers::mma_sparse_f16);
+    }
 }
 
 TEST_CASE("ldmatrix hands out rows, and columns when transposed") {

@@ -156,6 +156,15 @@ __global__ void matrix_row_in_global_memory(const uint32_t* in, uint32_t* out) {
     out[gpu::lane_id()] = r[0] + r[1] + r[2] + r[3];
 }
 
+__global__ void places_out_of_order(const uint32_t*, uint32_t* out) {
+    float d[4] = {};
+    const uint32_t zeros[4] = {};
+    // Of each four the first and the second; but of lane 5 the second twice.
+    const uint32_t places = gpu::lane_id() == 5 ? 0x44445444u : 0x44444444u;
+    gpu::mma_sparse_m16n8k32<__half, 0>(d, zeros, zeros, places);
+    out[gpu::lane_id()] = static_cast<uint32_t>(d[0]);
+}
+
 __global__ void misaligned_copy(const uint32_t* in, uint32_t*) {
     GPU_SHARED(uint4, stage, [1]);
     if (threadIdx.x == 0) gpu::cp_async16(stage, in + 2);
@@ -266,6 +275,8 @@ Case case_of(Bug bug) {
             return {misaligned_copy};
         case Bug::matrix_row_in_global_memory:
             return {matrix_row_in_global_memory, 1, 32};
+        case Bug::places_out_of_order:
+            return {places_out_of_order, 1, 32};
         case Bug::lost_updates:
             return {lost_updates};
         case Bug::blocks_write_the_same:

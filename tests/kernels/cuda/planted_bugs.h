@@ -30,6 +30,7 @@ enum class Bug {
     misaligned_matrix_row,
     misaligned_copy,
     matrix_row_in_global_memory,
+    places_out_of_order,
     lost_updates,
     blocks_write_the_same,
     blocks_hand_over_without_fence,

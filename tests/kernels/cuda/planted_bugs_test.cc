@@ -163,6 +163,10 @@ TEST_CASE("misaligned and misplaced addresses are reported") {
     check_reported(Bug::misaligned_copy,
                    {"an asynchronous copy from global memory", "8 bytes past"});
     check_reported(Bug::matrix_row_in_global_memory, {"not in shared memory"});
+    check_reported(Bug::places_out_of_order, {"lane 5",
+                                              "places out of order: 1, then 1 of row 1,"
+                                              " columns from 28 on",
+                                              "planted_bugs.cu:"});
 }
 
 TEST_CASE("a loop that polls for nothing is reported") {

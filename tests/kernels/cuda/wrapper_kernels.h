@@ -37,6 +37,13 @@ void mma_f16(float* d, const uint32_t* a, const uint32_t* b);
 void mma_e4m3(float* d, const uint32_t* a, const uint32_t* b);
 void mma_i8(int* d, const uint32_t* a, const uint32_t* b);
 
+// d [32 lanes][4] += a [32][4], of which two of each four are kept at places [32], b [32][4], with
+// the places of this pair of each four lanes.
+void mma_sparse_bf16(int pair, float* d, const uint32_t* a, const uint32_t* b,
+                     const uint32_t* places);
+void mma_sparse_f16(int pair, float* d, const uint32_t* a, const uint32_t* b,
+                    const uint32_t* places);
+
 enum class MatrixLoad { x4, x4_transposed, x2, x2_transposed };
 // out [32 lanes][4]: registers loaded from a dense [32, 8] array of 16-bit elements in shared
 // memory, lane i naming row i.
