@@ -85,7 +85,8 @@ class Devices(unittest.TestCase):
             for module in MODULE_NAMES:
                 with self.subTest(module=module):
                     self.assertEqual(self.answers(made, out, device=module), expected)
-                    said = run("-m", out, "--device", module, "--dtype", "float32", "-p", "Once", "-n", 1, env=EXAMPLE).stderr
+                    said = run("-m", out, "--device", module, "--dtype", "float32", "--input-format", "jsonl",
+                               stdin=json.dumps(made[0]) + "\n", env=EXAMPLE).stderr
                     self.assertEqual("14 of 14 quantized linears" in said, module == "example", said)
 
     def test_workers_of_their_own_compute_on_devices(self):
