@@ -75,8 +75,8 @@ class EngineTest(FolderTest):
 
     def snapshot(self, path, line=b"summary\n"):
         with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(path))  # waits, as a program does, where one with a time limit is told to try again
             peer.settimeout(TIMEOUT_S)
-            peer.connect(str(path))
             peer.sendall(line)
             return json.loads(peer.makefile().readline())
 

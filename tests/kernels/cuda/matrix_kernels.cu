@@ -10,16 +10,16 @@ namespace {
 
 constexpr int kWords = 4;  // of a row of eight 16-bit elements
 
-template <typename Sum, typename Multiply>
+template <int right_words, typename Sum, typename Multiply>
 __device__ __forceinline__ void multiply_lane(Sum* d, const uint32_t* a, const uint32_t* b,
                                               Multiply multiply) {
     const int lane = gpu::lane_id();
     Sum sums[4];
     uint32_t left[4];
-    uint32_t right[2];
+    uint32_t right[right_words];
     for (int i = 0; i < 4; ++i) sums[i] = d[lane * 4 + i];
     for (int i = 0; i < 4; ++i) left[i] = a[lane * 4 + i];
-    for (int i = 0; i < 2; ++i) right[i] = b[lane * 2 + i];
+    for (int i = 0; i < right_words; ++i) right[i] = b[lane * right_words + i];
     multiply(sums, left, right);
     for (int i = 0; i < 4; ++i) d[lane * 4 + i] = sums[i];
 }
@@ -36,7 +36,7 @@ struct Multiply16 {
 
 template <typename T>
 __global__ void mma_16_kernel(float* d, const uint32_t* a, const uint32_t* b) {
-    multiply_lane(d, a, b, Multiply16::Of<T>{});
+    multiply_lane<2>(d, a, b, Multiply16::Of<T>{});
 }
 
 template <typename T, typename Sum>
@@ -48,21 +48,16 @@ struct Multiply8 {
 
 template <typename T, typename Sum>
 __global__ void mma_8_kernel(Sum* d, const uint32_t* a, const uint32_t* b) {
-    multiply_lane(d, a, b, Multiply8<T, Sum>{});
+    multiply_lane<2>(d, a, b, Multiply8<T, Sum>{});
 }
 
 template <typename T, int pair>
 __global__ void mma_sparse_kernel(float* d, const uint32_t* a, const uint32_t* b,
                                   const uint32_t* places) {
-    const int lane = gpu::lane_id();
-    float sums[4];
-    uint32_t left[4];
-    uint32_t right[4];
-    for (int i = 0; i < 4; ++i) sums[i] = d[lane * 4 + i];
-    for (int i = 0; i < 4; ++i) left[i] = a[lane * 4 + i];
-    for (int i = 0; i < 4; ++i) right[i] = b[lane * 4 + i];
-    gpu::mma_sparse_m16n8k32<T, pair>(sums, left, right, places[lane]);
-    for (int i = 0; i < 4; ++i) d[lane * 4 + i] = sums[i];
+    multiply_lane<4>(
+        d, a, b, [&](float(&sums)[4], const uint32_t(&left)[4], const uint32_t(&right)[4]) {
+            gpu::mma_sparse_m16n8k32<T, pair>(sums, left, right, places[gpu::lane_id()]);
+        });
 }
 
 template <MatrixLoad load>
