@@ -154,15 +154,13 @@ function(nvllm_room_targets path result)
     set(${result} ${rooms} PARENT_SCOPE)
 endfunction()
 
-# What is only run to check something: not optimised to the end, and sanitizers look at what is tested rather than at tests.
+# What is only run to check something: not optimised to the end. Sanitizers look at it too: what headers define may be linked from
+# there.
 function(nvllm_check_options target)
     # An expression that throws ends its case by itself.
     target_compile_definitions(${target} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         target_compile_options(${target} PRIVATE -Og)  # clang's is -O1
-    endif()
-    if(NVLLM_SANITIZE MATCHES "undefined")
-        target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
     endif()
 endfunction()
 

@@ -332,16 +332,16 @@ void round_rows(const Context& context, const ConstTensorView& x,
 
 bool can_multiply_quantized(const ops::QuantizedLayout& layout, const ActivationRounding& rounding,
                             DType activations) {
-    const int64_t depth = ops::is_sparse(layout.code) ? kSparseStepDepth : kStepDepth;
+    const bool sparse = ops::is_sparse(layout.code);
+    if (sparse && layout.in % 4 != 0) return false;
     // Values of the one 16-bit type are none of the other.
-    const bool is_other_type =
-        (layout.code == ops::WeightCode::sparse_bfloat16 && activations == DType::f16) ||
-        (layout.code == ops::WeightCode::sparse_float16 && activations == DType::bf16);
+    const DType other = layout.code == ops::WeightCode::sparse_float16 ? DType::bf16 : DType::f16;
+    if (sparse && ops::plain_type(layout.code) != DType::i8 && activations == other) return false;
     // Scales inside may be beyond what float16 has.
-    return !is_other_type && !(ops::is_sparse(layout.code) && layout.in % 4 != 0) &&
-           ends_with_steps(layout.group_size, layout.in, depth) &&
-           ends_with_steps(rounding.group_size, layout.in, depth) &&
-           !(has_scales_inside(rounding) && activations == DType::f16);
+    if (has_scales_inside(rounding) && activations == DType::f16) return false;
+    const int64_t depth = sparse ? kSparseStepDepth : kStepDepth;
+    return ends_with_steps(layout.group_size, layout.in, depth) &&
+           ends_with_steps(rounding.group_size, layout.in, depth);
 }
 
 size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {

@@ -8,12 +8,14 @@
 namespace nvllm::cuda {
 namespace {
 
-constexpr int kWarps = 8;
-constexpr int kTokens = 4;
-
 template <ops::WeightCode code>
 struct ExactProduct {
+    static constexpr int kWarps = 8;
+    static constexpr int kThreads = kWarps * 32;
+    static constexpr int kColumns = kWarps * kColumnTile;
+    static constexpr int kTokens = 4;
     static constexpr int kDepth = unit_depth(code);
+    static constexpr size_t kSharedBytes = 0;
 
     static __device__ __forceinline__ void multiply_step(const QuantizedCall& call, int first_token,
                                                          const uint32_t (&words)[4], int unit,
@@ -86,27 +88,19 @@ struct ExactProduct {
 };
 
 template <ops::WeightCode code>
-__global__ void __launch_bounds__(kWarps * 32, kAnyOccupancy)
+__global__ void __launch_bounds__(ExactProduct<code>::kThreads, kAnyOccupancy)
     matmul_quantized_exact_kernel(QuantizedCall call) {
     ExactProduct<code>::run(call);
-}
-
-template <ops::WeightCode code>
-void launch_product(const Context& context, const QuantizedCall& call) {
-    gpu::launch(matmul_quantized_exact_kernel<code>,
-                gpu::Launch{.grid = {blocks_for(call.product.out, kWarps * kColumnTile),
-                                     blocks_for(call.product.tokens, kTokens)},
-                            .block = {kWarps * 32},
-                            .stream = context.stream},
-                call);
 }
 
 }  // namespace
 
 void multiply_quantized_exactly(const Context& context, const QuantizedCall& call,
                                 ops::WeightCode code) {
-    with_dense_code(code,
-                    [&](auto known) { launch_product<decltype(known)::kValue>(context, call); });
+    with_dense_code(code, [&](auto known) {
+        constexpr ops::WeightCode kCode = decltype(known)::kValue;
+        launch_tiles<ExactProduct<kCode>>(context, matmul_quantized_exact_kernel<kCode>, call);
+    });
 }
 
 }  // namespace nvllm::cuda

@@ -12,7 +12,7 @@ QUANTIZE = str(BIN / "nvllm-quantize")
 USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO = 64, 65, 66, 73, 74
 # Two short samples: enough for every block to be computed, little enough for a test.
 LITTLE = ("--num-samples", 2, "--max-seq-length", 600)
-# Whole runs by each format, of which tests/lib/quantize has smaller ones.
+# Whole runs by each method and format, of which tests/lib/quantize has smaller ones, and the whole story of the document.
 not_sanitized = unittest.skipIf(bool(os.environ.get("NVLLM_SANITIZED")), "runs of whole models take too long under a sanitizer")
 
 

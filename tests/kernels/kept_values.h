@@ -23,14 +23,13 @@ struct KeptValues {
     // `float8`: what a byte means.
     KeptValues(const ops::QuantizedLayout& wanted, double (*float8)(uint8_t)) : layout(wanted) {
         Random random(7);
-        const int64_t mask_bytes = (layout.in + 7) / 8;
-        places.assign(static_cast<size_t>(layout.out * mask_bytes), 0);
+        places.assign(static_cast<size_t>(layout.out * mask_bytes()), 0);
         meanings.assign(static_cast<size_t>(layout.out * layout.in), 0.0);
         for (int64_t four = 0; four < layout.out * layout.in / 4; ++four) {
             const int64_t row = four * 4 / layout.in, k = four * 4 % layout.in;
             const int64_t first = random.below(3);
             for (const int64_t place : {first, first + 1 + random.below(3 - first)}) {
-                places[static_cast<size_t>(row * mask_bytes + (k + place) / 8)] |=
+                places[static_cast<size_t>(row * mask_bytes() + (k + place) / 8)] |=
                     static_cast<uint8_t>(1 << ((k + place) % 8));
                 const bool is_zero = random.below(8) == 0;
                 const auto bits = static_cast<uint8_t>(random.next() >> 20);
@@ -42,8 +41,7 @@ struct KeptValues {
     }
 
     bool keeps(int64_t row, int64_t k) const {
-        const int64_t mask_bytes = (layout.in + 7) / 8;
-        return (places[static_cast<size_t>(row * mask_bytes + k / 8)] >> (k % 8) & 1) != 0;
+        return (places[static_cast<size_t>(row * mask_bytes() + k / 8)] >> (k % 8) & 1) != 0;
     }
 
     // As ops::pack_weight() takes them, but for scales.
@@ -51,11 +49,13 @@ struct KeptValues {
         ops::PlainQuantizedWeight plain;
         plain.codes = ConstTensorView(stored.data(), ops::plain_type(layout.code),
                                       {layout.out, layout.in / 2});
-        plain.places = ConstTensorView(places.data(), DType::u8, {layout.out, (layout.in + 7) / 8});
+        plain.places = ConstTensorView(places.data(), DType::u8, {layout.out, mask_bytes()});
         return plain;
     }
 
   private:
+    int64_t mask_bytes() const { return (layout.in + 7) / 8; }
+
     // What is stored then means.
     double store(uint8_t bits, float value, double (*float8)(uint8_t)) {
         if (layout.code == ops::WeightCode::sparse_float8) {

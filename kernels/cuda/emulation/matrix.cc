@@ -48,7 +48,20 @@ struct ProductLane {
     Sum* d = nullptr;
     const uint32_t* a = nullptr;
     const uint32_t* b = nullptr;
+    uint32_t places = 0;  // of what a sparse left factor keeps
 };
+
+// Each lane's part of a product is added to its d.
+template <typename Sum, typename Product>
+void add_sums(Meeting& meeting, const Product& product) {
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+        Sum* d = meeting.of<ProductLane<Sum>>(lane).d;
+        for (int r = 0; r < 4; ++r) {
+            const double total = product.sum(lane / 4 + r / 2 * 8, lane % 4 * 2 + r % 2);
+            d[r] = static_cast<Sum>(static_cast<double>(d[r]) + total);
+        }
+    }
+}
 
 template <typename T, int depth, typename Sum>
 struct Product {
@@ -80,13 +93,7 @@ struct Product {
     static void combine(Meeting& meeting) {
         Product product;
         product.gather(meeting);
-        for (int lane = 0; lane < kWarpSize; ++lane) {
-            Sum* d = meeting.of<ProductLane<Sum>>(lane).d;
-            for (int r = 0; r < 4; ++r) {
-                const double total = product.sum(lane / 4 + r / 2 * 8, lane % 4 * 2 + r % 2);
-                d[r] = static_cast<Sum>(static_cast<double>(d[r]) + total);
-            }
-        }
+        add_sums<Sum>(meeting, product);
     }
 
     static void run(Sum* d, const uint32_t* a, const uint32_t* b, const char* name,
@@ -94,13 +101,6 @@ struct Product {
         ProductLane<Sum> own{d, a, b};
         emulation::meet(kFullMask, name, &own, combine, where);
     }
-};
-
-struct SparseLane {
-    float* d = nullptr;
-    const uint32_t* a = nullptr;
-    const uint32_t* b = nullptr;
-    uint32_t places = 0;
 };
 
 template <typename T, int pair>
@@ -114,7 +114,7 @@ struct SparseProduct {
         for (int lane = 0; lane < kWarpSize; ++lane) {
             const int g = lane / 4;
             const int t = lane % 4;
-            const auto& own = meeting.of<SparseLane>(lane);
+            const auto& own = meeting.of<ProductLane<float>>(lane);
             for (int r = 0; r < 4; ++r) {
                 for (int i = 0; i < 2; ++i) {
                     kept[g + r % 2 * 8][t + r / 2 * 4][i] = element(T{}, own.a[r], i);
@@ -128,8 +128,8 @@ struct SparseProduct {
         for (int row = 0; row < kRows; ++row) {
             for (int four = 0; four < kFours; ++four) {
                 const int lane = row % 8 * 4 + 2 * pair + four / 4;
-                const uint32_t bits =
-                    meeting.of<SparseLane>(lane).places >> (16 * (row / 8) + 4 * (four % 4));
+                const uint32_t bits = meeting.of<ProductLane<float>>(lane).places >>
+                                      (16 * (row / 8) + 4 * (four % 4));
                 places[row][four][0] = static_cast<int>(bits & 3u);
                 places[row][four][1] = static_cast<int>(bits >> 2 & 3u);
                 if (places[row][four][0] >= places[row][four][1]) {
@@ -159,13 +159,7 @@ struct SparseProduct {
         SparseProduct product;
         product.gather(meeting);
         product.gather_places(meeting);
-        for (int lane = 0; lane < kWarpSize; ++lane) {
-            float* d = meeting.of<SparseLane>(lane).d;
-            for (int r = 0; r < 4; ++r) {
-                const double total = product.sum(lane / 4 + r / 2 * 8, lane % 4 * 2 + r % 2);
-                d[r] = static_cast<float>(static_cast<double>(d[r]) + total);
-            }
-        }
+        add_sums<float>(meeting, product);
     }
 };
 
@@ -262,7 +256,7 @@ template void mma_m16n8k32<int8_t>(int (&)[4], const uint32_t (&)[4], const uint
 template <typename T, int pair>
 void mma_sparse_m16n8k32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[4],
                          uint32_t places, Site where) {
-    SparseLane own{d, a, b, places};
+    ProductLane<float> own{d, a, b, places};
     emulation::meet(kFullMask, "mma_sparse_m16n8k32", &own, SparseProduct<T, pair>::combine, where);
 }
 template void mma_sparse_m16n8k32<__nv_bfloat16, 0>(float (&)[4], const uint32_t (&)[4],

@@ -273,7 +273,7 @@ std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearName& 
                                                source.product_type());
     }
     SparseMatrix matrix = read_sparse(source, linear, {DType::bf16, DType::f16, DType::f32});
-    // Every device multiplies float32 with what is kept in 16 bits.
+    // For products in float32 16 bits stay as they are: no value would change.
     if (source.product_type() != DType::f32) {
         matrix.kept = as_type(source, matrix.kept, source.product_type());
     }

@@ -223,6 +223,13 @@ constexpr WeightCode kSparseCodes[] = {WeightCode::sparse_bfloat16, WeightCode::
 
 bool is_integer(WeightCode code) { return code == WeightCode::int4 || code == WeightCode::int8; }
 
+// Types that x can have.
+std::vector<DType> partners_of(WeightCode code) {
+    if (code == WeightCode::sparse_bfloat16) return {DType::f32, DType::bf16};
+    if (code == WeightCode::sparse_float16) return {DType::f32, DType::f16};
+    return {DType::f32, DType::bf16, DType::f16};
+}
+
 }  // namespace
 
 TEST_CASE("cuda: quantized products of every code and type match double precision") {
@@ -369,13 +376,6 @@ TEST_CASE("cuda: columns of x are taken in the order of the packed ones") {
                        .product = dtype,
                        .reorders = true});
     }
-}
-
-// Types that x can have.
-std::vector<DType> partners_of(WeightCode code) {
-    if (code == WeightCode::sparse_bfloat16) return {DType::f32, DType::bf16};
-    if (code == WeightCode::sparse_float16) return {DType::f32, DType::f16};
-    return {DType::f32, DType::bf16, DType::f16};
 }
 
 TEST_CASE("cuda: quantized products of sparse matrices match double precision, at all ends") {

@@ -90,6 +90,12 @@ __global__ void store_matrices_kernel(const uint32_t* registers, uint32_t* rows)
 
 gpu::Launch one_warp() { return {.grid = {1}, .block = {kLanes}}; }
 
+template <typename T>
+void mma_sparse(int pair, float* d, const uint32_t* a, const uint32_t* b, const uint32_t* places) {
+    gpu::launch(pair == 0 ? mma_sparse_kernel<T, 0> : mma_sparse_kernel<T, 1>, one_warp(), d, a, b,
+                places);
+}
+
 }  // namespace
 
 void mma_bf16(float* d, const uint32_t* a, const uint32_t* b) {
@@ -105,11 +111,6 @@ void mma_i8(int* d, const uint32_t* a, const uint32_t* b) {
     gpu::launch(mma_8_kernel<int8_t, int>, one_warp(), d, a, b);
 }
 
-template <typename T>
-void mma_sparse(int pair, float* d, const uint32_t* a, const uint32_t* b, const uint32_t* places) {
-    gpu::launch(pair == 0 ? mma_sparse_kernel<T, 0> : mma_sparse_kernel<T, 1>, one_warp(), d, a, b,
-                places);
-}
 void mma_sparse_bf16(int pair, float* d, const uint32_t* a, const uint32_t* b,
                      const uint32_t* places) {
     mma_sparse<__nv_bfloat16>(pair, d, a, b, places);
