@@ -135,6 +135,13 @@ void for_each_run(const AttentionBatch& batch, const Place& place, int64_t begin
     }
 }
 
+// Words of queries and keys; those beyond the head's dimensions are zeros.
+int64_t score_depth(const AttentionBatch& batch) {
+    const AttentionProducts& products = batch.products;
+    return divided_up(batch.head_dim / products.step, products.words_at_once) *
+           products.words_at_once;
+}
+
 void load_queries(const AttentionBatch& batch, const AttentionItem& item, const Workspace& space) {
     if (batch.is_tree(item.sequence)) find_ancestors(batch, item, space.ancestors);
     float* row = space.queries;
@@ -147,7 +154,13 @@ void load_queries(const AttentionBatch& batch, const AttentionItem& item, const 
                         static_cast<size_t>(batch.head_dim) * sizeof(float));
         }
     }
-    pack(batch, space.queries, batch.width, item.num_queries * batch.group, batch.head_dim);
+    const int64_t rows = item.num_queries * batch.group;
+    pack(batch, space.queries, batch.width, rows, batch.head_dim);
+    const int64_t depth = score_depth(batch);
+    for (int64_t i = batch.head_dim / batch.products.step; i < depth; ++i) {
+        for (int64_t r = 0; r < rows; ++r) space.queries[r * batch.width + i] = 0.0f;
+        std::fill_n(space.keys + i * kTile, kTile, 0.0f);
+    }
 }
 
 // The queries of an item that see anything of a tile.
@@ -191,7 +204,8 @@ struct TileWork {
 // So few rows multiply keys and values as these lie; with more it pays to widen them first.
 bool are_few_rows(const AttentionBatch& batch, int64_t rows) {
     const int64_t lanes = kernels().lanes;
-    return rows <= kFewRows && batch.head_dim % lanes == 0 && batch.block_size % lanes == 0;
+    return batch.products.few_scores != nullptr && rows <= kFewRows &&
+           batch.head_dim % lanes == 0 && batch.block_size % lanes == 0;
 }
 
 // Where pieces of a tile lie, and what will be wanted next instead of them.
@@ -225,17 +239,17 @@ void find_pieces(const AttentionBatch& batch, const ConstTensorView& cache, int6
                  });
 }
 
-// The positions whose values are summed: by whole words from a multiple of `step` on. One that is
-// not to be read is its neighbour, which then weighs nothing.
+// The positions whose values are summed: by as many words as are summed at once, from a multiple of
+// their positions on. One that is not to be read is its neighbour, which then weighs nothing.
 struct SummedPositions {
     int64_t first;  // from the tile's begin
     Pieces pieces;
 };
 
 void find_summed(const AttentionBatch& batch, const TileWork& work, SummedPositions& summed) {
-    const int64_t step = batch.products.step;
+    const int64_t together = batch.products.step * batch.products.words_at_once;
     const int64_t begin = work.begin - work.place.tile;
-    summed.first = begin / step * step;
+    summed.first = begin / together * together;
     Pieces& pieces = summed.pieces;
     pieces.count = begin - summed.first;
     find_pieces(batch, batch.value_cache, batch.head_dim, work, work.begin, 1, pieces);
@@ -243,7 +257,7 @@ void find_summed(const AttentionBatch& batch, const TileWork& work, SummedPositi
         pieces.at[i - summed.first] = pieces.at[begin - summed.first];
         pieces.next[i - summed.first] = pieces.next[begin - summed.first];
     }
-    while (pieces.count % step != 0) {
+    while (pieces.count % together != 0) {
         pieces.add(pieces.at[pieces.count - 1], pieces.next[pieces.count - 1]);
     }
 }
@@ -274,8 +288,8 @@ void score_many(const AttentionBatch& batch, const TileWork& work, const Workspa
                                 space.keys + (position - place.tile), kTile});
         });
     products.outer_product(space.queries + work.row * batch.width, batch.width, space.keys, kTile,
-                           space.scores + work.row * kTile, kTile, work.rows,
-                           batch.head_dim / products.step, kTile, nullptr);
+                           space.scores + work.row * kTile, kTile, work.rows, score_depth(batch),
+                           kTile, nullptr);
 }
 
 void add_values(const AttentionBatch& batch, const TileWork& work, bool few, const Workspace& space,

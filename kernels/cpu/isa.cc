@@ -9,6 +9,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/error.h"
@@ -32,6 +36,23 @@ bool has_avx512() {
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+
+// The kernel gives a process tiles when it asks for them. Not every compiler's own check knows
+// them.
+bool has_amx() {
+    constexpr unsigned tiles_of_both = 1u << 22 | 1u << 24 | 1u << 25;
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    if (!has_avx512bf16() || __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+    if ((edx & tiles_of_both) != tiles_of_both) return false;
+#if defined(__linux__)
+    constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+    constexpr long tile_data = 18;
+    static const bool permitted = syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+    return permitted;
+#else
+    return false;
+#endif
+}
 #endif
 
 struct IsaRow {
@@ -47,6 +68,7 @@ constexpr auto kIsas = std::to_array<IsaRow>({
         {Isa::avx2, "avx2", has_avx2, avx2_kernels},
         {Isa::avx512, "avx512", has_avx512, avx512_kernels},
         {Isa::avx512bf16, "avx512bf16", has_avx512bf16, avx512bf16_kernels},
+        {Isa::amx, "amx", has_amx, avx512amx_kernels},
 #endif
 });
 
@@ -78,7 +100,7 @@ const IsaRow* best_row() {
 }
 
 const IsaRow* row_named(const std::string& name) {
-    for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512bf16}) {
+    for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx}) {
         if (name != isa_name(isa)) continue;
         if (!isa_supported(isa)) {
             throw Error(ErrorKind::unavailable,
@@ -88,7 +110,7 @@ const IsaRow* row_named(const std::string& name) {
         return find_row(isa);
     }
     throw Error(ErrorKind::usage,
-                "NVLLM_ISA=" + name + ": unknown; use scalar, avx2, avx512 or avx512bf16");
+                "NVLLM_ISA=" + name + ": unknown; use scalar, avx2, avx512, avx512bf16 or amx");
 }
 
 const IsaRow* chosen_row() {
@@ -110,7 +132,8 @@ const IsaRow& current_row() {
 }  // namespace
 
 const char* isa_name(Isa isa) {
-    constexpr std::array<const char*, kNumIsas> names = {"scalar", "avx2", "avx512", "avx512bf16"};
+    constexpr std::array<const char*, kNumIsas> names = {"scalar", "avx2", "avx512", "avx512bf16",
+                                                         "amx"};
     return names[static_cast<size_t>(isa)];
 }
 
@@ -124,6 +147,12 @@ Isa current_isa() { return current_row().isa; }
 void set_isa_for_testing(Isa isa) {
     NVLLM_CHECK(isa_supported(isa), std::string(isa_name(isa)) + " is not supported here");
     current.store(find_row(isa), std::memory_order_release);
+}
+
+void set_kernels_for_testing(Isa isa, const Kernels& (*kernels)()) {
+    static IsaRow row;
+    row = {isa, isa_name(isa), [] { return true; }, kernels};
+    current.store(&row, std::memory_order_release);
 }
 
 const Kernels& kernels() { return current_row().kernels(); }

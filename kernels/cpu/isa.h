@@ -5,13 +5,16 @@
 
 namespace nvllm::cpu {
 
+struct Kernels;
+
 // In rising order: each holds the ones before it. scalar runs anywhere; avx2 means AVX2, FMA and
-// F16C; avx512 adds AVX-512 F, BW, DQ and VL; avx512bf16 adds the bfloat16 dot product.
-enum class Isa : uint8_t { scalar, avx2, avx512, avx512bf16 };
+// F16C; avx512 adds AVX-512 F, BW, DQ and VL; avx512bf16 adds the bfloat16 dot product; amx adds
+// tiles of bfloat16 and int8.
+enum class Isa : uint8_t { scalar, avx2, avx512, avx512bf16, amx };
 
-constexpr int kNumIsas = 4;
+constexpr int kNumIsas = 5;
 
-// "scalar", "avx2", "avx512" or "avx512bf16".
+// "scalar", "avx2", "avx512", "avx512bf16" or "amx".
 const char* isa_name(Isa isa);
 
 // True when this build, the processor and the operating system all support it.
@@ -24,5 +27,8 @@ Isa current_isa();
 
 // Replaces the choice; requires isa_supported(isa). Not while an op runs.
 void set_isa_for_testing(Isa isa);
+
+// The same with kernels of a test, which stand for those of `isa`.
+void set_kernels_for_testing(Isa isa, const Kernels& (*kernels)());
 
 }  // namespace nvllm::cpu

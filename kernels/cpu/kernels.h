@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/types.h"
 
@@ -50,15 +51,18 @@ struct MatmulBlock {
     bool accumulate;
 };
 
-// Products whose factors meet in one form. x is packed in panels of up to max_panel_rows rows, each
-// [steps][rows][step] with `step` values of k side by side and zeros after the last; panel p of n
-// holds rows [tokens * p / n, tokens * (p + 1) / n).
+constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::max();
+
+// Products whose factors meet in one form. x is packed in panels of up to max_panel_rows rows, step
+// by step of `step` values of k, zeros after the last; panel p of n holds rows
+// [tokens * p / n, tokens * (p + 1) / n).
 struct MatmulKernels {
     int64_t max_panel_rows;
     int64_t columns_at_once;  // a block's columns are best a multiple of this
     int64_t step;
     size_t packed_bytes;  // of one packed value
     int64_t max_in_place_tokens;
+    int64_t max_x_bytes;  // of a block's packed rows, which are to stay in a cache
     void (*pack)(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed);
     void (*multiply)(const MatmulBlock& block);
 };
@@ -151,6 +155,9 @@ struct FewSums {
 
 struct AttentionProducts {
     int64_t step;  // values in a word; 0: there are no such products
+    // Depths are a multiple of it, and what is summed begins at such a multiple of a tile's
+    // positions: so many words make one sum that is added.
+    int64_t words_at_once = 1;
     // The first `count` values of each row become words, in place; null: they are.
     void (*pack)(float* rows, int64_t stride, int64_t num_rows, int64_t count);
     void (*load_keys)(const KeysToLoad& keys);
@@ -161,7 +168,7 @@ struct AttentionProducts {
                           float* c, int64_t c_stride, int64_t rows, int64_t depth, int64_t width,
                           const float* factor);
     // The same products with keys and values as they lie; for a few rows that is less work than to
-    // load a tile for them, and memory is asked for something all the time.
+    // load a tile for them, and memory is asked for something all the time. Null: tiles are loaded.
     void (*few_scores)(const FewScores& scores);
     void (*few_sums)(const FewSums& sums);
 };
@@ -281,6 +288,7 @@ const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 const Kernels& avx512bf16_kernels();
+const Kernels& avx512amx_kernels();
 
 // Integer products by VNNI instructions, for AVX-512 where the processor has them.
 const QuantizedKernels& avx512vnni_kernels();

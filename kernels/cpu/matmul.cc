@@ -65,7 +65,11 @@ void choose_blocks(Product& product, int num_threads) {
 
     const int64_t wanted_parts =
         std::max<int64_t>(1, kBlocksPerThread * num_threads / product.num_column_blocks());
-    const int64_t tokens = std::max(divided_up(product.tokens, wanted_parts), kLeastTokenBlock);
+    const int64_t in_cache_tokens =
+        product.kernel.max_x_bytes /
+        (product.padded_in() * static_cast<int64_t>(product.kernel.packed_bytes));
+    const int64_t tokens = std::max(
+        std::min(divided_up(product.tokens, wanted_parts), in_cache_tokens), kLeastTokenBlock);
     product.block_tokens = rounded_up(tokens, product.kernel.max_panel_rows);
 }
 

@@ -596,6 +596,7 @@ MatmulKernels matmul_kernels() {
             Factors::step,
             sizeof(typename Factors::Packed),
             Kernel::max_in_place_tokens,
+            kAnyNumber,
             pack_panel<Factors, X>,
             Kernel::multiply_block};
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "emulated_tiles.h"
+
 namespace testing {
 
 using nvllm::BFloat16;
@@ -38,6 +40,8 @@ void for_each_isa(const std::function<void(nvllm::cpu::Isa)>& body) {
         nvllm::cpu::set_isa_for_testing(isa);
         body(isa);
     }
+    nvllm::cpu::set_kernels_for_testing(nvllm::cpu::Isa::amx, emulated_amx_kernels);
+    body(nvllm::cpu::Isa::amx);
     nvllm::cpu::set_isa_for_testing(before);
 }
 

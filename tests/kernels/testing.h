@@ -97,7 +97,8 @@ class Machine {
     nvllm::Context context_;
 };
 
-// Runs `body` under every instruction set of this machine, then restores the choice.
+// Runs `body` under every instruction set of this machine and on emulated tiles, then restores the
+// choice.
 void for_each_isa(const std::function<void(nvllm::cpu::Isa)>& body);
 
 // The same numbers on every machine: uniform in [-1, 1].

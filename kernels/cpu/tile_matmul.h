@@ -1,0 +1,186 @@
+// Matrix products of bfloat16 with bfloat16 weights by tiles.
+//
+// Sixteen weight rows, where they lie, are the left factor of a tile product and sixteen rows of x,
+// packed, the right one; the sums of a column lie side by side and are turned at the end. Sums are
+// in the order of TilePairs, so a row's bits are the same in any batch.
+//
+// 32 rows of x take as long as one while weights come from memory: a tile product of 16 columns and
+// 32 values of k takes 16 cycles, in which memory gives a fraction of its kibibyte.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/tile_pairs.h"
+
+namespace nvllm::cpu {
+
+// Tiles: as AmxTiles.
+template <class Tiles>
+class TileMatmul {
+  public:
+    static constexpr int64_t depth = 32;  // values of k in a tile's row
+    // Columns, and rows of x, that are multiplied together: two tiles of each.
+    static constexpr int64_t together = 2 * kTileRows;
+
+    // Rows of x as [steps of k][16 words][rows]: word j of a step holds values 2 j and 2 j + 1.
+    static void pack(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed) {
+        auto* words = static_cast<uint32_t*>(packed);
+        for (int64_t k = 0; k < in; k += depth, words += kTileRows * rows) {
+            Tiles::pack_words(x + k, stride, rows, in - k < depth ? in - k : depth, words);
+        }
+    }
+
+    static void multiply(const MatmulBlock& block) {
+        Pairs pairs;
+        for (int64_t column = 0; column < block.columns; column += together) {
+            const Group group(block, column);
+            for (int64_t panel = 0; panel < num_panels(block); panel += 2) {
+                const Rows rows(block, panel);
+                pairs.set_shape(
+                    {{group.columns[0], group.columns[1]}, {rows.count[0], rows.count[1]}});
+                pairs.with_tiles([&](auto column_tiles, auto row_tiles) {
+                    multiply<column_tiles(), row_tiles()>(block, group, rows);
+                });
+            }
+        }
+    }
+
+  private:
+    using Pairs = TilePairs<Tiles>;
+    using Factor = typename Pairs::Factor;
+    static constexpr int64_t kStepBytes = depth * static_cast<int64_t>(sizeof(BFloat16));
+
+    static int64_t num_panels(const MatmulBlock& block) {
+        return (block.tokens + kTileRows - 1) / kTileRows;
+    }
+
+    // Columns that are multiplied together. The last values of their rows, where they do not fill a
+    // tile's row, are copied: nothing is read beyond the weights.
+    struct Group {
+        int64_t first;
+        int64_t columns[2];
+        const BFloat16* weights[2];
+        int64_t whole;  // values of k that fill tiles
+        BFloat16 tails[2][kTileRows][depth];
+
+        Group(const MatmulBlock& block, int64_t column)
+            : first(column), whole(block.in / depth * depth) {
+            for (int64_t i = 0; i < 2; ++i) {
+                const int64_t begin = first + i * kTileRows;
+                const int64_t left = block.columns - begin;
+                columns[i] = left < 0 ? 0 : left < kTileRows ? left : kTileRows;
+                weights[i] = static_cast<const BFloat16*>(block.weight) + begin * block.in;
+                if (whole == block.in) continue;
+                for (int64_t c = 0; c < columns[i]; ++c) {
+                    const BFloat16* tail = weights[i] + c * block.in + whole;
+                    for (int64_t k = 0; k < depth; ++k) {
+                        tails[i][c][k] = whole + k < block.in ? tail[k] : BFloat16{};
+                    }
+                }
+            }
+        }
+    };
+
+    // Two panels of x, or the last one.
+    struct Rows {
+        int64_t first;
+        int64_t count[2] = {};
+        const std::byte* packed[2] = {};
+
+        Rows(const MatmulBlock& block, int64_t panel) {
+            const int64_t panels = num_panels(block);
+            const int64_t row_bytes = (block.in + depth - 1) / depth * kStepBytes;
+            first = block.tokens * panel / panels;
+            int64_t begin = first;
+            for (int i = 0; i < 2 && panel < panels; ++i, ++panel) {
+                const int64_t end = block.tokens * (panel + 1) / panels;
+                packed[i] = static_cast<const std::byte*>(block.x) + begin * row_bytes;
+                count[i] = end - begin;
+                begin = end;
+            }
+        }
+    };
+
+    template <int column_tiles, int row_tiles>
+    static void multiply(const MatmulBlock& block, const Group& group, const Rows& rows) {
+        Pairs::template for_each_sum<column_tiles, row_tiles>(
+            [](auto tile, auto, auto) { Tiles::template zero<tile()>(); });
+        const int64_t weight_stride = block.in * static_cast<int64_t>(sizeof(BFloat16));
+        const int64_t x_stride[2] = {rows.count[0] * kWordBytes, rows.count[1] * kWordBytes};
+        const std::byte* x[2] = {rows.packed[0], rows.packed[1]};
+        const auto step = [&](const void* first, const void* second, int64_t stride) {
+            Pairs::template multiply<column_tiles, row_tiles>(
+                {Factor{first, stride}, Factor{second, stride}},
+                {Factor{x[0], x_stride[0]}, Factor{x[1], x_stride[1]}});
+            x[0] += kTileRows * x_stride[0];
+            x[1] += kTileRows * x_stride[1];
+        };
+        const float* y = block.y + rows.first * block.y_stride + group.first;
+        int64_t rows_to_fetch = rows.count[0] + rows.count[1];
+        for (int64_t k = 0; k < group.whole; k += depth) {
+            step(group.weights[0] + k, group.weights[1] + k, weight_stride);
+            // Rows of y lie on pages of their own; to wait for each would take longer than to sum.
+            if (rows_to_fetch > 0) {
+                __builtin_prefetch(y, 1, 3);
+                __builtin_prefetch(y + kTileRows, 1, 3);
+                y += block.y_stride;
+                --rows_to_fetch;
+            }
+        }
+        if (group.whole < block.in) step(group.tails[0], group.tails[1], kStepBytes);
+        Pairs::template for_each_sum<column_tiles, row_tiles>(
+            [&](auto tile, auto column_tile, auto row_tile) {
+                store<tile()>(block, group, column_tile(), rows, row_tile());
+            });
+    }
+
+    template <int tile>
+    static void store(const MatmulBlock& block, const Group& group, int column_tile,
+                      const Rows& rows, int row_tile) {
+        const int64_t count = rows.count[row_tile];
+        const int64_t column = group.first + column_tile * kTileRows;
+        float sums[kTileRows][kTileRows];
+        if (count == 1) {
+            Tiles::template store<tile>(sums, kWordBytes);
+        } else {
+            Tiles::template store<tile>(sums, kTileRowBytes);
+            Tiles::transpose(sums);
+        }
+        const int64_t row = rows.first + (row_tile == 0 ? 0 : rows.count[0]);
+        float* y = block.y + row * block.y_stride + column;
+        const float* bias = block.bias == nullptr ? nullptr : block.bias + column;
+        for (int64_t r = 0; r < count; ++r, y += block.y_stride) {
+            store_row(sums[r], bias, block.accumulate, group.columns[column_tile], y);
+        }
+    }
+    [[gnu::always_inline]] static void store_row(const float* sums, const float* bias,
+                                                 bool accumulate, int64_t columns, float* y) {
+        for (int64_t c = 0; c < columns; ++c) {
+            float sum = sums[c];
+            if (accumulate) sum = y[c] + sum;
+            if (bias != nullptr) sum += bias[c];
+            y[c] = sum;
+        }
+    }
+
+    static constexpr int64_t kWordBytes = sizeof(uint32_t);
+};
+
+template <class Tiles>
+MatmulKernels tile_matmul_kernels() {
+    using Kernel = TileMatmul<Tiles>;
+    // Packed rows stay in the second-level cache, beside weights and results that pass by.
+    constexpr int64_t kMaxXBytes = 512 << 10;
+    return {.max_panel_rows = kTileRows,
+            .columns_at_once = Kernel::together,
+            .step = Kernel::depth,
+            .packed_bytes = sizeof(BFloat16),
+            .max_in_place_tokens = kAnyNumber,
+            .max_x_bytes = kMaxXBytes,
+            .pack = Kernel::pack,
+            .multiply = Kernel::multiply};
+}
+
+}  // namespace nvllm::cpu

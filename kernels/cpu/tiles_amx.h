@@ -1,0 +1,61 @@
+// The processor's tile registers (Intel AMX; Intel 64 and IA-32 Architectures Software Developer's
+// Manual, volume 2, TDPBF16PS and its neighbours).
+//
+// Inline assembly: gcc's intrinsics take a tile's number as a literal only.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/tile_shape.h"
+
+namespace nvllm::cpu {
+
+struct AmxInstructions {
+    static void configure(const TileShapes& shapes) {
+        struct alignas(64) {
+            uint8_t palette = 1;
+            uint8_t start_row = 0;
+            uint8_t reserved[14] = {};
+            uint16_t row_bytes[16] = {};
+            uint8_t rows[16] = {};
+        } config;
+        for (int tile = 0; tile < kNumTiles; ++tile) {
+            config.row_bytes[tile] = shapes.of[tile].row_bytes;
+            config.rows[tile] = shapes.of[tile].rows;
+        }
+        asm volatile("ldtilecfg %0" : : "m"(config));
+    }
+    // Threads without tiles in use are switched faster.
+    static void release() { asm volatile("tilerelease"); }
+
+    template <int tile>
+    static void zero() {
+        asm volatile("tilezero %%tmm%c0" : : "i"(tile));
+    }
+    // Rows `stride` bytes apart.
+    template <int tile>
+    static void load(const void* rows, int64_t stride) {
+        asm volatile("tileloadd (%0,%1,1), %%tmm%c2"
+                     :
+                     : "r"(rows), "r"(stride), "i"(tile)
+                     : "memory");
+    }
+    template <int tile>
+    static void store(void* rows, int64_t stride) {
+        asm volatile("tilestored %%tmm%c2, (%0,%1,1)"
+                     :
+                     : "r"(rows), "r"(stride), "i"(tile)
+                     : "memory");
+    }
+    // sum[m][n] += left[m][k] * right[k][n] over words of k: two bfloat16, or four bytes.
+    template <int sum, int left, int right>
+    static void multiply_bf16() {
+        asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(left), "i"(right));
+    }
+    template <int sum, int left, int right>
+    static void multiply_int8() {
+        asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(left), "i"(right));
+    }
+};
+
+}  // namespace nvllm::cpu

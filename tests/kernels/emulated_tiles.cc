@@ -1,0 +1,221 @@
+#include "emulated_tiles.h"
+
+#include <algorithm>
+#include <array>
+#include <cfloat>
+#include <cmath>
+#include <utility>
+
+#include "kernels/cpu/simd_scalar.h"
+#include "kernels/cpu/tile_attention.h"
+#include "kernels/cpu/tile_matmul.h"
+#include "kernels/error.h"
+
+namespace testing {
+
+using nvllm::BFloat16;
+using nvllm::cpu::kNumTiles;
+using nvllm::cpu::kTileRowBytes;
+using nvllm::cpu::kTileRows;
+using nvllm::cpu::TileShape;
+
+namespace {
+
+struct Tile {
+    TileShape shape{};
+    uint32_t words[kTileRows][kTileRowBytes / 4] = {};
+
+    int num_words() const { return shape.row_bytes / 4; }
+};
+
+thread_local std::array<Tile, kNumTiles> tiles;
+
+Tile& configured(int tile) {
+    Tile& found = tiles[static_cast<size_t>(tile)];
+    NVLLM_CHECK(found.shape.rows > 0 && found.shape.row_bytes > 0, "a tile without a shape");
+    return found;
+}
+
+// The instructions know no subnormal numbers.
+float flushed(float x) { return std::abs(x) < FLT_MIN ? std::copysign(0.0f, x) : x; }
+
+float as_float(uint32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return flushed(value);
+}
+float low(uint32_t pair) { return as_float(pair << 16); }
+float high(uint32_t pair) { return as_float(pair & 0xffff0000u); }
+
+// The products of bfloat16 factors that are neither subnormal nor too large are float32 numbers, so
+// that a multiplication and an addition do what the instruction's fused ones do.
+bool products_are_exact(const Tile& a, const Tile& b) {
+    double least = 1, most = 1;
+    for (const Tile* tile : {&a, &b}) {
+        double least_here = FLT_MAX, most_here = 0;
+        for (int row = 0; row < tile->shape.rows; ++row) {
+            for (int word = 0; word < tile->num_words(); ++word) {
+                for (const float x : {low(tile->words[row][word]), high(tile->words[row][word])}) {
+                    const double size = std::abs(static_cast<double>(x));
+                    if (size > 0) least_here = std::min(least_here, size);
+                    most_here = std::max(most_here, size);
+                }
+            }
+        }
+        least *= least_here;
+        most *= most_here;
+    }
+    return least >= FLT_MIN && most <= FLT_MAX;
+}
+
+float multiply_add(float a, float b, float sum) { return flushed(std::fma(a, b, sum)); }
+
+using Four = float __attribute__((vector_size(16)));
+using FourBits = int32_t __attribute__((vector_size(16)));
+
+// sum + a * b, four times.
+void multiply_add(float a, const float* b, float* sum) {
+    Four factors, sums;
+    std::memcpy(&factors, b, sizeof(factors));
+    std::memcpy(&sums, sum, sizeof(sums));
+    sums = sums + Four{a, a, a, a} * factors;
+    FourBits bits;
+    std::memcpy(&bits, &sums, sizeof(bits));
+    const FourBits normal = (bits & 0x7fffffff) >= 0x00800000;
+    bits &= normal | static_cast<int32_t>(0x80000000u);
+    std::memcpy(sum, &bits, sizeof(bits));
+}
+
+// Keys and values as words of two bfloat16.
+struct EmulatedPairs {
+    using Simd = nvllm::cpu::Scalar;
+    using Value = BFloat16;
+    using F = Simd::F;
+    static constexpr int64_t step = 2;
+
+    static F load(const BFloat16* p, ptrdiff_t stride) { return load(p, stride, Simd::lanes); }
+    static F load(const BFloat16* p, ptrdiff_t stride, int64_t count) {
+        BFloat16 pairs[2 * Simd::lanes] = {};
+        for (int64_t i = 0; i < count; ++i) {
+            pairs[2 * i] = p[i];
+            pairs[2 * i + 1] = p[i + stride];
+        }
+        F words;
+        std::memcpy(&words, pairs, sizeof(words));
+        return words;
+    }
+    static void pack(float* rows, int64_t stride, int64_t num_rows, int64_t count) {
+        for (int64_t row = 0; row < num_rows; ++row, rows += stride) {
+            for (int64_t i = 0; i < count; ++i) {
+                const BFloat16 narrow(rows[i]);
+                std::memcpy(reinterpret_cast<char*>(rows) + i * 2, &narrow, sizeof(narrow));
+            }
+        }
+    }
+};
+
+nvllm::cpu::Kernels table_with_emulated_tiles() {
+    constexpr auto bf16 = static_cast<size_t>(nvllm::cpu::FloatType::bf16);
+    nvllm::cpu::Kernels table = nvllm::cpu::scalar_kernels();
+    table.matmul[bf16][bf16] = nvllm::cpu::tile_matmul_kernels<EmulatedTiles>();
+    table.attention_pairs =
+        nvllm::cpu::tile_attention_products<EmulatedTiles, EmulatedPairs>(EmulatedPairs::pack);
+    return table;
+}
+
+}  // namespace
+
+void EmulatedTiles::configure(const nvllm::cpu::TileShapes& shapes) {
+    for (size_t i = 0; i < tiles.size(); ++i) {
+        const TileShape& shape = shapes.of[i];
+        NVLLM_CHECK(shape.rows <= kTileRows && shape.row_bytes <= kTileRowBytes,
+                    "a tile is larger than a register");
+        tiles[i] = {shape, {}};
+    }
+}
+
+void EmulatedTiles::release() { configure({}); }
+
+void EmulatedTiles::zero_tile(int tile) {
+    std::memset(configured(tile).words, 0, sizeof(Tile::words));
+}
+
+void EmulatedTiles::load_tile(int tile, const void* rows, int64_t stride) {
+    Tile& to = configured(tile);
+    zero_tile(tile);
+    for (int64_t row = 0; row < to.shape.rows; ++row) {
+        std::memcpy(to.words[row], static_cast<const std::byte*>(rows) + row * stride,
+                    to.shape.row_bytes);
+    }
+}
+
+void EmulatedTiles::store_tile(int tile, void* rows, int64_t stride) {
+    const Tile& from = configured(tile);
+    for (int64_t row = 0; row < from.shape.rows; ++row) {
+        std::memcpy(static_cast<std::byte*>(rows) + row * stride, from.words[row],
+                    from.shape.row_bytes);
+    }
+}
+
+// TDPBF16PS
+void EmulatedTiles::multiply_bf16_tiles(int sum, int left, int right) {
+    Tile& c = configured(sum);
+    const Tile& a = configured(left);
+    const Tile& b = configured(right);
+    NVLLM_CHECK(c.shape.rows == a.shape.rows && c.shape.row_bytes == b.shape.row_bytes &&
+                    a.num_words() == b.shape.rows,
+                "tiles whose shapes do not fit");
+    const bool exact = products_are_exact(a, b);
+    float even_factors[kTileRows][kTileRows] = {}, odd_factors[kTileRows][kTileRows] = {};
+    for (int k = 0; k < b.shape.rows; ++k) {
+        for (int n = 0; n < b.num_words(); ++n) {
+            even_factors[k][n] = low(b.words[k][n]);
+            odd_factors[k][n] = high(b.words[k][n]);
+        }
+    }
+    for (int m = 0; m < c.shape.rows; ++m) {
+        float even[kTileRows] = {}, odd[kTileRows] = {};
+        for (int k = 0; k < a.num_words(); ++k) {
+            const float even_factor = low(a.words[m][k]);
+            const float odd_factor = high(a.words[m][k]);
+            for (int n = 0; exact && n < c.num_words(); n += 4) {
+                multiply_add(even_factor, even_factors[k] + n, even + n);
+                multiply_add(odd_factor, odd_factors[k] + n, odd + n);
+            }
+            for (int n = 0; !exact && n < c.num_words(); ++n) {
+                even[n] = multiply_add(even_factor, even_factors[k][n], even[n]);
+                odd[n] = multiply_add(odd_factor, odd_factors[k][n], odd[n]);
+            }
+        }
+        for (int n = 0; n < c.num_words(); ++n) {
+            const float total = flushed(as_float(c.words[m][n]) + flushed(even[n] + odd[n]));
+            std::memcpy(&c.words[m][n], &total, sizeof(total));
+        }
+    }
+}
+
+void EmulatedTiles::pack_words(const float* x, int64_t stride, int64_t rows, int64_t count,
+                               uint32_t* words) {
+    for (int64_t k = 0; k < kTileRows; ++k) {
+        for (int64_t row = 0; row < rows; ++row, ++words) {
+            const auto at = [&](int64_t i) {
+                return BFloat16(i < count ? x[row * stride + i] : 0.0f);
+            };
+            const BFloat16 pair[2] = {at(2 * k), at(2 * k + 1)};
+            std::memcpy(words, pair, sizeof(*words));
+        }
+    }
+}
+
+void EmulatedTiles::transpose(float (&tile)[16][16]) {
+    for (size_t i = 0; i < 16; ++i) {
+        for (size_t j = 0; j < i; ++j) std::swap(tile[i][j], tile[j][i]);
+    }
+}
+
+const nvllm::cpu::Kernels& emulated_amx_kernels() {
+    static const nvllm::cpu::Kernels table = table_with_emulated_tiles();
+    return table;
+}
+
+}  // namespace testing
