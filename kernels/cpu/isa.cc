@@ -42,7 +42,9 @@ bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf1
 bool has_amx() {
     constexpr unsigned tiles_of_both = 1u << 22 | 1u << 24 | 1u << 25;
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    if (!has_avx512bf16() || __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+    if (!has_avx512bf16() || !__builtin_cpu_supports("avx512vnni") ||
+        __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0)
+        return false;
     if ((edx & tiles_of_both) != tiles_of_both) return false;
 #if defined(__linux__)
     constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM

@@ -1,9 +1,12 @@
-// The kernels for AVX-512 with AMX: those of AVX-512, but for products of bfloat16 factors.
+// The kernels for AVX-512 with AMX: those of AVX-512, but for products of bfloat16 factors and of
+// integers.
 #if defined(__x86_64__)
 #include "kernels/cpu/attention_pairs_avx512.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/quantized_codes_vnni.h"
 #include "kernels/cpu/simd_avx512.h"
 #include "kernels/cpu/tile_attention.h"
+#include "kernels/cpu/tile_integers.h"
 #include "kernels/cpu/tile_matmul.h"
 #include "kernels/cpu/tiles_amx.h"
 
@@ -84,19 +87,33 @@ struct AmxTiles : AmxInstructions {
     }
 };
 
-double bfloat16_loop(int64_t rounds) {
+// Fewer rows leave most of a tile product's work unused while memory is what is waited for.
+constexpr int64_t kLeastRowsOfTiles = 8;
+
+template <size_t code, class Parts>
+void multiply_integers(const QuantizedBlock& block) {
+    if (block.rows < kLeastRowsOfTiles) {
+        avx512vnni_kernels().multiply_integers[code](block);
+    } else {
+        TileIntegers<AmxTiles, Parts, VnniCodes>::multiply(block);
+    }
+}
+
+// Product: as in tile_pairs.h, of `depth` values of k.
+template <class Product, int64_t depth>
+double tile_loop(int64_t rounds) {
     constexpr int chains = 4;
     TileShapes shapes;
     for (TileShape& shape : shapes.of) shape = {kTileRows, kTileRowBytes};
     AmxTiles::configure(shapes);
     for (int64_t round = 0; round < rounds; ++round) {
-        AmxTiles::multiply_bf16<0, 4, 6>();
-        AmxTiles::multiply_bf16<1, 4, 7>();
-        AmxTiles::multiply_bf16<2, 5, 6>();
-        AmxTiles::multiply_bf16<3, 5, 7>();
+        Product::template multiply<0, 4, 6>();
+        Product::template multiply<1, 4, 7>();
+        Product::template multiply<2, 5, 6>();
+        Product::template multiply<3, 5, 7>();
     }
     AmxTiles::release();
-    return 2.0 * chains * kTileRows * kTileRows * 32;
+    return 2.0 * chains * kTileRows * kTileRows * depth;
 }
 
 Kernels table_with_tiles() {
@@ -104,7 +121,10 @@ Kernels table_with_tiles() {
     Kernels table = avx512_kernels();
     table.matmul[bf16][bf16] = tile_matmul_kernels<AmxTiles>();
     table.attention_pairs = tile_attention_products<AmxTiles, AttentionPairs>(AttentionPairs::pack);
-    table.bfloat16_loop = bfloat16_loop;
+    table.quantized.multiply_integers[0] = multiply_integers<0, TileInt4<AmxTiles, VnniCodes>>;
+    table.quantized.multiply_integers[1] = multiply_integers<1, TileInt8<AmxTiles, VnniCodes>>;
+    table.bfloat16_loop = tile_loop<TileBFloat16<AmxTiles>, 32>;
+    table.quantized.int8_loop = tile_loop<TileUnsignedBySigned<AmxTiles>, 64>;
     return table;
 }
 

@@ -34,14 +34,17 @@ class TileMatmul {
 
     static void multiply(const MatmulBlock& block) {
         Pairs pairs;
-        for (int64_t column = 0; column < block.columns; column += together) {
-            const Group group(block, column);
+        // Weights that come from memory once come fastest as few streams side by side.
+        const int64_t width = num_panels(block) > 2 ? together : kTileRows;
+        for (int64_t column = 0; column < block.columns; column += width) {
+            const Group group(block, column, width);
+            Upcoming upcoming(block, column + width);
             for (int64_t panel = 0; panel < num_panels(block); panel += 2) {
                 const Rows rows(block, panel);
                 pairs.set_shape(
                     {{group.columns[0], group.columns[1]}, {rows.count[0], rows.count[1]}});
                 pairs.with_tiles([&](auto column_tiles, auto row_tiles) {
-                    multiply<column_tiles(), row_tiles()>(block, group, rows);
+                    multiply<column_tiles(), row_tiles()>(block, group, rows, upcoming);
                 });
             }
         }
@@ -65,11 +68,12 @@ class TileMatmul {
         int64_t whole;  // values of k that fill tiles
         BFloat16 tails[2][kTileRows][depth];
 
-        Group(const MatmulBlock& block, int64_t column)
+        Group(const MatmulBlock& block, int64_t column, int64_t width)
             : first(column), whole(block.in / depth * depth) {
+            const int64_t end = first + width < block.columns ? first + width : block.columns;
             for (int64_t i = 0; i < 2; ++i) {
                 const int64_t begin = first + i * kTileRows;
-                const int64_t left = block.columns - begin;
+                const int64_t left = end - begin;
                 columns[i] = left < 0 ? 0 : left < kTileRows ? left : kTileRows;
                 weights[i] = static_cast<const BFloat16*>(block.weight) + begin * block.in;
                 if (whole == block.in) continue;
@@ -80,6 +84,32 @@ class TileMatmul {
                     }
                 }
             }
+        }
+    };
+
+    // The weights of the next group, which are fetched line by line while this one is multiplied:
+    // sixteen rows side by side are too many streams for a processor to foresee.
+    struct Upcoming {
+        const std::byte* next;
+        int64_t lines;
+        int64_t lines_at_once;
+
+        Upcoming(const MatmulBlock& block, int64_t column) {
+            const int64_t row_bytes = block.in * static_cast<int64_t>(sizeof(BFloat16));
+            const bool is_last = column >= block.columns;
+            const int64_t passes = (num_panels(block) + 1) / 2;
+            next = static_cast<const std::byte*>(is_last ? block.next_weight : block.weight);
+            if (!is_last) next += column * row_bytes;
+            lines = next == nullptr || passes == 1 ? 0 : together * row_bytes / kTileRowBytes;
+            lines_at_once = (together + passes - 1) / passes;
+        }
+        void fetch() {
+            if (lines <= 0) return;
+            for (int64_t i = 0; i < lines_at_once; ++i) {
+                __builtin_prefetch(next, 0, 2);
+                next += kTileRowBytes;
+            }
+            lines -= lines_at_once;
         }
     };
 
@@ -104,14 +134,15 @@ class TileMatmul {
     };
 
     template <int column_tiles, int row_tiles>
-    static void multiply(const MatmulBlock& block, const Group& group, const Rows& rows) {
+    static void multiply(const MatmulBlock& block, const Group& group, const Rows& rows,
+                         Upcoming& upcoming) {
         Pairs::template for_each_sum<column_tiles, row_tiles>(
             [](auto tile, auto, auto) { Tiles::template zero<tile()>(); });
         const int64_t weight_stride = block.in * static_cast<int64_t>(sizeof(BFloat16));
         const int64_t x_stride[2] = {rows.count[0] * kWordBytes, rows.count[1] * kWordBytes};
         const std::byte* x[2] = {rows.packed[0], rows.packed[1]};
         const auto step = [&](const void* first, const void* second, int64_t stride) {
-            Pairs::template multiply<column_tiles, row_tiles>(
+            Pairs::template multiply<TileBFloat16<Tiles>, column_tiles, row_tiles>(
                 {Factor{first, stride}, Factor{second, stride}},
                 {Factor{x[0], x_stride[0]}, Factor{x[1], x_stride[1]}});
             x[0] += kTileRows * x_stride[0];
@@ -121,6 +152,7 @@ class TileMatmul {
         int64_t rows_to_fetch = rows.count[0] + rows.count[1];
         for (int64_t k = 0; k < group.whole; k += depth) {
             step(group.weights[0] + k, group.weights[1] + k, weight_stride);
+            upcoming.fetch();
             // Rows of y lie on pages of their own; to wait for each would take longer than to sum.
             if (rows_to_fetch > 0) {
                 __builtin_prefetch(y, 1, 3);

@@ -1,9 +1,10 @@
 // Four tiles of sums: two tiles of left factors by two tiles of right ones, or one of either.
 //
-// Each factor that is loaded is used twice, the most that eight tiles allow. The order of a sum is
-// the instruction's: of each 32 values of k those at even places are multiplied and added one after
-// the other, so are those at odd places, and both together are added to what was there. It depends
-// neither on what else is in a tile nor on which factor is the left one.
+// Each factor that is loaded is used twice, the most that eight tiles allow. The order of a sum of
+// bfloat16 products is the instruction's: of each 32 values of k those at even places are
+// multiplied and added one after the other, so are those at odd places, and both together are added
+// to what was there. It depends neither on what else is in a tile nor on which factor is the left
+// one.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,30 @@ struct TilePairShape {
     int64_t columns[2];
 };
 
-// Tiles: as AmxTiles.
+// Words of two bfloat16, and of four bytes: signed ones of which the left or the right factor's may
+// be unsigned instead. Tiles: as AmxTiles.
+template <class Tiles>
+struct TileBFloat16 {
+    template <int sum, int left, int right>
+    static void multiply() {
+        Tiles::template multiply_bf16<sum, left, right>();
+    }
+};
+template <class Tiles>
+struct TileUnsignedBySigned {
+    template <int sum, int left, int right>
+    static void multiply() {
+        Tiles::template multiply_unsigned_by_signed<sum, left, right>();
+    }
+};
+template <class Tiles>
+struct TileSignedByUnsigned {
+    template <int sum, int left, int right>
+    static void multiply() {
+        Tiles::template multiply_signed_by_unsigned<sum, left, right>();
+    }
+};
+
 template <class Tiles>
 class TilePairs {
   public:
@@ -74,22 +98,23 @@ class TilePairs {
         if constexpr (left > 1 && right > 1) body(std::integral_constant<int, 3>(), one, one);
     }
 
-    template <int left, int right>
+    // Product: which instruction multiplies, as those above.
+    template <class Product, int left, int right>
     [[gnu::always_inline]] static void multiply(const Factor (&lefts)[2],
                                                 const Factor (&rights)[2]) {
         load<kLeft>(lefts[0]);
         load<kRight>(rights[0]);
-        Tiles::template multiply_bf16<0, kLeft, kRight>();
+        Product::template multiply<0, kLeft, kRight>();
         if constexpr (right > 1) {
             load<kRight + 1>(rights[1]);
-            Tiles::template multiply_bf16<1, kLeft, kRight + 1>();
+            Product::template multiply<1, kLeft, kRight + 1>();
         }
         if constexpr (left > 1) {
             load<kLeft + 1>(lefts[1]);
-            Tiles::template multiply_bf16<2, kLeft + 1, kRight>();
+            Product::template multiply<2, kLeft + 1, kRight>();
         }
         if constexpr (left > 1 && right > 1) {
-            Tiles::template multiply_bf16<3, kLeft + 1, kRight + 1>();
+            Product::template multiply<3, kLeft + 1, kRight + 1>();
         }
     }
 

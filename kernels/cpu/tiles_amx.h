@@ -53,8 +53,12 @@ struct AmxInstructions {
         asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(left), "i"(right));
     }
     template <int sum, int left, int right>
-    static void multiply_int8() {
-        asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(left), "i"(right));
+    static void multiply_unsigned_by_signed() {
+        asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(left), "i"(right));
+    }
+    template <int sum, int left, int right>
+    static void multiply_signed_by_unsigned() {
+        asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(left), "i"(right));
     }
 };
 

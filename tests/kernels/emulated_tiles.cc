@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/simd_scalar.h"
 #include "kernels/cpu/tile_attention.h"
+#include "kernels/cpu/tile_integers.h"
 #include "kernels/cpu/tile_matmul.h"
 #include "kernels/error.h"
 
@@ -34,6 +35,13 @@ Tile& configured(int tile) {
     Tile& found = tiles[static_cast<size_t>(tile)];
     NVLLM_CHECK(found.shape.rows > 0 && found.shape.row_bytes > 0, "a tile without a shape");
     return found;
+}
+
+void check_shapes(const Tile& sums, const Tile& left, const Tile& right) {
+    NVLLM_CHECK(sums.shape.rows == left.shape.rows &&
+                    sums.shape.row_bytes == right.shape.row_bytes &&
+                    left.num_words() == right.shape.rows,
+                "tiles whose shapes do not fit");
 }
 
 // The instructions know no subnormal numbers.
@@ -114,12 +122,48 @@ struct EmulatedPairs {
     }
 };
 
+// Codes arranged and shifted as VNNI wants them.
+struct EmulatedCodes : nvllm::cpu::ScalarCodes {
+    using X = int8_t;
+    static constexpr int int4_parts = 2;
+    static constexpr int int8_parts = 1;
+    static constexpr int int4_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+    static constexpr int int8_order[4] = {0, 1, 2, 3};
+    static constexpr bool int4_is_shifted = true;
+    static constexpr bool x_is_shifted = true;
+
+    static Sum set_sums(int32_t value) { return Sum{value, value, value, value}; }
+    static Sum load_sums(const int32_t* p) {
+        Sum sums;
+        std::memcpy(&sums, p, sizeof(sums));
+        return sums;
+    }
+    template <int part>
+    static Words int4_weights(Words words) {
+        return words >> (4 * part) & 0x0f0f0f0f;
+    }
+};
+
+template <class Parts>
+void multiply_integers(const nvllm::cpu::QuantizedBlock& block) {
+    nvllm::cpu::TileIntegers<EmulatedTiles, Parts, EmulatedCodes>::multiply(block);
+}
+
 nvllm::cpu::Kernels table_with_emulated_tiles() {
     constexpr auto bf16 = static_cast<size_t>(nvllm::cpu::FloatType::bf16);
     nvllm::cpu::Kernels table = nvllm::cpu::scalar_kernels();
     table.matmul[bf16][bf16] = nvllm::cpu::tile_matmul_kernels<EmulatedTiles>();
     table.attention_pairs =
         nvllm::cpu::tile_attention_products<EmulatedTiles, EmulatedPairs>(EmulatedPairs::pack);
+    nvllm::cpu::QuantizedKernels& quantized = table.quantized;
+    using Code = nvllm::ops::WeightCode;
+    quantized.multiply_integers[0] =
+        multiply_integers<nvllm::cpu::TileInt4<EmulatedTiles, EmulatedCodes>>;
+    quantized.multiply_integers[1] =
+        multiply_integers<nvllm::cpu::TileInt8<EmulatedTiles, EmulatedCodes>>;
+    quantized.arrange[0] = nvllm::cpu::arrange_codes<EmulatedCodes, Code::int4>;
+    quantized.arrange[1] = nvllm::cpu::arrange_codes<EmulatedCodes, Code::int8>;
+    quantized.integer_bytes = sizeof(EmulatedCodes::X);
     return table;
 }
 
@@ -162,9 +206,7 @@ void EmulatedTiles::multiply_bf16_tiles(int sum, int left, int right) {
     Tile& c = configured(sum);
     const Tile& a = configured(left);
     const Tile& b = configured(right);
-    NVLLM_CHECK(c.shape.rows == a.shape.rows && c.shape.row_bytes == b.shape.row_bytes &&
-                    a.num_words() == b.shape.rows,
-                "tiles whose shapes do not fit");
+    check_shapes(c, a, b);
     const bool exact = products_are_exact(a, b);
     float even_factors[kTileRows][kTileRows] = {}, odd_factors[kTileRows][kTileRows] = {};
     for (int k = 0; k < b.shape.rows; ++k) {
@@ -193,6 +235,29 @@ void EmulatedTiles::multiply_bf16_tiles(int sum, int left, int right) {
         }
     }
 }
+
+// TDPBUSD and TDPBSUD
+template <typename Left, typename Right>
+void EmulatedTiles::multiply_bytes(int sum, int left, int right) {
+    Tile& c = configured(sum);
+    const Tile& a = configured(left);
+    const Tile& b = configured(right);
+    check_shapes(c, a, b);
+    for (int m = 0; m < c.shape.rows; ++m) {
+        for (int n = 0; n < c.num_words(); ++n) {
+            uint32_t total = c.words[m][n];
+            for (int k = 0; k < a.num_words(); ++k) {
+                for (int shift = 0; shift < 32; shift += 8) {
+                    total += static_cast<uint32_t>(static_cast<Left>(a.words[m][k] >> shift) *
+                                                   static_cast<Right>(b.words[k][n] >> shift));
+                }
+            }
+            c.words[m][n] = total;
+        }
+    }
+}
+template void EmulatedTiles::multiply_bytes<uint8_t, int8_t>(int, int, int);
+template void EmulatedTiles::multiply_bytes<int8_t, uint8_t>(int, int, int);
 
 void EmulatedTiles::pack_words(const float* x, int64_t stride, int64_t rows, int64_t count,
                                uint32_t* words) {

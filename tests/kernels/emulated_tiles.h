@@ -32,6 +32,14 @@ struct EmulatedTiles {
     static void multiply_bf16() {
         multiply_bf16_tiles(sum, left, right);
     }
+    template <int sum, int left, int right>
+    static void multiply_unsigned_by_signed() {
+        multiply_bytes<uint8_t, int8_t>(sum, left, right);
+    }
+    template <int sum, int left, int right>
+    static void multiply_signed_by_unsigned() {
+        multiply_bytes<int8_t, uint8_t>(sum, left, right);
+    }
 
     static void pack_words(const float* x, int64_t stride, int64_t rows, int64_t count,
                            uint32_t* words);
@@ -42,9 +50,11 @@ struct EmulatedTiles {
     static void load_tile(int tile, const void* rows, int64_t stride);
     static void store_tile(int tile, void* rows, int64_t stride);
     static void multiply_bf16_tiles(int sum, int left, int right);
+    template <typename Left, typename Right>
+    static void multiply_bytes(int sum, int left, int right);
 };
 
-// The scalar kernels, but for products of bfloat16 factors.
+// The scalar kernels, but for products of bfloat16 factors and of integers.
 const nvllm::cpu::Kernels& emulated_amx_kernels();
 
 }  // namespace testing
