@@ -204,8 +204,7 @@ struct TileWork {
 // So few rows multiply keys and values as these lie; with more it pays to widen them first.
 bool are_few_rows(const AttentionBatch& batch, int64_t rows) {
     const int64_t lanes = kernels().lanes;
-    return batch.products.few_scores != nullptr && rows <= kFewRows &&
-           batch.head_dim % lanes == 0 && batch.block_size % lanes == 0;
+    return rows <= kFewRows && batch.head_dim % lanes == 0 && batch.block_size % lanes == 0;
 }
 
 // Where pieces of a tile lie, and what will be wanted next instead of them.

@@ -168,7 +168,7 @@ struct AttentionProducts {
                           float* c, int64_t c_stride, int64_t rows, int64_t depth, int64_t width,
                           const float* factor);
     // The same products with keys and values as they lie; for a few rows that is less work than to
-    // load a tile for them, and memory is asked for something all the time. Null: tiles are loaded.
+    // load a tile for them, and memory is asked for something all the time.
     void (*few_scores)(const FewScores& scores);
     void (*few_sums)(const FewSums& sums);
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/attention_products.h"
+#include "kernels/cpu/few_rows_by_chains.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/tile_pairs.h"
 
@@ -99,8 +100,8 @@ AttentionProducts tile_attention_products(void (*pack)(float*, int64_t, int64_t,
             .load_keys = Loads::load_keys,
             .load_values = Loads::load_values,
             .outer_product = TileAttention<Tiles, typename M::Simd>::outer_product,
-            .few_scores = nullptr,
-            .few_sums = nullptr};
+            .few_scores = FewRowsByChains<typename M::Simd>::few_scores,
+            .few_sums = FewRowsByChains<typename M::Simd>::few_sums};
 }
 
 }  // namespace nvllm::cpu

@@ -1,19 +1,14 @@
 // Tests of the choice of instruction set and of the conversions that each of them has.
 #include "kernels/cpu/isa.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "emulated_tiles.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/tiles_amx.h"
 #include "kernels/error.h"
 #include "testing.h"
 
@@ -28,61 +23,6 @@ TEST_CASE("every machine has the scalar kernels, and names are distinct") {
         ++count;
     });
     CHECK(count >= 2);
-}
-
-// Runs every kind of tile product on Tiles: shapes that are full and not, values of all magnitudes.
-template <class Tiles>
-std::vector<uint32_t> tile_products() {
-    std::vector<uint32_t> results;
-    testing::Random random(11);
-    for (int round = 0; round < 300; ++round) {
-        const auto rows = static_cast<uint8_t>(1 + random.below(16));
-        const auto words = static_cast<uint8_t>(1 + random.below(16));
-        const auto columns = static_cast<uint8_t>(1 + random.below(16));
-        cpu::TileShapes shapes{};
-        shapes.of[0] = {rows, static_cast<uint8_t>(4 * columns)};
-        shapes.of[1] = {rows, static_cast<uint8_t>(4 * words)};
-        shapes.of[2] = {words, static_cast<uint8_t>(4 * columns)};
-        Tiles::configure(shapes);
-        uint32_t factors[3][16][16];
-        // Sums that are subnormal, then such as cancel, then any.
-        const uint32_t least_exponent = round % 3 == 0 ? 60 : round % 3 == 1 ? 120 : 1;
-        const int64_t exponents = round % 3 == 2 ? 180 : 8;
-        for (auto& matrix : factors) {
-            for (auto& row : matrix) {
-                for (uint32_t& word : row) {
-                    const auto any = static_cast<uint32_t>(random.next());
-                    const auto exponent = [&] {
-                        return least_exponent + static_cast<uint32_t>(random.below(exponents));
-                    };
-                    word = (any & 0x807f807fu) | exponent() << 23 | exponent() << 7;
-                }
-            }
-        }
-        Tiles::template load<0>(factors[0], 64);
-        Tiles::template load<1>(factors[1], 64);
-        Tiles::template load<2>(factors[2], 64);
-        Tiles::template multiply_bf16<0, 1, 2>();
-        uint32_t sums[16][16] = {};
-        Tiles::template store<0>(sums, 64);
-        for (const auto& row : sums) results.insert(results.end(), std::begin(row), std::end(row));
-        Tiles::template zero<0>();
-        Tiles::template multiply_bf16<0, 1, 2>();
-        Tiles::template store<0>(sums, 64);
-        for (const auto& row : sums) results.insert(results.end(), std::begin(row), std::end(row));
-    }
-    Tiles::release();
-    return results;
-}
-
-TEST_CASE("emulated tiles give the bits of the processor's") {
-    const std::vector<uint32_t> emulated = tile_products<testing::EmulatedTiles>();
-    CHECK(std::ranges::count_if(emulated, [](uint32_t bits) { return bits != 0; }) > 40'000);
-    if (!cpu::isa_supported(cpu::Isa::amx)) {
-        std::puts("no AMX here: emulated tiles were compared with nothing");
-        return;
-    }
-    CHECK(emulated == tile_products<cpu::AmxInstructions>());
 }
 
 TEST_CASE("every instruction set converts as the scalar types do") {

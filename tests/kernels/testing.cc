@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "emulated_tiles.h"
-
 namespace testing {
 
 using nvllm::BFloat16;
@@ -31,19 +29,6 @@ int& failures() {
     return count;
 }
 #endif
-
-void for_each_isa(const std::function<void(nvllm::cpu::Isa)>& body) {
-    const nvllm::cpu::Isa before = nvllm::cpu::current_isa();
-    for (int i = 0; i < nvllm::cpu::kNumIsas; ++i) {
-        const auto isa = static_cast<nvllm::cpu::Isa>(i);
-        if (!nvllm::cpu::isa_supported(isa)) continue;
-        nvllm::cpu::set_isa_for_testing(isa);
-        body(isa);
-    }
-    nvllm::cpu::set_kernels_for_testing(nvllm::cpu::Isa::amx, emulated_amx_kernels);
-    body(nvllm::cpu::Isa::amx);
-    nvllm::cpu::set_isa_for_testing(before);
-}
 
 // splitmix64 (Steele et al. 2014)
 uint64_t Random::next() {
