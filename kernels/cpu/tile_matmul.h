@@ -34,22 +34,20 @@ class TileMatmul {
 
     static void multiply(const MatmulBlock& block) {
         Pairs pairs;
-        if (num_panels(block) > 2) {
-            for (int64_t column = 0; column < block.columns; column += together) {
-                const Group group(block, column, 1, together);
-                Upcoming upcoming(block, column + together);
-                multiply_group(block, group, upcoming, pairs);
+        if (block.tokens > kFewRows) {
+            const int64_t width = num_panels(block) > 2 ? together : kTileRows;
+            for (int64_t column = 0; column < block.columns; column += width) {
+                Upcoming upcoming(block, column + width);
+                multiply_group(block, Group(block, column, 1, width), upcoming, pairs);
             }
             return;
         }
-        // Weights are read once, from memory.
+        Streams streams;
         const int64_t spacing = block.columns / kStreams;
         for (int64_t i = 0; i < spacing; ++i) {
-            Streams streams;
             multiply_group(block, Group(block, i, spacing, kStreams), streams, pairs);
         }
         if (const int64_t done = spacing * kStreams; done < block.columns) {
-            Streams streams;
             multiply_group(block, Group(block, done, 1, block.columns - done), streams, pairs);
         }
     }
@@ -63,9 +61,10 @@ class TileMatmul {
         return (block.tokens + kTileRows - 1) / kTileRows;
     }
 
-    // Rows of weights that are read side by side from memory, each a long stream: the next group's
-    // row follows in memory. With sixteen a processor fetches less well ahead (Xeon with AMX: 91 %
-    // of the bandwidth and 97 %).
+    // With so few rows of x all waits for weights, which come from memory once. They are read as
+    // eight long streams: in each the next group's row follows in memory. Sixteen rows side by side
+    // come 8 % slower; more rows of x have more to gain from columns that are stored side by side.
+    static constexpr int64_t kFewRows = 8;
     static constexpr int64_t kStreams = 8;
     static constexpr int64_t kAheadBytes = 1024;
 
@@ -112,7 +111,7 @@ class TileMatmul {
             const int64_t passes = (num_panels(block) + 1) / 2;
             next = static_cast<const std::byte*>(is_last ? block.next_weight : block.weight);
             if (!is_last) next += column * row_bytes;
-            lines = next == nullptr ? 0 : together * row_bytes / kTileRowBytes;
+            lines = next == nullptr || passes == 1 ? 0 : together * row_bytes / kTileRowBytes;
             lines_at_once = (together + passes - 1) / passes;
         }
         void fetch(const Group&, int64_t, int64_t) {
