@@ -9,7 +9,6 @@
 namespace nvllm::cpu {
 namespace {
 
-constexpr int64_t kMaxStep = 32;  // of any MatmulKernels
 // Of one block that is used in place: the second panel finds its weights in the second-level cache.
 constexpr int64_t kBlockBytes = 256 << 10;
 constexpr int64_t kLeastGroups = 4;  // or x passes through the first-level cache too often
@@ -20,8 +19,8 @@ constexpr size_t kPackedWeightBytes = sizeof(float) * kMaxMatmulColumns * kMatmu
 
 int64_t rounded_up(int64_t value, int64_t to) { return divided_up(value, to) * to; }
 
-size_t packed_x_bytes(int64_t tokens, int64_t in) {
-    return static_cast<size_t>(tokens * rounded_up(in, kMaxStep)) * sizeof(float);
+size_t packed_x_bytes(const MatmulKernels& kernel, int64_t tokens, int64_t in) {
+    return static_cast<size_t>(tokens * rounded_up(in, kernel.step)) * kernel.packed_bytes;
 }
 
 struct Product {
@@ -145,8 +144,8 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
     choose_blocks(product, num_threads);
 
     const ScratchArena::Scope scope(*context.scratch);
-    product.packed =
-        static_cast<std::byte*>(context.scratch->take(packed_x_bytes(product.tokens, product.in)));
+    product.packed = static_cast<std::byte*>(
+        context.scratch->take(packed_x_bytes(kernel, product.tokens, product.in)));
     if (product.packs_weights()) {
         product.packed_weights = static_cast<std::byte*>(
             context.scratch->take(static_cast<size_t>(num_threads) * kPackedWeightBytes));
@@ -163,16 +162,14 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
     });
 }
 
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, int num_threads) {
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DType weight_type,
+                            int num_threads) {
+    const MatmulKernels& kernel =
+        kernels().matmul[float_type_index(product_type)][float_type_index(weight_type)];
     // The arena hands out whole lines.
-    const size_t x = packed_x_bytes(rounded_up(tokens, 16), in);
-    const auto packs = [&](const MatmulKernels& kernel) {
-        return tokens > kernel.max_in_place_tokens;
-    };
-    const bool may_pack = std::ranges::any_of(kernels().matmul, [&](const MatmulByWeight& row) {
-        return std::ranges::any_of(row, packs);
-    });
-    return x + (may_pack ? static_cast<size_t>(num_threads) * kPackedWeightBytes : 0);
+    const size_t x = packed_x_bytes(kernel, rounded_up(tokens, 16), in);
+    const bool packs = tokens > kernel.max_in_place_tokens;
+    return x + (packs ? static_cast<size_t>(num_threads) * kPackedWeightBytes : 0);
 }
 
 }  // namespace nvllm::cpu

@@ -9,6 +9,7 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
             const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
             const TensorView& y);
 
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, int num_threads);
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DType weight_type,
+                            int num_threads);
 
 }  // namespace nvllm::cpu

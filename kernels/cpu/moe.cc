@@ -119,8 +119,17 @@ void add_weighted_rows(const Context& context, const ConstTensorView& x,
     });
 }
 
+// Of whatever types.
 size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t in, int num_threads) {
-    return matmul_scratch_bytes(tokens * per_token, in, num_threads);
+    constexpr DType types[] = {DType::f32, DType::bf16, DType::f16};
+    size_t most = 0;
+    for (const DType product_type : types) {
+        for (const DType weight_type : types) {
+            most = std::max(most, matmul_scratch_bytes(tokens * per_token, in, product_type,
+                                                       weight_type, num_threads));
+        }
+    }
+    return most;
 }
 
 }  // namespace nvllm::cpu

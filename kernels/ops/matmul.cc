@@ -27,10 +27,12 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
                                                        output, y);
 }
 
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, const ScratchTerms& terms) {
-    const auto bytes = terms.backend != nullptr ? terms.backend->ops.matmul_scratch_bytes
-                                                : cpu::matmul_scratch_bytes;
-    return bytes(tokens, in, terms.num_threads);
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DType weight_type,
+                            const ScratchTerms& terms) {
+    return terms.backend != nullptr
+               ? terms.backend->ops.matmul_scratch_bytes(tokens, in, terms.num_threads)
+               : cpu::matmul_scratch_bytes(tokens, in, product_type, weight_type,
+                                           terms.num_threads);
 }
 
 }  // namespace nvllm::ops

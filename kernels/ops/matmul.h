@@ -32,12 +32,16 @@ enum class MatmulOutput : uint8_t {
 // 1, ...; AVX-512 BF16 adds both products of a pair in one instruction. After every 1,024 values of
 // k the lanes are added as a balanced binary tree (l with l + L / 2, and so on), and that sum is
 // added to those before it; they begin with y where the product is accumulated, and end with the
-// bias. A tail is padded with zeros.
+// bias. A tail is padded with zeros. With AMX and bfloat16 factors on both sides there are no
+// lanes: of each 32 values of k those at even places are summed by fused multiply-adds in their
+// order, so are those at odd places, and both together are added to the sum, with subnormal numbers
+// as zeros.
 void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
             const ConstTensorView& bias, DType product_type, MatmulOutput output,
             const TensorView& y);
 
 // Scratch bytes that matmul takes from the arena for `tokens` rows of `in` values, at most.
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, const ScratchTerms& terms);
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DType weight_type,
+                            const ScratchTerms& terms);
 
 }  // namespace nvllm::ops

@@ -214,7 +214,8 @@ TEST_CASE("matmul takes no more scratch than it says, and none that grows") {
             test.run(machine, MatmulOutput::overwrite, false);
             CHECK(machine.scratch().num_growths() == 0);
             CHECK(machine.scratch().peak_bytes() <=
-                  (ops::matmul_scratch_bytes(tokens, in, 2) + 63) / 64 * 64);
+                  (ops::matmul_scratch_bytes(tokens, in, DType::bf16, DType::bf16, 2) + 63) / 64 *
+                      64);
         });
     }
 }

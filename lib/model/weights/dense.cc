@@ -16,7 +16,7 @@ class DensePart : public LinearPart {
     size_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
 
     size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
-        return ops::matmul_scratch_bytes(tokens, in(), terms);
+        return ops::matmul_scratch_bytes(tokens, in(), product_type_, weight_.view().dtype, terms);
     }
 
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
