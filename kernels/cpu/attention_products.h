@@ -22,11 +22,68 @@ struct SingleFactors {
     static F multiply_add(F left, F right, F sum) { return S::fma(left, right, sum); }
 };
 
+// Calls body with `wanted`, one of 1 to `rows`, as a constant.
+template <int rows, typename Body>
+void with_rows(int64_t wanted, Body body) {
+    if constexpr (rows > 0) {
+        if (wanted == rows) {
+            body(std::integral_constant<int, rows>());
+        } else {
+            with_rows<rows - 1>(wanted, body);
+        }
+    }
+}
+
+// body(first row, number of rows as a constant), for all of `count` rows.
+template <int most, typename Body>
+void for_each_tile_of_rows(int64_t count, Body body) {
+    for (int64_t row = 0; row < count; row += most) {
+        with_rows<most>(count - row < most ? count - row : most,
+                        [&](auto rows) { body(row, rows); });
+    }
+}
+
+// Sums of a few rows by a few vectors of columns, in registers.
+template <class S>
+struct LaneSums {
+    using F = typename S::F;
+    static constexpr int64_t L = S::lanes;
+
+    template <int rows, int vectors>
+    static void clear(F (&total)[rows][vectors]) {
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; ++v) total[r][v] = S::zero();
+        }
+    }
+    template <int rows, int vectors>
+    static void load_scaled(const float* from, int64_t stride, const float* factor,
+                            F (&total)[rows][vectors]) {
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; ++v) {
+                total[r][v] = S::mul(S::load(from + r * stride + v * L), S::set(factor[r]));
+            }
+        }
+    }
+    template <int rows, int vectors>
+    static void store(const F (&total)[rows][vectors], float* to, int64_t stride) {
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; ++v) S::store(to + r * stride + v * L, total[r][v]);
+        }
+    }
+};
+
 // M: how factors meet. A vector of them is a word to a lane, loaded from `M::step` rows that lie
 // `stride` values apart.
 template <class M>
 struct AttentionProductKernels {
     using S = typename M::Simd;
+    using Lanes = LaneSums<S>;
     using F = typename S::F;
     using T = typename M::Value;
     static constexpr int64_t L = S::lanes;
@@ -96,25 +153,6 @@ struct AttentionProductKernels {
     }
 
   private:
-    // body(first row, number of rows as a constant), for all of `count` rows.
-    template <int most, typename Body>
-    static void for_each_tile_of_rows(int64_t count, Body body) {
-        for (int64_t row = 0; row < count; row += most) {
-            with_rows<most>(count - row < most ? count - row : most,
-                            [&](auto rows) { body(row, rows); });
-        }
-    }
-    template <int rows, typename Body>
-    static void with_rows(int64_t wanted, Body body) {
-        if constexpr (rows > 0) {
-            if (wanted == rows) {
-                body(std::integral_constant<int, rows>());
-            } else {
-                with_rows<rows - 1>(wanted, body);
-            }
-        }
-    }
-
     // Rows of values that meet together: the first, and how far it is to the next.
     struct Step {
         const T* first;
@@ -153,34 +191,6 @@ struct AttentionProductKernels {
         }
     }
     template <int rows, int vectors>
-    static void clear(F (&total)[rows][vectors]) {
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) total[r][v] = S::zero();
-        }
-    }
-    template <int rows, int vectors>
-    static void load_scaled(const float* from, int64_t stride, const float* factor,
-                            F (&total)[rows][vectors]) {
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) {
-                total[r][v] = S::mul(S::load(from + r * stride + v * L), S::set(factor[r]));
-            }
-        }
-    }
-    template <int rows, int vectors>
-    static void store(const F (&total)[rows][vectors], float* to, int64_t stride) {
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) S::store(to + r * stride + v * L, total[r][v]);
-        }
-    }
-
-    template <int rows, int vectors>
     static void score_tile(const FewScores& few, int64_t row, int64_t vector) {
         const float* queries = few.queries + row * few.query_stride;
         const T* keys[vectors];
@@ -190,7 +200,7 @@ struct AttentionProductKernels {
             next[v] = static_cast<const T*>(few.next[vector + v]);
         }
         F total[rows][vectors];
-        clear(total);
+        Lanes::clear(total);
         for (int64_t k = 0; k < few.head_dim; k += M::step) {
             F right[vectors];
 #pragma GCC unroll 8
@@ -200,7 +210,7 @@ struct AttentionProductKernels {
             }
             multiply_add(queries + k / M::step, few.query_stride, right, total);
         }
-        store(total, few.scores + row * few.score_stride + vector * L, few.score_stride);
+        Lanes::store(total, few.scores + row * few.score_stride + vector * L, few.score_stride);
     }
 
     template <int rows, int vectors>
@@ -208,7 +218,7 @@ struct AttentionProductKernels {
         const float* weights = few.weights + row * few.weight_stride;
         float* out = few.out + row * few.out_stride + column;
         F total[rows][vectors];
-        load_scaled(out, few.out_stride, few.factor + row, total);
+        Lanes::load_scaled(out, few.out_stride, few.factor + row, total);
         for (int64_t p = 0; p < few.positions; p += M::step) {
             const auto [values, stride] = step_of(few.values + p);
             const auto [next, next_stride] = step_of(few.next + p);
@@ -220,7 +230,7 @@ struct AttentionProductKernels {
             }
             multiply_add(weights + p / M::step, few.weight_stride, right, total);
         }
-        store(total, out, few.out_stride);
+        Lanes::store(total, out, few.out_stride);
     }
 
     template <int rows, int vectors>
@@ -228,9 +238,9 @@ struct AttentionProductKernels {
                            float* c, int64_t c_stride, int64_t depth, const float* factor) {
         F total[rows][vectors];
         if (factor == nullptr) {
-            clear(total);
+            Lanes::clear(total);
         } else {
-            load_scaled(c, c_stride, factor, total);
+            Lanes::load_scaled(c, c_stride, factor, total);
         }
         for (int64_t k = 0; k < depth; ++k, b += b_stride) {
             F right[vectors];
@@ -238,7 +248,7 @@ struct AttentionProductKernels {
             for (int v = 0; v < vectors; ++v) right[v] = S::load(b + v * L);
             multiply_add(a + k, a_stride, right, total);
         }
-        store(total, c, c_stride);
+        Lanes::store(total, c, c_stride);
     }
 };
 

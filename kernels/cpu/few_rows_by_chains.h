@@ -9,8 +9,8 @@
 #endif
 
 #include <cstdint>
-#include <type_traits>
 
+#include "kernels/cpu/attention_products.h"
 #include "kernels/cpu/kernels.h"
 
 namespace nvllm::cpu {
@@ -19,6 +19,7 @@ namespace nvllm::cpu {
 template <class S>
 class FewRowsByChains {
     using F = typename S::F;
+    using Lanes = LaneSums<S>;
     static constexpr int64_t L = S::lanes;
     static constexpr int64_t kChains = 32;  // factors of both chains
     static constexpr int most_rows = 4;
@@ -26,7 +27,7 @@ class FewRowsByChains {
   public:
     static void few_scores(const FewScores& few) {
         without_subnormals([&] {
-            for_each_tile_of_rows(few.rows, [&](int64_t row, auto rows) {
+            for_each_tile_of_rows<most_rows>(few.rows, [&](int64_t row, auto rows) {
                 constexpr int vectors = vectors_of(rows());
                 int64_t vector = 0;
                 for (; vector + vectors <= few.vectors; vector += vectors) {
@@ -39,7 +40,7 @@ class FewRowsByChains {
 
     static void few_sums(const FewSums& few) {
         without_subnormals([&] {
-            for_each_tile_of_rows(few.rows, [&](int64_t row, auto rows) {
+            for_each_tile_of_rows<most_rows>(few.rows, [&](int64_t row, auto rows) {
                 constexpr int vectors = vectors_of(rows());
                 int64_t column = 0;
                 for (; column + vectors * L <= few.width; column += vectors * L) {
@@ -72,25 +73,6 @@ class FewRowsByChains {
         body();
     }
 
-    // body(first row, number of rows as a constant), for all of `count` rows.
-    template <typename Body>
-    static void for_each_tile_of_rows(int64_t count, Body body) {
-        int64_t row = 0;
-        for (; row + most_rows <= count; row += most_rows) {
-            body(row, std::integral_constant<int, most_rows>());
-        }
-        switch (count - row) {
-            case 3:
-                return body(row, std::integral_constant<int, 3>());
-            case 2:
-                return body(row, std::integral_constant<int, 2>());
-            case 1:
-                return body(row, std::integral_constant<int, 1>());
-            default:
-                return;
-        }
-    }
-
     // The factors of both chains, of each row.
     template <int rows>
     struct Widened {
@@ -108,64 +90,42 @@ class FewRowsByChains {
         }
     };
 
-    template <int rows, int vectors>
-    struct Sums {
-        F at[rows][vectors];
-
-        void clear() {
+    // `right`: factors of one place of a chain, vectors of them.
+    template <int rows, int vectors, typename Right>
+    [[gnu::always_inline]] static void multiply_add(const Widened<rows>& left, int64_t place,
+                                                    Right right, F (&chain)[rows][vectors]) {
+        F factors[vectors];
 #pragma GCC unroll 4
-            for (int r = 0; r < rows; ++r) {
+        for (int v = 0; v < vectors; ++v) factors[v] = right(v);
 #pragma GCC unroll 4
-                for (int v = 0; v < vectors; ++v) at[r][v] = S::zero();
-            }
+        for (int r = 0; r < rows; ++r) {
+            const F factor = S::set(left.factors[r][place]);
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; ++v) chain[r][v] = S::fma(factor, factors[v], chain[r][v]);
         }
-        // `right`: factors of one place of the chain, vectors of them.
-        template <typename Right>
-        [[gnu::always_inline]] void multiply_add(const Widened<rows>& left, int64_t place,
-                                                 Right right) {
-            F factors[vectors];
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) factors[v] = right(v);
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; ++r) {
-                const F factor = S::set(left.factors[r][place]);
-#pragma GCC unroll 4
-                for (int v = 0; v < vectors; ++v) {
-                    at[r][v] = S::fma(factor, factors[v], at[r][v]);
-                }
-            }
-        }
-        [[gnu::always_inline]] void add(const Sums& even, const Sums& odd) {
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-                for (int v = 0; v < vectors; ++v) {
-                    at[r][v] = S::add(at[r][v], S::add(even.at[r][v], odd.at[r][v]));
-                }
-            }
-        }
-        void store(float* to, int64_t stride) const {
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-                for (int v = 0; v < vectors; ++v) S::store(to + r * stride + v * L, at[r][v]);
-            }
-        }
-    };
+    }
 
     // Adds to `total` the products of `count` factors of each row, at most those of both chains;
     // right(i, v): the other factors.
     template <int rows, int vectors, typename Right>
     [[gnu::always_inline]] static void add_chains(const Widened<rows>& left, int64_t count,
-                                                  Right right, Sums<rows, vectors>& total) {
-        Sums<rows, vectors> even, odd;
-        even.clear();
-        odd.clear();
+                                                  Right right, F (&total)[rows][vectors]) {
+        F even[rows][vectors], odd[rows][vectors];
+        Lanes::clear(even);
+        Lanes::clear(odd);
         for (int64_t i = 0; i < count; i += 2) {
-            even.multiply_add(left, i, [&](int v) { return right(i, v); });
-            odd.multiply_add(left, i + 1, [&](int v) { return right(i + 1, v); });
+            multiply_add(
+                left, i, [&](int v) { return right(i, v); }, even);
+            multiply_add(
+                left, i + 1, [&](int v) { return right(i + 1, v); }, odd);
         }
-        total.add(even, odd);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; ++v) {
+                total[r][v] = S::add(total[r][v], S::add(even[r][v], odd[r][v]));
+            }
+        }
     }
 
     template <int rows, int vectors>
@@ -177,8 +137,8 @@ class FewRowsByChains {
             keys[v] = static_cast<const BFloat16*>(few.keys[vector + v]);
             next[v] = static_cast<const BFloat16*>(few.next[vector + v]);
         }
-        Sums<rows, vectors> total;
-        total.clear();
+        F total[rows][vectors];
+        Lanes::clear(total);
         for (int64_t k = 0; k < few.head_dim; k += kChains) {
             const int64_t count = few.head_dim - k < kChains ? few.head_dim - k : kChains;
             const Widened<rows> left(queries, few.query_stride, k, count);
@@ -191,22 +151,15 @@ class FewRowsByChains {
                 },
                 total);
         }
-        total.store(few.scores + row * few.score_stride + vector * L, few.score_stride);
+        Lanes::store(total, few.scores + row * few.score_stride + vector * L, few.score_stride);
     }
 
     template <int rows, int vectors>
     static void sum_tile(const FewSums& few, int64_t row, int64_t column) {
         const float* weights = few.weights + row * few.weight_stride;
         float* out = few.out + row * few.out_stride + column;
-        Sums<rows, vectors> total;
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) {
-                total.at[r][v] =
-                    S::mul(S::load(out + r * few.out_stride + v * L), S::set(few.factor[row + r]));
-            }
-        }
+        F total[rows][vectors];
+        Lanes::load_scaled(out, few.out_stride, few.factor + row, total);
         for (int64_t p = 0; p < few.positions; p += kChains) {
             const Widened<rows> left(weights, few.weight_stride, p, kChains);
             add_chains(
@@ -218,7 +171,7 @@ class FewRowsByChains {
                 },
                 total);
         }
-        total.store(out, few.out_stride);
+        Lanes::store(total, out, few.out_stride);
     }
 };
 
