@@ -50,7 +50,7 @@ struct LaneSums {
     static constexpr int64_t L = S::lanes;
 
     template <int rows, int vectors>
-    static void clear(F (&total)[rows][vectors]) {
+    [[gnu::always_inline]] static void clear(F (&total)[rows][vectors]) {
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 8
@@ -58,8 +58,8 @@ struct LaneSums {
         }
     }
     template <int rows, int vectors>
-    static void load_scaled(const float* from, int64_t stride, const float* factor,
-                            F (&total)[rows][vectors]) {
+    [[gnu::always_inline]] static void load_scaled(const float* from, int64_t stride,
+                                                   const float* factor, F (&total)[rows][vectors]) {
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 8
@@ -69,7 +69,8 @@ struct LaneSums {
         }
     }
     template <int rows, int vectors>
-    static void store(const F (&total)[rows][vectors], float* to, int64_t stride) {
+    [[gnu::always_inline]] static void store(const F (&total)[rows][vectors], float* to,
+                                             int64_t stride) {
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 8
