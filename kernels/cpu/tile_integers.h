@@ -15,16 +15,14 @@
 
 namespace nvllm::cpu {
 
-// Where a step's words of a panel are found; C: codes that are multiplied as VNNI does it.
+// Where `count` words of bytes of each column of a panel are found, which may be in the room that
+// is given; C: codes that are multiplied as VNNI does it.
 template <class Tiles, class C>
 struct TileInt8 : Int8Parts<C> {
     using Product = TileUnsignedBySigned<Tiles>;
     static constexpr int codes_of_word = 4;
 
-    static const void* words(const uint32_t* panel, int64_t count, uint32_t (&)[256]) {
-        static_cast<void>(count);
-        return panel;
-    }
+    static const void* words(const uint32_t* panel, int64_t, uint32_t (&)[256]) { return panel; }
 };
 
 template <class Tiles, class C>

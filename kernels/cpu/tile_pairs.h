@@ -44,6 +44,7 @@ struct TileSignedByUnsigned {
     }
 };
 
+// Releases the tiles in the end.
 template <class Tiles>
 class TilePairs {
   public:
