@@ -42,9 +42,8 @@ bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf1
 bool has_amx() {
     constexpr unsigned tiles_of_both = 1u << 22 | 1u << 24 | 1u << 25;
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    if (!has_avx512bf16() || !__builtin_cpu_supports("avx512vnni") ||
-        __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0)
-        return false;
+    if (!has_avx512bf16() || !__builtin_cpu_supports("avx512vnni")) return false;
+    if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
     if ((edx & tiles_of_both) != tiles_of_both) return false;
 #if defined(__linux__)
     constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM
@@ -102,7 +101,8 @@ const IsaRow* best_row() {
 }
 
 const IsaRow* row_named(const std::string& name) {
-    for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx}) {
+    for (int i = 0; i < kNumIsas; ++i) {
+        const auto isa = static_cast<Isa>(i);
         if (name != isa_name(isa)) continue;
         if (!isa_supported(isa)) {
             throw Error(ErrorKind::unavailable,

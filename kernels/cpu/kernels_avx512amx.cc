@@ -99,18 +99,18 @@ void multiply_integers(const QuantizedBlock& block) {
     }
 }
 
-// Product: as in tile_pairs.h, of `depth` values of k.
-template <class Product, int64_t depth>
+// Products of `depth` values of k.
+template <TileProduct product, int64_t depth>
 double tile_loop(int64_t rounds) {
     constexpr int chains = 4;
     TileShapes shapes;
     for (TileShape& shape : shapes.of) shape = {kTileRows, kTileRowBytes};
     AmxTiles::configure(shapes);
     for (int64_t round = 0; round < rounds; ++round) {
-        Product::template multiply<0, 4, 6>();
-        Product::template multiply<1, 4, 7>();
-        Product::template multiply<2, 5, 6>();
-        Product::template multiply<3, 5, 7>();
+        AmxTiles::multiply<product, 0, 4, 6>();
+        AmxTiles::multiply<product, 1, 4, 7>();
+        AmxTiles::multiply<product, 2, 5, 6>();
+        AmxTiles::multiply<product, 3, 5, 7>();
     }
     AmxTiles::release();
     return 2.0 * chains * kTileRows * kTileRows * depth;
@@ -121,10 +121,10 @@ Kernels table_with_tiles() {
     Kernels table = avx512_kernels();
     table.matmul[bf16][bf16] = tile_matmul_kernels<AmxTiles>();
     table.attention_pairs = tile_attention_products<AmxTiles, AttentionPairs>(AttentionPairs::pack);
-    table.quantized.multiply_integers[0] = multiply_integers<0, TileInt4<AmxTiles, VnniCodes>>;
-    table.quantized.multiply_integers[1] = multiply_integers<1, TileInt8<AmxTiles, VnniCodes>>;
-    table.bfloat16_loop = tile_loop<TileBFloat16<AmxTiles>, 32>;
-    table.quantized.int8_loop = tile_loop<TileUnsignedBySigned<AmxTiles>, 64>;
+    table.quantized.multiply_integers[0] = multiply_integers<0, TileInt4<VnniCodes>>;
+    table.quantized.multiply_integers[1] = multiply_integers<1, TileInt8<VnniCodes>>;
+    table.bfloat16_loop = tile_loop<TileProduct::bfloat16, 32>;
+    table.quantized.int8_loop = tile_loop<TileProduct::unsigned_by_signed, 64>;
     return table;
 }
 

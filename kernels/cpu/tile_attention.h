@@ -78,7 +78,7 @@ class TileAttention {
         for (int64_t k = 0; k < depth; k += Pairs::words) {
             const float* left = a.words + k;
             const float* right = b.words + k * b.stride;
-            Pairs::template multiply<TileBFloat16<Tiles>, row_tiles, column_tiles>(
+            Pairs::template multiply<TileProduct::bfloat16, row_tiles, column_tiles>(
                 {Factor{left, a.stride_bytes()},
                  Factor{left + kTileRows * a.stride, a.stride_bytes()}},
                 {Factor{right, b.stride_bytes()}, Factor{right + kTileRows, b.stride_bytes()}});

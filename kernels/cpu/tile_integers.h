@@ -17,17 +17,17 @@ namespace nvllm::cpu {
 
 // Where `count` words of bytes of each column of a panel are found, which may be in the room that
 // is given; C: codes that are multiplied as VNNI does it.
-template <class Tiles, class C>
+template <class C>
 struct TileInt8 : Int8Parts<C> {
-    using Product = TileUnsignedBySigned<Tiles>;
+    static constexpr TileProduct product = TileProduct::unsigned_by_signed;
     static constexpr int codes_of_word = 4;
 
     static const void* words(const uint32_t* panel, int64_t, uint32_t (&)[256]) { return panel; }
 };
 
-template <class Tiles, class C>
+template <class C>
 struct TileInt4 : Int4Parts<C> {
-    using Product = TileSignedByUnsigned<Tiles>;
+    static constexpr TileProduct product = TileProduct::signed_by_unsigned;
     static constexpr int codes_of_word = 8;
 
     // Of each word the codes at even places, then those at odd ones.
@@ -146,7 +146,7 @@ class TileIntegers {
                         sizeof(room[tile]) - bytes);
             codes[tile] = room[tile];
         }
-        Pairs::template multiply<typename P::Product, row_tiles, panel_tiles>(
+        Pairs::template multiply<P::product, row_tiles, panel_tiles>(
             {Factor{first, x_stride}, Factor{second, x_stride}},
             {Factor{codes[0], kTileRowBytes}, Factor{codes[1], kTileRowBytes}});
     }

@@ -176,7 +176,7 @@ class TileMatmul {
         const int64_t x_stride[2] = {rows.count[0] * kWordBytes, rows.count[1] * kWordBytes};
         const std::byte* x[2] = {rows.packed[0], rows.packed[1]};
         const auto step = [&](const void* first, const void* second, int64_t stride) {
-            Pairs::template multiply<TileBFloat16<Tiles>, column_tiles, row_tiles>(
+            Pairs::template multiply<TileProduct::bfloat16, column_tiles, row_tiles>(
                 {Factor{first, stride}, Factor{second, stride}},
                 {Factor{x[0], x_stride[0]}, Factor{x[1], x_stride[1]}});
             x[0] += kTileRows * x_stride[0];

@@ -20,31 +20,7 @@ struct TilePairShape {
     int64_t columns[2];
 };
 
-// Words of two bfloat16, and of four bytes: signed ones of which the left or the right factor's may
-// be unsigned instead. Tiles: as AmxTiles.
-template <class Tiles>
-struct TileBFloat16 {
-    template <int sum, int left, int right>
-    static void multiply() {
-        Tiles::template multiply_bf16<sum, left, right>();
-    }
-};
-template <class Tiles>
-struct TileUnsignedBySigned {
-    template <int sum, int left, int right>
-    static void multiply() {
-        Tiles::template multiply_unsigned_by_signed<sum, left, right>();
-    }
-};
-template <class Tiles>
-struct TileSignedByUnsigned {
-    template <int sum, int left, int right>
-    static void multiply() {
-        Tiles::template multiply_signed_by_unsigned<sum, left, right>();
-    }
-};
-
-// Releases the tiles in the end.
+// Tiles: as AmxTiles; they are released in the end.
 template <class Tiles>
 class TilePairs {
   public:
@@ -99,23 +75,22 @@ class TilePairs {
         if constexpr (left > 1 && right > 1) body(std::integral_constant<int, 3>(), one, one);
     }
 
-    // Product: which instruction multiplies, as those above.
-    template <class Product, int left, int right>
+    template <TileProduct product, int left, int right>
     [[gnu::always_inline]] static void multiply(const Factor (&lefts)[2],
                                                 const Factor (&rights)[2]) {
         load<kLeft>(lefts[0]);
         load<kRight>(rights[0]);
-        Product::template multiply<0, kLeft, kRight>();
+        Tiles::template multiply<product, 0, kLeft, kRight>();
         if constexpr (right > 1) {
             load<kRight + 1>(rights[1]);
-            Product::template multiply<1, kLeft, kRight + 1>();
+            Tiles::template multiply<product, 1, kLeft, kRight + 1>();
         }
         if constexpr (left > 1) {
             load<kLeft + 1>(lefts[1]);
-            Product::template multiply<2, kLeft + 1, kRight>();
+            Tiles::template multiply<product, 2, kLeft + 1, kRight>();
         }
         if constexpr (left > 1 && right > 1) {
-            Product::template multiply<3, kLeft + 1, kRight + 1>();
+            Tiles::template multiply<product, 3, kLeft + 1, kRight + 1>();
         }
     }
 

@@ -19,4 +19,8 @@ struct TileShapes {
     TileShape of[kNumTiles];
 };
 
+// Words of two bfloat16; of four bytes, of which those of the left or of the right factor are
+// unsigned and the others signed.
+enum class TileProduct : uint8_t { bfloat16, unsigned_by_signed, signed_by_unsigned };
+
 }  // namespace nvllm::cpu

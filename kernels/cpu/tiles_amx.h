@@ -47,18 +47,22 @@ struct AmxInstructions {
                      : "r"(rows), "r"(stride), "i"(tile)
                      : "memory");
     }
-    // sum[m][n] += left[m][k] * right[k][n] over words of k: two bfloat16, or four bytes.
-    template <int sum, int left, int right>
-    static void multiply_bf16() {
-        asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(left), "i"(right));
-    }
-    template <int sum, int left, int right>
-    static void multiply_unsigned_by_signed() {
-        asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(left), "i"(right));
-    }
-    template <int sum, int left, int right>
-    static void multiply_signed_by_unsigned() {
-        asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(left), "i"(right));
+    // sum[m][n] += left[m][k] * right[k][n] over words of k.
+    template <TileProduct product, int sum, int left, int right>
+    static void multiply() {
+        if constexpr (product == TileProduct::bfloat16) {
+            asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                         :
+                         : "i"(sum), "i"(left), "i"(right));
+        } else if constexpr (product == TileProduct::unsigned_by_signed) {
+            asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                         :
+                         : "i"(sum), "i"(left), "i"(right));
+        } else {
+            asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                         :
+                         : "i"(sum), "i"(left), "i"(right));
+        }
     }
 };
 

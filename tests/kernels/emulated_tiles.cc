@@ -155,10 +155,8 @@ nvllm::cpu::Kernels table_with_emulated_tiles() {
         nvllm::cpu::tile_attention_products<EmulatedTiles, EmulatedPairs>(EmulatedPairs::pack);
     nvllm::cpu::QuantizedKernels& quantized = table.quantized;
     using Code = nvllm::ops::WeightCode;
-    quantized.multiply_integers[0] =
-        multiply_integers<nvllm::cpu::TileInt4<EmulatedTiles, EmulatedCodes>>;
-    quantized.multiply_integers[1] =
-        multiply_integers<nvllm::cpu::TileInt8<EmulatedTiles, EmulatedCodes>>;
+    quantized.multiply_integers[0] = multiply_integers<nvllm::cpu::TileInt4<EmulatedCodes>>;
+    quantized.multiply_integers[1] = multiply_integers<nvllm::cpu::TileInt8<EmulatedCodes>>;
     quantized.arrange[0] = nvllm::cpu::arrange_codes<EmulatedCodes, Code::int4>;
     quantized.arrange[1] = nvllm::cpu::arrange_codes<EmulatedCodes, Code::int8>;
     quantized.integer_bytes = sizeof(EmulatedCodes::X);
@@ -200,7 +198,7 @@ void EmulatedTiles::store_tile(int tile, void* rows, int64_t stride) {
 }
 
 // TDPBF16PS
-void EmulatedTiles::multiply_bf16_tiles(int sum, int left, int right) {
+void EmulatedTiles::multiply_bf16(int sum, int left, int right) {
     Tile& c = configured(sum);
     const Tile& a = configured(left);
     const Tile& b = configured(right);

@@ -28,17 +28,15 @@ struct EmulatedTiles {
     static void store(void* rows, int64_t stride) {
         store_tile(tile, rows, stride);
     }
-    template <int sum, int left, int right>
-    static void multiply_bf16() {
-        multiply_bf16_tiles(sum, left, right);
-    }
-    template <int sum, int left, int right>
-    static void multiply_unsigned_by_signed() {
-        multiply_bytes<uint8_t, int8_t>(sum, left, right);
-    }
-    template <int sum, int left, int right>
-    static void multiply_signed_by_unsigned() {
-        multiply_bytes<int8_t, uint8_t>(sum, left, right);
+    template <nvllm::cpu::TileProduct product, int sum, int left, int right>
+    static void multiply() {
+        if constexpr (product == nvllm::cpu::TileProduct::bfloat16) {
+            multiply_bf16(sum, left, right);
+        } else if constexpr (product == nvllm::cpu::TileProduct::unsigned_by_signed) {
+            multiply_bytes<uint8_t, int8_t>(sum, left, right);
+        } else {
+            multiply_bytes<int8_t, uint8_t>(sum, left, right);
+        }
     }
 
     static void pack_words(const float* x, int64_t stride, int64_t rows, int64_t count,
@@ -49,7 +47,7 @@ struct EmulatedTiles {
     static void zero_tile(int tile);
     static void load_tile(int tile, const void* rows, int64_t stride);
     static void store_tile(int tile, void* rows, int64_t stride);
-    static void multiply_bf16_tiles(int sum, int left, int right);
+    static void multiply_bf16(int sum, int left, int right);
     template <typename Left, typename Right>
     static void multiply_bytes(int sum, int left, int right);
 };

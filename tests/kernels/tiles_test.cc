@@ -88,17 +88,17 @@ std::vector<uint32_t> tile_products() {
                 break;
         }
         factors.load<Tiles>();
-        Tiles::template multiply_bf16<0, 1, 2>();
+        Tiles::template multiply<cpu::TileProduct::bfloat16, 0, 1, 2>();
         add_sums<Tiles>(results);
         Tiles::template zero<0>();
-        Tiles::template multiply_bf16<0, 1, 2>();
+        Tiles::template multiply<cpu::TileProduct::bfloat16, 0, 1, 2>();
         add_sums<Tiles>(results);
 
         factors.fill_with_bytes();
         factors.load<Tiles>();
-        Tiles::template multiply_unsigned_by_signed<0, 1, 2>();
+        Tiles::template multiply<cpu::TileProduct::unsigned_by_signed, 0, 1, 2>();
         add_sums<Tiles>(results);
-        Tiles::template multiply_signed_by_unsigned<0, 1, 2>();
+        Tiles::template multiply<cpu::TileProduct::signed_by_unsigned, 0, 1, 2>();
         add_sums<Tiles>(results);
     }
     Tiles::release();
