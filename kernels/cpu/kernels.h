@@ -203,10 +203,11 @@ struct QuantizedBlock {
     float* widened;  // room for kQuantizedStretch x kQuantizedColumns values
 };
 
-// Products of bfloat16 with weights without zero points, pair by pair; null: no instruction.
+// Products of bfloat16 with weights, pair by pair; null: no instruction.
 struct QuantizedPairs {
     void (*multiply)(const QuantizedBlock& block);
     void (*arrange)(const float* x, int64_t count, void* arranged);  // x is rounded to bfloat16
+    bool takes_zero_points = false;
 };
 
 // By ops::WeightCode; integers of x times int4 and int8.

@@ -2,12 +2,15 @@
 // integers.
 #if defined(__x86_64__)
 #include "kernels/cpu/attention_pairs_avx512.h"
+#include "kernels/cpu/code_pairs_avx512.h"
+#include "kernels/cpu/codes_for_tiles_avx512.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/quantized_codes_vnni.h"
 #include "kernels/cpu/simd_avx512.h"
 #include "kernels/cpu/tile_attention.h"
-#include "kernels/cpu/tile_integers.h"
+#include "kernels/cpu/tile_codes.h"
 #include "kernels/cpu/tile_matmul.h"
+#include "kernels/cpu/tile_stream.h"
 #include "kernels/cpu/tiles_amx.h"
 
 namespace nvllm::cpu {
@@ -90,12 +93,25 @@ struct AmxTiles : AmxInstructions {
 // Fewer rows leave most of a tile product's work unused while memory is what is waited for.
 constexpr int64_t kLeastRowsOfTiles = 8;
 
+template <class W>
+void multiply_pairs(const QuantizedBlock& block) {
+    multiply_pairs_by_tiles<AmxTiles, Avx512Codes, W>(block);
+}
+
+void multiply_int4(const QuantizedBlock& block) {
+    if (block.zero_points == nullptr) {
+        multiply_pairs<WidenedParts<Int4Parts<NibblePairs<Int4Values>>>>(block);
+    } else {
+        multiply_pairs<WidenedDifferences>(block);
+    }
+}
+
 template <size_t code, class Parts>
 void multiply_integers(const QuantizedBlock& block) {
     if (block.rows < kLeastRowsOfTiles) {
         avx512vnni_kernels().multiply_integers[code](block);
     } else {
-        TileIntegers<AmxTiles, Parts, VnniCodes>::multiply(block);
+        TileCodes<AmxTiles, Parts>::multiply(block);
     }
 }
 
@@ -121,6 +137,20 @@ Kernels table_with_tiles() {
     Kernels table = avx512_kernels();
     table.matmul[bf16][bf16] = tile_matmul_kernels<AmxTiles>();
     table.attention_pairs = tile_attention_products<AmxTiles, AttentionPairs>(AttentionPairs::pack);
+    using ops::WeightCode;
+    const auto pairs_of = [&](WeightCode code) -> QuantizedPairs& {
+        return table.quantized.pairs[static_cast<size_t>(code)];
+    };
+    pairs_of(WeightCode::int4) = {multiply_int4, arrange_for_nibbles, true};
+    pairs_of(WeightCode::int8) = {multiply_pairs<WidenedInt8>, arrange_for_bytes};
+    pairs_of(WeightCode::float4) = {
+        multiply_pairs<WidenedParts<Int4Parts<NibblePairs<Float4Values>>>>, arrange_for_nibbles};
+    pairs_of(WeightCode::float8) = {multiply_pairs<WidenedParts<Int8Parts<Float8Pairs>>>,
+                                    arrange_for_bytes};
+    pairs_of(WeightCode::sparse_bfloat16) = {
+        multiply_pairs<WidenedSparsePairs<WeightCode::sparse_bfloat16>>, arrange_as_they_are};
+    pairs_of(WeightCode::sparse_float8) = {
+        multiply_pairs<WidenedSparsePairs<WeightCode::sparse_float8>>, arrange_as_they_are};
     table.quantized.multiply_integers[0] = multiply_integers<0, TileInt4<VnniCodes>>;
     table.quantized.multiply_integers[1] = multiply_integers<1, TileInt8<VnniCodes>>;
     table.bfloat16_loop = tile_loop<TileProduct::bfloat16, 32>;

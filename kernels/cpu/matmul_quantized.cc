@@ -17,9 +17,12 @@ using ops::WeightCode;
 
 static_assert(kNumWeightCodes == static_cast<size_t>(ops::kNumWeightCodes));
 
-constexpr int64_t kBlockTokens = 96;
+constexpr int64_t kBlockTokens = 256;
 constexpr int64_t kBlockPanels = kQuantizedColumns / kPanelColumns;
 constexpr int64_t kBlocksPerThread = 4;
+// Bytes behind each row of x: in rows of a power of two, all would begin in a few sets of the
+// cache.
+constexpr int64_t kRowPadding = 64;
 constexpr int64_t kMaxIntegerTerms = 100'000;  // sums of products of bytes fit into 32 bits
 constexpr size_t kThreadValues =
     static_cast<size_t>((kBlockTokens + kQuantizedStretch) * kQuantizedColumns);
@@ -49,11 +52,11 @@ bool fits_bfloat16(const ops::ActivationRounding& activations, DType product_typ
 Rounded rounded_form(const ops::QuantizedWeight& weight, DType product_type) {
     const ops::QuantizedLayout& layout = weight.layout;
     if (multiplies_integers(layout, weight.activations)) return Rounded::integers;
+    const QuantizedPairs& pairs = kernels().quantized.pairs[static_cast<size_t>(layout.code)];
     const bool has_pairs =
-        kernels().quantized.pairs[static_cast<size_t>(layout.code)].multiply != nullptr;
-    return has_pairs && fits_bfloat16(weight.activations, product_type) && !layout.has_zero_points
-               ? Rounded::pairs
-               : Rounded::float32;
+        pairs.multiply != nullptr && (pairs.takes_zero_points || !layout.has_zero_points);
+    return has_pairs && fits_bfloat16(weight.activations, product_type) ? Rounded::pairs
+                                                                        : Rounded::float32;
 }
 
 struct Product {
@@ -79,9 +82,12 @@ struct Product {
         if (form == Rounded::pairs) return sizeof(BFloat16);
         return form == Rounded::integers ? kernels().quantized.integer_bytes : sizeof(float);
     }
+    int64_t x_stride() const {
+        return parts.padded_in + kRowPadding / static_cast<int64_t>(value_bytes());
+    }
     float* scales_of(int64_t token) const { return x_scales + token * scales_of_row; }
     std::byte* row(int64_t token) const {
-        return rounded + token * parts.padded_in * static_cast<int64_t>(value_bytes());
+        return rounded + token * x_stride() * static_cast<int64_t>(value_bytes());
     }
 };
 
@@ -190,7 +196,7 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
     const int64_t place = group.first * layout.groups() * kPanelColumns;
     QuantizedBlock block{};
     block.x = product.row(token);
-    block.x_stride = product.parts.padded_in;
+    block.x_stride = product.x_stride();
     block.rows = std::min(product.block_tokens, product.tokens - token);
     if (product.rounds() && !has_row_scale(product.weight.activations)) {
         block.x_scales = product.scales_of(token);
@@ -290,8 +296,8 @@ void choose_blocks(Product& product, int num_threads) {
 
 void take_scratch(Product& product, ScratchArena& scratch) {
     const auto tokens = static_cast<size_t>(product.tokens);
-    product.rounded = static_cast<std::byte*>(scratch.take(
-        tokens * static_cast<size_t>(product.parts.padded_in) * product.value_bytes()));
+    product.rounded = static_cast<std::byte*>(
+        scratch.take(tokens * static_cast<size_t>(product.x_stride()) * product.value_bytes()));
     product.scales_of_row = num_activation_scales(product.weight.activations, product.layout().in);
     product.x_scales =
         scratch.take_array<float>(tokens * static_cast<size_t>(product.scales_of_row));
@@ -357,7 +363,7 @@ size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout
     // The arena hands out whole lines; scales of x are of at least 8 values.
     const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
     const auto rows = static_cast<size_t>(tokens);
-    return lines(rows * static_cast<size_t>(padded_in) * sizeof(float)) +
+    return lines(rows * (static_cast<size_t>(padded_in) * sizeof(float) + kRowPadding)) +
            lines(rows * static_cast<size_t>(padded_in / 8) * sizeof(float)) +
            lines(rows * static_cast<size_t>(layout.groups()) * sizeof(int32_t)) +
            static_cast<size_t>(num_threads) * thread_bytes(padded_in);

@@ -17,19 +17,23 @@ struct QuantizedStretch {
 
 constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// From `first` on, at most as long as that.
+inline QuantizedStretch stretch_at(const QuantizedBlock& block, int64_t first, int64_t longest) {
+    const int64_t group = first / block.group_size;
+    int64_t end = least(first + longest, least((group + 1) * block.group_size, block.in));
+    if (block.x_scales != nullptr) {
+        end = least(end, (first / block.x_group_size + 1) * block.x_group_size);
+    }
+    return {first, end, group};
+}
+
 // Calls body(stretch) for all stretches of a row in order.
 template <typename Body>
 void for_each_stretch(const QuantizedBlock& block, int64_t longest, Body body) {
-    for (int64_t group = 0; group < block.groups; ++group) {
-        const int64_t last = least((group + 1) * block.group_size, block.in);
-        for (int64_t first = group * block.group_size; first < last;) {
-            int64_t end = least(first + longest, last);
-            if (block.x_scales != nullptr) {
-                end = least(end, (first / block.x_group_size + 1) * block.x_group_size);
-            }
-            body(QuantizedStretch{first, end, group});
-            first = end;
-        }
+    for (int64_t first = 0; first < block.in;) {
+        const QuantizedStretch stretch = stretch_at(block, first, longest);
+        body(stretch);
+        first = stretch.end;
     }
 }
 
@@ -70,6 +74,25 @@ struct QuantizedTile {
                                S::set(block.x_scales[(row + r) * block.x_scale_stride + x_group]));
             }
             S::store(total, S::fma(sums[r], scale, S::load(total)));
+        }
+    }
+
+    // The same for any number of rows; sum(row, v): sums of a vector of columns, row counted from
+    // the first.
+    template <typename Sum>
+    [[gnu::always_inline]] static void add_rows_to_totals(const QuantizedBlock& block,
+                                                          const QuantizedStretch& stretch,
+                                                          int64_t first, int64_t rows, int panel,
+                                                          Sum sum) {
+        for (int v = 0; v < vectors; ++v) {
+            int64_t row = 0;
+            for (; row + 4 <= rows; row += 4) {
+                add_to_totals(block, stretch, first + row, panel, v,
+                              {sum(row, v), sum(row + 1, v), sum(row + 2, v), sum(row + 3, v)});
+            }
+            for (; row < rows; ++row) {
+                add_to_totals(block, stretch, first + row, panel, v, {sum(row, v)});
+            }
         }
     }
 };

@@ -96,7 +96,7 @@ struct PlainQuantizedWeight {
     // plain_type() [out, in], contiguous; of sparse matrices what is kept, [out, in / 2].
     ConstTensorView codes;
     ConstTensorView scales;       // float32 [out, groups] or [1, groups]: one for all rows
-    ConstTensorView zero_points;  // int8, as scales; data == nullptr: none
+    ConstTensorView zero_points;  // int8, as scales, of the codes' bits; data == nullptr: none
     // Of sparse matrices, uint8 [out, ceil(in / 8)]: bit k % 8 of byte k / 8 says whether column k
     // is kept, which two of each four are; data == nullptr for others.
     ConstTensorView places = {};

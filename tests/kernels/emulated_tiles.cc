@@ -8,8 +8,9 @@
 
 #include "kernels/cpu/simd_scalar.h"
 #include "kernels/cpu/tile_attention.h"
-#include "kernels/cpu/tile_integers.h"
+#include "kernels/cpu/tile_codes.h"
 #include "kernels/cpu/tile_matmul.h"
+#include "kernels/cpu/tile_stream.h"
 #include "kernels/error.h"
 
 namespace testing {
@@ -144,7 +145,106 @@ struct EmulatedCodes : nvllm::cpu::ScalarCodes {
 
 template <class Parts>
 void multiply_integers(const nvllm::cpu::QuantizedBlock& block) {
-    nvllm::cpu::TileIntegers<EmulatedTiles, Parts, EmulatedCodes>::multiply(block);
+    nvllm::cpu::TileCodes<EmulatedTiles, Parts>::multiply(block);
+}
+
+using nvllm::ops::WeightCode;
+
+// Which values of k are neighbours in pairs of such codes, first those of the first pair.
+template <WeightCode code>
+constexpr std::array<int, 8> order_of_pairs() {
+    using nvllm::cpu::ScalarCodes;
+    std::array<int, 8> order{0, 1, 2, 3, 4, 5, 6, 7};
+    const bool nibbles = code == WeightCode::int4 || code == WeightCode::float4;
+    for (size_t i = 0; i < order.size() && !nvllm::ops::is_sparse(code); ++i) {
+        order[i] = nibbles ? ScalarCodes::int4_order[i]
+                           : ScalarCodes::int8_order[i % 4] + static_cast<int>(i / 4 * 4);
+    }
+    return order;
+}
+
+template <WeightCode code>
+void arrange_pairs(const float* x, int64_t count, void* arranged) {
+    auto* out = static_cast<BFloat16*>(arranged);
+    for (int64_t k = 0; k < count; k += 8) {
+        for (const int from : order_of_pairs<code>()) *out++ = BFloat16(x[k + from]);
+    }
+}
+
+// Value by value, for sixteen columns.
+template <WeightCode code>
+class WidenedOneByOne {
+    using Codes = nvllm::cpu::ScalarCodes;
+    static constexpr int columns = nvllm::cpu::kPanelColumns;
+    static constexpr bool is_sparse = nvllm::ops::is_sparse(code);
+    static constexpr bool nibbles = code == WeightCode::int4 || code == WeightCode::float4;
+
+  public:
+    static constexpr int depth = is_sparse ? nvllm::cpu::kSparseDepth : nibbles ? 8 : 4;
+    static constexpr int words = is_sparse ? nvllm::cpu::sparse_words(code) : 1;
+    static constexpr int parts = depth / 2;
+    using Pairs = std::array<uint32_t, columns>;
+
+    explicit WidenedOneByOne(const int8_t* zero_points) : zero_points_(zero_points) {}
+
+    template <int part>
+    Pairs pair(const uint32_t* at) const {
+        Pairs pairs;
+        for (int column = 0; column < columns; ++column) {
+            constexpr std::array<int, 8> order = order_of_pairs<code>();
+            const auto value = [&](int i) {
+                const int k = i / 8 * 8 + order[static_cast<size_t>(i % 8)];
+                return is_sparse ? kept(at, column, k) : widened(at[column], column, k);
+            };
+            const BFloat16 both[2] = {BFloat16(value(2 * part)), BFloat16(value(2 * part + 1))};
+            std::memcpy(&pairs[static_cast<size_t>(column)], both, sizeof(both));
+        }
+        return pairs;
+    }
+
+  private:
+    static float float8(uint32_t byte) {
+        return Codes::float8<0>(Codes::Words{static_cast<int32_t>(byte)})[0];
+    }
+    float widened(uint32_t word, int column, int k) const {
+        const uint32_t bits = word >> (nibbles ? 4 * k : 8 * k);
+        const Codes::Words words{static_cast<int32_t>(bits)};
+        if constexpr (code == WeightCode::int4) {
+            const int zero = zero_points_ == nullptr ? 0 : zero_points_[column];
+            return Codes::int4<0>(words)[0] - static_cast<float>(zero);
+        }
+        if constexpr (code == WeightCode::int8) return Codes::int8<0>(words)[0];
+        if constexpr (code == WeightCode::float4) return Codes::float4<0>(words)[0];
+        return float8(bits & 255);
+    }
+    // As quantized_layout.h has it.
+    static float kept(const uint32_t* at, int column, int k) {
+        const int four = k / 4;
+        const uint32_t places = at[column] >> (4 * four);
+        const bool is_first = static_cast<int>(places & 3) == k % 4;
+        if (!is_first && static_cast<int>(places >> 2 & 3) != k % 4) return 0.0f;
+        if constexpr (code == WeightCode::sparse_float8) {
+            const uint32_t word = at[(1 + four / 2) * columns + column];
+            return float8(word >> (8 * (four % 2) + (is_first ? 0 : 16)) & 255);
+        }
+        const uint32_t word = at[(1 + four) * columns + column];
+        return is_first ? low(word) : high(word);
+    }
+
+    const int8_t* zero_points_;
+};
+
+template <WeightCode code>
+void multiply_pairs(const nvllm::cpu::QuantizedBlock& block) {
+    nvllm::cpu::multiply_pairs_by_tiles<EmulatedTiles, nvllm::cpu::ScalarCodes,
+                                        WidenedOneByOne<code>>(block);
+}
+
+template <WeightCode... code>
+void add_pairs(nvllm::cpu::QuantizedKernels& quantized) {
+    ((quantized.pairs[static_cast<size_t>(code)] = {multiply_pairs<code>, arrange_pairs<code>,
+                                                    code == WeightCode::int4}),
+     ...);
 }
 
 nvllm::cpu::Kernels table_with_emulated_tiles() {
@@ -154,11 +254,12 @@ nvllm::cpu::Kernels table_with_emulated_tiles() {
     table.attention_pairs =
         nvllm::cpu::tile_attention_products<EmulatedTiles, EmulatedPairs>(EmulatedPairs::pack);
     nvllm::cpu::QuantizedKernels& quantized = table.quantized;
-    using Code = nvllm::ops::WeightCode;
+    add_pairs<WeightCode::int4, WeightCode::int8, WeightCode::float4, WeightCode::float8,
+              WeightCode::sparse_bfloat16, WeightCode::sparse_float8>(quantized);
     quantized.multiply_integers[0] = multiply_integers<nvllm::cpu::TileInt4<EmulatedCodes>>;
     quantized.multiply_integers[1] = multiply_integers<nvllm::cpu::TileInt8<EmulatedCodes>>;
-    quantized.arrange[0] = nvllm::cpu::arrange_codes<EmulatedCodes, Code::int4>;
-    quantized.arrange[1] = nvllm::cpu::arrange_codes<EmulatedCodes, Code::int8>;
+    quantized.arrange[0] = nvllm::cpu::arrange_codes<EmulatedCodes, WeightCode::int4>;
+    quantized.arrange[1] = nvllm::cpu::arrange_codes<EmulatedCodes, WeightCode::int8>;
     quantized.integer_bytes = sizeof(EmulatedCodes::X);
     return table;
 }

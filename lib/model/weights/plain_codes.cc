@@ -18,13 +18,13 @@ void check_floats(const QuantizedReader& reader, const Tensor& codes) {
 }
 
 // Integers beyond their bits would not fit where fewer bits are multiplied.
-void check_integers(const QuantizedReader& reader, const Tensor& codes) {
+void check_integers(const QuantizedReader& reader, const char* name, const Tensor& integers) {
     const int32_t low = lowest_code(reader.weights());
     const int32_t high = highest_code(reader.weights());
-    const auto* values = codes.view().as<int8_t>();
-    for (int64_t i = 0; i < codes.view().numel(); ++i) {
+    const auto* values = integers.view().as<int8_t>();
+    for (int64_t i = 0; i < integers.view().numel(); ++i) {
         if (values[i] < low || values[i] > high) {
-            reader.refuse("weight", "holds integers of more bits than the config says");
+            reader.refuse(name, "holds integers of more bits than the config says");
         }
     }
 }
@@ -38,7 +38,7 @@ QuantizedMatrix read_bytes(const QuantizedReader& reader) {
     if (floats) {
         check_floats(reader, matrix.codes);
     } else if (reader.weights().bits < 8) {
-        check_integers(reader, matrix.codes);
+        check_integers(reader, "weight", matrix.codes);
     }
     return matrix;
 }
@@ -48,6 +48,7 @@ void read_zero_points(const QuantizedReader& reader, QuantizedMatrix& matrix) {
     const Tensor stored =
         reader.read_flat("weight_zero_point", shape.rows * shape.columns, {DType::i8});
     if (!reader.has_values()) return;
+    check_integers(reader, "weight_zero_point", stored);
     std::memcpy(matrix.zero_points.mutable_view().data, stored.view().data, stored.bytes());
 }
 

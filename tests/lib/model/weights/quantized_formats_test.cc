@@ -465,7 +465,12 @@ TEST_CASE("formats: what a file must not hold is refused by name") {
     const FormatCase narrow{"int-quantized", grouped(4, 32)};
     CHECK(refusal_with(narrow, 0, [](const Tensor& t) {
               return with_first<int8_t>(t, 8);
-          }).find("more bits") != std::string::npos);
+          }).find("a.weight holds integers of more bits") != std::string::npos);
+    QuantizationArguments uneven = grouped(4, 32);
+    uneven.symmetric = false;
+    CHECK(refusal_with({"int-quantized", uneven}, 2, [](const Tensor& t) {
+              return with_first<int8_t>(t, 8);
+          }).find("a.weight_zero_point holds integers of more bits") != std::string::npos);
     const FormatCase gptq{"gptq", grouped(4, 32)};
     CHECK(refusal_with(gptq, 3, [](const Tensor& t) {
               return with_first<int32_t>(t, 5);

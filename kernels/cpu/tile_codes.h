@@ -1,0 +1,267 @@
+// Products of rows of x with panels of codes by tiles.
+//
+// Words of a panel, sixteen columns of four codes of k or of a pair of bfloat16, are the right
+// factor of a tile product; rows of x, arranged as for VNNI or for products of such pairs, are the
+// left one. Sums of integers are exact: the bits are those of any other kernel. Sums of bfloat16
+// products are in the order of TilePairs, for one row as for many.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/quantized_parts.h"
+#include "kernels/cpu/quantized_tile.h"
+#include "kernels/cpu/tile_pairs.h"
+
+namespace nvllm::cpu {
+
+// Below, C says how codes are multiplied as integers; `from` finds `count` words of each column of
+// a panel's stretch, those of k values of x on; they may be put into the room that is given.
+
+// Of a panel, for kQuantizedStretch words of each column.
+inline uint32_t* widened_room(const QuantizedBlock& block, int panel) {
+    return reinterpret_cast<uint32_t*>(block.widened) + panel * kQuantizedStretch * kPanelColumns;
+}
+
+template <class C>
+struct TileInt8 : Int8Parts<C> {
+    using SumOfTile = int32_t;
+    static constexpr TileProduct product = TileProduct::unsigned_by_signed;
+
+    class Words {
+      public:
+        Words() = default;
+        Words(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
+            : words_(reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
+                     stretch.first / 4 * kPanelColumns) {}
+        const uint32_t* from(int64_t k, int64_t, uint32_t (&)[256]) const {
+            return words_ + k / 4 * kPanelColumns;
+        }
+
+      private:
+        const uint32_t* words_ = nullptr;
+    };
+};
+
+template <class C>
+struct TileInt4 : Int4Parts<C> {
+    using SumOfTile = int32_t;
+    static constexpr TileProduct product = TileProduct::signed_by_unsigned;
+
+    class Words {
+      public:
+        Words() = default;
+        Words(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
+            : words_(reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
+                     stretch.first / 8 * kPanelColumns) {}
+        // Of each word the codes at even places, then those at odd ones.
+        const uint32_t* from(int64_t k, int64_t count, uint32_t (&room)[256]) const {
+            constexpr int lanes = C::Simd::lanes;
+            const uint32_t* const from = words_ + k / 8 * kPanelColumns;
+            for (int64_t i = 0; i < count / 2 * kPanelColumns; i += lanes) {
+                uint32_t* const at =
+                    room + i / kPanelColumns * (2 * kPanelColumns) + i % kPanelColumns;
+                const typename C::Words words = C::load(from + i);
+                const typename C::Words even = C::template int4_weights<0>(words);
+                const typename C::Words odd = C::template int4_weights<1>(words);
+                std::memcpy(at, &even, sizeof(even));
+                std::memcpy(at + kPanelColumns, &odd, sizeof(odd));
+            }
+            return room;
+        }
+
+      private:
+        const uint32_t* words_ = nullptr;
+    };
+};
+
+// Codes that become pairs of bfloat16, once for all rows of x. W(zero points of sixteen columns, or
+// null) widens: its pair<part>(words) are the factors of depth / parts values of k, two of each
+// column.
+template <class C, class W>
+struct TilePairsOfCodes : FloatSums<C> {
+    using X = BFloat16;
+    using SumOfTile = float;
+    static constexpr TileProduct product = TileProduct::bfloat16;
+    static constexpr int64_t longest_stretch = 2 * kQuantizedStretch;  // that there is room for
+
+    class Words {
+      public:
+        Words() = default;
+        Words(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
+            : words_(widened_room(block, panel)) {
+            widen(W(zero_points_of(block, stretch.group, panel)),
+                  codes_at(block, panel, stretch.first), stretch.end - stretch.first, words_);
+        }
+        const uint32_t* from(int64_t k, int64_t, uint32_t (&)[256]) const {
+            return words_ + k / 2 * kPanelColumns;
+        }
+
+      private:
+        uint32_t* words_ = nullptr;
+    };
+
+    static const int8_t* zero_points_of(const QuantizedBlock& block, int64_t group, int panel) {
+        if (block.zero_points == nullptr) return nullptr;
+        return block.zero_points + (panel * block.panel_groups + group) * kPanelColumns;
+    }
+    static const uint32_t* codes_at(const QuantizedBlock& block, int panel, int64_t k) {
+        return reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
+               k / W::depth * (W::words * kPanelColumns);
+    }
+    // `count` values of k.
+    [[gnu::always_inline]] static void widen(const W& widener, const uint32_t* from, int64_t count,
+                                             uint32_t* to) {
+        constexpr int64_t row_words = W::words * kPanelColumns;
+        for (int64_t k = 0; k < count; k += W::depth, from += row_words) {
+            for (int w = 0; w < W::words; ++w) {
+                __builtin_prefetch(from + w * kPanelColumns + kAheadWords);
+            }
+            to = widen_words<0>(widener, from, to);
+        }
+    }
+    using Widener = W;
+
+  private:
+    static constexpr int64_t kAheadWords = 512;
+
+    template <int part>
+    [[gnu::always_inline]] static uint32_t* widen_words(const W& widener, const uint32_t* from,
+                                                        uint32_t* to) {
+        const auto pairs = widener.template pair<part>(from);
+        static_assert(sizeof(pairs) == kPanelColumns * sizeof(uint32_t));
+        std::memcpy(to, &pairs, sizeof(pairs));
+        if constexpr (part + 1 < W::parts) {
+            return widen_words<part + 1>(widener, from, to + kPanelColumns);
+        }
+        return to + kPanelColumns;
+    }
+};
+
+// P: as those above.
+template <class Tiles, class P>
+class TileCodes {
+  public:
+    static void multiply(const QuantizedBlock& block) {
+        Pairs pairs;
+        for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
+            for (int panel = 0; panel < block.panels; panel += 2) {
+                const int64_t panels = block.panels - panel < 2 ? 1 : 2;
+                Work work{block, stretch, 0, panel, {Words(block, stretch, panel), Words()}};
+                if (panels == 2) work.words[1] = Words(block, stretch, panel + 1);
+                for (; work.row < block.rows; work.row += 2 * kTileRows) {
+                    pairs.set_shape({{work.rows(0), work.rows(1)},
+                                     {kPanelColumns, panels == 2 ? kPanelColumns : 0}});
+                    pairs.with_tiles([&](auto row_tiles, auto panel_tiles) {
+                        multiply<row_tiles(), panel_tiles()>(work);
+                    });
+                }
+            }
+        });
+    }
+
+  private:
+    using Pairs = TilePairs<Tiles>;
+    using Factor = typename Pairs::Factor;
+    using Words = typename P::Words;
+    using Totals = QuantizedTile<P>;
+    using X = typename P::X;
+    using S = typename P::Simd;
+    using Sums = typename P::SumOfTile[kTileRows][kPanelColumns];
+    static constexpr bool is_exact = std::is_same_v<typename P::SumOfTile, int32_t>;
+    static constexpr int64_t depth = kTileRowBytes / static_cast<int64_t>(sizeof(X));
+    static constexpr int64_t values_of_word = depth / Pairs::words;
+
+    struct Work {
+        const QuantizedBlock& block;
+        const QuantizedStretch& stretch;
+        int64_t row;
+        int panel;
+        Words words[2];
+
+        int64_t rows(int tile) const {
+            const int64_t left = block.rows - row - tile * kTileRows;
+            return left < 0 ? 0 : least(left, kTileRows);
+        }
+        const X* x(int tile) const {
+            return static_cast<const X*>(block.x) + (row + tile * kTileRows) * block.x_stride +
+                   stretch.first;
+        }
+        int64_t x_bytes() const { return block.x_stride * static_cast<int64_t>(sizeof(X)); }
+    };
+
+    template <int row_tiles, int panel_tiles>
+    static void multiply(const Work& work) {
+        alignas(64) Sums sums[4];
+        Pairs::template for_each_sum<row_tiles, panel_tiles>(
+            [](auto tile, auto, auto) { Tiles::template zero<tile()>(); });
+        const int64_t length = work.stretch.end - work.stretch.first;
+        int64_t k = 0;
+        for (; k + depth <= length; k += depth) {
+            multiply_step<row_tiles, panel_tiles>(work, k, work.x(0) + k, work.x(1) + k,
+                                                  work.x_bytes(), Pairs::words);
+        }
+        if (k < length) multiply_tail<row_tiles, panel_tiles>(work, k, length - k);
+        Pairs::template for_each_sum<row_tiles, panel_tiles>([&](auto tile, auto, auto) {
+            Tiles::template store<tile()>(sums[tile], kTileRowBytes);
+        });
+        Pairs::template for_each_sum<row_tiles, panel_tiles>(
+            [&](auto tile, auto row_tile, auto panel_tile) {
+                add_to_totals(work, row_tile(), panel_tile(), sums[tile]);
+            });
+    }
+
+    // `count` words of k from there on, the others are zeros.
+    template <int row_tiles, int panel_tiles>
+    [[gnu::always_inline]] static void multiply_step(const Work& work, int64_t k, const void* first,
+                                                     const void* second, int64_t x_bytes,
+                                                     int64_t count) {
+        alignas(64) uint32_t room[2][256];
+        const uint32_t* words[2] = {};
+        for (int tile = 0; tile < panel_tiles; ++tile) {
+            words[tile] = work.words[tile].from(k, count, room[tile]);
+            if (count == Pairs::words) continue;
+            const auto bytes = static_cast<size_t>(count * kTileRowBytes);
+            if (words[tile] != room[tile]) std::memcpy(room[tile], words[tile], bytes);
+            std::memset(reinterpret_cast<std::byte*>(room[tile]) + bytes, 0,
+                        sizeof(room[tile]) - bytes);
+            words[tile] = room[tile];
+        }
+        Pairs::template multiply<P::product, row_tiles, panel_tiles>(
+            {Factor{first, x_bytes}, Factor{second, x_bytes}},
+            {Factor{words[0], kTileRowBytes}, Factor{words[1], kTileRowBytes}});
+    }
+
+    // The last values of k, where they do not fill a tile; nothing is read beyond them.
+    template <int row_tiles, int panel_tiles>
+    static void multiply_tail(const Work& work, int64_t k, int64_t length) {
+        alignas(64) X x[row_tiles][kTileRows][depth] = {};
+        for (int tile = 0; tile < row_tiles; ++tile) {
+            for (int64_t r = 0; r < work.rows(tile); ++r) {
+                std::memcpy(x[tile][r], work.x(tile) + r * work.block.x_stride + k,
+                            static_cast<size_t>(length) * sizeof(X));
+            }
+        }
+        multiply_step<row_tiles, panel_tiles>(work, k, x[0], x[row_tiles - 1], kTileRowBytes,
+                                              length / values_of_word);
+    }
+
+    static void add_to_totals(const Work& work, int row_tile, int panel_tile, const Sums& sums) {
+        const int64_t first = work.row + row_tile * kTileRows;
+        const int panel = work.panel + panel_tile;
+        Totals::add_rows_to_totals(
+            work.block, work.stretch, first, work.rows(row_tile), panel, [&](int64_t row, int v) {
+                typename P::Sum sum;
+                std::memcpy(&sum, sums[row] + v * S::lanes, sizeof(sum));
+                // Less what codes that are shifted have added.
+                if constexpr (is_exact) {
+                    sum += P::first_sum(work.block, work.stretch, first + row, panel, v);
+                }
+                return P::to_float(sum);
+            });
+    }
+};
+
+}  // namespace nvllm::cpu

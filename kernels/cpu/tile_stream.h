@@ -1,0 +1,136 @@
+// Products of a few rows of x with panels of codes by tiles: codes become pairs of bfloat16 as they
+// come from memory, a step of 32 values of k ahead of the tile products that take them.
+//
+// The order of sums is that of TileCodes, which widens a stretch at once: with few rows of x memory
+// would rest while its products are taken.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/quantized_tile.h"
+#include "kernels/cpu/tile_codes.h"
+#include "kernels/cpu/tile_shape.h"
+
+namespace nvllm::cpu {
+
+// Tiles: as AmxTiles; P: as TilePairsOfCodes.
+template <class Tiles, class P>
+class TileStream {
+  public:
+    // Few rows, in whole steps.
+    static bool takes(const QuantizedBlock& block) {
+        return block.rows <= kTileRows && block.in % depth == 0 && block.group_size % depth == 0 &&
+               (block.x_scales == nullptr || block.x_group_size % depth == 0);
+    }
+
+    static void multiply(const QuantizedBlock& block) {
+        TileShapes shapes{};
+        const TileShape rows_of_x{static_cast<uint8_t>(block.rows), kTileRowBytes};
+        for (int panel = 0; panel < block.panels; ++panel) shapes.of[panel] = rows_of_x;
+        shapes.of[kLeft] = rows_of_x;
+        for (int i = 0; i < kRights; ++i) shapes.of[kRight + i] = {kTileRows, kTileRowBytes};
+        Tiles::configure(shapes);
+        if (block.panels == 4) {
+            stream<4>(block, 0);
+        } else {
+            for (int panel = 0; panel < block.panels; ++panel) stream<1>(block, panel);
+        }
+        Tiles::release();
+    }
+
+  private:
+    using S = typename P::Simd;
+    using Totals = QuantizedTile<P>;
+    using Words = uint32_t[kTileRows][kPanelColumns];
+    using Sums = float[kTileRows][kPanelColumns];
+    static constexpr int kLeft = 4;  // behind the sums of each panel
+    static constexpr int kRight = 5;
+    static constexpr int kRights = 3;
+    static constexpr int64_t depth = kTileRowBytes / static_cast<int64_t>(sizeof(BFloat16));
+
+    template <int panels>
+    static void stream(const QuantizedBlock& block, int first_panel) {
+        alignas(64) Words room[2][panels];
+        Words* now = room[0];
+        Words* next = room[1];
+        QuantizedStretch stretch = stretch_at(block, 0, P::longest_stretch);
+        for_each_panel<panels>(
+            [&](auto panel) { widen(block, stretch, first_panel + panel, 0, now[panel]); });
+        for (int64_t k = 0; k < block.in; k += depth) {
+            if (k == stretch.first) {
+                for_each_panel<panels>([](auto panel) { Tiles::template zero<panel()>(); });
+            }
+            const auto* const x = static_cast<const BFloat16*>(block.x) + k;
+            Tiles::template load<kLeft>(x, block.x_stride * static_cast<int64_t>(sizeof(*x)));
+
+            const int64_t next_k = k + depth;
+            QuantizedStretch upcoming = stretch;
+            if (next_k == stretch.end && next_k < block.in) {
+                upcoming = stretch_at(block, next_k, P::longest_stretch);
+            }
+            if (next_k < block.in) {
+                for_each_panel<panels>([&](auto panel) {
+                    widen(block, upcoming, first_panel + panel, next_k, next[panel]);
+                    multiply<panel()>(now[panel]);
+                });
+                std::swap(now, next);
+            } else {
+                for_each_panel<panels>([&](auto panel) { multiply<panel()>(now[panel]); });
+            }
+            if (next_k == stretch.end) {
+                for_each_panel<panels>([&](auto panel) {
+                    add_to_totals<panel()>(block, stretch, first_panel + panel);
+                });
+                stretch = upcoming;
+            }
+        }
+    }
+
+    // In a loop over panels tiles would have no names.
+    template <int panels, typename Body>
+    [[gnu::always_inline]] static void for_each_panel(Body body) {
+        [&]<int... panel>(std::integer_sequence<int, panel...>) {
+            (body(std::integral_constant<int, panel>()), ...);
+        }
+        (std::make_integer_sequence<int, panels>());
+    }
+
+    [[gnu::always_inline]] static void widen(const QuantizedBlock& block,
+                                             const QuantizedStretch& stretch, int panel, int64_t k,
+                                             Words& words) {
+        P::widen(typename P::Widener(P::zero_points_of(block, stretch.group, panel)),
+                 P::codes_at(block, panel, k), depth, words[0]);
+    }
+
+    template <int tile>
+    [[gnu::always_inline]] static void multiply(const Words& words) {
+        constexpr int right = kRight + tile % kRights;
+        Tiles::template load<right>(words, kTileRowBytes);
+        Tiles::template multiply<TileProduct::bfloat16, tile, kLeft, right>();
+    }
+
+    template <int tile>
+    static void add_to_totals(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                              int panel) {
+        alignas(64) Sums sums;
+        Tiles::template store<tile>(sums, kTileRowBytes);
+        Totals::add_rows_to_totals(block, stretch, 0, block.rows, panel, [&](int64_t row, int v) {
+            return S::load(sums[row] + v * S::lanes);
+        });
+    }
+};
+
+// W: as TilePairsOfCodes has it.
+template <class Tiles, class C, class W>
+void multiply_pairs_by_tiles(const QuantizedBlock& block) {
+    using Codes = TilePairsOfCodes<C, W>;
+    if (TileStream<Tiles, Codes>::takes(block)) {
+        TileStream<Tiles, Codes>::multiply(block);
+    } else {
+        TileCodes<Tiles, Codes>::multiply(block);
+    }
+}
+
+}  // namespace nvllm::cpu
