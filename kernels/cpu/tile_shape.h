@@ -13,10 +13,14 @@ constexpr int64_t kTileRowBytes = 64;
 struct TileShape {
     uint8_t rows;
     uint8_t row_bytes;
+
+    bool operator==(const TileShape&) const = default;
 };
 
 struct TileShapes {
     TileShape of[kNumTiles];
+
+    bool operator==(const TileShapes&) const = default;
 };
 
 // Words of two bfloat16; of four bytes, of which those of the left or of the right factor are

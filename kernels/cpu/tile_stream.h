@@ -31,13 +31,13 @@ class TileStream {
         for (int panel = 0; panel < block.panels; ++panel) shapes.of[panel] = rows_of_x;
         shapes.of[kLeft] = rows_of_x;
         for (int i = 0; i < kRights; ++i) shapes.of[kRight + i] = {kTileRows, kTileRowBytes};
+        // Never released: the next block has the same shapes.
         Tiles::configure(shapes);
         if (block.panels == 4) {
             stream<4>(block, 0);
         } else {
             for (int panel = 0; panel < block.panels; ++panel) stream<1>(block, panel);
         }
-        Tiles::release();
     }
 
   private:

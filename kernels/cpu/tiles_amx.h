@@ -11,7 +11,10 @@
 namespace nvllm::cpu {
 
 struct AmxInstructions {
+    // Waits for all tile products before it, so it is left out where shapes are as they were.
     static void configure(const TileShapes& shapes) {
+        if (shapes == configured_) return;
+        configured_ = shapes;
         struct alignas(64) {
             uint8_t palette = 1;
             uint8_t start_row = 0;
@@ -26,7 +29,10 @@ struct AmxInstructions {
         asm volatile("ldtilecfg %0" : : "m"(config));
     }
     // Threads without tiles in use are switched faster.
-    static void release() { asm volatile("tilerelease"); }
+    static void release() {
+        configured_ = {};
+        asm volatile("tilerelease");
+    }
 
     template <int tile>
     static void zero() {
@@ -64,6 +70,9 @@ struct AmxInstructions {
                          : "i"(sum), "i"(left), "i"(right));
         }
     }
+
+  private:
+    static inline thread_local TileShapes configured_{};
 };
 
 }  // namespace nvllm::cpu
