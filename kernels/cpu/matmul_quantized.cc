@@ -17,7 +17,7 @@ using ops::WeightCode;
 
 static_assert(kNumWeightCodes == static_cast<size_t>(ops::kNumWeightCodes));
 
-constexpr int64_t kBlockTokens = 256;
+constexpr int64_t kBlockTokens = 256;  // whose x and totals stay in the second-level cache
 constexpr int64_t kBlockPanels = kQuantizedColumns / kPanelColumns;
 constexpr int64_t kBlocksPerThread = 4;
 // Bytes behind each row of x: in rows of a power of two, all would begin in a few sets of the

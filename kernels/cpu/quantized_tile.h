@@ -17,8 +17,10 @@ struct QuantizedStretch {
 
 constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// From `first` on, at most as long as that.
-inline QuantizedStretch stretch_at(const QuantizedBlock& block, int64_t first, int64_t longest) {
+// The stretch that begins there, no longer than `longest`. Inlined, as all that several instruction
+// sets share.
+[[gnu::always_inline]] inline QuantizedStretch stretch_at(const QuantizedBlock& block,
+                                                          int64_t first, int64_t longest) {
     const int64_t group = first / block.group_size;
     int64_t end = least(first + longest, least((group + 1) * block.group_size, block.in));
     if (block.x_scales != nullptr) {
@@ -41,7 +43,6 @@ template <class C>
 struct QuantizedTile {
     using S = typename C::Simd;
     using F = typename C::F;
-    using Words = typename C::Words;
     static constexpr int lanes = S::lanes;
     static constexpr int vectors = kPanelColumns / lanes;  // of a panel
 

@@ -17,23 +17,23 @@
 
 namespace nvllm::cpu {
 
-// Below, C says how codes are multiplied as integers; `from` finds `count` words of each column of
-// a panel's stretch, those of k values of x on; they may be put into the room that is given.
-
-// Of a panel, for kQuantizedStretch words of each column.
-inline uint32_t* widened_room(const QuantizedBlock& block, int panel) {
+// Room for kQuantizedStretch words of each column of a panel.
+[[gnu::always_inline]] inline uint32_t* widened_room(const QuantizedBlock& block, int panel) {
     return reinterpret_cast<uint32_t*>(block.widened) + panel * kQuantizedStretch * kPanelColumns;
 }
 
+// Codes of a kind, as TileCodes takes them. C: how they are multiplied as integers. PanelWords: the
+// words of a panel's stretch; from(k, count, room) finds `count` of each column from value k of the
+// stretch on, which may be put into the room.
 template <class C>
 struct TileInt8 : Int8Parts<C> {
     using SumOfTile = int32_t;
     static constexpr TileProduct product = TileProduct::unsigned_by_signed;
 
-    class Words {
+    class PanelWords {
       public:
-        Words() = default;
-        Words(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
+        PanelWords() = default;
+        PanelWords(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
             : words_(reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
                      stretch.first / 4 * kPanelColumns) {}
         const uint32_t* from(int64_t k, int64_t, uint32_t (&)[256]) const {
@@ -50,10 +50,10 @@ struct TileInt4 : Int4Parts<C> {
     using SumOfTile = int32_t;
     static constexpr TileProduct product = TileProduct::signed_by_unsigned;
 
-    class Words {
+    class PanelWords {
       public:
-        Words() = default;
-        Words(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
+        PanelWords() = default;
+        PanelWords(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
             : words_(reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
                      stretch.first / 8 * kPanelColumns) {}
         // Of each word the codes at even places, then those at odd ones.
@@ -87,10 +87,10 @@ struct TilePairsOfCodes : FloatSums<C> {
     static constexpr TileProduct product = TileProduct::bfloat16;
     static constexpr int64_t longest_stretch = 2 * kQuantizedStretch;  // that there is room for
 
-    class Words {
+    class PanelWords {
       public:
-        Words() = default;
-        Words(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
+        PanelWords() = default;
+        PanelWords(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
             : words_(widened_room(block, panel)) {
             widen(W(zero_points_of(block, stretch.group, panel)),
                   codes_at(block, panel, stretch.first), stretch.end - stretch.first, words_);
@@ -149,8 +149,9 @@ class TileCodes {
         for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
             for (int panel = 0; panel < block.panels; panel += 2) {
                 const int64_t panels = block.panels - panel < 2 ? 1 : 2;
-                Work work{block, stretch, 0, panel, {Words(block, stretch, panel), Words()}};
-                if (panels == 2) work.words[1] = Words(block, stretch, panel + 1);
+                Work work{
+                    block, stretch, 0, panel, {PanelWords(block, stretch, panel), PanelWords()}};
+                if (panels == 2) work.words[1] = PanelWords(block, stretch, panel + 1);
                 for (; work.row < block.rows; work.row += 2 * kTileRows) {
                     pairs.set_shape({{work.rows(0), work.rows(1)},
                                      {kPanelColumns, panels == 2 ? kPanelColumns : 0}});
@@ -165,7 +166,7 @@ class TileCodes {
   private:
     using Pairs = TilePairs<Tiles>;
     using Factor = typename Pairs::Factor;
-    using Words = typename P::Words;
+    using PanelWords = typename P::PanelWords;
     using Totals = QuantizedTile<P>;
     using X = typename P::X;
     using S = typename P::Simd;
@@ -179,7 +180,7 @@ class TileCodes {
         const QuantizedStretch& stretch;
         int64_t row;
         int panel;
-        Words words[2];
+        PanelWords words[2];
 
         int64_t rows(int tile) const {
             const int64_t left = block.rows - row - tile * kTileRows;
