@@ -17,25 +17,32 @@ struct QuantizedStretch {
 
 constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The stretch that begins there, no longer than `longest`. Inlined, as all that several instruction
-// sets share.
+// Where a stretch from `first` on ends, no longer than `longest` and within a group that ends at
+// `last`. Inlined, like what follows, as all that several instruction sets share.
+[[gnu::always_inline]] inline int64_t end_of_stretch(const QuantizedBlock& block, int64_t first,
+                                                     int64_t last, int64_t longest) {
+    const int64_t end = least(first + longest, last);
+    if (block.x_scales == nullptr) return end;
+    return least(end, (first / block.x_group_size + 1) * block.x_group_size);
+}
+
 [[gnu::always_inline]] inline QuantizedStretch stretch_at(const QuantizedBlock& block,
                                                           int64_t first, int64_t longest) {
     const int64_t group = first / block.group_size;
-    int64_t end = least(first + longest, least((group + 1) * block.group_size, block.in));
-    if (block.x_scales != nullptr) {
-        end = least(end, (first / block.x_group_size + 1) * block.x_group_size);
-    }
-    return {first, end, group};
+    const int64_t last = least((group + 1) * block.group_size, block.in);
+    return {first, end_of_stretch(block, first, last, longest), group};
 }
 
 // Calls body(stretch) for all stretches of a row in order.
 template <typename Body>
 void for_each_stretch(const QuantizedBlock& block, int64_t longest, Body body) {
-    for (int64_t first = 0; first < block.in;) {
-        const QuantizedStretch stretch = stretch_at(block, first, longest);
-        body(stretch);
-        first = stretch.end;
+    for (int64_t group = 0; group < block.groups; ++group) {
+        const int64_t last = least((group + 1) * block.group_size, block.in);
+        for (int64_t first = group * block.group_size; first < last;) {
+            const int64_t end = end_of_stretch(block, first, last, longest);
+            body(QuantizedStretch{first, end, group});
+            first = end;
+        }
     }
 }
 

@@ -290,22 +290,28 @@ TEST_CASE("quantized products: one row gives the same bits alone and among many,
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
         for (const WeightCode code : kAllCodes) {
-            for (const auto activations :
-                 {ActivationCode::product_type, ActivationCode::int8, ActivationCode::float8}) {
-                for (const auto& [in, zeros] : {std::pair{320, false}, {328, false}, {320, true}}) {
-                    if (zeros && !is_integer(code)) continue;
+            for (const ops::ActivationRounding& activations :
+                 {ops::ActivationRounding{},
+                  {ActivationCode::int8, 0, 0.0f, 0.0f, false},
+                  {ActivationCode::float8, 0, 0.0f, 0.0f, false},
+                  {ActivationCode::float8, 64, 0.0f, 0.0f, false}}) {
+                for (const ops::QuantizedLayout& layout :
+                     {layout_of(code, 100, 320, 64), layout_of(code, 100, 328, 64),
+                      layout_of(code, 20, 576, 576), layout_of(code, 100, 320, 64, true)}) {
+                    if (layout.has_zero_points && !is_integer(code)) continue;
                     testing::Machine machine;
-                    Matrix matrix(machine, layout_of(code, 100, in, 64, zeros));
-                    matrix.activations.code = activations;
-                    const std::vector<float> x = x_of(210, in);
-                    const std::vector<float> many = run(machine, matrix, x, {210, DType::bf16});
-                    for (const int64_t tokens : {1, 2, 5, 13, 97}) {
+                    Matrix matrix(machine, layout);
+                    matrix.activations = activations;
+                    constexpr int64_t all = 270;
+                    const std::vector<float> x = x_of(all, layout.in);
+                    const std::vector<float> many = run(machine, matrix, x, {all, DType::bf16});
+                    for (const int64_t tokens : {1, 2, 5, 13, 97, 257}) {
                         const std::vector<float> few =
                             run(machine, matrix, x, {tokens, DType::bf16});
                         CHECK(std::equal(few.begin(), few.end(), many.begin()));
                     }
                     testing::Machine other(5);
-                    CHECK(same_bits(run(other, matrix, x, {210, DType::bf16}), many));
+                    CHECK(same_bits(run(other, matrix, x, {all, DType::bf16}), many));
                 }
             }
         }
