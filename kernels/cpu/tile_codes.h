@@ -22,6 +22,14 @@ namespace nvllm::cpu {
     return reinterpret_cast<uint32_t*>(block.widened) + panel * kQuantizedStretch * kPanelColumns;
 }
 
+// The words of a panel from value k on; P: how many values of k are in how many words.
+template <class P>
+[[gnu::always_inline]] inline const uint32_t* words_at(const QuantizedBlock& block, int panel,
+                                                       int64_t k) {
+    return reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
+           k / P::depth * (P::words * kPanelColumns);
+}
+
 // Codes of a kind, as TileCodes takes them. C: how they are multiplied as integers. PanelWords: the
 // words of a panel's stretch; from(k, count, room) finds `count` of each column from value k of the
 // stretch on, which may be put into the room.
@@ -34,8 +42,7 @@ struct TileInt8 : Int8Parts<C> {
       public:
         PanelWords() = default;
         PanelWords(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
-            : words_(reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
-                     stretch.first / 4 * kPanelColumns) {}
+            : words_(words_at<TileInt8>(block, panel, stretch.first)) {}
         const uint32_t* from(int64_t k, int64_t, uint32_t (&)[256]) const {
             return words_ + k / 4 * kPanelColumns;
         }
@@ -54,8 +61,7 @@ struct TileInt4 : Int4Parts<C> {
       public:
         PanelWords() = default;
         PanelWords(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
-            : words_(reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
-                     stretch.first / 8 * kPanelColumns) {}
+            : words_(words_at<TileInt4>(block, panel, stretch.first)) {}
         // Of each word the codes at even places, then those at odd ones.
         const uint32_t* from(int64_t k, int64_t count, uint32_t (&room)[256]) const {
             constexpr int lanes = C::Simd::lanes;
@@ -93,7 +99,7 @@ struct TilePairsOfCodes : FloatSums<C> {
         PanelWords(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
             : words_(widened_room(block, panel)) {
             widen(W(zero_points_of(block, stretch.group, panel)),
-                  codes_at(block, panel, stretch.first), stretch.end - stretch.first, words_);
+                  words_at<W>(block, panel, stretch.first), stretch.end - stretch.first, words_);
         }
         const uint32_t* from(int64_t k, int64_t, uint32_t (&)[256]) const {
             return words_ + k / 2 * kPanelColumns;
@@ -106,10 +112,6 @@ struct TilePairsOfCodes : FloatSums<C> {
     static const int8_t* zero_points_of(const QuantizedBlock& block, int64_t group, int panel) {
         if (block.zero_points == nullptr) return nullptr;
         return block.zero_points + (panel * block.panel_groups + group) * kPanelColumns;
-    }
-    static const uint32_t* codes_at(const QuantizedBlock& block, int panel, int64_t k) {
-        return reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
-               k / W::depth * (W::words * kPanelColumns);
     }
     // `count` values of k.
     [[gnu::always_inline]] static void widen(const W& widener, const uint32_t* from, int64_t count,

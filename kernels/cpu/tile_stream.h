@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/kernels.h"
@@ -101,7 +102,7 @@ class TileStream {
                                              const QuantizedStretch& stretch, int panel, int64_t k,
                                              Words& words) {
         P::widen(typename P::Widener(P::zero_points_of(block, stretch.group, panel)),
-                 P::codes_at(block, panel, k), depth, words[0]);
+                 words_at<typename P::Widener>(block, panel, k), depth, words[0]);
     }
 
     template <int tile>

@@ -125,13 +125,15 @@ void pack_weight(const Context& context, const QuantizedLayout& layout,
 // product type or in float8 with a scale beside it, weights of 4 bits or in float8, without zero
 // points), a group of weights is one stretch and pairs are added by one instruction each: of eight
 // 4-bit values of k, 0 and 4, then 1 and 5, 2 and 6, 3 and 7; of four in float8, 0 and 2, then 1
-// and 3. Where x has scales of groups, stretches end with those as well, and are multiplied by both
-// scales' product.
+// and 3. Where it has tiles, int8 and 4-bit codes with zero points are such pairs too, stretches
+// have at most 256 values, and the sum of each 32 is that of a tile product (the even ones of its
+// pairs, then the odd ones; subnormal numbers are zeros). Where x has scales of groups, stretches
+// end with those as well, and are multiplied by both scales' product.
 //
 // Sparse weights are summed in stretches of 1,024 values of k, of which one in two is multiplied:
 // the two that are kept of each four by rising k, or both by one instruction where pairs of
 // bfloat16 are multiplied. A NaN or an infinity in x reaches the outputs that keep a weight for it,
-// be that a zero, and no others.
+// be that a zero, and no others; where tiles multiply, all of its row.
 void matmul_quantized(const Context& context, const ConstTensorView& x,
                       const QuantizedWeight& weight, const ConstTensorView& bias,
                       DType product_type, MatmulOutput output, const TensorView& y);
