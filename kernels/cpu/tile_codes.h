@@ -142,8 +142,8 @@ struct TilePairsOfCodes : FloatSums<C> {
     }
 };
 
-// P: as those above.
-template <class Tiles, class P>
+// P: as those above; num_words: of k, that are multiplied in a step.
+template <class Tiles, class P, int64_t num_words = 16>
 class TileCodes {
   public:
     static void multiply(const QuantizedBlock& block) {
@@ -166,7 +166,7 @@ class TileCodes {
     }
 
   private:
-    using Pairs = TilePairs<Tiles>;
+    using Pairs = TilePairs<Tiles, num_words>;
     using Factor = typename Pairs::Factor;
     using PanelWords = typename P::PanelWords;
     using Totals = QuantizedTile<P>;
@@ -174,8 +174,8 @@ class TileCodes {
     using S = typename P::Simd;
     using Sums = typename P::SumOfTile[kTileRows][kPanelColumns];
     static constexpr bool is_exact = std::is_same_v<typename P::SumOfTile, int32_t>;
-    static constexpr int64_t depth = kTileRowBytes / static_cast<int64_t>(sizeof(X));
-    static constexpr int64_t values_of_word = depth / Pairs::words;
+    static constexpr int64_t values_of_word = 4 / static_cast<int64_t>(sizeof(X));
+    static constexpr int64_t depth = num_words * values_of_word;
 
     struct Work {
         const QuantizedBlock& block;
@@ -240,7 +240,7 @@ class TileCodes {
     // The last values of k, where they do not fill a tile; nothing is read beyond them.
     template <int row_tiles, int panel_tiles>
     static void multiply_tail(const Work& work, int64_t k, int64_t length) {
-        alignas(64) X x[row_tiles][kTileRows][depth] = {};
+        alignas(64) X x[row_tiles][kTileRows][kTileRowBytes / sizeof(X)] = {};
         for (int tile = 0; tile < row_tiles; ++tile) {
             for (int64_t r = 0; r < work.rows(tile); ++r) {
                 std::memcpy(x[tile][r], work.x(tile) + r * work.block.x_stride + k,

@@ -20,11 +20,11 @@ struct TilePairShape {
     int64_t columns[2];
 };
 
-// Tiles: as AmxTiles; they are released in the end.
-template <class Tiles>
+// Tiles: as AmxTiles; they are released in the end. num_words: of k, in a tile.
+template <class Tiles, int64_t num_words = 16>
 class TilePairs {
   public:
-    static constexpr int64_t words = 16;  // of k, in a tile
+    static constexpr int64_t words = num_words;
 
     // Where factors of a step lie, rows `stride` bytes apart.
     struct Factor {

@@ -1,5 +1,5 @@
 // Products of a few rows of x with panels of codes by tiles: codes become pairs of bfloat16 as they
-// come from memory, a step of 32 values of k ahead of the tile products that take them.
+// come from memory, a step of k ahead of the tile products that take them.
 //
 // The order of sums is that of TileCodes, which widens a stretch at once: with few rows of x memory
 // would rest while its products are taken.
@@ -16,22 +16,19 @@
 
 namespace nvllm::cpu {
 
-// Tiles: as AmxTiles; P: as TilePairsOfCodes.
-template <class Tiles, class P>
+// Tiles: as AmxTiles; P: as TilePairsOfCodes; num_words: of k, in a step, which all stretches are
+// whole numbers of.
+template <class Tiles, class P, int64_t num_words>
 class TileStream {
   public:
-    // Few rows, in whole steps.
-    static bool takes(const QuantizedBlock& block) {
-        return block.rows <= kTileRows && block.in % depth == 0 && block.group_size % depth == 0 &&
-               (block.x_scales == nullptr || block.x_group_size % depth == 0);
-    }
+    static constexpr int64_t most_rows = kTileRows;
 
     static void multiply(const QuantizedBlock& block) {
         TileShapes shapes{};
-        const TileShape rows_of_x{static_cast<uint8_t>(block.rows), kTileRowBytes};
-        for (int panel = 0; panel < block.panels; ++panel) shapes.of[panel] = rows_of_x;
-        shapes.of[kLeft] = rows_of_x;
-        for (int i = 0; i < kRights; ++i) shapes.of[kRight + i] = {kTileRows, kTileRowBytes};
+        const auto rows = static_cast<uint8_t>(block.rows);
+        for (int panel = 0; panel < block.panels; ++panel) shapes.of[panel] = {rows, kTileRowBytes};
+        shapes.of[kLeft] = {rows, 4 * num_words};
+        for (int i = 0; i < kRights; ++i) shapes.of[kRight + i] = {num_words, kTileRowBytes};
         // Never released: the next block has the same shapes.
         Tiles::configure(shapes);
         if (block.panels == 4) {
@@ -44,12 +41,12 @@ class TileStream {
   private:
     using S = typename P::Simd;
     using Totals = QuantizedTile<P>;
-    using Words = uint32_t[kTileRows][kPanelColumns];
+    using Words = uint32_t[num_words][kPanelColumns];
     using Sums = float[kTileRows][kPanelColumns];
     static constexpr int kLeft = 4;  // behind the sums of each panel
     static constexpr int kRight = 5;
     static constexpr int kRights = 3;
-    static constexpr int64_t depth = kTileRowBytes / static_cast<int64_t>(sizeof(BFloat16));
+    static constexpr int64_t depth = 2 * num_words;
 
     template <int panels>
     static void stream(const QuantizedBlock& block, int first_panel) {
@@ -123,15 +120,28 @@ class TileStream {
     }
 };
 
-// W: as TilePairsOfCodes has it.
+template <class Tiles, class P, int64_t num_words>
+void multiply_in_steps(const QuantizedBlock& block) {
+    if (block.rows <= TileStream<Tiles, P, num_words>::most_rows) {
+        TileStream<Tiles, P, num_words>::multiply(block);
+    } else {
+        TileCodes<Tiles, P, num_words>::multiply(block);
+    }
+}
+
+// In steps of 32 values of k, or of 16 where groups are no longer. W: as TilePairsOfCodes has it.
 template <class Tiles, class C, class W>
 void multiply_pairs_by_tiles(const QuantizedBlock& block) {
     using Codes = TilePairsOfCodes<C, W>;
-    if (TileStream<Tiles, Codes>::takes(block)) {
-        TileStream<Tiles, Codes>::multiply(block);
-    } else {
-        TileCodes<Tiles, Codes>::multiply(block);
+    const auto has_whole = [&](int64_t depth) {
+        return block.in % depth == 0 && block.group_size % depth == 0 &&
+               (block.x_scales == nullptr || block.x_group_size % depth == 0);
+    };
+    if (has_whole(32)) return multiply_in_steps<Tiles, Codes, 16>(block);
+    if constexpr (W::depth <= 16) {
+        if (has_whole(16)) return multiply_in_steps<Tiles, Codes, 8>(block);
     }
+    TileCodes<Tiles, Codes>::multiply(block);
 }
 
 }  // namespace nvllm::cpu
