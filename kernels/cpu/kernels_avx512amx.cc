@@ -1,5 +1,5 @@
-// The kernels for AVX-512 with AMX: those of AVX-512, but for products of bfloat16 factors and of
-// integers.
+// The kernels for AVX-512 with AMX: those of AVX-512, but for products of bfloat16 factors, of
+// integers and of codes that bfloat16 holds.
 #if defined(__x86_64__)
 #include "kernels/cpu/attention_pairs_avx512.h"
 #include "kernels/cpu/code_pairs_avx512.h"

@@ -95,13 +95,6 @@ class QuantizedKernel {
         return rows;
     }
 
-    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
-                                    int panel) {
-        const auto* words =
-            reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes);
-        return words + stretch.first / per_word * kPanelColumns;
-    }
-
     // One step of k of a panel, from its words.
     template <bool zeros>
     struct WidenedAnew {
@@ -110,12 +103,11 @@ class QuantizedKernel {
         Words now[vectors];
 
         WidenedAnew(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
-            : words(words_of(block, stretch, panel)) {
+            : words(words_at<per_word>(block, panel, stretch.first)) {
             if constexpr (zeros) {
                 for (int v = 0; v < vectors; ++v) {
-                    zero[v] = C::small(
-                        block.zero_points +
-                        (panel * block.panel_groups + stretch.group) * kPanelColumns + v * lanes);
+                    zero[v] = C::small(block.zero_points + place_of(block, panel, stretch.group) +
+                                       v * lanes);
                 }
             }
         }

@@ -68,8 +68,7 @@ struct Int8Parts : C {
     static typename C::Sum first_sum(const QuantizedBlock& block, const QuantizedStretch& stretch,
                                      int64_t, int panel, int v) {
         if constexpr (C::x_is_shifted) {
-            return C::load_sums(block.corrections +
-                                (panel * block.panel_groups + stretch.group) * kPanelColumns +
+            return C::load_sums(block.corrections + place_of(block, panel, stretch.group) +
                                 v * C::Simd::lanes);
         } else {
             return C::no_sums();

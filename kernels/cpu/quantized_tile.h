@@ -17,8 +17,24 @@ struct QuantizedStretch {
 
 constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// Functions that several instruction sets share are inlined: a linker would keep one for all.
+
+// Where the sixteen scales, zero points and corrections of a panel's group begin.
+[[gnu::always_inline]] inline int64_t place_of(const QuantizedBlock& block, int panel,
+                                               int64_t group) {
+    return (panel * block.panel_groups + group) * kPanelColumns;
+}
+
+// The words of a panel from value k on, of which `depth` are in so many words of a column.
+template <int depth, int words = 1>
+[[gnu::always_inline]] inline const uint32_t* words_at(const QuantizedBlock& block, int panel,
+                                                       int64_t k) {
+    return reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
+           k / depth * (words * kPanelColumns);
+}
+
 // Where a stretch from `first` on ends, no longer than `longest` and within a group that ends at
-// `last`. Inlined, like what follows, as all that several instruction sets share.
+// `last`.
 [[gnu::always_inline]] inline int64_t end_of_stretch(const QuantizedBlock& block, int64_t first,
                                                      int64_t last, int64_t longest) {
     const int64_t end = least(first + longest, last);
@@ -55,8 +71,7 @@ struct QuantizedTile {
 
     // 16 scales of a panel's group, from vector `v` on.
     static F load_scales(const QuantizedBlock& block, int panel, int64_t group, int v) {
-        const int64_t at =
-            (panel * block.panel_groups + group) * kPanelColumns + static_cast<int64_t>(v) * lanes;
+        const int64_t at = place_of(block, panel, group) + static_cast<int64_t>(v) * lanes;
         if (block.scale_type == DType::bf16) {
             return S::load(static_cast<const BFloat16*>(block.scales) + at);
         }

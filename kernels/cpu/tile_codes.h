@@ -22,34 +22,21 @@ namespace nvllm::cpu {
     return reinterpret_cast<uint32_t*>(block.widened) + panel * kQuantizedStretch * kPanelColumns;
 }
 
-// The words of a panel from value k on; P: how many values of k are in how many words.
-template <class P>
-[[gnu::always_inline]] inline const uint32_t* words_at(const QuantizedBlock& block, int panel,
-                                                       int64_t k) {
-    return reinterpret_cast<const uint32_t*>(block.codes + panel * block.panel_bytes) +
-           k / P::depth * (P::words * kPanelColumns);
-}
-
-// Codes of a kind, as TileCodes takes them. C: how they are multiplied as integers. PanelWords: the
-// words of a panel's stretch; from(k, count, room) finds `count` of each column from value k of the
-// stretch on, which may be put into the room.
+// Codes of a kind, as TileCodes takes them. C: how they are multiplied as integers. words_of gives
+// those of a panel's stretch; factors finds in them `count` words of each column from value k of
+// the stretch on, in the form of a tile's right factor, which may be put into the room.
 template <class C>
 struct TileInt8 : Int8Parts<C> {
     using SumOfTile = int32_t;
     static constexpr TileProduct product = TileProduct::unsigned_by_signed;
 
-    class PanelWords {
-      public:
-        PanelWords() = default;
-        PanelWords(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
-            : words_(words_at<TileInt8>(block, panel, stretch.first)) {}
-        const uint32_t* from(int64_t k, int64_t, uint32_t (&)[256]) const {
-            return words_ + k / 4 * kPanelColumns;
-        }
-
-      private:
-        const uint32_t* words_ = nullptr;
-    };
+    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                                    int panel) {
+        return words_at<4>(block, panel, stretch.first);
+    }
+    static const uint32_t* factors(const uint32_t* words, int64_t k, int64_t, uint32_t (&)[256]) {
+        return words + k / 4 * kPanelColumns;
+    }
 };
 
 template <class C>
@@ -57,30 +44,25 @@ struct TileInt4 : Int4Parts<C> {
     using SumOfTile = int32_t;
     static constexpr TileProduct product = TileProduct::signed_by_unsigned;
 
-    class PanelWords {
-      public:
-        PanelWords() = default;
-        PanelWords(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
-            : words_(words_at<TileInt4>(block, panel, stretch.first)) {}
-        // Of each word the codes at even places, then those at odd ones.
-        const uint32_t* from(int64_t k, int64_t count, uint32_t (&room)[256]) const {
-            constexpr int lanes = C::Simd::lanes;
-            const uint32_t* const from = words_ + k / 8 * kPanelColumns;
-            for (int64_t i = 0; i < count / 2 * kPanelColumns; i += lanes) {
-                uint32_t* const at =
-                    room + i / kPanelColumns * (2 * kPanelColumns) + i % kPanelColumns;
-                const typename C::Words words = C::load(from + i);
-                const typename C::Words even = C::template int4_weights<0>(words);
-                const typename C::Words odd = C::template int4_weights<1>(words);
-                std::memcpy(at, &even, sizeof(even));
-                std::memcpy(at + kPanelColumns, &odd, sizeof(odd));
-            }
-            return room;
+    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                                    int panel) {
+        return words_at<8>(block, panel, stretch.first);
+    }
+    // Of each word the codes at even places, then those at odd ones.
+    static const uint32_t* factors(const uint32_t* words, int64_t k, int64_t count,
+                                   uint32_t (&room)[256]) {
+        constexpr int lanes = C::Simd::lanes;
+        const uint32_t* const from = words + k / 8 * kPanelColumns;
+        for (int64_t i = 0; i < count / 2 * kPanelColumns; i += lanes) {
+            uint32_t* const at = room + i / kPanelColumns * (2 * kPanelColumns) + i % kPanelColumns;
+            const typename C::Words codes = C::load(from + i);
+            const typename C::Words even = C::template int4_weights<0>(codes);
+            const typename C::Words odd = C::template int4_weights<1>(codes);
+            std::memcpy(at, &even, sizeof(even));
+            std::memcpy(at + kPanelColumns, &odd, sizeof(odd));
         }
-
-      private:
-        const uint32_t* words_ = nullptr;
-    };
+        return room;
+    }
 };
 
 // Codes that become pairs of bfloat16, once for all rows of x. W(zero points of sixteen columns, or
@@ -93,25 +75,23 @@ struct TilePairsOfCodes : FloatSums<C> {
     static constexpr TileProduct product = TileProduct::bfloat16;
     static constexpr int64_t longest_stretch = 2 * kQuantizedStretch;  // that there is room for
 
-    class PanelWords {
-      public:
-        PanelWords() = default;
-        PanelWords(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
-            : words_(widened_room(block, panel)) {
-            widen(W(zero_points_of(block, stretch.group, panel)),
-                  words_at<W>(block, panel, stretch.first), stretch.end - stretch.first, words_);
-        }
-        const uint32_t* from(int64_t k, int64_t, uint32_t (&)[256]) const {
-            return words_ + k / 2 * kPanelColumns;
-        }
+    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                                    int panel) {
+        uint32_t* const room = widened_room(block, panel);
+        widen(widener_of(block, panel, stretch.group), packed_words(block, panel, stretch.first),
+              stretch.end - stretch.first, room);
+        return room;
+    }
+    static const uint32_t* factors(const uint32_t* words, int64_t k, int64_t, uint32_t (&)[256]) {
+        return words + k / 2 * kPanelColumns;
+    }
 
-      private:
-        uint32_t* words_ = nullptr;
-    };
-
-    static const int8_t* zero_points_of(const QuantizedBlock& block, int64_t group, int panel) {
-        if (block.zero_points == nullptr) return nullptr;
-        return block.zero_points + (panel * block.panel_groups + group) * kPanelColumns;
+    static const uint32_t* packed_words(const QuantizedBlock& block, int panel, int64_t k) {
+        return words_at<W::depth, W::words>(block, panel, k);
+    }
+    static W widener_of(const QuantizedBlock& block, int panel, int64_t group) {
+        if (block.zero_points == nullptr) return W(nullptr);
+        return W(block.zero_points + place_of(block, panel, group));
     }
     // `count` values of k.
     [[gnu::always_inline]] static void widen(const W& widener, const uint32_t* from, int64_t count,
@@ -124,7 +104,6 @@ struct TilePairsOfCodes : FloatSums<C> {
             to = widen_words<0>(widener, from, to);
         }
     }
-    using Widener = W;
 
   private:
     static constexpr int64_t kAheadWords = 512;
@@ -151,9 +130,8 @@ class TileCodes {
         for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
             for (int panel = 0; panel < block.panels; panel += 2) {
                 const int64_t panels = block.panels - panel < 2 ? 1 : 2;
-                Work work{
-                    block, stretch, 0, panel, {PanelWords(block, stretch, panel), PanelWords()}};
-                if (panels == 2) work.words[1] = PanelWords(block, stretch, panel + 1);
+                Work work{block, stretch, 0, panel, {P::words_of(block, stretch, panel), nullptr}};
+                if (panels == 2) work.words[1] = P::words_of(block, stretch, panel + 1);
                 for (; work.row < block.rows; work.row += 2 * kTileRows) {
                     pairs.set_shape({{work.rows(0), work.rows(1)},
                                      {kPanelColumns, panels == 2 ? kPanelColumns : 0}});
@@ -168,7 +146,6 @@ class TileCodes {
   private:
     using Pairs = TilePairs<Tiles, num_words>;
     using Factor = typename Pairs::Factor;
-    using PanelWords = typename P::PanelWords;
     using Totals = QuantizedTile<P>;
     using X = typename P::X;
     using S = typename P::Simd;
@@ -182,7 +159,7 @@ class TileCodes {
         const QuantizedStretch& stretch;
         int64_t row;
         int panel;
-        PanelWords words[2];
+        const uint32_t* words[2];
 
         int64_t rows(int tile) const {
             const int64_t left = block.rows - row - tile * kTileRows;
@@ -224,7 +201,7 @@ class TileCodes {
         alignas(64) uint32_t room[2][256];
         const uint32_t* words[2] = {};
         for (int tile = 0; tile < panel_tiles; ++tile) {
-            words[tile] = work.words[tile].from(k, count, room[tile]);
+            words[tile] = P::factors(work.words[tile], k, count, room[tile]);
             if (count == Pairs::words) continue;
             const auto bytes = static_cast<size_t>(count * kTileRowBytes);
             if (words[tile] != room[tile]) std::memcpy(room[tile], words[tile], bytes);

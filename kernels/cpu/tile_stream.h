@@ -98,8 +98,8 @@ class TileStream {
     [[gnu::always_inline]] static void widen(const QuantizedBlock& block,
                                              const QuantizedStretch& stretch, int panel, int64_t k,
                                              Words& words) {
-        P::widen(typename P::Widener(P::zero_points_of(block, stretch.group, panel)),
-                 words_at<typename P::Widener>(block, panel, k), depth, words[0]);
+        P::widen(P::widener_of(block, panel, stretch.group), P::packed_words(block, panel, k),
+                 depth, words[0]);
     }
 
     template <int tile>
