@@ -27,8 +27,9 @@ constexpr size_t kNumKvTypes = 5;
 enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu };
 constexpr size_t kNumActivations = 4;
 
-// Most columns of a block.
+// Most columns of a block, and of one whose weights are read as streams.
 constexpr int64_t kMaxMatmulColumns = 96;
+constexpr int64_t kMaxStreamColumns = 512;
 // Values of k that are added up in lanes before the lanes are added together.
 constexpr int64_t kMatmulStretch = 1024;
 
@@ -65,6 +66,7 @@ struct MatmulKernels {
     int64_t max_x_bytes;  // of a block's packed rows, which are to stay in a cache
     void (*pack)(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed);
     void (*multiply)(const MatmulBlock& block);
+    int64_t max_stream_rows = 0;  // up to so many rows of x read weights as streams
 };
 
 // By FloatType of the weights.

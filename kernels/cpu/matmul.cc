@@ -11,6 +11,8 @@ namespace {
 
 // Of one block that is used in place: the second panel finds its weights in the second-level cache.
 constexpr int64_t kBlockBytes = 256 << 10;
+// Of one that is read as streams, each of which takes a while to begin.
+constexpr int64_t kStreamBlockBytes = 1 << 20;
 constexpr int64_t kLeastGroups = 4;  // or x passes through the first-level cache too often
 constexpr int64_t kBlocksPerThread =
     8;  // so that threads end together though their blocks take turns
@@ -54,12 +56,13 @@ struct Product {
 void choose_blocks(Product& product, int num_threads) {
     const int64_t group = product.kernel.columns_at_once;
     const int64_t row_bytes = product.in * static_cast<int64_t>(dtype_bytes(product.weight.dtype));
-    const int64_t in_cache = product.packs_weights()
-                                 ? kMaxMatmulColumns
-                                 : std::max(kBlockBytes / row_bytes, kLeastGroups * group);
+    const bool are_streams = product.tokens <= product.kernel.max_stream_rows;
+    const int64_t most = are_streams ? kMaxStreamColumns : kMaxMatmulColumns;
+    const int64_t block_bytes = are_streams ? kStreamBlockBytes : kBlockBytes;
+    const int64_t wanted =
+        product.packs_weights() ? most : std::max(block_bytes / row_bytes, kLeastGroups * group);
     const int64_t fair_share = divided_up(product.out, kBlocksPerThread * num_threads);
-    const int64_t most = kMaxMatmulColumns / group;
-    const int64_t groups = std::min(divided_up(std::min(in_cache, fair_share), group), most);
+    const int64_t groups = std::min(divided_up(std::min(wanted, fair_share), group), most / group);
     product.block_columns = std::max<int64_t>(groups, 1) * group;
 
     const int64_t wanted_parts =
@@ -109,7 +112,7 @@ void multiply_block(const Product& product, int64_t token, int64_t column, int64
     block.y = product.y.as<float>() + token * product.y.stride(0) + column;
     block.y_stride = product.y.stride(0);
     block.accumulate = product.accumulate;
-    float bias[kMaxMatmulColumns];
+    float bias[kMaxStreamColumns];
     block.bias = nullptr;
     if (product.bias.data != nullptr) {
         kernels().widen[float_type_index(product.bias.dtype)](

@@ -20,7 +20,8 @@ namespace nvllm::cpu {
 template <class Tiles>
 class TileMatmul {
   public:
-    static constexpr int64_t depth = 32;  // values of k in a tile's row
+    static constexpr int64_t depth = 32;    // values of k in a tile's row
+    static constexpr int64_t kFewRows = 8;  // of x, for which weights are read as streams
     // Columns, and rows of x, that are multiplied together: two tiles of each.
     static constexpr int64_t together = 2 * kTileRows;
 
@@ -34,68 +35,65 @@ class TileMatmul {
 
     static void multiply(const MatmulBlock& block) {
         Pairs pairs;
-        if (block.tokens > kFewRows) {
-            const int64_t width = num_panels(block) > 2 ? together : kTileRows;
-            for (int64_t column = 0; column < block.columns; column += width) {
-                Upcoming upcoming(block, column + width);
-                multiply_group(block, Group(block, column, 1, width), upcoming, pairs);
-            }
-            return;
-        }
-        Streams streams;
-        const int64_t spacing = block.columns / kStreams;
-        for (int64_t i = 0; i < spacing; ++i) {
-            multiply_group(block, Group(block, i, spacing, kStreams), streams, pairs);
-        }
-        if (const int64_t done = spacing * kStreams; done < block.columns) {
-            multiply_group(block, Group(block, done, 1, block.columns - done), streams, pairs);
+        if (block.tokens <= kFewRows) return multiply_streams(block, pairs);
+        const int64_t width = num_panels(block) > 2 ? together : kTileRows;
+        for (int64_t column = 0; column < block.columns; column += width) {
+            Upcoming upcoming(block, column + width);
+            multiply_group(block, Group(block, column, 1, width), upcoming, pairs);
         }
     }
 
   private:
     using Pairs = TilePairs<Tiles>;
     using Factor = typename Pairs::Factor;
-    static constexpr int64_t kStepBytes = depth * static_cast<int64_t>(sizeof(BFloat16));
+    static constexpr int64_t kValueBytes = sizeof(BFloat16);
+    static constexpr int64_t kStepBytes = depth * kValueBytes;
 
     static int64_t num_panels(const MatmulBlock& block) {
         return (block.tokens + kTileRows - 1) / kTileRows;
     }
 
-    // With so few rows of x all waits for weights, which come from memory once. They are read as
-    // eight long streams: in each the next group's row follows in memory. Sixteen rows side by side
-    // come 8 % slower; more rows of x have more to gain from columns that are stored side by side.
-    static constexpr int64_t kFewRows = 8;
-    static constexpr int64_t kStreams = 8;
-    static constexpr int64_t kAheadBytes = 1024;
+    // Few rows of x wait for weights, which come from memory once: as four long streams, in each of
+    // which the next row follows. Eight come 3 to 5 % slower, sixteen rows side by side 8 %; more
+    // rows of x have more to gain from columns that are stored side by side.
+    static constexpr int64_t kStreams = 4;
+    static constexpr int64_t kAheadBytes = 2048;
+    // Sums are stored when so many bytes of the next rows have been multiplied: at once would be to
+    // wait for weights while none is asked for. The same goes for reading what was stored.
+    static constexpr int64_t kStoredAfter = 1024;
 
-    // Columns that are multiplied together, `spacing` apart. The last values of their rows, where
-    // they do not fill a tile's row, are copied: nothing is read beyond the weights.
+    // Columns that are multiplied together, `spacing` apart: two tiles of weight rows. The last
+    // values of the rows, where they do not fill a tile's row, are copied: nothing is read beyond
+    // the weights.
     struct Group {
         int64_t first;
-        int64_t spacing;
         int64_t columns[2];
-        const BFloat16* weights[2];
-        int64_t whole;  // values of k that fill tiles
-        BFloat16 tails[2][kTileRows][depth];
+        const std::byte* weights[2];
+        int64_t stride;  // bytes from row to row
+        int64_t whole;   // bytes of a row that fill tiles' rows
+        std::byte tails[2][kTileRows][kStepBytes];
 
-        Group(const MatmulBlock& block, int64_t column, int64_t gap, int64_t count)
-            : first(column), spacing(gap), whole(block.in / depth * depth) {
+        Group(const MatmulBlock& block, int64_t column, int64_t spacing, int64_t most)
+            : first(column),
+              stride(spacing * block.in * kValueBytes),
+              whole(block.in / depth * kStepBytes) {
             const int64_t there = (block.columns - first + spacing - 1) / spacing;
-            if (count > there) count = there;
+            const int64_t count = there < most ? there : most;
             for (int64_t i = 0; i < 2; ++i) {
                 const int64_t left = count - i * kTileRows;
                 columns[i] = left < 0 ? 0 : left < kTileRows ? left : kTileRows;
-                weights[i] = static_cast<const BFloat16*>(block.weight) +
-                             (first + i * kTileRows * spacing) * block.in;
-                if (whole == block.in) continue;
+                weights[i] = static_cast<const std::byte*>(block.weight) +
+                             first * block.in * kValueBytes + i * kTileRows * stride;
+                const int64_t tail = block.in * kValueBytes - whole;
+                if (tail == 0) continue;
                 for (int64_t c = 0; c < columns[i]; ++c) {
-                    const BFloat16* tail = weights[i] + c * spacing * block.in + whole;
-                    for (int64_t k = 0; k < depth; ++k) {
-                        tails[i][c][k] = whole + k < block.in ? tail[k] : BFloat16{};
-                    }
+                    std::memset(tails[i][c], 0, kStepBytes);
+                    std::memcpy(tails[i][c], weights[i] + c * stride + whole,
+                                static_cast<size_t>(tail));
                 }
             }
         }
+        bool has_tails(const MatmulBlock& block) const { return whole < block.in * kValueBytes; }
     };
 
     // The weights of the next group, which are fetched line by line while those of this one are
@@ -106,7 +104,7 @@ class TileMatmul {
         int64_t lines_at_once;
 
         Upcoming(const MatmulBlock& block, int64_t column) {
-            const int64_t row_bytes = block.in * static_cast<int64_t>(sizeof(BFloat16));
+            const int64_t row_bytes = block.in * kValueBytes;
             const bool is_last = column >= block.columns;
             const int64_t passes = (num_panels(block) + 1) / 2;
             next = static_cast<const std::byte*>(is_last ? block.next_weight : block.weight);
@@ -114,23 +112,13 @@ class TileMatmul {
             lines = next == nullptr || passes == 1 ? 0 : together * row_bytes / kTileRowBytes;
             lines_at_once = (together + passes - 1) / passes;
         }
-        void fetch(const Group&, int64_t, int64_t) {
+        void fetch() {
             if (lines <= 0) return;
             for (int64_t i = 0; i < lines_at_once; ++i) {
                 __builtin_prefetch(next, 0, 2);
                 next += kTileRowBytes;
             }
             lines -= lines_at_once;
-        }
-    };
-
-    // Of streams what lies ahead: where a row ends, the next group's goes on.
-    struct Streams {
-        void fetch(const Group& group, int64_t k, int64_t stride) {
-            const auto* at = reinterpret_cast<const std::byte*>(group.weights[0] + k);
-            for (int64_t c = 0; c < group.columns[0]; ++c) {
-                __builtin_prefetch(at + c * stride + kAheadBytes, 0, 3);
-            }
         }
     };
 
@@ -154,25 +142,92 @@ class TileMatmul {
         }
     };
 
-    template <class Fetching>
-    static void multiply_group(const MatmulBlock& block, const Group& group, Fetching& fetching,
+    static void multiply_streams(const MatmulBlock& block, Pairs& pairs) {
+        float sums[kMaxStreamColumns * kFewRows];  // [columns][rows of x]
+        const int64_t length = block.columns / kStreams;
+        const int64_t stream_bytes = length * block.tokens * kWordBytes;
+        pairs.set_shape({{kStreams, kStreams}, {block.tokens, 0}});
+        float* before = nullptr;
+        for (int64_t i = 0; i < length; ++i) {
+            const Group group(block, i, length, kStreams);
+            if (i % 2 == 0) {
+                sum_streams<0>(block, group, i + 1 == length, before, stream_bytes);
+            } else {
+                sum_streams<1>(block, group, i + 1 == length, before, stream_bytes);
+            }
+            before = sums + i * block.tokens;
+        }
+        if (length > 0) {
+            length % 2 == 1 ? Tiles::template store<Pairs::sum_of(0, 0)>(before, stream_bytes)
+                            : Tiles::template store<Pairs::sum_of(1, 0)>(before, stream_bytes);
+        }
+        const int64_t summed = length * kStreams;
+        for (int64_t r = 0; r < block.tokens; ++r) {
+            float* y = block.y + r * block.y_stride;
+            if (block.tokens == 1) {
+                store_row(sums, 1, block.bias, block.accumulate, summed, y);
+            } else {
+                store_row(sums + r, block.tokens, block.bias, block.accumulate, summed, y);
+            }
+        }
+        if (summed < block.columns) {
+            Upcoming nothing(block, block.columns);
+            multiply_group(block, Group(block, summed, 1, kTileRows), nothing, pairs);
+        }
+    }
+
+    // A row of each stream, into the first or the second tile of sums. Meanwhile those of the rows
+    // before are stored from the other tile. Where streams end the next block's begin.
+    template <int tile>
+    static void sum_streams(const MatmulBlock& block, const Group& group, bool are_last,
+                            float* before, int64_t before_stride) {
+        const int64_t x_stride = block.tokens * kWordBytes;
+        const auto* x = static_cast<const std::byte*>(block.x);
+        const auto step = [&](const std::byte* weights, int64_t stride) {
+            Pairs::template multiply_one<TileProduct::bfloat16, tile>(Factor{weights, stride},
+                                                                      Factor{x, x_stride});
+            x += kTileRows * x_stride;
+        };
+        const auto* next = static_cast<const std::byte*>(block.next_weight);
+        const int64_t row_bytes = block.in * kValueBytes;
+        const auto steps = [&](int64_t first, int64_t last) {
+            for (int64_t at = first; at < last; at += kStepBytes) {
+                step(group.weights[0] + at, group.stride);
+                const int64_t ahead = at + kAheadBytes;
+                const std::byte* fetched = are_last && next != nullptr && ahead >= row_bytes
+                                               ? next + (ahead - row_bytes)
+                                               : group.weights[0] + ahead;
+                for (int64_t i = 0; i < kStreams; ++i) {
+                    __builtin_prefetch(fetched + i * group.stride, 0, 3);
+                }
+            }
+        };
+        Tiles::template zero<Pairs::sum_of(tile, 0)>();
+        const int64_t stored_after = group.whole < kStoredAfter ? group.whole : kStoredAfter;
+        steps(0, stored_after);
+        if (before != nullptr) {
+            Tiles::template store<Pairs::sum_of(1 - tile, 0)>(before, before_stride);
+        }
+        steps(stored_after, group.whole);
+        if (group.has_tails(block)) step(group.tails[0][0], kStepBytes);
+    }
+
+    static void multiply_group(const MatmulBlock& block, const Group& group, Upcoming& upcoming,
                                Pairs& pairs) {
         for (int64_t panel = 0; panel < num_panels(block); panel += 2) {
             const Rows rows(block, panel);
             pairs.set_shape({{group.columns[0], group.columns[1]}, {rows.count[0], rows.count[1]}});
             pairs.with_tiles([&](auto column_tiles, auto row_tiles) {
-                multiply<column_tiles(), row_tiles()>(block, group, rows, fetching);
+                multiply<column_tiles(), row_tiles()>(block, group, rows, upcoming);
             });
         }
     }
 
-    template <int column_tiles, int row_tiles, class Fetching>
+    template <int column_tiles, int row_tiles>
     static void multiply(const MatmulBlock& block, const Group& group, const Rows& rows,
-                         Fetching& fetching) {
+                         Upcoming& upcoming) {
         Pairs::template for_each_sum<column_tiles, row_tiles>(
             [](auto tile, auto, auto) { Tiles::template zero<tile()>(); });
-        const int64_t weight_stride =
-            group.spacing * block.in * static_cast<int64_t>(sizeof(BFloat16));
         const int64_t x_stride[2] = {rows.count[0] * kWordBytes, rows.count[1] * kWordBytes};
         const std::byte* x[2] = {rows.packed[0], rows.packed[1]};
         const auto step = [&](const void* first, const void* second, int64_t stride) {
@@ -184,9 +239,9 @@ class TileMatmul {
         };
         const float* y = block.y + rows.first * block.y_stride + group.first;
         int64_t rows_to_fetch = rows.count[0] + rows.count[1];
-        for (int64_t k = 0; k < group.whole; k += depth) {
-            step(group.weights[0] + k, group.weights[1] + k, weight_stride);
-            fetching.fetch(group, k, weight_stride);
+        for (int64_t k = 0; k < group.whole; k += kStepBytes) {
+            step(group.weights[0] + k, group.weights[1] + k, group.stride);
+            upcoming.fetch();
             // Rows of y lie on pages of their own; to wait for each would take longer than to sum.
             if (rows_to_fetch > 0) {
                 __builtin_prefetch(y, 1, 3);
@@ -195,7 +250,7 @@ class TileMatmul {
                 --rows_to_fetch;
             }
         }
-        if (group.whole < block.in) step(group.tails[0], group.tails[1], kStepBytes);
+        if (group.has_tails(block)) step(group.tails[0], group.tails[1], kStepBytes);
         Pairs::template for_each_sum<column_tiles, row_tiles>(
             [&](auto tile, auto column_tile, auto row_tile) {
                 store<tile()>(block, group, column_tile(), rows, row_tile());
@@ -206,7 +261,6 @@ class TileMatmul {
     static void store(const MatmulBlock& block, const Group& group, int column_tile,
                       const Rows& rows, int row_tile) {
         const int64_t count = rows.count[row_tile];
-        const int64_t column = group.first + column_tile * kTileRows * group.spacing;
         float sums[kTileRows][kTileRows];
         if (count == 1) {
             Tiles::template store<tile>(sums, kWordBytes);
@@ -214,26 +268,23 @@ class TileMatmul {
             Tiles::template store<tile>(sums, kTileRowBytes);
             Tiles::transpose(sums);
         }
+        const int64_t column = group.first + column_tile * kTileRows;
         const int64_t row = rows.first + (row_tile == 0 ? 0 : rows.count[0]);
         float* y = block.y + row * block.y_stride + column;
         const float* bias = block.bias == nullptr ? nullptr : block.bias + column;
-        const int64_t columns = group.columns[column_tile];
         for (int64_t r = 0; r < count; ++r, y += block.y_stride) {
-            if (group.spacing == 1) {
-                store_row(sums[r], bias, block.accumulate, columns, 1, y);
-            } else {
-                store_row(sums[r], bias, block.accumulate, columns, group.spacing, y);
-            }
+            store_row(sums[r], 1, bias, block.accumulate, group.columns[column_tile], y);
         }
     }
-    [[gnu::always_inline]] static void store_row(const float* sums, const float* bias,
-                                                 bool accumulate, int64_t columns, int64_t spacing,
-                                                 float* y) {
+    // The sums of a row of x lie `spacing` apart.
+    [[gnu::always_inline]] static void store_row(const float* sums, int64_t spacing,
+                                                 const float* bias, bool accumulate,
+                                                 int64_t columns, float* y) {
         for (int64_t c = 0; c < columns; ++c) {
-            float sum = sums[c];
-            if (accumulate) sum = y[c * spacing] + sum;
-            if (bias != nullptr) sum += bias[c * spacing];
-            y[c * spacing] = sum;
+            float sum = sums[c * spacing];
+            if (accumulate) sum = y[c] + sum;
+            if (bias != nullptr) sum += bias[c];
+            y[c] = sum;
         }
     }
 
@@ -252,7 +303,8 @@ MatmulKernels tile_matmul_kernels() {
             .max_in_place_tokens = kAnyNumber,
             .max_x_bytes = kMaxXBytes,
             .pack = Kernel::pack,
-            .multiply = Kernel::multiply};
+            .multiply = Kernel::multiply,
+            .max_stream_rows = Kernel::kFewRows};
 }
 
 }  // namespace nvllm::cpu

@@ -44,7 +44,7 @@ class TilePairs {
         TileShapes tiles{};
         for (int i = 0; i < 2; ++i) {
             for (int j = 0; j < 2; ++j) {
-                tiles.of[2 * i + j] = tile(shape.rows[i], shape.columns[j]);
+                tiles.of[sum_of(i, j)] = tile(shape.rows[i], shape.columns[j]);
             }
             tiles.of[kLeft + i] = tile(shape.rows[i], words);
             tiles.of[kRight + i] = tile(words, shape.columns[i]);
@@ -93,6 +93,16 @@ class TilePairs {
             Tiles::template multiply<product, 3, kLeft + 1, kRight + 1>();
         }
     }
+
+    // One of the left factors and the first right one.
+    template <TileProduct product, int left>
+    [[gnu::always_inline]] static void multiply_one(const Factor& left_factor,
+                                                    const Factor& right_factor) {
+        load<kLeft + left>(left_factor);
+        load<kRight>(right_factor);
+        Tiles::template multiply<product, sum_of(left, 0), kLeft + left, kRight>();
+    }
+    static constexpr int sum_of(int left, int right) { return 2 * left + right; }
 
   private:
     static constexpr int kLeft = 4;
