@@ -35,14 +35,14 @@ struct AmxTiles : AmxInstructions {
         }
     }
 
-    // tile[i][j] becomes tile[j][i].
-    static void transpose(float (&tile)[16][16]) {
+    // turned[j][i] becomes from[i * stride + j], which may be the same place.
+    static void transpose(const float* from, int64_t stride, float (&turned)[16][16]) {
         __m512 rows[16];
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) rows[i] = _mm512_loadu_ps(tile[i]);
+        for (int i = 0; i < 16; ++i) rows[i] = _mm512_loadu_ps(from + i * stride);
         transpose(rows);
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) _mm512_storeu_ps(tile[i], rows[i]);
+        for (int i = 0; i < 16; ++i) _mm512_storeu_ps(turned[i], rows[i]);
     }
 
   private:

@@ -20,8 +20,9 @@ namespace nvllm::cpu {
 template <class Tiles>
 class TileMatmul {
   public:
-    static constexpr int64_t depth = 32;    // values of k in a tile's row
-    static constexpr int64_t kFewRows = 8;  // of x, for which weights are read as streams
+    static constexpr int64_t depth = 32;  // values of k in a tile's row
+    // Rows of x that read weights as streams.
+    static constexpr int64_t kMaxStreamRows = 32;
     // Columns, and rows of x, that are multiplied together: two tiles of each.
     static constexpr int64_t together = 2 * kTileRows;
 
@@ -35,7 +36,9 @@ class TileMatmul {
 
     static void multiply(const MatmulBlock& block) {
         Pairs pairs;
-        if (block.tokens <= kFewRows) return multiply_streams(block, pairs);
+        if (block.tokens <= kFewRows) return multiply_streams<kStreamsOfFew, 1>(block, pairs);
+        if (block.tokens <= kTileRows) return multiply_streams<kStreams, 1>(block, pairs);
+        if (block.tokens <= kMaxStreamRows) return multiply_streams<kStreams, 2>(block, pairs);
         const int64_t width = num_panels(block) > 2 ? together : kTileRows;
         for (int64_t column = 0; column < block.columns; column += width) {
             Upcoming upcoming(block, column + width);
@@ -53,11 +56,15 @@ class TileMatmul {
         return (block.tokens + kTileRows - 1) / kTileRows;
     }
 
-    // Few rows of x wait for weights, which come from memory once: as four long streams, in each of
-    // which the next row follows. Eight come 3 to 5 % slower, sixteen rows side by side 8 %; more
-    // rows of x have more to gain from columns that are stored side by side.
-    static constexpr int64_t kStreams = 4;
-    static constexpr int64_t kAheadBytes = 2048;
+    // So few rows of x wait for weights, which come from memory once: as long streams, in each of
+    // which the next row follows. Of up to eight rows four streams come fastest (eight 3 to 5 %
+    // slower); of more, sixteen, which ask for x a quarter as often.
+    static constexpr int64_t kFewRows = 8;
+    static constexpr int kStreamsOfFew = 4;
+    static constexpr int kStreams = 16;
+    static constexpr int64_t ahead_bytes(int streams) {
+        return streams == kStreamsOfFew ? 2048 : 1024;
+    }
     // Sums are stored when so many bytes of the next rows have been multiplied: at once would be to
     // wait for weights while none is asked for. The same goes for reading what was stored.
     static constexpr int64_t kStoredAfter = 1024;
@@ -142,71 +149,104 @@ class TileMatmul {
         }
     };
 
+    template <int streams, int row_tiles>
     static void multiply_streams(const MatmulBlock& block, Pairs& pairs) {
-        float sums[kMaxStreamColumns * kFewRows];  // [columns][rows of x]
-        const int64_t length = block.columns / kStreams;
-        const int64_t stream_bytes = length * block.tokens * kWordBytes;
-        pairs.set_shape({{kStreams, kStreams}, {block.tokens, 0}});
+        alignas(64) float sums[kMaxStreamColumns * kMaxStreamRows];  // [columns][rows of x]
+        const int64_t length = block.columns / streams;
+        const Rows rows(block, 0);
+        pairs.set_shape({{streams, streams}, {rows.count[0], rows.count[1]}});
         float* before = nullptr;
         for (int64_t i = 0; i < length; ++i) {
-            const Group group(block, i, length, kStreams);
+            const Group group(block, i, length, streams);
             if (i % 2 == 0) {
-                sum_streams<0>(block, group, i + 1 == length, before, stream_bytes);
+                sum_streams<streams, row_tiles, 0>(block, group, rows, before);
             } else {
-                sum_streams<1>(block, group, i + 1 == length, before, stream_bytes);
+                sum_streams<streams, row_tiles, 1>(block, group, rows, before);
             }
             before = sums + i * block.tokens;
         }
         if (length > 0) {
-            length % 2 == 1 ? Tiles::template store<Pairs::sum_of(0, 0)>(before, stream_bytes)
-                            : Tiles::template store<Pairs::sum_of(1, 0)>(before, stream_bytes);
+            const int64_t stride = length * block.tokens;
+            length % 2 == 1 ? unload<row_tiles, 0>(rows, stride, before)
+                            : unload<row_tiles, 1>(rows, stride, before);
         }
-        const int64_t summed = length * kStreams;
-        for (int64_t r = 0; r < block.tokens; ++r) {
-            float* y = block.y + r * block.y_stride;
-            if (block.tokens == 1) {
-                store_row(sums, 1, block.bias, block.accumulate, summed, y);
-            } else {
-                store_row(sums + r, block.tokens, block.bias, block.accumulate, summed, y);
-            }
-        }
+        const int64_t summed = length * streams;
+        store_streams(block, sums, summed);
         if (summed < block.columns) {
             Upcoming nothing(block, block.columns);
             multiply_group(block, Group(block, summed, 1, kTileRows), nothing, pairs);
         }
     }
 
+    // The first or the second tiles of sums; columns lie `stride` sums apart.
+    template <int row_tiles, int tile>
+    static void unload(const Rows& rows, int64_t stride, float* sums) {
+        Tiles::template store<Pairs::sum_of(tile, 0)>(sums, stride * kWordBytes);
+        if constexpr (row_tiles > 1) {
+            Tiles::template store<Pairs::sum_of(tile, 1)>(sums + rows.count[0],
+                                                          stride * kWordBytes);
+        }
+    }
+
+    // sums: [columns][rows of x], with room for kMaxStreamColumns, of which some that were not
+    // summed are turned too.
+    static void store_streams(const MatmulBlock& block, const float* sums, int64_t columns) {
+        if (block.tokens == 1) {
+            return store_row(sums, block.bias, block.accumulate, columns, block.y);
+        }
+        for (int64_t column = 0; column < columns; column += kTileRows) {
+            const float* bias = block.bias == nullptr ? nullptr : block.bias + column;
+            for (int64_t row = 0; row < block.tokens; row += kTileRows) {
+                float turned[kTileRows][kTileRows];
+                Tiles::transpose(sums + column * block.tokens + row, block.tokens, turned);
+                float* y = block.y + row * block.y_stride + column;
+                for (int64_t r = 0; r < kTileRows && row + r < block.tokens; ++r) {
+                    if (columns - column >= kTileRows) {
+                        store_row(turned[r], bias, block.accumulate, kTileRows, y);
+                    } else {
+                        store_row(turned[r], bias, block.accumulate, columns - column, y);
+                    }
+                    y += block.y_stride;
+                }
+            }
+        }
+    }
+
     // A row of each stream, into the first or the second tile of sums. Meanwhile those of the rows
     // before are stored from the other tile. Where streams end the next block's begin.
-    template <int tile>
-    static void sum_streams(const MatmulBlock& block, const Group& group, bool are_last,
-                            float* before, int64_t before_stride) {
-        const int64_t x_stride = block.tokens * kWordBytes;
-        const auto* x = static_cast<const std::byte*>(block.x);
+    template <int streams, int row_tiles, int tile>
+    static void sum_streams(const MatmulBlock& block, const Group& group, const Rows& rows,
+                            float* before) {
+        const int64_t x_stride[2] = {rows.count[0] * kWordBytes, rows.count[1] * kWordBytes};
+        const std::byte* x[2] = {rows.packed[0], rows.packed[1]};
         const auto step = [&](const std::byte* weights, int64_t stride) {
-            Pairs::template multiply_one<TileProduct::bfloat16, tile>(Factor{weights, stride},
-                                                                      Factor{x, x_stride});
-            x += kTileRows * x_stride;
+            Pairs::template multiply_one<TileProduct::bfloat16, tile, row_tiles>(
+                Factor{weights, stride}, {Factor{x[0], x_stride[0]}, Factor{x[1], x_stride[1]}});
+            x[0] += kTileRows * x_stride[0];
+            x[1] += kTileRows * x_stride[1];
         };
         const auto* next = static_cast<const std::byte*>(block.next_weight);
         const int64_t row_bytes = block.in * kValueBytes;
+        const int64_t length = group.stride / row_bytes;
+        const bool are_last = group.first + 1 == length && next != nullptr;
         const auto steps = [&](int64_t first, int64_t last) {
             for (int64_t at = first; at < last; at += kStepBytes) {
                 step(group.weights[0] + at, group.stride);
-                const int64_t ahead = at + kAheadBytes;
-                const std::byte* fetched = are_last && next != nullptr && ahead >= row_bytes
+                const int64_t ahead = at + ahead_bytes(streams);
+                const std::byte* fetched = are_last && ahead >= row_bytes
                                                ? next + (ahead - row_bytes)
                                                : group.weights[0] + ahead;
-                for (int64_t i = 0; i < kStreams; ++i) {
+                for (int64_t i = 0; i < streams; ++i) {
                     __builtin_prefetch(fetched + i * group.stride, 0, 3);
                 }
             }
         };
         Tiles::template zero<Pairs::sum_of(tile, 0)>();
+        if constexpr (row_tiles > 1) Tiles::template zero<Pairs::sum_of(tile, 1)>();
         const int64_t stored_after = group.whole < kStoredAfter ? group.whole : kStoredAfter;
         steps(0, stored_after);
         if (before != nullptr) {
-            Tiles::template store<Pairs::sum_of(1 - tile, 0)>(before, before_stride);
+            unload<row_tiles, 1 - tile>(rows, length * block.tokens, before);
         }
         steps(stored_after, group.whole);
         if (group.has_tails(block)) step(group.tails[0][0], kStepBytes);
@@ -239,8 +279,8 @@ class TileMatmul {
         };
         const float* y = block.y + rows.first * block.y_stride + group.first;
         int64_t rows_to_fetch = rows.count[0] + rows.count[1];
-        for (int64_t k = 0; k < group.whole; k += kStepBytes) {
-            step(group.weights[0] + k, group.weights[1] + k, group.stride);
+        for (int64_t at = 0; at < group.whole; at += kStepBytes) {
+            step(group.weights[0] + at, group.weights[1] + at, group.stride);
             upcoming.fetch();
             // Rows of y lie on pages of their own; to wait for each would take longer than to sum.
             if (rows_to_fetch > 0) {
@@ -266,22 +306,22 @@ class TileMatmul {
             Tiles::template store<tile>(sums, kWordBytes);
         } else {
             Tiles::template store<tile>(sums, kTileRowBytes);
-            Tiles::transpose(sums);
+            Tiles::transpose(sums[0], kTileRows, sums);
         }
         const int64_t column = group.first + column_tile * kTileRows;
         const int64_t row = rows.first + (row_tile == 0 ? 0 : rows.count[0]);
-        float* y = block.y + row * block.y_stride + column;
         const float* bias = block.bias == nullptr ? nullptr : block.bias + column;
+        float* y = block.y + row * block.y_stride + column;
+        // Not known to be sixteen columns: rows that are copied as strings are written 6 % faster
+        // here than vectors, the other way round in store_streams.
         for (int64_t r = 0; r < count; ++r, y += block.y_stride) {
-            store_row(sums[r], 1, bias, block.accumulate, group.columns[column_tile], y);
+            store_row(sums[r], bias, block.accumulate, group.columns[column_tile], y);
         }
     }
-    // The sums of a row of x lie `spacing` apart.
-    [[gnu::always_inline]] static void store_row(const float* sums, int64_t spacing,
-                                                 const float* bias, bool accumulate,
-                                                 int64_t columns, float* y) {
+    [[gnu::always_inline]] static void store_row(const float* sums, const float* bias,
+                                                 bool accumulate, int64_t columns, float* y) {
         for (int64_t c = 0; c < columns; ++c) {
-            float sum = sums[c * spacing];
+            float sum = sums[c];
             if (accumulate) sum = y[c] + sum;
             if (bias != nullptr) sum += bias[c];
             y[c] = sum;
@@ -304,7 +344,7 @@ MatmulKernels tile_matmul_kernels() {
             .max_x_bytes = kMaxXBytes,
             .pack = Kernel::pack,
             .multiply = Kernel::multiply,
-            .max_stream_rows = Kernel::kFewRows};
+            .max_stream_rows = Kernel::kMaxStreamRows};
 }
 
 }  // namespace nvllm::cpu

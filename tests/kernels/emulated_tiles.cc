@@ -369,9 +369,11 @@ void EmulatedTiles::pack_words(const float* x, int64_t stride, int64_t rows, int
     }
 }
 
-void EmulatedTiles::transpose(float (&tile)[16][16]) {
+void EmulatedTiles::transpose(const float* from, int64_t stride, float (&turned)[16][16]) {
+    float rows[16][16];
+    for (int64_t i = 0; i < 16; ++i) std::copy_n(from + i * stride, 16, rows[i]);
     for (size_t i = 0; i < 16; ++i) {
-        for (size_t j = 0; j < i; ++j) std::swap(tile[i][j], tile[j][i]);
+        for (size_t j = 0; j < 16; ++j) turned[j][i] = rows[i][j];
     }
 }
 

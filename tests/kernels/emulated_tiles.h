@@ -41,7 +41,7 @@ struct EmulatedTiles {
 
     static void pack_words(const float* x, int64_t stride, int64_t rows, int64_t count,
                            uint32_t* words);
-    static void transpose(float (&tile)[16][16]);
+    static void transpose(const float* from, int64_t stride, float (&turned)[16][16]);
 
   private:
     static void zero_tile(int tile);
