@@ -2,8 +2,10 @@
 
 import collections
 import contextlib
+import ctypes
 import fcntl
 import json
+import mmap
 import os
 import pathlib
 import statistics
@@ -88,6 +90,20 @@ def run(command, sample_memory=False):
     if process.returncode != 0:
         raise Failed(f"{' '.join(command)}: exit {process.returncode}: {(done.error or done.text)[-600:].strip()}")
     return done
+
+
+def hold(path):
+    """Keeps a file in memory as long as this process lives: systems that give back what was idle for some seconds would make each
+    side read it anew when its turn comes. Throws OSError where that much may not be locked."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.mlock.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        begin = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
+    if begin == ctypes.c_void_p(-1).value or libc.mlock(begin, size) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
 
 
 def probe():

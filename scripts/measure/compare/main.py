@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from machine import SOURCE, Failed, locked, quiet_turn
+from machine import SOURCE, Failed, hold, locked, quiet_turn
 from programs import LlamaKind, Ours, Script
 from report import chart, line, row_result, table
 from rows import make_row
@@ -103,9 +103,14 @@ def write(rows, options):
 
 def main():
     options = arguments()
-    for path in (options.gguf, *options.checkpoint.glob("*.safetensors")):
-        subprocess.run(["cat", path], stdout=subprocess.DEVNULL, check=True)  # into the page cache
     programs, rows = programs_of(options), {}
+    ours = {program.checkpoint for program in programs if isinstance(program, Ours)}
+    for path in (options.gguf, *(file for folder in ours for file in folder.glob("*.safetensors"))):
+        try:
+            hold(path)
+        except OSError as fault:
+            print(f"not held in memory, so it may be read anew: {fault}", file=sys.stderr)
+            subprocess.run(["cat", path], stdout=subprocess.DEVNULL, check=True)
     for row in [make_row(name, programs, options) for name in options.rows.split(",")]:
         begin = time.monotonic()
         rows[row.name] = row_result(row, *measure(row, options))
