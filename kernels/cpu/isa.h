@@ -25,6 +25,10 @@ bool isa_supported(Isa isa);
 // machine lacks.
 Isa current_isa();
 
+// How many bytes ahead of their use this processor is best asked for rows of weights that come from
+// memory.
+int64_t bytes_fetched_ahead();
+
 // Replaces the choice; requires isa_supported(isa). Not while an op runs.
 void set_isa_for_testing(Isa isa);
 

@@ -41,6 +41,7 @@ struct MatmulBlock {
     // The weights that the thread will probably multiply next, as many; null: none. They are
     // fetched meanwhile, never read.
     const void* next_weight;
+    int64_t bytes_ahead;  // from where weights are read to where they are fetched
     // Room for kMaxMatmulColumns x kMatmulStretch packed values; unused for up to
     // max_in_place_tokens.
     void* packed_weight;

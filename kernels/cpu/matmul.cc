@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/rows.h"
 
 namespace nvllm::cpu {
@@ -103,6 +104,7 @@ void multiply_block(const Product& product, int64_t token, int64_t column, int64
     block.tokens = std::min(product.block_tokens, product.tokens - token);
     block.weight = product.weight_row(column);
     block.next_weight = next_column < product.out ? product.weight_row(next_column) : nullptr;
+    block.bytes_ahead = bytes_fetched_ahead();
     block.packed_weight =
         product.packed_weights == nullptr
             ? nullptr

@@ -117,11 +117,12 @@ void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* 
     }
 }
 
-// Two rows of a group, perhaps one twice, and how far from them, in values, lies what is fetched
-// while the group multiplies.
-struct NextBlock {
-    int64_t distance;
-    int64_t rows[2];
+// What is fetched while a group multiplies: its own rows, `ahead` values before their turn, and
+// what lies `distance` values from two of them, perhaps one twice.
+struct Fetching {
+    int64_t ahead;
+    int64_t distance = 0;
+    int64_t rows[2] = {};
 };
 
 // The last values of a group's rows, where they do not fill a step, and zeros.
@@ -140,14 +141,17 @@ class RowsInPlace {
 
     // `rows` outlive this. `gap`: how far from the end of a row, in values, the row begins that the
     // next group has in its place.
-    RowsInPlace(const Weight* const* rows, int64_t end, int64_t gap, const NextBlock& next = {})
+    RowsInPlace(const Weight* const* rows, int64_t end, int64_t gap, const Fetching& fetching)
         : rows_(rows),
           end_(end),
           gap_(gap),
-          next_{rows[next.rows[0]] + next.distance, rows[next.rows[1]] + next.distance} {}
+          next_{rows[fetching.rows[0]] + fetching.distance,
+                rows[fetching.rows[1]] + fetching.distance},
+          in_row_(end - fetching.ahead),
+          ahead_(fetching.ahead) {}
 
     void go_to(int64_t k) {
-        if (k + kAhead >= end_) ahead_ = kAhead + gap_;
+        if (k >= in_row_) ahead_ = end_ - in_row_ + gap_;
 #pragma GCC unroll 8
         for (int c = 0; c < columns; ++c) {
             at_[c] = rows_[c] + k;
@@ -168,14 +172,12 @@ class RowsInPlace {
     }
 
   private:
-    // How far ahead weights are prefetched, in values. Four times as far costs a Zen 4, which
-    // fetches four long streams ahead by itself, a fifth of the bandwidth.
-    static constexpr int64_t kAhead = 256 / static_cast<int64_t>(sizeof(Weight));
     const Weight* const* rows_;
     const int64_t end_;
     const int64_t gap_;
     const Weight* const next_[2];
-    int64_t ahead_ = kAhead;
+    const int64_t in_row_;  // from here on what lies ahead is no longer in the row
+    int64_t ahead_;
     const Weight* at_[columns];
 };
 
@@ -390,25 +392,30 @@ struct MatmulKernel {
         const int64_t panels = num_panels(block);
         for (int64_t index = 0; index < panels; ++index) {
             const Panel panel = panel_at(block, index);
-            const NextBlock next = next_block(block, index, panels);
-            with_rows(panel, [&](auto rows) { multiply_panel<rows()>(block, panel, next); });
+            const Fetching fetching = fetching_of(block, index, panels);
+            with_rows(panel, [&](auto rows) { multiply_panel<rows()>(block, panel, fetching); });
         }
     }
 
     // Panels share the rows of each group, so that memory is busy all the time; one panel alone
     // reads no faster than memory gives.
-    static NextBlock next_block(const MatmulBlock& block, int64_t index, int64_t panels) {
+    static Fetching fetching_of(const MatmulBlock& block, int64_t index, int64_t panels) {
         const int64_t first = panels < columns ? columns * index / panels : index;
-        if (panels == 1 || first >= columns || block.next_weight == nullptr) return {};
+        const int64_t ahead = values_ahead(block);
+        if (panels == 1 || first >= columns || block.next_weight == nullptr) return {ahead};
         const int64_t end = panels < columns ? columns * (index + 1) / panels : index + 1;
-        return {static_cast<const Weight*>(block.next_weight) -
+        return {ahead,
+                static_cast<const Weight*>(block.next_weight) -
                     static_cast<const Weight*>(block.weight),
                 {first, end - 1}};
+    }
+    static int64_t values_ahead(const MatmulBlock& block) {
+        return block.bytes_ahead / static_cast<int64_t>(sizeof(Weight));
     }
 
     template <int rows>
     static void multiply_panel(const MatmulBlock& block, const Panel& panel,
-                               const NextBlock& next) {
+                               const Fetching& fetching) {
         const int64_t groups = num_groups(block);
         for (int64_t i = 0; i < groups; ++i) {
             const Group group = group_at(block, i, groups);
@@ -418,7 +425,7 @@ struct MatmulKernel {
             for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
                 Four sums[rows];
                 multiply_rows<rows>(panel.x + rows * k, k, stretch_end(block, k), weight_rows,
-                                    block.in, next, sums);
+                                    block.in, fetching, sums);
                 store_group<rows>(block, group, k, sums, y);
             }
         }
@@ -476,7 +483,8 @@ struct MatmulKernel {
         for (int64_t column = 0; column < block.columns; column += columns) {
             const Weight* rows[columns];
             find_rows(block, group_at(block, column, 1), rows);
-            RowsInPlace<Factors> weights(rows, block.in, (columns - 1) * block.in);
+            RowsInPlace<Factors> weights(rows, block.in, (columns - 1) * block.in,
+                                         {values_ahead(block)});
             int64_t k = begin;
             for (; k + step <= end; k += step) {
                 weights.go_to(k);
@@ -512,21 +520,21 @@ struct MatmulKernel {
     template <int rows>
     [[gnu::always_inline]] static void multiply_rows(const Packed* x, int64_t k, int64_t end,
                                                      const Weight* const* weight_rows, int64_t in,
-                                                     const NextBlock& next, Four* sums) {
+                                                     const Fetching& fetching, Four* sums) {
         if constexpr (rows == max_rows && max_rows < columns && Factors::parts > 1) {
-            multiply_full_panel(x, k, end, weight_rows, in, next, sums);
+            multiply_full_panel(x, k, end, weight_rows, in, fetching, sums);
         } else {
-            Tile::template multiply<rows>(x, k, end, RowsInPlace<Factors>(weight_rows, in, 0, next),
-                                          sums);
+            Tile::template multiply<rows>(x, k, end,
+                                          RowsInPlace<Factors>(weight_rows, in, 0, fetching), sums);
         }
     }
 
     // These two are functions of their own, or the compiler runs out of registers.
     [[gnu::noinline]] static void multiply_full_panel(const Packed* x, int64_t k, int64_t end,
                                                       const Weight* const* weight_rows, int64_t in,
-                                                      const NextBlock& next, Four* sums) {
-        Tile::template multiply<max_rows>(x, k, end, RowsInPlace<Factors>(weight_rows, in, 0, next),
-                                          sums);
+                                                      const Fetching& fetching, Four* sums) {
+        Tile::template multiply<max_rows>(x, k, end,
+                                          RowsInPlace<Factors>(weight_rows, in, 0, fetching), sums);
     }
     template <int rows>
     [[gnu::noinline]] static void multiply_packed_group(const Packed* x, int64_t k, int64_t end,
