@@ -4,8 +4,9 @@
 // packed, the right one; the sums of a column lie side by side and are turned at the end. Sums are
 // in the order of TilePairs, so a row's bits are the same in any batch.
 //
-// 32 rows of x take as long as one while weights come from memory: a tile product of 16 columns and
-// 32 values of k takes 16 cycles, in which memory gives a fraction of its kibibyte.
+// Of up to 32 rows of x weights are read as streams, sixteen columns of a tile far from each other:
+// a tile product takes 16 cycles, in which memory gives a fraction of its kibibyte. Of more rows
+// columns are multiplied side by side, while the next ones are fetched.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,6 @@ template <class Tiles>
 class TileMatmul {
   public:
     static constexpr int64_t depth = 32;  // values of k in a tile's row
-    // Rows of x that read weights as streams.
     static constexpr int64_t kMaxStreamRows = 32;
     // Columns, and rows of x, that are multiplied together: two tiles of each.
     static constexpr int64_t together = 2 * kTileRows;
@@ -39,10 +39,9 @@ class TileMatmul {
         if (block.tokens <= kFewRows) return multiply_streams<kStreamsOfFew, 1>(block, pairs);
         if (block.tokens <= kTileRows) return multiply_streams<kStreams, 1>(block, pairs);
         if (block.tokens <= kMaxStreamRows) return multiply_streams<kStreams, 2>(block, pairs);
-        const int64_t width = num_panels(block) > 2 ? together : kTileRows;
-        for (int64_t column = 0; column < block.columns; column += width) {
-            Upcoming upcoming(block, column + width);
-            multiply_group(block, Group(block, column, 1, width), upcoming, pairs);
+        for (int64_t column = 0; column < block.columns; column += together) {
+            Upcoming upcoming(block, column + together);
+            multiply_group(block, Group(block, column, 1, together), upcoming, pairs);
         }
     }
 
