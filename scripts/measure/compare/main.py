@@ -105,12 +105,11 @@ def main():
     options = arguments()
     programs, rows = programs_of(options), {}
     ours = {program.checkpoint for program in programs if isinstance(program, Ours)}
-    for path in (options.gguf, *(file for folder in ours for file in folder.glob("*.safetensors"))):
-        try:
-            hold(path)
-        except OSError as fault:
-            print(f"not held in memory, so it may be read anew: {fault}", file=sys.stderr)
-            subprocess.run(["cat", path], stdout=subprocess.DEVNULL, check=True)
+    weights = [options.gguf, *(file for folder in ours for file in folder.glob("*.safetensors"))]
+    for path in weights:
+        subprocess.run(["cat", path], stdout=subprocess.DEVNULL, check=True)  # into the page cache
+    for fault in hold(weights):
+        print(f"not held in memory, so it may be read anew: {fault}", file=sys.stderr)
     for row in [make_row(name, programs, options) for name in options.rows.split(",")]:
         begin = time.monotonic()
         rows[row.name] = row_result(row, *measure(row, options))
