@@ -38,9 +38,10 @@ struct MatmulBlock {
     const void* x;  // from MatmulKernels::pack, [tokens] rows in panels
     int64_t tokens;
     const void* weight;  // [columns, in], contiguous
-    // The weights that the thread will probably multiply next, as many; null: none. They are
-    // fetched meanwhile, never read.
+    // The weights that the thread will probably multiply next; null: none. They are fetched
+    // meanwhile, never read.
     const void* next_weight;
+    int64_t next_columns;
     int64_t bytes_ahead;  // from where weights are read to where they are fetched
     // Room for kMaxMatmulColumns x kMatmulStretch packed values; unused for up to
     // max_in_place_tokens.

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/tapered_ranges.h"
 
 namespace nvllm::cpu {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 constexpr int64_t kBlockBytes = 256 << 10;
 // Of one that is read as streams, each of which takes a while to begin.
 constexpr int64_t kStreamBlockBytes = 1 << 20;
+constexpr int64_t kLeastStreamBlockBytes = 64 << 10;
 constexpr int64_t kLeastGroups = 4;  // or x passes through the first-level cache too often
 constexpr int64_t kBlocksPerThread =
     8;  // so that threads end together though their blocks take turns
@@ -36,9 +38,11 @@ struct Product {
     int64_t tokens;
     int64_t in;
     int64_t out;
-    // Sizes of a block; every block but the last of its axis is full.
+    // Sizes of a block. Those of tokens are full but for the last, and so are those of columns
+    // where the least is no less.
     int64_t block_tokens;
     int64_t block_columns;
+    int64_t least_columns;
     std::byte* packed;
     std::byte* packed_weights;  // of one block for each thread, or null
 
@@ -62,9 +66,16 @@ void choose_blocks(Product& product, int num_threads) {
     const int64_t block_bytes = are_streams ? kStreamBlockBytes : kBlockBytes;
     const int64_t wanted =
         product.packs_weights() ? most : std::max(block_bytes / row_bytes, kLeastGroups * group);
-    const int64_t fair_share = divided_up(product.out, kBlocksPerThread * num_threads);
-    const int64_t groups = std::min(divided_up(std::min(wanted, fair_share), group), most / group);
-    product.block_columns = std::max<int64_t>(groups, 1) * group;
+    // Long streams first and short ones at the end; others are blocks of one size.
+    const int64_t fair_share =
+        are_streams ? product.out : divided_up(product.out, kBlocksPerThread * num_threads);
+    const int64_t groups = std::max<int64_t>(
+        std::min(divided_up(std::min(wanted, fair_share), group), most / group), 1);
+    const int64_t least_groups =
+        are_streams ? std::clamp<int64_t>(kLeastStreamBlockBytes / (row_bytes * group), 1, groups)
+                    : groups;
+    product.least_columns = least_groups * group;
+    product.block_columns = groups / least_groups * product.least_columns;
 
     const int64_t wanted_parts =
         std::max<int64_t>(1, kBlocksPerThread * num_threads / product.num_column_blocks());
@@ -97,19 +108,21 @@ void pack_x(const Product& product, ThreadPool& threads) {
         });
 }
 
-void multiply_block(const Product& product, int64_t token, int64_t column, int64_t next_column,
-                    int thread) {
+void multiply_block(const Product& product, int64_t token, const TaperedRanges::Range& columns,
+                    const TaperedRanges::Range& next, int thread) {
+    const int64_t column = columns.begin;
     MatmulBlock block;
     block.x = product.packed_row(token);
     block.tokens = std::min(product.block_tokens, product.tokens - token);
     block.weight = product.weight_row(column);
-    block.next_weight = next_column < product.out ? product.weight_row(next_column) : nullptr;
+    block.next_weight = next.size() > 0 ? product.weight_row(next.begin) : nullptr;
+    block.next_columns = next.size();
     block.bytes_ahead = bytes_fetched_ahead();
     block.packed_weight =
         product.packed_weights == nullptr
             ? nullptr
             : product.packed_weights + static_cast<size_t>(thread) * kPackedWeightBytes;
-    block.columns = std::min(product.block_columns, product.out - column);
+    block.columns = columns.size();
     block.in = product.in;
     block.y = product.y.as<float>() + token * product.y.stride(0) + column;
     block.y_stride = product.y.stride(0);
@@ -143,6 +156,7 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
                     weight.dim(0),
                     0,
                     0,
+                    0,
                     nullptr,
                     nullptr};
     const int num_threads = context.threads->num_threads();
@@ -158,12 +172,14 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
     pack_x(product, *context.threads);
 
     const int64_t token_blocks = product.num_token_blocks();
-    const int64_t blocks = token_blocks * product.num_column_blocks();
-    const auto column_of = [&](int64_t i) { return i / token_blocks * product.block_columns; };
+    const TaperedRanges columns(product.out, product.least_columns, product.block_columns,
+                                num_threads);
+    const int64_t blocks = token_blocks * columns.count();
     context.threads->parallel_for(blocks, 1, [&](int64_t i, int64_t, int thread) {
         // The other threads will have taken as many blocks as this one when it takes its next.
-        multiply_block(product, i % token_blocks * product.block_tokens, column_of(i),
-                       column_of(i + num_threads), thread);
+        multiply_block(product, i % token_blocks * product.block_tokens,
+                       columns.at(i / token_blocks), columns.at((i + num_threads) / token_blocks),
+                       thread);
     });
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/cpu/activation_codes.h"
 #include "kernels/cpu/quantized_layout.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/tapered_ranges.h"
 
 namespace nvllm::cpu {
 namespace {
@@ -74,7 +75,6 @@ struct Product {
     float* x_scales = nullptr;       // [tokens, scales_of_row]
     int32_t* corrections = nullptr;  // [tokens, groups]
     int64_t block_tokens = 0;
-    int64_t range_panels = 0;
 
     const ops::QuantizedLayout& layout() const { return weight.layout; }
     bool rounds() const { return weight.activations.code != ActivationCode::product_type; }
@@ -276,22 +276,25 @@ void multiply_block(const Product& product, int64_t token, const PanelGroup& gro
 
 // Neighbouring panels for some tokens. Those of a group lie far from one another, so that each is
 // part of a long stream through memory: the panels between them come next.
-void multiply_panels(const Product& product, int64_t token, int64_t first, float* memory) {
-    const int64_t count = std::min(product.range_panels, product.parts.panels - first);
-    const int64_t spacing = divided_up(count, kBlockPanels);
+void multiply_panels(const Product& product, int64_t token, const TaperedRanges::Range& panels,
+                     float* memory) {
+    const int64_t spacing = divided_up(panels.size(), kBlockPanels);
     for (int64_t i = 0; i < spacing; ++i) {
-        const PanelGroup group{first + i, spacing,
-                               static_cast<int>(divided_up(count - i, spacing))};
+        const PanelGroup group{panels.begin + i, spacing,
+                               static_cast<int>(divided_up(panels.size() - i, spacing))};
         multiply_block(product, token, group, memory);
     }
 }
 
 // Many tokens want few panels at a time, which then stay in the cache; few tokens want long ranges.
-void choose_blocks(Product& product, int num_threads) {
-    const int64_t fair_share = divided_up(product.parts.panels, kBlocksPerThread * num_threads);
-    const bool reuses = product.tokens > kBlockTokens;
-    product.range_panels = reuses ? std::min<int64_t>(fair_share, kBlockPanels) : fair_share;
-    product.block_tokens = std::min(product.tokens, kBlockTokens);
+TaperedRanges ranges_of_panels(const Product& product, int num_threads) {
+    const int64_t panels = product.parts.panels;
+    if (product.tokens <= kBlockTokens) {
+        return {panels, kBlockPanels, divided_up(panels, kBlockPanels) * kBlockPanels, num_threads};
+    }
+    const int64_t fair_share = divided_up(panels, kBlocksPerThread * num_threads);
+    const int64_t size = std::min<int64_t>(fair_share, kBlockPanels);
+    return {panels, size, size, num_threads};
 }
 
 void take_scratch(Product& product, ScratchArena& scratch) {
@@ -338,7 +341,7 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
                     rounded_form(weight, product_type),
                     x.dim(0)};
     const int num_threads = context.threads->num_threads();
-    choose_blocks(product, num_threads);
+    product.block_tokens = std::min(product.tokens, kBlockTokens);
     const ScratchArena::Scope scope(*context.scratch);
     take_scratch(product, *context.scratch);
     const size_t bytes = thread_bytes(product.parts.padded_in);
@@ -347,12 +350,11 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     round_x(product, of_threads, *context.threads);
 
     const int64_t token_blocks = divided_up(product.tokens, product.block_tokens);
-    const int64_t panel_ranges = divided_up(product.parts.panels, product.range_panels);
+    const TaperedRanges panels = ranges_of_panels(product, num_threads);
     context.threads->parallel_for(
-        token_blocks * panel_ranges, 1, [&](int64_t i, int64_t, int thread) {
+        token_blocks * panels.count(), 1, [&](int64_t i, int64_t, int thread) {
             multiply_panels(
-                product, i % token_blocks * product.block_tokens,
-                i / token_blocks * product.range_panels,
+                product, i % token_blocks * product.block_tokens, panels.at(i / token_blocks),
                 reinterpret_cast<float*>(of_threads + bytes * static_cast<size_t>(thread)));
         });
 }

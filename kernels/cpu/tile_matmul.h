@@ -228,15 +228,17 @@ class TileMatmul {
         const int64_t row_bytes = block.in * kValueBytes;
         const int64_t length = group.stride / row_bytes;
         const bool are_last = group.first + 1 == length && next != nullptr;
+        const int64_t next_stride = block.next_columns / streams * row_bytes;
         const auto steps = [&](int64_t first, int64_t last) {
             for (int64_t at = first; at < last; at += kStepBytes) {
                 step(group.weights[0] + at, group.stride);
                 const int64_t ahead = at + ahead_bytes(streams);
-                const std::byte* fetched = are_last && ahead >= row_bytes
-                                               ? next + (ahead - row_bytes)
-                                               : group.weights[0] + ahead;
+                const bool is_next = are_last && ahead >= row_bytes;
+                const std::byte* fetched =
+                    is_next ? next + (ahead - row_bytes) : group.weights[0] + ahead;
+                const int64_t stride = is_next ? next_stride : group.stride;
                 for (int64_t i = 0; i < streams; ++i) {
-                    __builtin_prefetch(fetched + i * group.stride, 0, 3);
+                    __builtin_prefetch(fetched + i * stride, 0, 3);
                 }
             }
         };
