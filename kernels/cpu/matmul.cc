@@ -66,16 +66,20 @@ void choose_blocks(Product& product, int num_threads) {
     const int64_t block_bytes = are_streams ? kStreamBlockBytes : kBlockBytes;
     const int64_t wanted =
         product.packs_weights() ? most : std::max(block_bytes / row_bytes, kLeastGroups * group);
+    const int64_t fair_share = divided_up(product.out, kBlocksPerThread * num_threads);
+    const int64_t fair_groups = divided_up(fair_share, group);
+    const int64_t wanted_groups =
+        std::max<int64_t>(std::min(divided_up(wanted, group), most / group), 1);
+    int64_t least_groups = std::min(wanted_groups, fair_groups);
+    int64_t groups = least_groups;
     // Long streams first and short ones at the end; others are blocks of one size.
-    const int64_t fair_share =
-        are_streams ? product.out : divided_up(product.out, kBlocksPerThread * num_threads);
-    const int64_t groups = std::max<int64_t>(
-        std::min(divided_up(std::min(wanted, fair_share), group), most / group), 1);
-    const int64_t least_groups =
-        are_streams ? std::clamp<int64_t>(kLeastStreamBlockBytes / (row_bytes * group), 1, groups)
-                    : groups;
+    if (are_streams) {
+        least_groups =
+            std::clamp<int64_t>(kLeastStreamBlockBytes / (row_bytes * group), 1, least_groups);
+        groups = wanted_groups / least_groups * least_groups;
+    }
     product.least_columns = least_groups * group;
-    product.block_columns = groups / least_groups * product.least_columns;
+    product.block_columns = groups * group;
 
     const int64_t wanted_parts =
         std::max<int64_t>(1, kBlocksPerThread * num_threads / product.num_column_blocks());

@@ -289,12 +289,10 @@ void multiply_panels(const Product& product, int64_t token, const TaperedRanges:
 // Many tokens want few panels at a time, which then stay in the cache; few tokens want long ranges.
 TaperedRanges ranges_of_panels(const Product& product, int num_threads) {
     const int64_t panels = product.parts.panels;
-    if (product.tokens <= kBlockTokens) {
-        return {panels, kBlockPanels, divided_up(panels, kBlockPanels) * kBlockPanels, num_threads};
-    }
     const int64_t fair_share = divided_up(panels, kBlocksPerThread * num_threads);
-    const int64_t size = std::min<int64_t>(fair_share, kBlockPanels);
-    return {panels, size, size, num_threads};
+    const int64_t least = std::min<int64_t>(fair_share, kBlockPanels);
+    const bool reuses = product.tokens > kBlockTokens;
+    return {panels, least, reuses ? least : divided_up(panels, least) * least, num_threads};
 }
 
 void take_scratch(Product& product, ScratchArena& scratch) {
