@@ -38,13 +38,13 @@ struct Product {
     int64_t tokens;
     int64_t in;
     int64_t out;
-    // Sizes of a block. Those of tokens are full but for the last, and so are those of columns
-    // where the least is no less.
-    int64_t block_tokens;
-    int64_t block_columns;
-    int64_t least_columns;
-    std::byte* packed;
-    std::byte* packed_weights;  // of one block for each thread, or null
+    // Sizes of a block: every one but the last of its axis is full, but for columns that are read
+    // as streams, whose blocks get shorter down to the least.
+    int64_t block_tokens = 0;
+    int64_t block_columns = 0;
+    int64_t least_columns = 0;
+    std::byte* packed = nullptr;
+    std::byte* packed_weights = nullptr;  // of one block for each thread, or null
 
     bool packs_weights() const { return tokens > kernel.max_in_place_tokens; }
     int64_t padded_in() const { return rounded_up(in, kernel.step); }
@@ -114,11 +114,10 @@ void pack_x(const Product& product, ThreadPool& threads) {
 
 void multiply_block(const Product& product, int64_t token, const TaperedRanges::Range& columns,
                     const TaperedRanges::Range& next, int thread) {
-    const int64_t column = columns.begin;
     MatmulBlock block;
     block.x = product.packed_row(token);
     block.tokens = std::min(product.block_tokens, product.tokens - token);
-    block.weight = product.weight_row(column);
+    block.weight = product.weight_row(columns.begin);
     block.next_weight = next.size() > 0 ? product.weight_row(next.begin) : nullptr;
     block.next_columns = next.size();
     block.bytes_ahead = bytes_fetched_ahead();
@@ -128,14 +127,15 @@ void multiply_block(const Product& product, int64_t token, const TaperedRanges::
             : product.packed_weights + static_cast<size_t>(thread) * kPackedWeightBytes;
     block.columns = columns.size();
     block.in = product.in;
-    block.y = product.y.as<float>() + token * product.y.stride(0) + column;
+    block.y = product.y.as<float>() + token * product.y.stride(0) + columns.begin;
     block.y_stride = product.y.stride(0);
     block.accumulate = product.accumulate;
     float bias[kMaxStreamColumns];
     block.bias = nullptr;
     if (product.bias.data != nullptr) {
         kernels().widen[float_type_index(product.bias.dtype)](
-            element(product.bias.data, product.bias.dtype, column), 1.0f, bias, block.columns);
+            element(product.bias.data, product.bias.dtype, columns.begin), 1.0f, bias,
+            block.columns);
         block.bias = bias;
     }
     product.kernel.multiply(block);
@@ -149,20 +149,9 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
     if (y.numel() == 0) return;
     const MatmulKernels& kernel =
         kernels().matmul[float_type_index(product_type)][float_type_index(weight.dtype)];
-    Product product{x,
-                    weight,
-                    bias,
-                    y,
-                    output == ops::MatmulOutput::accumulate,
-                    kernel,
-                    x.dim(0),
-                    x.dim(1),
-                    weight.dim(0),
-                    0,
-                    0,
-                    0,
-                    nullptr,
-                    nullptr};
+    Product product{
+        x,        weight,   bias,         y, output == ops::MatmulOutput::accumulate, kernel,
+        x.dim(0), x.dim(1), weight.dim(0)};
     const int num_threads = context.threads->num_threads();
     choose_blocks(product, num_threads);
 
