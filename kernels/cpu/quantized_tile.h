@@ -73,12 +73,20 @@ struct QuantizedTile {
     static F load_scales(const QuantizedBlock& block, int panel, int64_t group, int v) {
         const int64_t at = place_of(block, panel, group) + static_cast<int64_t>(v) * lanes;
         if (block.scale_type == DType::bf16) {
-            return S::load(static_cast<const BFloat16*>(block.scales) + at);
+            return load_scales(static_cast<const BFloat16*>(block.scales) + at);
         }
         if (block.scale_type == DType::f16) {
-            return S::load(static_cast<const Float16*>(block.scales) + at);
+            return load_scales(static_cast<const Float16*>(block.scales) + at);
         }
-        return S::load(static_cast<const float*>(block.scales) + at);
+        return load_scales(static_cast<const float*>(block.scales) + at);
+    }
+
+    // Scales come too slowly for the processor to see streams in them.
+    template <typename T>
+    [[gnu::always_inline]] static F load_scales(const T* scales) {
+        constexpr int64_t kAheadBytes = 256;
+        __builtin_prefetch(reinterpret_cast<const char*>(scales) + kAheadBytes);
+        return S::load(scales);
     }
 
     // total += sum * scale of the weights (* scale of x), for the rows of a tile from `row` on.

@@ -51,39 +51,49 @@ class TileStream {
     template <int panels>
     static void stream(const QuantizedBlock& block, int first_panel) {
         alignas(64) Words room[2][panels];
-        Words* now = room[0];
-        Words* next = room[1];
-        QuantizedStretch stretch = stretch_at(block, 0, P::longest_stretch);
-        for_each_panel<panels>(
-            [&](auto panel) { widen(block, stretch, first_panel + panel, 0, now[panel]); });
-        for (int64_t k = 0; k < block.in; k += depth) {
-            if (k == stretch.first) {
-                for_each_panel<panels>([](auto panel) { Tiles::template zero<panel()>(); });
+        int now = 0;  // the half of the room that is multiplied next
+        widen_step<panels>(block, 0, first_panel, 0, room[now]);
+        for (int64_t k = 0; k < block.in;) {
+            const QuantizedStretch stretch = stretch_at(block, k, P::longest_stretch);
+            for_each_panel<panels>([](auto panel) { Tiles::template zero<panel()>(); });
+            for (; k < stretch.end; k += depth, now = 1 - now) {
+                load_x(block, k);
+                const int64_t next_k = k + depth;
+                if (next_k == block.in) {
+                    multiply_step<panels>(room[now]);
+                } else {
+                    const int64_t group =
+                        next_k < stretch.end ? stretch.group : next_k / block.group_size;
+                    widen_and_multiply_step<panels>(block, group, first_panel, next_k,
+                                                    room[1 - now], room[now]);
+                }
             }
-            const auto* const x = static_cast<const BFloat16*>(block.x) + k;
-            Tiles::template load<kLeft>(x, block.x_stride * static_cast<int64_t>(sizeof(*x)));
-
-            const int64_t next_k = k + depth;
-            QuantizedStretch upcoming = stretch;
-            if (next_k == stretch.end && next_k < block.in) {
-                upcoming = stretch_at(block, next_k, P::longest_stretch);
-            }
-            if (next_k < block.in) {
-                for_each_panel<panels>([&](auto panel) {
-                    widen(block, upcoming, first_panel + panel, next_k, next[panel]);
-                    multiply<panel()>(now[panel]);
-                });
-                std::swap(now, next);
-            } else {
-                for_each_panel<panels>([&](auto panel) { multiply<panel()>(now[panel]); });
-            }
-            if (next_k == stretch.end) {
-                for_each_panel<panels>([&](auto panel) {
-                    add_to_totals<panel()>(block, stretch, first_panel + panel);
-                });
-                stretch = upcoming;
-            }
+            for_each_panel<panels>(
+                [&](auto panel) { add_to_totals<panel()>(block, stretch, first_panel + panel); });
         }
+    }
+
+    // Steps are given values: what a lambda has by reference is read again after each instruction
+    // of tiles.
+    template <int panels>
+    [[gnu::always_inline]] static void widen_step(const QuantizedBlock& block, int64_t group,
+                                                  int first_panel, int64_t k, Words* room) {
+        for_each_panel<panels>(
+            [=, &block](auto panel) { widen(block, group, first_panel + panel, k, room[panel]); });
+    }
+    template <int panels>
+    [[gnu::always_inline]] static void multiply_step(const Words* room) {
+        for_each_panel<panels>([=](auto panel) { multiply<panel()>(room[panel]); });
+    }
+    template <int panels>
+    [[gnu::always_inline]] static void widen_and_multiply_step(const QuantizedBlock& block,
+                                                               int64_t group, int first_panel,
+                                                               int64_t next_k, Words* next,
+                                                               const Words* now) {
+        for_each_panel<panels>([=, &block](auto panel) {
+            widen(block, group, first_panel + panel, next_k, next[panel]);
+            multiply<panel()>(now[panel]);
+        });
     }
 
     // In a loop over panels tiles would have no names.
@@ -95,11 +105,15 @@ class TileStream {
         (std::make_integer_sequence<int, panels>());
     }
 
-    [[gnu::always_inline]] static void widen(const QuantizedBlock& block,
-                                             const QuantizedStretch& stretch, int panel, int64_t k,
-                                             Words& words) {
-        P::widen(P::widener_of(block, panel, stretch.group), P::packed_words(block, panel, k),
-                 depth, words[0]);
+    [[gnu::always_inline]] static void load_x(const QuantizedBlock& block, int64_t k) {
+        const auto* const x = static_cast<const BFloat16*>(block.x) + k;
+        Tiles::template load<kLeft>(x, block.x_stride * static_cast<int64_t>(sizeof(*x)));
+    }
+
+    [[gnu::always_inline]] static void widen(const QuantizedBlock& block, int64_t group, int panel,
+                                             int64_t k, Words& words) {
+        P::widen(P::widener_of(block, panel, group), P::packed_words(block, panel, k), depth,
+                 words[0]);
     }
 
     template <int tile>
