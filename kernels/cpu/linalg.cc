@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/elementwise.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/thread_pool.h"
 
@@ -15,11 +16,13 @@ namespace {
 constexpr int64_t kBlock = 64;
 // Rows of a Gram matrix that one product gives: half of it is never computed.
 constexpr int64_t kGramRows = 256;
+// Of a triangle, the columns that one product takes: what lies beyond them is never multiplied.
+constexpr int64_t kBand = 512;
 constexpr int64_t kTile = 32;
 
-TensorView take(const Context& context, int64_t rows, int64_t columns) {
-    const auto count = static_cast<size_t>(rows * columns);
-    return {context.scratch->take_array<float>(count), DType::f32, {rows, columns}};
+TensorView take(const Context& context, int64_t rows, int64_t columns, DType type = DType::f32) {
+    const size_t bytes = static_cast<size_t>(rows * columns) * dtype_bytes(type);
+    return {context.scratch->take(bytes), type, {rows, columns}};
 }
 
 // y (+)= a b^T
@@ -88,39 +91,76 @@ bool factor_diagonal(const TensorView& block) {
     return true;
 }
 
-// rows = rows * L^-T for the factored diagonal block L: each row by forward substitution.
-void solve_panel(const Context& context, const ConstTensorView& diagonal, const TensorView& panel) {
+// rows = rows * L^-T for a factored diagonal block L: each row by forward substitution.
+void solve_panel(const Context& context, const ConstTensorView& diagonal, const TensorView& rows) {
     const float* const lower = diagonal.as<float>();
-    const int64_t stride = diagonal.stride(0);
-    context.threads->parallel_for(panel.dim(0), kTile, [&](int64_t begin, int64_t end, int) {
+    const int64_t size = diagonal.dim(0);
+    double columns[kBlock][kBlock];
+    for (int64_t j = 0; j < size; ++j) {
+        for (int64_t k = 0; k <= j; ++k) columns[k][j] = lower[j * diagonal.stride(0) + k];
+    }
+    context.threads->parallel_for(rows.dim(0), kTile, [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; ++i) {
-            float* const row = panel.as<float>() + i * panel.stride(0);
-            for (int64_t j = 0; j < panel.dim(1); ++j) {
-                double sum = row[j];
-                for (int64_t k = 0; k < j; ++k) {
-                    sum -= static_cast<double>(row[k]) * lower[j * stride + k];
-                }
-                row[j] = static_cast<float>(sum / lower[j * stride + j]);
+            float* const row = rows.as<float>() + i * rows.stride(0);
+            double sums[kBlock];
+            std::copy_n(row, size, sums);
+            for (int64_t k = 0; k < size; ++k) {
+                row[k] = static_cast<float>(sums[k] / columns[k][k]);
+                const double value = row[k];
+                for (int64_t j = k + 1; j < size; ++j) sums[j] -= value * columns[k][j];
             }
         }
     });
 }
 
-// The lower triangle of the square behind `panel` loses panel panel^T.
-void update_behind(const Context& context, const TensorView& matrix, const TensorView& panel,
-                   int64_t first) {
-    const ScratchArena::Scope scope(*context.scratch);
-    const int64_t rows = panel.dim(0);
-    const TensorView factor = take(context, rows, panel.dim(1));
-    const TensorView negative = take(context, rows, panel.dim(1));
-    copy_scaled(context, panel, 1.0f, factor);
-    copy_scaled(context, panel, -1.0f, negative);
-    for (int64_t row = 0; row < rows; row += kGramRows) {
-        const int64_t count = std::min(kGramRows, rows - row);
-        multiply(context, negative.rows(row, count), factor.rows(0, row + count),
-                 ops::MatmulOutput::accumulate,
-                 part(matrix, first + row, count, first, row + count));
+// Where a triangle is cut in two.
+int64_t upper_half(int64_t size) { return (size / 2 + kBlock - 1) / kBlock * kBlock; }
+
+// rows = rows * L^-T for a factored lower triangle L: the second half of the columns loses what
+// the first one gives it.
+void solve_lower(const Context& context, const TensorView& lower, const TensorView& rows) {
+    const int64_t size = lower.dim(0);
+    if (size <= kBlock) return solve_panel(context, lower, rows);
+    const int64_t first = upper_half(size);
+    const int64_t second = size - first;
+    solve_lower(context, part(lower, 0, first, 0, first), rows.columns(0, first));
+    {
+        const ScratchArena::Scope scope(*context.scratch);
+        const TensorView negative = take(context, second, first);
+        copy_scaled(context, part(lower, first, second, 0, first), -1.0f, negative);
+        multiply(context, rows.columns(0, first), negative, ops::MatmulOutput::accumulate,
+                 rows.columns(first, second));
     }
+    solve_lower(context, part(lower, first, second, first, second), rows.columns(first, second));
+}
+
+// The lower triangle of a square loses rows rows^T.
+void subtract_square(const Context& context, const TensorView& rows, const TensorView& square) {
+    const ScratchArena::Scope scope(*context.scratch);
+    const int64_t size = rows.dim(0);
+    const TensorView negative = take(context, size, rows.dim(1));
+    copy_scaled(context, rows, -1.0f, negative);
+    for (int64_t row = 0; row < size; row += kGramRows) {
+        const int64_t count = std::min(kGramRows, size - row);
+        multiply(context, rows.rows(row, count), negative.rows(0, row + count),
+                 ops::MatmulOutput::accumulate, part(square, row, count, 0, row + count));
+    }
+}
+
+// Of [[A, .], [B, C]] with A = L L^T the factor is [[L, .], [B L^-T, that of C - B A^-1 B^T]]: both
+// halves alike, down to blocks. The upper triangle stays as it is.
+bool factor_lower(const Context& context, const TensorView& matrix) {
+    const int64_t size = matrix.dim(0);
+    if (size <= kBlock) return factor_diagonal(matrix);
+    const int64_t first = upper_half(size);
+    const int64_t second = size - first;
+    const TensorView a = part(matrix, 0, first, 0, first);
+    const TensorView b = part(matrix, first, second, 0, first);
+    const TensorView c = part(matrix, first, second, first, second);
+    if (!factor_lower(context, a)) return false;
+    solve_lower(context, a, b);
+    subtract_square(context, b, c);
+    return factor_lower(context, c);
 }
 
 void clear_upper(const Context& context, const TensorView& matrix) {
@@ -166,41 +206,69 @@ void invert_diagonal(const TensorView& block) {
     }
 }
 
-// Of [[A, 0], [B, C]] the inverse is [[A', 0], [-C' B A', C']]: both halves first, in place, then
-// what lies below. `buffers` has room for three squares of the larger half.
-void invert_halves(const Context& context, const TensorView& matrix, float* buffers) {
-    const int64_t size = matrix.dim(0);
-    if (size <= kBlock) return invert_diagonal(matrix);
-    const int64_t upper = (size / 2 + kBlock - 1) / kBlock * kBlock;
-    const int64_t lower = size - upper;
-    const TensorView a = part(matrix, 0, upper, 0, upper);
-    const TensorView b = part(matrix, upper, lower, 0, upper);
-    const TensorView c = part(matrix, upper, lower, upper, lower);
-    invert_halves(context, a, buffers);
-    invert_halves(context, c, buffers);
-    const TensorView a_turned(buffers, DType::f32, {upper, upper});
-    const TensorView product(buffers + upper * upper, DType::f32, {lower, upper});
-    const TensorView product_turned(buffers + 2 * upper * upper, DType::f32, {upper, lower});
-    transpose(context, a, a_turned);
-    multiply(context, b, a_turned, ops::MatmulOutput::overwrite, product);
-    copy_scaled(context, product, -1.0f, product);
-    transpose(context, product, product_turned);
-    multiply(context, c, product_turned, ops::MatmulOutput::overwrite, b);
+// y = left lower, for a lower triangle: what is zero is left out by the band.
+void multiply_by_lower(const Context& context, const TensorView& left, const TensorView& lower,
+                       const TensorView& y) {
+    // The last rows of the triangle are full, so their products begin the sums.
+    for (int64_t end = lower.dim(0); end > 0;) {
+        const ScratchArena::Scope scope(*context.scratch);
+        const int64_t first = (end - 1) / kBand * kBand;
+        const TensorView turned = take(context, end, end - first);
+        transpose(context, part(lower, first, end - first, 0, end), turned);
+        multiply(context, left.columns(first, end - first), turned,
+                 end == lower.dim(0) ? ops::MatmulOutput::overwrite : ops::MatmulOutput::accumulate,
+                 y.columns(0, end));
+        end = first;
+    }
+}
+
+// y = lower right, alike.
+void multiply_lower_by(const Context& context, const TensorView& lower, const TensorView& right,
+                       const TensorView& y) {
+    const int64_t size = lower.dim(0);
+    for (int64_t first = 0; first < size; first += kBand) {
+        const ScratchArena::Scope scope(*context.scratch);
+        const int64_t count = std::min(kBand, size - first);
+        const TensorView turned = take(context, right.dim(1), count);
+        transpose(context, right.rows(first, count), turned);
+        multiply(context, part(lower, first, size - first, first, count), turned,
+                 first == 0 ? ops::MatmulOutput::overwrite : ops::MatmulOutput::accumulate,
+                 y.rows(first, size - first));
+    }
 }
 
 }  // namespace
 
-void add_gram(const Context& context, const ConstTensorView& x, const TensorView& sum) {
+// x^T is what products take as weights, in their type; and a few of its rows at a time are what
+// they take as activations.
+void add_gram(const Context& context, const ConstTensorView& x, DType product_type,
+              const TensorView& sum) {
     if (x.dim(0) == 0) return;
     const ScratchArena::Scope scope(*context.scratch);
     const int64_t size = x.dim(1);
-    const TensorView turned = take(context, size, x.dim(0));
-    transpose(context, x, turned);
+    const bool is_rounded = product_type != DType::f32;
+    const TensorView weights = take(context, size, x.dim(0), product_type);
+    const TensorView buffer =
+        is_rounded ? take(context, std::min(kGramRows, size), x.dim(0)) : TensorView();
     for (int64_t row = 0; row < size; row += kGramRows) {
         const int64_t count = std::min(kGramRows, size - row);
-        multiply(context, turned.rows(row, count), turned.rows(0, row + count),
-                 ops::MatmulOutput::accumulate, part(sum, row, count, 0, row + count));
+        const TensorView turned = is_rounded ? buffer.rows(0, count) : weights.rows(row, count);
+        transpose(context, x.columns(row, count), turned);
+        if (is_rounded) convert(context, turned, weights.rows(row, count));
+        ops::matmul(context, turned, weights.rows(0, row + count), {}, product_type,
+                    ops::MatmulOutput::accumulate, part(sum, row, count, 0, row + count));
     }
+}
+
+size_t gram_scratch_bytes(int64_t rows, int64_t size, DType product_type,
+                          const ScratchTerms& terms) {
+    const int64_t part_rows = std::min(kGramRows, size);
+    const auto bytes = [&](int64_t count, DType type) {
+        return (static_cast<size_t>(count * rows) * dtype_bytes(type) + 63) / 64 * 64;
+    };
+    return bytes(size, product_type) +
+           (product_type == DType::f32 ? 0 : bytes(part_rows, DType::f32)) +
+           ops::matmul_scratch_bytes(part_rows, rows, product_type, product_type, terms);
 }
 
 void mirror_lower(const Context& context, const TensorView& matrix) {
@@ -208,8 +276,8 @@ void mirror_lower(const Context& context, const TensorView& matrix) {
     float* const values = matrix.as<float>();
     // Columns above the diagonal come from rows below it, which nobody writes.
     context.threads->parallel_for(size, kTile, [&](int64_t begin, int64_t end, int) {
-        for (int64_t row = begin; row < end; ++row) {
-            for (int64_t column = row + 1; column < size; ++column) {
+        for (int64_t column = begin + 1; column < size; ++column) {
+            for (int64_t row = begin; row < std::min(end, column); ++row) {
                 values[row * size + column] = values[column * size + row];
             }
         }
@@ -217,25 +285,28 @@ void mirror_lower(const Context& context, const TensorView& matrix) {
 }
 
 bool cholesky(const Context& context, const TensorView& matrix) {
-    const int64_t size = matrix.dim(0);
-    for (int64_t first = 0; first < size; first += kBlock) {
-        const int64_t count = std::min(kBlock, size - first);
-        const TensorView diagonal = part(matrix, first, count, first, count);
-        if (!factor_diagonal(diagonal)) return false;
-        const int64_t behind = first + count;
-        if (behind == size) break;
-        const TensorView panel = part(matrix, behind, size - behind, first, count);
-        solve_panel(context, diagonal, panel);
-        update_behind(context, matrix, panel, behind);
-    }
+    if (!factor_lower(context, matrix)) return false;
     clear_upper(context, matrix);
     return true;
 }
 
+// Of [[A, 0], [B, C]] the inverse is [[A', 0], [-C' B A', C']]: both halves first, in place, then
+// what lies below.
 void invert_lower(const Context& context, const TensorView& matrix) {
+    const int64_t size = matrix.dim(0);
+    if (size <= kBlock) return invert_diagonal(matrix);
+    const int64_t upper = upper_half(size);
+    const int64_t lower = size - upper;
+    const TensorView a = part(matrix, 0, upper, 0, upper);
+    const TensorView b = part(matrix, upper, lower, 0, upper);
+    const TensorView c = part(matrix, upper, lower, upper, lower);
+    invert_lower(context, a);
+    invert_lower(context, c);
     const ScratchArena::Scope scope(*context.scratch);
-    const int64_t upper = (matrix.dim(0) / 2 + kBlock - 1) / kBlock * kBlock;
-    invert_halves(context, matrix, take(context, 3 * upper, upper).as<float>());
+    const TensorView product = take(context, lower, upper);
+    multiply_by_lower(context, b, a, product);
+    copy_scaled(context, product, -1.0f, product);
+    multiply_lower_by(context, c, product, b);
 }
 
 // With J the exchange of order and J A J = L L^T, A = R R^T for the upper triangular R = J L J, so

@@ -10,8 +10,13 @@
 
 namespace nvllm::ops {
 
-// sum[n, n] += x^T x, the lower triangle with its diagonal alone. x [rows, n], rows may be strided.
-void add_gram(const Context& context, const ConstTensorView& x, const TensorView& sum);
+// sum[n, n] += x^T x, the lower triangle with its diagonal alone. x [rows, n], rows may be strided;
+// it is rounded to `product_type` first, as matmul() does.
+void add_gram(const Context& context, const ConstTensorView& x, DType product_type,
+              const TensorView& sum);
+// Scratch bytes that add_gram takes for such an x, at most.
+size_t gram_scratch_bytes(int64_t rows, int64_t size, DType product_type,
+                          const ScratchTerms& terms);
 
 // Copies the lower triangle of matrix[n, n] over the upper one.
 void mirror_lower(const Context& context, const TensorView& matrix);
@@ -22,11 +27,12 @@ void mirror_lower(const Context& context, const TensorView& matrix);
 [[nodiscard]] bool cholesky(const Context& context, const TensorView& matrix);
 
 // The inverse of a lower triangular matrix[n, n] without zeros on its diagonal, in place. REQUIRES:
-// zeros above the diagonal. Takes scratch of three quarters of the matrix.
+// zeros above the diagonal. Takes scratch of half of the matrix, more for small ones.
 void invert_lower(const Context& context, const TensorView& matrix);
 
 // The upper triangular U with inverse(matrix) = U^T U, in place of a symmetric matrix[n, n] of
-// which the lower triangle is read. False as cholesky(). Takes scratch of 1.75 times the matrix.
+// which the lower triangle is read. False as cholesky(). Takes scratch of 1.5 times the matrix,
+// more for small ones.
 [[nodiscard]] bool inverse_cholesky(const Context& context, const TensorView& matrix);
 
 }  // namespace nvllm::ops

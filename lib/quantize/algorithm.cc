@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <vector>
 
 #include "kernels/ops/matmul.h"
 #include "kernels/thread_pool.h"
+#include "lib/model/layers/scratch.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -18,26 +20,56 @@ constexpr std::array<Solver, 4> kSolvers = {{
     {"magnitude", false, false, true, solve_magnitude},
 }};
 
-// Rows whose products with the second moments exist at one time.
-constexpr int64_t kRows = 256;
+// Second moments that rows are multiplied with at one time.
+constexpr int64_t kBand = 256;
+constexpr int64_t kRowGrain = 8;
 
-// The sum of row times (row times gram), over all rows, in their order.
+// Rows first to first + count of a symmetric matrix as far as they lie below its diagonal, and that
+// diagonal: what lies above it counts there.
+void take_lower_band(const Context& context, const ConstTensorView& gram, int64_t first,
+                     const TensorView& band) {
+    const int64_t width = band.dim(1);
+    context.threads->parallel_for(band.dim(0), kRowGrain, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t diagonal = first + i;
+            const float* const source = gram.as<float>() + diagonal * gram.dim(1);
+            float* const target = band.as<float>() + i * width;
+            for (int64_t column = 0; column < diagonal; ++column) {
+                target[column] = 2.0f * source[column];
+            }
+            target[diagonal] = source[diagonal];
+            std::fill(target + diagonal + 1, target + width, 0.0f);
+        }
+    });
+}
+
+// The sum of row gram row^T over all rows.
 double weighted_square(const Context& context, const TensorView& rows,
                        const ConstTensorView& gram) {
-    double sum = 0.0;
-    for (int64_t first = 0; first < rows.dim(0); first += kRows) {
+    const int64_t size = gram.dim(0);
+    std::vector<double> sums(static_cast<size_t>(rows.dim(0)));
+    for (int64_t first = 0; first < size; first += kBand) {
         const ScratchArena::Scope scope(*context.scratch);
-        const int64_t count = std::min(kRows, rows.dim(0) - first);
-        const TensorView part = rows.rows(first, count);
-        const auto size = static_cast<size_t>(part.numel());
-        const TensorView product(context.scratch->take_array<float>(size), DType::f32,
-                                 {count, part.dim(1)});
-        ops::matmul(context, part, gram, {}, DType::f32, ops::MatmulOutput::overwrite, product);
-        for (size_t i = 0; i < size; ++i) {
-            sum += static_cast<double>(part.as<float>()[i]) * product.as<float>()[i];
-        }
+        const int64_t count = std::min(kBand, size - first);
+        const int64_t width = first + count;
+        const TensorView band = take_values(context, DType::f32, {count, width});
+        take_lower_band(context, gram, first, band);
+        const TensorView product = take_values(context, DType::f32, {rows.dim(0), count});
+        ops::matmul(context, rows.columns(0, width), band, {}, DType::f32,
+                    ops::MatmulOutput::overwrite, product);
+        context.threads->parallel_for(rows.dim(0), kRowGrain, [&](int64_t begin, int64_t end, int) {
+            for (int64_t row = begin; row < end; ++row) {
+                const float* const values = rows.as<float>() + row * size + first;
+                const float* const products = product.as<float>() + row * count;
+                double sum = 0.0;
+                for (int64_t i = 0; i < count; ++i) {
+                    sum += static_cast<double>(values[i]) * products[i];
+                }
+                sums[static_cast<size_t>(row)] += sum;
+            }
+        });
     }
-    return sum;
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 }  // namespace

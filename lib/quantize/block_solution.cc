@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "kernels/error.h"
-#include "kernels/ops/elementwise.h"
 #include "kernels/thread_pool.h"
 #include "lib/model/weights/sparse_bitmask.h"
 #include "lib/quantize/cache_scales.h"
@@ -29,16 +28,8 @@ Tensor copy_of(const ConstTensorView& matrix) {
     return copy;
 }
 
-Tensor converted(const Context& context, const ConstTensorView& values, DType type) {
-    ViewLayout layout = values;
-    layout.dtype = type;
-    Tensor result = Tensor::allocate(layout, {});
-    ops::convert(context, values, result.mutable_view());
-    return result;
-}
-
 // weight[row, column] *= column_factors[column] / row_divisors[row], or the inverse of that.
-void scale_matrix(const Context& context, const TensorView& weight, const SolvedLinear& solved,
+void scale_matrix(ThreadPool& threads, const TensorView& weight, const SolvedLinear& solved,
                   bool undo) {
     const bool has_columns = !solved.column_factors.empty();
     const bool has_rows = !solved.row_divisors.empty();
@@ -56,7 +47,7 @@ void scale_matrix(const Context& context, const TensorView& weight, const Solved
             }
         }
     };
-    context.threads->parallel_for(weight.dim(0), kRowGrain, scale_rows);
+    threads.parallel_for(weight.dim(0), kRowGrain, scale_rows);
 }
 
 // A linear that reads the stream has its rows turned, one that writes it its columns.
@@ -184,7 +175,7 @@ class BlockSolver {
             }
             SolvedLinear factors = factors_of(linear);
             const Tensor weight = task_.model.weight(linear);
-            scale_matrix(task_.context, weight.mutable_view(), factors, false);
+            scale_matrix(task_.model.threads(), weight.mutable_view(), factors, false);
             turn(task_.model.threads(), task_.plan, factors.turned, weight.mutable_view(), false);
             float& largest = largest_[task_.model.linears()[linear].site];
             largest = std::max(largest, largest_magnitude(weight.view()));
@@ -217,13 +208,13 @@ class BlockSolver {
         SolvedLinear solved = factors_of(linear);
         const Tensor weight = task_.model.weight(linear);
         const TensorView values = weight.mutable_view();
-        scale_matrix(task_.context, values, solved, false);
+        scale_matrix(task_.model.threads(), values, solved, false);
         turn(task_.model.threads(), task_.plan, solved.turned, values, false);
         clip(linear, values);
         run_solvers(plan, observed, statistics, values, solved);
         if (!solved.matrix) {
             solved.dense =
-                converted(task_.context, values, stored_type(task_.model, observed.name));
+                converted(values, stored_type(task_.model, observed.name), task_.model.threads());
         }
         fill_record(plan, is_scaled, observed, statistics, solved);
         return solved;
@@ -302,8 +293,8 @@ class BlockSolver {
         const ConstTensorView view(bias.data(), DType::f32, {size});
         block.others.push_back(
             {name.name + ".bias",
-             converted(task_.context, view,
-                       task_.model.checkpoint().find(name.name + ".bias")->dtype)});
+             converted(view, task_.model.checkpoint().find(name.name + ".bias")->dtype,
+                       task_.model.threads())});
     }
 
     const BlockTask& task_;
@@ -330,14 +321,11 @@ SolvedBlock solve_block(const BlockTask& task, const std::vector<size_t>& linear
 
 Tensor effective_weight(const SolvedLinear& solved, const ObservedModel& model,
                         const ModelPlan& plan) {
-    ScratchArena scratch;
-    Context context;
-    context.scratch = &scratch;
-    context.threads = &model.threads();
-    const Tensor weight = solved.matrix ? dequantized(*solved.matrix, model.threads())
-                                        : converted(context, solved.dense.view(), DType::f32);
+    const Tensor weight = solved.matrix
+                              ? dequantized(*solved.matrix, model.threads())
+                              : converted(solved.dense.view(), DType::f32, model.threads());
     turn(model.threads(), plan, solved.turned, weight.mutable_view(), true);
-    scale_matrix(context, weight.mutable_view(), solved, true);
+    scale_matrix(model.threads(), weight.mutable_view(), solved, true);
     return weight;
 }
 

@@ -59,18 +59,22 @@ Tensor widened(const Tensor& stored, ThreadPool& threads) {
         aligned = Tensor::allocate(view, {});
         std::memcpy(aligned.mutable_view().data, view.data, stored.bytes());
     }
-    ViewLayout layout = view;
-    layout.dtype = DType::f32;
+    return converted(aligned.view(), DType::f32, threads);
+}
+
+}  // namespace
+
+Tensor converted(const ConstTensorView& values, DType type, ThreadPool& threads) {
+    ViewLayout layout = values;
+    layout.dtype = type;
     Tensor result = Tensor::allocate(layout, {});
     ScratchArena scratch;
     Context context;
     context.scratch = &scratch;
     context.threads = &threads;
-    ops::convert(context, aligned.view(), result.mutable_view());
+    ops::convert(context, values, result.mutable_view());
     return result;
 }
-
-}  // namespace
 
 class ObservedModel::Adopter final : public LinearAdopter {
   public:
@@ -104,7 +108,8 @@ std::optional<int32_t> block_of_name(std::string_view name) {
     return std::nullopt;
 }
 
-ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool& threads)
+ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool& threads,
+                             std::optional<DType> product_type)
     : threads_(threads), adopter_(std::make_unique<Adopter>()) {
     const ModelConfig config = read_model_config(directory);
     if (config.quantized) {
@@ -119,9 +124,10 @@ ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool&
                                 directory.string(), config.architecture));
     }
     checkpoint_ = std::make_shared<const Checkpoint>(Checkpoint::open(directory));
+    product_type_ = product_type.value_or(config.dtype == DType::bf16 ? DType::bf16 : DType::f32);
     ModelLoadOptions options;
     options.directory = directory;
-    options.dtype = DType::f32;
+    options.dtype = product_type_;
     options.threads = &threads;
     options.prefetch = false;
     options.checkpoint = checkpoint_;
@@ -165,12 +171,14 @@ std::optional<std::vector<float>> ObservedModel::vector(const std::string& name)
     return std::vector<float>(begin, begin + values.view().numel());
 }
 
-void ObservedModel::replace(size_t linear, Tensor weight) {
+void ObservedModel::replace(size_t linear, const Tensor& weight) {
     const LinearName& name = linears()[linear].name;
     Tensor bias;
     if (name.bias) bias = *checkpoint_->tensor(name.name + ".bias");
+    Tensor rounded = weight;
+    if (product_type_ != DType::f32) rounded = converted(weight.view(), product_type_, threads_);
     adopter_->parts_[linear]->replace(
-        make_dense_part(std::move(weight), std::move(bias), DType::f32));
+        make_dense_part(std::move(rounded), std::move(bias), product_type_));
 }
 
 void ObservedModel::restore(size_t linear) { adopter_->parts_[linear]->replace(nullptr); }

@@ -34,9 +34,11 @@ struct ObservedLinear {
 
 class ObservedModel {
   public:
-    // Products in float32. Throws as load_model(), and bad_data for a model that is quantized
-    // already, has no weights or is an encoder. `threads` outlives the model.
-    ObservedModel(const std::filesystem::path& directory, ThreadPool& threads);
+    // Products in `product_type`; where nobody names one in bfloat16 if the weights are, else in
+    // float32. Throws as load_model(), and bad_data for a model that is quantized already, has no
+    // weights or is an encoder. `threads` outlives the model.
+    ObservedModel(const std::filesystem::path& directory, ThreadPool& threads,
+                  std::optional<DType> product_type = std::nullopt);
     ~ObservedModel();
     ObservedModel(const ObservedModel&) = delete;
     ObservedModel& operator=(const ObservedModel&) = delete;
@@ -44,6 +46,7 @@ class ObservedModel {
     Model& model() const { return *model_; }
     const Checkpoint& checkpoint() const { return *checkpoint_; }
     ThreadPool& threads() const { return threads_; }
+    DType product_type() const { return product_type_; }
     // In the order the model was made in: block by block.
     const std::vector<ObservedLinear>& linears() const;
     // Indices into linears() of a block's, or of those outside of blocks.
@@ -57,8 +60,9 @@ class ObservedModel {
     Tensor matrix(const std::string& name) const;
     // A stored vector as float32; empty when the checkpoint has none of that name.
     std::optional<std::vector<float>> vector(const std::string& name) const;
-    // The linear multiplies with this float32 [out, in] (and its own bias) until restore().
-    void replace(size_t linear, Tensor weight);
+    // The linear multiplies with this float32 [out, in], rounded to the type of products (and its
+    // own bias) until restore().
+    void replace(size_t linear, const Tensor& weight);
     void restore(size_t linear);
     // Gives back memory that holds the block's part of the checkpoint.
     void release_block(int32_t block) const;
@@ -67,6 +71,7 @@ class ObservedModel {
     class Adopter;
 
     ThreadPool& threads_;
+    DType product_type_ = DType::f32;
     std::shared_ptr<const Checkpoint> checkpoint_;
     std::unique_ptr<Adopter> adopter_;
     std::unique_ptr<Model> model_;
@@ -75,5 +80,8 @@ class ObservedModel {
 // The number of the block that a tensor or linear belongs to by its name
 // ("model.layers.3.mlp.up_proj": 3); empty: none.
 std::optional<int32_t> block_of_name(std::string_view name);
+
+// The same values in another type.
+Tensor converted(const ConstTensorView& values, DType type, ThreadPool& threads);
 
 }  // namespace nvllm::quantize

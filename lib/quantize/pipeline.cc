@@ -68,7 +68,7 @@ Pipeline::~Pipeline() = default;
 Pipeline::Pipeline(PipelineOptions options, Recipe recipe)
     : options_(std::move(options)),
       threads_(options_.num_threads > 0 ? options_.num_threads : default_num_threads()),
-      model_(options_.model, threads_),
+      model_(options_.model, threads_, options_.product_type),
       plan_(std::move(recipe), model_) {
     bool needs_text = needs_calibration(plan_.recipe());
     for (size_t i = 0; i < model_.linears().size(); ++i) {
@@ -109,6 +109,7 @@ std::string Pipeline::identity() const {
                                      {"version", options_.version},
                                      {"recipe", recipe_json(plan_.recipe())},
                                      {"compresses_zeros", plan_.recipe().compresses_zeros},
+                                     {"product_type", dtype_name(model_.product_type())},
                                      {"propagates_error", options_.propagates_error}};
     object["config_digest"] =
         digest(model_.model().config().raw_json.data(), model_.model().config().raw_json.size());

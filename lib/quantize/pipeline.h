@@ -25,6 +25,8 @@ struct PipelineOptions {
     std::filesystem::path model;
     std::filesystem::path output;
     CalibrationOptions calibration;
+    // Of products while the model is observed; empty: as ObservedModel says.
+    std::optional<DType> product_type;
     // The inputs of a block come from the quantized blocks before it, else from the dense ones.
     bool propagates_error = true;
     InterruptedRun interrupted = InterruptedRun::refused;
@@ -40,7 +42,7 @@ struct PipelineOptions {
 struct ResourcePlan {
     uint64_t block_bytes = 0;       // weights of the largest block, as they are worked on
     uint64_t moments_bytes = 0;     // second moments of its inputs, and their largest factor
-    uint64_t forward_bytes = 0;     // keys, values and temporaries of one sample
+    uint64_t forward_bytes = 0;     // keys, values and temporaries of one sample, or of a factor
     uint64_t activation_bytes = 0;  // hidden states of all samples
     bool spills = false;            // those go to a file
     uint64_t output_bytes = 0;      // of the weights, about
@@ -108,6 +110,7 @@ class Pipeline {
     bool scales_cache(int32_t stage) const { return is_block(stage) && plan_.kv_cache_scheme(); }
     std::string identity() const;
     void plan_resources();
+    void plan_stage(int32_t stage);
     void watch(const std::vector<size_t>& linears);
     void observe(int32_t stage, const PipelineEvents& events);
     void propagate(int32_t stage, const SolvedBlock& block, const PipelineEvents& events);
@@ -122,7 +125,7 @@ class Pipeline {
     ModelPlan plan_;
     std::optional<CalibrationSet> calibration_;
     ResourcePlan resources_;
-    StatisticsCollector statistics_;
+    StatisticsCollector statistics_{model_.product_type()};
     CacheRanges cached_;  // by the block that was observed last
     std::optional<Journal> journal_;
     std::unique_ptr<BlockForward> forward_;

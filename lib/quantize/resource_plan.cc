@@ -6,6 +6,7 @@
 #include <map>
 
 #include "kernels/error.h"
+#include "kernels/ops/linalg.h"
 #include "lib/base/memory_info.h"
 #include "lib/base/quantities.h"
 #include "lib/quantize/activation_store.h"
@@ -37,56 +38,69 @@ double planned_bits(const LinearPlan& plan, DType stored) {
 
 }  // namespace
 
+void Pipeline::plan_stage(int32_t stage) {
+    ResourcePlan& plan = resources_;
+    const double tokens = calibration_ ? static_cast<double>(calibration_->num_tokens) : 0.0;
+    uint64_t kept = 0, copies = 0, largest = 0, moments = 0, factor = 0, gram_scratch = 0;
+    std::map<size_t, int64_t> sites;
+    std::map<size_t, uint64_t> ranges;  // by site: what static scales are made of
+    for (const size_t index : linears_of_stage(stage)) {
+        const LinearName& name = model_.linears()[index].name;
+        if (!plan_.linear(index).is_changed()) continue;
+        const auto values = static_cast<double>(name.in) * static_cast<double>(name.out);
+        const auto count = static_cast<uint64_t>(values);
+        const DType stored = model_.checkpoint().find(name.weight())->dtype;
+        // While it is solved: float32 as it was, as it becomes and as it is judged.
+        largest = std::max(largest, 3 * count * sizeof(float));
+        // Mapped values, and codes.
+        kept += count * (dtype_bytes(stored) + 1);
+        copies += count * dtype_bytes(model_.product_type());
+        plan.output_bytes +=
+            static_cast<uint64_t>(values * planned_bits(plan_.linear(index), stored) / 8.0);
+        // The embedding stays beside what was tied to it.
+        if (name.tied_to.empty()) plan.output_bytes -= count * dtype_bytes(stored);
+        plan.operations += 4.0 * values * tokens + 2.0 * values * static_cast<double>(name.in);
+        const size_t site = model_.linears()[index].site;
+        sites[site] = name.in;
+        const QuantizationArguments* const inputs = plan_.linear(index).static_inputs();
+        if (inputs != nullptr && calibration_) {
+            const size_t rows = inputs->range_share ? calibration_->samples.size() : 1;
+            ranges[site] = std::max(ranges[site], SampleRanges::planned_bytes(name.in, rows));
+        }
+        if (plan_.linear(index).needs_gram()) factor = std::max(factor, square_bytes(name.in));
+    }
+    if (!calibration_) {
+        plan.block_bytes = std::max(plan.block_bytes, kept + largest);
+        return;
+    }
+    for (const auto& [site, in] : sites) {
+        moments += square_bytes(in);
+        gram_scratch = std::max<uint64_t>(
+            gram_scratch, ops::gram_scratch_bytes(calibration_->longest, in, model_.product_type(),
+                                                  threads_.num_threads()));
+        plan.operations += static_cast<double>(in) * static_cast<double>(in) * tokens;
+    }
+    for (const auto& [site, bytes] : ranges) moments += bytes;
+    moments += factor;
+    // What gives the next block its inputs is made when moments are gone.
+    const uint64_t beyond_moments = copies - std::min(copies, moments);
+    plan.block_bytes = std::max(plan.block_bytes, kept + std::max(largest, beyond_moments));
+    plan.moments_bytes = std::max(plan.moments_bytes, moments);
+    // A factor is computed in the memory of the forward pass.
+    plan.forward_bytes =
+        std::max({plan.forward_bytes,
+                  BlockForward::planned_bytes(model_.model(), calibration_->longest) + gram_scratch,
+                  factor + factor / 2});
+}
+
 void Pipeline::plan_resources() {
     ResourcePlan& plan = resources_;
     plan.output_bytes = model_.checkpoint().data_bytes();
-    const double tokens = calibration_ ? static_cast<double>(calibration_->num_tokens) : 0.0;
-    for (int32_t stage = 0; stage < num_stages(); ++stage) {
-        uint64_t kept = 0, largest = 0, moments = 0, factor = 0;
-        std::map<size_t, int64_t> sites;
-        std::map<size_t, uint64_t> ranges;  // by site: what static scales are made of
-        for (const size_t index : linears_of_stage(stage)) {
-            const LinearName& name = model_.linears()[index].name;
-            if (!plan_.linear(index).is_changed()) continue;
-            const auto values = static_cast<double>(name.in) * static_cast<double>(name.out);
-            const auto bytes = static_cast<uint64_t>(values) * sizeof(float);
-            const DType stored = model_.checkpoint().find(name.weight())->dtype;
-            // While it is solved: codes; and float32 as it was, as it becomes and as it is judged.
-            largest = std::max(largest, 3 * bytes);
-            kept += static_cast<uint64_t>(values) + (calibration_ ? bytes : 0);
-            const double bits = planned_bits(plan_.linear(index), stored);
-            plan.output_bytes += static_cast<uint64_t>(values * bits / 8.0);
-            // The embedding stays beside what was tied to it.
-            if (name.tied_to.empty()) {
-                plan.output_bytes -= static_cast<uint64_t>(values) * dtype_bytes(stored);
-            }
-            plan.operations += 4.0 * values * tokens + 2.0 * values * static_cast<double>(name.in);
-            const size_t site = model_.linears()[index].site;
-            sites[site] = name.in;
-            const QuantizationArguments* const inputs = plan_.linear(index).static_inputs();
-            if (inputs != nullptr && calibration_) {
-                const size_t rows = inputs->range_share ? calibration_->samples.size() : 1;
-                ranges[site] = std::max(ranges[site], SampleRanges::planned_bytes(name.in, rows));
-            }
-            if (plan_.linear(index).needs_gram()) {
-                // The factor, and what computing it takes.
-                factor = std::max(factor, 11 * square_bytes(name.in) / 4);
-            }
-        }
-        for (const auto& [site, in] : sites) {
-            if (!calibration_) break;
-            moments += square_bytes(in);
-            plan.operations += static_cast<double>(in) * static_cast<double>(in) * tokens;
-        }
-        for (const auto& [site, bytes] : ranges) moments += bytes;
-        plan.block_bytes = std::max(plan.block_bytes, kept + largest);
-        plan.moments_bytes = std::max(plan.moments_bytes, moments + factor);
-    }
+    for (int32_t stage = 0; stage < num_stages(); ++stage) plan_stage(stage);
     plan.disk_bytes = 3 * plan.output_bytes;
     if (!calibration_) return;
-    const int64_t hidden = model_.model().config().hidden_size;
-    plan.forward_bytes = BlockForward::planned_bytes(model_.model(), calibration_->longest);
-    plan.activation_bytes = ActivationStore::bytes_of(calibration_->num_tokens, hidden);
+    plan.activation_bytes =
+        ActivationStore::bytes_of(calibration_->num_tokens, model_.model().config().hidden_size);
     const uint64_t limit = options_.memory_limit_bytes.value_or(
         static_cast<uint64_t>(kShareOfMemory * static_cast<double>(available_memory_bytes())));
     plan.spills = plan.peak_bytes() > limit;

@@ -53,7 +53,8 @@ void StatisticsCollector::see(size_t site, const Context& context, const ConstTe
             }
         }
     });
-    if (!statistics.gram.empty()) ops::add_gram(context, x, statistics.gram.mutable_view());
+    if (statistics.gram.empty()) return;
+    ops::add_gram(context, x, product_type_, statistics.gram.mutable_view());
 }
 
 void StatisticsCollector::finish(const Context& context) {

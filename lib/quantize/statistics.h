@@ -27,6 +27,9 @@ struct SiteStatistics {
 // Sums over tokens in the order they come, so that a sum depends on nothing else.
 class StatisticsCollector final : public LinearObserver {
   public:
+    // Second moments are those of what products in `product_type` are given.
+    explicit StatisticsCollector(DType product_type) : product_type_(product_type) {}
+
     // From here on, what this site is given counts.
     void watch(size_t site, int64_t in, bool wants_gram);
     // Its ranges too: of each sample where that is wanted once, otherwise of all.
@@ -41,6 +44,7 @@ class StatisticsCollector final : public LinearObserver {
     void clear() { sites_.clear(); }
 
   private:
+    DType product_type_;
     std::map<size_t, SiteStatistics> sites_;
 };
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes a checkpoint of random bfloat16 weights in the shape of Llama-3.2-1B or Qwen3-0.6B, to measure starts and speed.
 
-Usage: make_checkpoint.py FOLDER [llama-1b|llama-8b|qwen-0.6b|tiny]; tiny is for trying scripts out. Needs nothing but Python: values are random bits with small exponents.
+Usage: make_checkpoint.py FOLDER [llama-1b|llama-8b|qwen-0.6b|tiny [BLOCKS]]; tiny is for trying scripts out, BLOCKS takes the shape's first
+ones only. Needs nothing but Python: values are random bits with small exponents.
 The tokenizer is the bundled demo's, filled up with tokens that no text has but that have a text. Embeddings of the demo's own tokens
 are small, so that answers consist of the others: halves of characters and control tokens, which servers hide or refuse, never come.
 """
@@ -102,6 +103,8 @@ def write_embedding(file, config, size, chunk):
 def main():
     folder = pathlib.Path(sys.argv[1])
     config = SHAPES[sys.argv[2] if len(sys.argv) > 2 else "llama-1b"]
+    if len(sys.argv) > 3:
+        config = {**config, "num_hidden_layers": int(sys.argv[3])}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     shutil.copy(TOKENIZER / "tokenizer_config.json", folder)

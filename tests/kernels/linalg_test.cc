@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/thread_pool.h"
+#include "kernels/types.h"
 #include "testing.h"
 
 using namespace nvllm;
@@ -66,29 +67,44 @@ double identity(int64_t i, int64_t j) { return i == j ? 1.0 : 0.0; }
 
 }  // namespace
 
-TEST_CASE("a Gram matrix is the sum of x^T x, whatever the rows are cut into") {
-    testing::Machine machine;
+TEST_CASE("a Gram matrix is the sum of x^T x in each type, whatever the rows are cut into") {
     constexpr int64_t kRows = 37, kSize = 270;
     testing::Random random(5);
     std::vector<float> x = random.values(kRows * kSize);
-    std::vector<float> sum(kSize * kSize, 0.0f);
     const TensorView rows = testing::view(x, {kRows, kSize});
-    const TensorView gram = testing::view(sum, {kSize, kSize});
-    ops::add_gram(machine.context(), rows.rows(0, 11), gram);
-    ops::add_gram(machine.context(), rows.rows(11, kRows - 11), gram);
-    ops::mirror_lower(machine.context(), gram);
-    double error = 0;
-    for (int64_t i = 0; i < kSize; ++i) {
-        for (int64_t j = 0; j < kSize; ++j) {
-            double expected = 0;
-            for (int64_t row = 0; row < kRows; ++row) {
-                expected += static_cast<double>(x[static_cast<size_t>(row * kSize + i)]) *
-                            x[static_cast<size_t>(row * kSize + j)];
+    for (const DType type : {DType::f32, DType::bf16}) {
+        CAPTURE(dtype_name(type));
+        const auto factor = [&](int64_t row, int64_t column) -> double {
+            const float value = x[static_cast<size_t>(row * kSize + column)];
+            return type == DType::bf16 ? static_cast<float>(BFloat16(value)) : value;
+        };
+        std::vector<double> expected(kSize * kSize, 0.0);
+        for (int64_t i = 0; i < kSize; ++i) {
+            for (int64_t j = 0; j < kSize; ++j) {
+                double& sum = expected[static_cast<size_t>(i * kSize + j)];
+                for (int64_t row = 0; row < kRows; ++row) sum += factor(row, i) * factor(row, j);
             }
-            error = std::max(error, std::abs(expected - at(sum, kSize, i, j)));
         }
+        testing::for_each_isa([&](cpu::Isa isa) {
+            CAPTURE(cpu::isa_name(isa));
+            testing::Machine machine;
+            std::vector<float> sum(kSize * kSize, 0.0f);
+            const TensorView gram = testing::view(sum, {kSize, kSize});
+            ops::add_gram(machine.context(), rows.rows(0, 11), type, gram);
+            ops::add_gram(machine.context(), rows.rows(11, kRows - 11), type, gram);
+            ops::mirror_lower(machine.context(), gram);
+            double error = 0;
+            for (int64_t i = 0; i < kSize; ++i) {
+                for (int64_t j = 0; j < kSize; ++j) {
+                    error = std::max(error, std::abs(expected[static_cast<size_t>(i * kSize + j)] -
+                                                     at(sum, kSize, i, j)));
+                }
+            }
+            CHECK(error < 1e-5);
+            CHECK(machine.scratch().peak_bytes() <=
+                  ops::gram_scratch_bytes(kRows - 11, kSize, type, 2));
+        });
     }
-    CHECK(error < 1e-4);
 }
 
 TEST_CASE("factors and inverses multiply back, at sizes around those of blocks") {
@@ -141,7 +157,7 @@ TEST_CASE("threads do not change a bit of linear algebra") {
         std::vector<float> matrix = positive_definite(size);
         REQUIRE(ops::inverse_cholesky(context, testing::view(matrix, {size, size})));
         std::vector<float> gram(matrix.size(), 0.0f);
-        ops::add_gram(context, testing::view(matrix, {size, size}),
+        ops::add_gram(context, testing::view(matrix, {size, size}), DType::f32,
                       testing::view(gram, {size, size}));
         results.push_back(matrix);
         results.back().insert(results.back().end(), gram.begin(), gram.end());

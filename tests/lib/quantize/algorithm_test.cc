@@ -46,7 +46,7 @@ struct Layer {
                 if (k % 37 == 5) row[k] *= 20.0f;
             }
         }
-        ops::add_gram(context, x.view(), gram.mutable_view());
+        ops::add_gram(context, x.view(), DType::f32, gram.mutable_view());
         ops::mirror_lower(context, gram.mutable_view());
     }
 

@@ -49,7 +49,7 @@ struct Layer {
             mean_inputs[channel] += std::abs(value) / kTokens;
             largest_inputs[channel] = std::max(largest_inputs[channel], std::abs(value));
         }
-        ops::add_gram(context, x.view(), gram.mutable_view());
+        ops::add_gram(context, x.view(), DType::f32, gram.mutable_view());
         ops::mirror_lower(context, gram.mutable_view());
         for (const uint64_t seed : {2u, 3u}) {
             BalancedLinear linear;

@@ -293,6 +293,29 @@ TEST_CASE("models without a place for scales of keys and values are refused") {
           }).find("GPT2LMHeadModel has no self_attn") != std::string::npos);
 }
 
+TEST_CASE("products with the text have the type of the weights unless another is asked for") {
+    const auto errors = [](std::optional<DType> asked, DType expected) {
+        const test::Folder folder;
+        PipelineOptions options = little(folder.path() / "out");
+        options.product_type = asked;
+        Pipeline pipeline(options, recipe_of({"gptq"}, "W4A16"));
+        CHECK(pipeline.model().product_type() == expected);
+        std::vector<double> result;
+        for (const LinearRecord& record : pipeline.run({}).linears) {
+            result.push_back(record.relative_error);
+        }
+        return result;
+    };
+    const std::vector<double> rounded = errors(std::nullopt, DType::bf16);
+    const std::vector<double> exact = errors(DType::f32, DType::f32);
+    CHECK(rounded == errors(DType::bf16, DType::bf16));
+    CHECK(rounded != exact);
+    REQUIRE(rounded.size() == exact.size());
+    for (size_t i = 0; i < exact.size(); ++i) {
+        CHECK(rounded[i] == doctest::Approx(exact[i]).epsilon(0.05));
+    }
+}
+
 TEST_CASE("a stopped run keeps what it did") {
     const test::Folder folder;
     const PipelineOptions options = little(folder.path() / "out");

@@ -1,0 +1,126 @@
+"""Time a block and memory of nvllm-quantize beside llm-compressor: the same model, recipe, samples and number of threads.
+
+Usage: speed.py MODEL SAMPLES.jsonl WORK --python PYTHON [--recipe gptq-w4a16] [--threads 2] [--turns 1] [--output NAME]
+PYTHON runs llm_compressor.py beside this file; without it ours runs alone. SAMPLES has {"text": ...} a line, one sample each.
+A block's time is that from the end of the work on one block to the end of the work on the next: what it gives its successor,
+observing the successor and solving it. The first block, which has no predecessor, and what lies behind the blocks do not count.
+Memory is the process's largest resident set, of ours beside the plan that it prints. Writes NAME.json and NAME.md.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parents[2]
+UNITS = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("model", type=pathlib.Path)
+    parser.add_argument("samples", type=pathlib.Path)
+    parser.add_argument("work", type=pathlib.Path)
+    parser.add_argument("--python", help="of an environment with llm-compressor")
+    parser.add_argument("--bin", type=pathlib.Path, default=SOURCE / "build" / "release" / "bin")
+    parser.add_argument("--recipe", default="gptq-w4a16", help="a name below recipes/ without .yaml")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=1)
+    parser.add_argument("--output", type=pathlib.Path)
+    return parser.parse_args()
+
+
+def watched(command, errors):
+    """Lines of standard output with the moment each came, and the largest resident set in MiB."""
+    lines = []
+    with open(errors, "w") as file:
+        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=file, text=True)
+        lines = [(time.monotonic(), line) for line in process.stdout]
+        _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        raise SystemExit(f"{command[0]} ended with {os.waitstatus_to_exitcode(status)}: see {errors}")
+    return lines, usage.ru_maxrss / 1024
+
+
+def between(moments):
+    return [after - before for before, after in zip(moments, moments[1:])]
+
+
+def ours(options, recipe):
+    output = options.work / "ours"
+    command = [options.bin / "nvllm-quantize", "-m", options.model, "--recipe", recipe, "--calibration", options.samples,
+               "--no-shuffle", "--no-concatenate", "-t", options.threads, "-o", output]
+    plan = subprocess.run(list(map(str, [*command, "--dry-run"])), check=True, capture_output=True, text=True).stdout
+    amount, unit = next(line for line in plan.splitlines() if line.startswith("memory")).split()[1:3]
+    lines, memory = watched([*command, "--progress", "json"], options.work / "ours.log")
+    ends = {}
+    for moment, line in lines:
+        if line.startswith("{"):
+            name = json.loads(line)["name"]
+            ends[next((part for part in name.split(".") if part.isdigit()), name)] = moment
+    shutil.rmtree(output)
+    return {"block_seconds": between([moment for block, moment in ends.items() if block.isdigit()]), "memory_mib": memory,
+            "planned_mib": float(amount) * UNITS[unit.rstrip(":")]}
+
+
+def theirs(options, recipe):
+    output = options.work / "theirs"
+    lines, memory = watched([options.python, HERE / "llm_compressor.py", options.model, recipe, options.samples, output, options.threads],
+                            options.work / "theirs.log")
+    result = json.loads(lines[-1][1])
+    shutil.rmtree(output)
+    # Its first part is the embedding, and what lies behind the blocks goes with the last one.
+    parts = result["solved_at"][1:]
+    blocks = json.loads((options.model / "config.json").read_text())["num_hidden_layers"]
+    if len(parts) != blocks:
+        raise SystemExit(f"{len(parts)} parts for {blocks} blocks: this llm-compressor cuts models elsewhere")
+    return {"block_seconds": between(parts), "memory_mib": memory, "tokens": result["tokens"], "samples": result["samples"]}
+
+
+def summary(turns):
+    seconds = [value for turn in turns for value in turn["block_seconds"]]
+    return {"block_seconds": statistics.median(seconds), "fastest": min(seconds), "slowest": max(seconds),
+            "memory_mib": max(turn["memory_mib"] for turn in turns)}
+
+
+def table(sides, options):
+    lines = [f"{options.model.name}, {options.recipe}, {options.threads} threads, turns of each side: {options.turns}", "",
+             "| | seconds a block, median (range) | largest resident set |", "|---|---|---|"]
+    for name, turns in sides.items():
+        of = summary(turns)
+        lines.append(f"| {name} | {of['block_seconds']:.1f} ({of['fastest']:.1f} to {of['slowest']:.1f}) | {of['memory_mib']:.0f} MiB |")
+    lines += ["", f"Ours had planned {sides['nvllm-quantize'][0]['planned_mib']:.0f} MiB."]
+    if "llm-compressor" in sides:
+        ratio = summary(sides["llm-compressor"])["block_seconds"] / summary(sides["nvllm-quantize"])["block_seconds"]
+        lines[-1] += (f" Ours is {ratio:.2f} times as fast a block, with {sides['llm-compressor'][0]['tokens']} tokens in "
+                      f"{sides['llm-compressor'][0]['samples']} samples.")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    options = arguments()
+    options.work.mkdir(parents=True, exist_ok=True)
+    recipe = HERE / "recipes" / f"{options.recipe}.yaml"
+    runs = {"nvllm-quantize": ours} | ({"llm-compressor": theirs} if options.python else {})
+    sides = {name: [] for name in runs}
+    for _ in range(options.turns):
+        for name, run in runs.items():
+            sides[name].append(run(options, recipe))
+            print(name, sides[name][-1], file=sys.stderr, flush=True)
+    text = table(sides, options)
+    print(text, end="")
+    if options.output:
+        pathlib.Path(f"{options.output}.md").write_text(text)
+        pathlib.Path(f"{options.output}.json").write_text(
+            json.dumps({"model": options.model.name, "recipe": options.recipe, "threads": options.threads, "date": time.strftime("%Y-%m-%d"),
+                        "sides": sides}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
