@@ -48,6 +48,7 @@ struct QuantizedLayout {
     DType scale_type = DType::f32;
 
     int64_t groups() const { return (in + group_size - 1) / group_size; }
+    bool operator==(const QuantizedLayout&) const = default;
 };
 
 // How x is rounded before it is multiplied.
@@ -70,6 +71,7 @@ struct ActivationRounding {
     float global_scale = 0.0f;
     // float8 and float4 in groups of 32: scales are powers of two, as in MX formats.
     bool powers_of_two = false;
+    bool operator==(const ActivationRounding&) const = default;
 };
 
 // A packed matrix.

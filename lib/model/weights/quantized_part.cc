@@ -1,6 +1,9 @@
 // Loading of quantized and sparse linears.
 #include "lib/model/weights/quantized_part.h"
 
+#include <algorithm>
+#include <cstring>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -184,9 +187,13 @@ std::unique_ptr<LinearPart> widen(WeightSource& source, const QuantizedMatrix& m
 }
 
 // AutoGPTQ gives every linear a bias.
+bool has_any_bias(const WeightSource& source, const LinearName& linear) {
+    return linear.bias || (source.keeps_files() && source.has(linear.name + ".bias"));
+}
+
 Tensor read_any_bias(WeightSource& source, const LinearName& linear) {
     LinearName with_bias = linear;
-    with_bias.bias = linear.bias || (source.keeps_files() && source.has(linear.name + ".bias"));
+    with_bias.bias = has_any_bias(source, linear);
     return read_bias(source, with_bias);
 }
 
@@ -216,58 +223,198 @@ Tensor scale_of_one() {
     return scale;
 }
 
-// As an earlier start packed it.
-std::optional<RepackedLinear> kept_linear(WeightSource& source, const LinearName& linear) {
+// Under which packed linears are kept.
+std::string joined_name(std::span<const LinearName> linears) {
+    std::string name;
+    for (const LinearName& linear : linears) name += (name.empty() ? "" : "+") + linear.name;
+    return name;
+}
+
+// As an earlier start packed them.
+std::optional<RepackedLinear> find_kept(const WeightSource& source,
+                                        std::span<const LinearName> linears) {
     if (source.repack_cache() == nullptr) return std::nullopt;
-    auto kept = source.repack_cache()->find(linear.name, linear.in, linear.out);
-    if (!kept || !ops::can_multiply_quantized(kept->weight.layout, kept->weight.activations,
-                                              terms_of(source))) {
-        return std::nullopt;
-    }
-    source.pass_over(linear.name);
+    int64_t out = 0;
+    for (const LinearName& linear : linears) out += linear.out;
+    auto kept = source.repack_cache()->find(joined_name(linears), linears.front().in, out);
+    const bool is_usable =
+        kept && ops::can_multiply_quantized(kept->weight.layout, kept->weight.activations,
+                                            terms_of(source));
+    return is_usable ? std::move(kept) : std::nullopt;
+}
+
+// The same, instead of what the source has.
+std::optional<RepackedLinear> take_kept(WeightSource& source, std::span<const LinearName> linears) {
+    auto kept = find_kept(source, linears);
+    if (!kept) return std::nullopt;
+    for (const LinearName& linear : linears) source.pass_over(linear.name);
     return kept;
+}
+
+// A linear before it is packed.
+struct StoredLinear {
+    QuantizedMatrix matrix;  // with its columns in the order of the file
+    Tensor bias;             // or empty
+    // What the device multiplies with, without its views; empty: it multiplies nothing of the kind.
+    std::optional<ops::QuantizedWeight> operands;
+    PlainTensors plain;  // of the operands
+    Tensor columns;      // alike, in host memory, or empty
+};
+
+StoredLinear read_quantized(WeightSource& source, const LinearName& linear,
+                            const QuantizationScheme& scheme, const WeightScheme& format) {
+    const QuantizedReader reader(source, linear, scheme);
+    QuantizedMatrix matrix =
+        source.keeps_files() ? format.read(reader) : make_up(source, linear, reader);
+    StoredLinear stored;
+    stored.bias = read_any_bias(source, linear);
+    drop_zeros_without_meaning(source, matrix);
+    stored.matrix = matrix;
+    const bool in_order = put_in_order(source, matrix, stored.columns);
+    const auto layouts = layouts_of(source, linear, matrix, reader.scale_type());
+    if (in_order) {
+        stored.operands = operands_on_device(source, layouts, operand_rounding(scheme, matrix));
+    }
+    source.quantized_linears().count(
+        stored.operands ? counted_name(scheme, stored.operands->layout.code) : scheme_name(scheme),
+        stored.operands.has_value());
+    if (!stored.operands) return stored;
+    stored.operands->factor = matrix.global_scale ? 1.0f / *matrix.global_scale : 1.0f;
+    stored.plain = plain_tensors(source, linear, stored.operands->layout, matrix);
+    return stored;
+}
+
+std::unique_ptr<LinearPart> make_part(WeightSource& source, const std::string& name,
+                                      StoredLinear stored) {
+    if (!stored.operands) return widen(source, stored.matrix, std::move(stored.bias));
+    RepackedLinear repacked;
+    repacked.weight = *stored.operands;
+    repacked.packed = pack(source, repacked.weight.layout, stored.plain);
+    if (!stored.columns.empty()) repacked.columns = source.placed(stored.columns);
+    if (source.repack_cache() != nullptr) source.repack_cache()->add(name, repacked);
+    return std::make_unique<QuantizedPart>(std::move(repacked), std::move(stored.bias),
+                                           source.product_type());
+}
+
+// Biases of a device lie there already.
+bool have_biases_to_join(const WeightSource& source, std::span<const LinearName> linears) {
+    const auto count = std::count_if(linears.begin(), linears.end(), [&](const LinearName& linear) {
+        return has_any_bias(source, linear);
+    });
+    return count == 0 ||
+           (source.device().is_cpu() && count == static_cast<std::ptrdiff_t>(linears.size()));
+}
+
+// Whether one product gives what these give, side by side.
+bool can_be_joined(std::span<const StoredLinear> linears) {
+    const StoredLinear& first = linears.front();
+    return std::all_of(linears.begin(), linears.end(), [&](const StoredLinear& linear) {
+        if (!first.operands || !linear.operands) return false;
+        ops::QuantizedLayout layout = linear.operands->layout;
+        layout.out = first.operands->layout.out;
+        return layout == first.operands->layout && !is_sparse(layout.code) &&
+               linear.operands->factor == first.operands->factor &&
+               linear.operands->activations == first.operands->activations &&
+               linear.matrix.group_index.empty() &&
+               linear.bias.view().dtype == first.bias.view().dtype;
+    });
+}
+
+// Rows of all below one another: of as many as `rows` says, which in a tensor with one row are all
+// that. Empty where there are none.
+Tensor stacked(const WeightSource& source, std::span<const Tensor> tensors,
+               std::span<const int64_t> rows) {
+    if (tensors.front().empty()) return {};
+    const ConstTensorView& first = tensors.front().view();
+    const int64_t all_rows = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+    const auto make = [&](std::initializer_list<int64_t> shape) {
+        return source.has_values() ? Tensor::allocate(first.dtype, shape)
+                                   : outline_tensor(first.dtype, shape);
+    };
+    const Tensor result = first.rank == 1 ? make({all_rows}) : make({all_rows, first.dim(1)});
+    if (!source.has_values()) return result;
+    const size_t row_bytes =
+        static_cast<size_t>(first.rank == 1 ? 1 : first.dim(1)) * dtype_bytes(first.dtype);
+    auto* target = result.mutable_view().as<std::byte>();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        const ConstTensorView& view = tensors[i].view();
+        for (int64_t row = 0; row < rows[i]; ++row) {
+            const auto place = static_cast<size_t>(view.dim(0) == 1 ? 0 : row) * row_bytes;
+            std::memcpy(target, view.as<std::byte>() + place, row_bytes);
+            target += row_bytes;
+        }
+    }
+    return result;
+}
+
+StoredLinear joined(const WeightSource& source, std::span<const StoredLinear> linears) {
+    std::vector<int64_t> rows;
+    for (const StoredLinear& linear : linears) rows.push_back(linear.operands->layout.out);
+    const auto stack = [&](const auto& tensor_of) {
+        std::vector<Tensor> tensors;
+        for (const StoredLinear& linear : linears) tensors.push_back(tensor_of(linear));
+        return stacked(source, tensors, rows);
+    };
+    StoredLinear all;
+    all.operands = linears.front().operands;
+    all.operands->layout.out = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+    all.bias = stack([](const StoredLinear& linear) { return linear.bias; });
+    all.plain.codes = stack([](const StoredLinear& linear) { return linear.plain.codes; });
+    all.plain.scales = stack([](const StoredLinear& linear) { return linear.plain.scales; });
+    all.plain.zero_points =
+        stack([](const StoredLinear& linear) { return linear.plain.zero_points; });
+    return all;
+}
+
+// Biases of linears that were kept as one.
+Tensor joined_bias(WeightSource& source, std::span<const LinearName> linears) {
+    std::vector<Tensor> biases;
+    std::vector<int64_t> rows;
+    for (const LinearName& linear : linears) {
+        biases.push_back(read_any_bias(source, linear));
+        rows.push_back(linear.out);
+    }
+    return linears.size() == 1 ? biases.front() : stacked(source, biases, rows);
 }
 
 }  // namespace
 
-std::unique_ptr<LinearPart> load_quantized(WeightSource& source, const LinearName& linear,
-                                           const QuantizationScheme& scheme,
-                                           const WeightScheme& format) {
-    if (auto kept = kept_linear(source, linear)) {
-        source.quantized_linears().count(counted_name(scheme, kept->weight.layout.code), true);
-        return std::make_unique<QuantizedPart>(*std::move(kept), read_any_bias(source, linear),
-                                               source.product_type());
+std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
+                                                        std::span<const LinearName> linears,
+                                                        const QuantizationScheme& scheme,
+                                                        const WeightScheme& format) {
+    std::vector<std::unique_ptr<LinearPart>> parts;
+    if (auto kept = take_kept(source, linears)) {
+        for (size_t i = 0; i < linears.size(); ++i) {
+            source.quantized_linears().count(counted_name(scheme, kept->weight.layout.code), true);
+        }
+        parts.push_back(std::make_unique<QuantizedPart>(
+            *std::move(kept), joined_bias(source, linears), source.product_type()));
+        return parts;
     }
-    const QuantizedReader reader(source, linear, scheme);
-    QuantizedMatrix matrix =
-        source.keeps_files() ? format.read(reader) : make_up(source, linear, reader);
-    Tensor bias = read_any_bias(source, linear);
-    drop_zeros_without_meaning(source, matrix);
-    Tensor columns;
-    const QuantizedMatrix as_stored = matrix;
-    const bool in_order = put_in_order(source, matrix, columns);
-    const auto layouts = layouts_of(source, linear, matrix, reader.scale_type());
-    const auto operands =
-        in_order ? operands_on_device(source, layouts, operand_rounding(scheme, matrix))
-                 : std::nullopt;
-    source.quantized_linears().count(
-        operands ? counted_name(scheme, operands->layout.code) : scheme_name(scheme),
-        operands.has_value());
-    if (!operands) return widen(source, as_stored, std::move(bias));
-    RepackedLinear repacked;
-    repacked.weight = *operands;
-    repacked.weight.factor = matrix.global_scale ? 1.0f / *matrix.global_scale : 1.0f;
-    repacked.packed =
-        pack(source, operands->layout, plain_tensors(source, linear, operands->layout, matrix));
-    if (!columns.empty()) repacked.columns = source.placed(columns);
-    if (source.repack_cache() != nullptr) source.repack_cache()->add(linear.name, repacked);
-    return std::make_unique<QuantizedPart>(std::move(repacked), std::move(bias),
-                                           source.product_type());
+    if (linears.size() > 1 && find_kept(source, linears.first(1))) {  // it could not be joined
+        for (const LinearName& linear : linears) {
+            parts.push_back(std::move(load_quantized(source, {&linear, 1}, scheme, format)[0]));
+        }
+        return parts;
+    }
+    std::vector<StoredLinear> stored;
+    for (const LinearName& linear : linears) {
+        stored.push_back(read_quantized(source, linear, scheme, format));
+    }
+    if (linears.size() > 1 && have_biases_to_join(source, linears) && can_be_joined(stored)) {
+        parts.push_back(make_part(source, joined_name(linears), joined(source, stored)));
+        return parts;
+    }
+    for (size_t i = 0; i < linears.size(); ++i) {
+        parts.push_back(make_part(source, linears[i].name, std::move(stored[i])));
+    }
+    return parts;
 }
 
 std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearName& linear) {
     constexpr const char* kName = "2:4";
-    if (auto kept = kept_linear(source, linear)) {
+    if (auto kept = take_kept(source, {&linear, 1})) {
         source.quantized_linears().count(kName, true);
         return std::make_unique<QuantizedPart>(*std::move(kept), read_bias(source, linear),
                                                source.product_type());

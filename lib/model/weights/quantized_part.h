@@ -7,13 +7,15 @@
 
 namespace nvllm {
 
-// A linear of this format as a source keeps it, or makes it up. Counts it in the source's figures.
-// Throws bad_data.
-std::unique_ptr<LinearPart> load_quantized(WeightSource& source, const LinearName& linear,
-                                           const QuantizationScheme& scheme,
-                                           const WeightScheme& format);
+// Linears of this format as a source keeps them, or makes them up: one part for all whose outputs
+// lie side by side where a product can take them so, else one for each. Counts them in the source's
+// figures. Throws bad_data.
+std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
+                                                        std::span<const LinearName> linears,
+                                                        const QuantizationScheme& scheme,
+                                                        const WeightScheme& format);
 
-// The same of a linear that is not quantized. REQUIRES: stores_sparse().
+// One that is not quantized, without its zeros. REQUIRES: stores_sparse().
 std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearName& linear);
 
 }  // namespace nvllm

@@ -52,12 +52,27 @@ const QuantizationScheme* scheme_of(const WeightSource& source, const LinearName
     return is_turned && !find_scheme(scheme->format, name.name).stores_in_out ? nullptr : scheme;
 }
 
+std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
+                                                        std::span<const LinearName> names,
+                                                        const QuantizationScheme& scheme) {
+    return load_quantized(source, names, scheme, find_scheme(scheme.format, names.front().name));
+}
+
 std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearName& name) {
-    const QuantizationScheme* scheme = scheme_of(source, name);
-    if (scheme == nullptr) {
-        return stores_sparse(source, name) ? load_sparse(source, name) : load_dense(source, name);
+    if (const QuantizationScheme* const scheme = scheme_of(source, name)) {
+        return std::move(load_quantized(source, {&name, 1}, *scheme).front());
     }
-    return load_quantized(source, name, *scheme, find_scheme(scheme->format, name.name));
+    return stores_sparse(source, name) ? load_sparse(source, name) : load_dense(source, name);
+}
+
+// Of all linears, where it is one: then their product may be. Null: it is not.
+const QuantizationScheme* common_scheme(const WeightSource& source,
+                                        std::span<const LinearName> names) {
+    const QuantizationScheme* const scheme = scheme_of(source, names.front());
+    const bool is_common = std::all_of(names.begin(), names.end(), [&](const LinearName& name) {
+        return scheme_of(source, name) == scheme;
+    });
+    return is_common ? scheme : nullptr;
 }
 
 std::unique_ptr<LinearPart> adopted(const WeightSource& source, std::span<const LinearName> names,
@@ -131,10 +146,18 @@ void LinearWeight::apply(const Context& context, const ConstTensorView& x, ops::
 }
 
 LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names) {
+    // An adopter is given each linear by itself.
+    if (source.adopter() == nullptr) {
+        if (const QuantizationScheme* const scheme = common_scheme(source, names)) {
+            std::vector<std::unique_ptr<LinearPart>> parts = load_quantized(source, names, *scheme);
+            source.release_stored();  // they keep what they made of it
+            return LinearWeight(std::move(parts));
+        }
+    }
     std::vector<std::unique_ptr<LinearPart>> parts;
     for (size_t i = 0; i < names.size(); ++i) {
         std::unique_ptr<LinearPart> part = load_part(source, names[i]);
-        source.release_stored();  // a quantized part keeps what it made of it
+        source.release_stored();
         parts.push_back(adopted(source, names, i, std::move(part)));
     }
     return LinearWeight(std::move(parts));

@@ -74,8 +74,9 @@ void check_storable(std::string_view format, const LinearName& linear,
 // Whether the source keeps all values of this linear, unquantized.
 bool is_dense(const WeightSource& source, const LinearName& linear);
 
-// One or several matrices over the same x whose outputs lie side by side: fused q, k and v keep
-// their own tensors (and scales), so that none is copied at load.
+// One or several matrices over the same x whose outputs lie side by side: dense q, k and v keep
+// their own tensors, so that none is copied at load. Quantized ones, which are packed then, become
+// one where a product can take them so.
 class LinearWeight {
   public:
     LinearWeight() = default;
@@ -84,6 +85,8 @@ class LinearWeight {
     int64_t in() const { return parts_.empty() ? 0 : parts_.front()->in(); }
     // Columns of all parts together.
     int64_t out() const;
+    // Products that it takes.
+    size_t num_parts() const { return parts_.size(); }
     size_t bytes() const;
     size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     // x: float32 [tokens, in]; y: float32 [tokens, out]; rows of both may be strided.

@@ -152,9 +152,9 @@ std::vector<float> apply(const LinearWeight& linear, int64_t tokens, ThreadPool&
     context.scratch = &scratch;
     context.threads = &threads;
     const Tensor x = random_weight(tokens, kIn);
-    std::vector<float> y(static_cast<size_t>(tokens * kOut));
+    std::vector<float> y(static_cast<size_t>(tokens * linear.out()));
     linear.apply(context, x.view(), ops::MatmulOutput::overwrite,
-                 TensorView(y.data(), DType::f32, {tokens, kOut}));
+                 TensorView(y.data(), DType::f32, {tokens, linear.out()}));
     CHECK(scratch.num_growths() == 0);
     return y;
 }
@@ -229,6 +229,84 @@ TEST_CASE("formats: what is packed is read back and multiplied, for every row of
     for (const WeightScheme& scheme : weight_schemes()) {
         CHECK_MESSAGE(std::find(seen.begin(), seen.end(), scheme.name) != seen.end(), scheme.name);
     }
+}
+
+// Three linears over one input, of unlike magnitudes.
+struct SideBySide {
+    std::vector<LinearName> names = {{"q", kIn, 64}, {"k", kIn, 32}, {"v", kIn, 32}};
+    std::vector<NamedTensor> tensors;
+
+    explicit SideBySide(const FormatCase& row) {
+        ThreadPool threads(2);
+        for (size_t i = 0; i < names.size(); ++i) {
+            const Tensor weight = random_weight(names[i].out, kIn);
+            auto* values = weight.mutable_view().as<float>();
+            std::for_each(values, values + weight.view().numel(),
+                          [&](float& value) { value *= static_cast<float>(i + 1); });
+            const QuantizedMatrix matrix =
+                round_to_nearest(weight.view(), row.arguments, DType::f16, threads);
+            for (NamedTensor& tensor : pack(matrix, names[i].name, row.format, DType::f16)) {
+                tensors.push_back(std::move(tensor));
+            }
+        }
+    }
+    void add_bias(size_t linear) {
+        names[linear].bias = true;
+        Tensor bias = Tensor::allocate(DType::f32, {names[linear].out});
+        for (int64_t i = 0; i < names[linear].out; ++i) {
+            bias.mutable_view().as<float>()[i] = static_cast<float>(i) / 8.0f;
+        }
+        tensors.push_back({names[linear].name + ".bias", bias});
+    }
+};
+
+// Loads all at once, and holds what they give to what each gives by itself.
+void check_side_by_side(const FormatCase& row, const SideBySide& linears, size_t num_parts) {
+    constexpr int64_t kTokens = 3;
+    Stored stored(row.format, row.arguments);
+    stored.write(linears.tensors);
+    const auto source = stored.open(DType::bf16, CheckpointUse::values);
+    const LinearWeight whole = load_linear(*source, linears.names);
+    CHECK(source->unread().empty());
+    CHECK(whole.num_parts() == num_parts);
+    CHECK(whole.out() == 128);
+    const std::vector<float> y = apply(whole, kTokens, stored.threads);
+    int64_t column = 0;
+    for (const LinearName& name : linears.names) {
+        const auto other = stored.open(DType::bf16, CheckpointUse::values);
+        const std::vector<float> alone = apply(load_linear(*other, name), kTokens, stored.threads);
+        for (int64_t token = 0; token < kTokens; ++token) {
+            CHECK(std::memcmp(y.data() + token * whole.out() + column,
+                              alone.data() + token * name.out,
+                              static_cast<size_t>(name.out) * sizeof(float)) == 0);
+        }
+        column += name.out;
+    }
+    const auto headers = stored.open(DType::bf16, CheckpointUse::headers);
+    CHECK(load_linear(*headers, linears.names).bytes() == whole.bytes());
+    CHECK(headers->quantized_linears().native == source->quantized_linears().native);
+    CHECK(headers->quantized_linears().widened == source->quantized_linears().widened);
+}
+
+TEST_CASE("formats: linears over one input are one product where they can be, with the same bits") {
+    for (const FormatCase& row : cases()) {
+        CAPTURE(row.format);
+        CAPTURE(row.arguments.bits);
+        // Those without a kernel are dense; two scales of all values are not one.
+        const bool is_apart =
+            row.arguments.group_size == 20 || row.arguments.strategy == Strategy::tensor_group;
+        check_side_by_side(row, SideBySide(row), is_apart ? 3 : 1);
+    }
+}
+
+TEST_CASE("formats: biases of linears that are one product are all there or none is") {
+    const FormatCase row{"awq", grouped(4, 32, false)};
+    SideBySide all(row);
+    for (size_t i = 0; i < all.names.size(); ++i) all.add_bias(i);
+    check_side_by_side(row, all, 1);
+    SideBySide some(row);
+    some.add_bias(1);
+    check_side_by_side(row, some, 3);
 }
 
 TEST_CASE("formats: groups of columns in any order") {
