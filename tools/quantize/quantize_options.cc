@@ -72,7 +72,7 @@ void add_calibration_options(OptionList<QuantizeOptions>& list) {
     list.add("shuffle", &QuantizeOptions::shuffle, "Texts come in an order drawn from the seed.");
     list.add("seed", &QuantizeOptions::seed, "Of that order, and of rotations.");
     list.add(
-        "dtype", &QuantizeOptions::dtype,
+        "calibration-dtype", &QuantizeOptions::calibration_dtype,
         "Type of products with the calibration text; auto: bfloat16 where the weights have it, "
         "else float32.",
         choices({"auto", "float32", "bfloat16"}));
@@ -174,7 +174,7 @@ quantize::PipelineOptions QuantizeOptions::pipeline(
     options.output = output.empty() ? folder.filename().string() + "-" + made : output;
     options.calibration = {
         calibration, calibration_format, num_samples, max_seq_length, concatenate, shuffle, seed};
-    options.product_type = dtype_from_name(dtype);  // empty for auto
+    options.product_type = dtype_from_name(calibration_dtype);  // empty for auto
     options.propagates_error = propagate_error;
     if (resume && restart) {
         throw Error(ErrorKind::usage, "--resume and --restart exclude each other");

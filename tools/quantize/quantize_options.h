@@ -40,7 +40,7 @@ struct QuantizeOptions {
     bool concatenate = true;
     bool shuffle = true;
     uint64_t seed = 0;
-    std::string dtype = "auto";
+    std::string calibration_dtype = "auto";
     bool propagate_error = true;
     std::optional<uint64_t> memory_limit;
     std::string offload_dir;
