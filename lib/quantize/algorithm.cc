@@ -21,15 +21,15 @@ constexpr std::array<Solver, 4> kSolvers = {{
 }};
 
 // Second moments that rows are multiplied with at one time.
-constexpr int64_t kBand = 256;
-constexpr int64_t kRowGrain = 8;
+constexpr int64_t kMomentBand = 256;
+constexpr int64_t kRowsOfRange = 8;
 
 // Rows first to first + count of a symmetric matrix as far as they lie below its diagonal, and that
 // diagonal: what lies above it counts there.
 void take_lower_band(const Context& context, const ConstTensorView& gram, int64_t first,
                      const TensorView& band) {
     const int64_t width = band.dim(1);
-    context.threads->parallel_for(band.dim(0), kRowGrain, [&](int64_t begin, int64_t end, int) {
+    context.threads->parallel_for(band.dim(0), kRowsOfRange, [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; ++i) {
             const int64_t diagonal = first + i;
             const float* const source = gram.as<float>() + diagonal * gram.dim(1);
@@ -48,26 +48,27 @@ double weighted_square(const Context& context, const TensorView& rows,
                        const ConstTensorView& gram) {
     const int64_t size = gram.dim(0);
     std::vector<double> sums(static_cast<size_t>(rows.dim(0)));
-    for (int64_t first = 0; first < size; first += kBand) {
+    for (int64_t first = 0; first < size; first += kMomentBand) {
         const ScratchArena::Scope scope(*context.scratch);
-        const int64_t count = std::min(kBand, size - first);
+        const int64_t count = std::min(kMomentBand, size - first);
         const int64_t width = first + count;
         const TensorView band = take_values(context, DType::f32, {count, width});
         take_lower_band(context, gram, first, band);
         const TensorView product = take_values(context, DType::f32, {rows.dim(0), count});
         ops::matmul(context, rows.columns(0, width), band, {}, DType::f32,
                     ops::MatmulOutput::overwrite, product);
-        context.threads->parallel_for(rows.dim(0), kRowGrain, [&](int64_t begin, int64_t end, int) {
-            for (int64_t row = begin; row < end; ++row) {
-                const float* const values = rows.as<float>() + row * size + first;
-                const float* const products = product.as<float>() + row * count;
-                double sum = 0.0;
-                for (int64_t i = 0; i < count; ++i) {
-                    sum += static_cast<double>(values[i]) * products[i];
+        context.threads->parallel_for(
+            rows.dim(0), kRowsOfRange, [&](int64_t begin, int64_t end, int) {
+                for (int64_t row = begin; row < end; ++row) {
+                    const float* const values = rows.as<float>() + row * size + first;
+                    const float* const products = product.as<float>() + row * count;
+                    double sum = 0.0;
+                    for (int64_t i = 0; i < count; ++i) {
+                        sum += static_cast<double>(values[i]) * products[i];
+                    }
+                    sums[static_cast<size_t>(row)] += sum;
                 }
-                sums[static_cast<size_t>(row)] += sum;
-            }
-        });
+            });
     }
     return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
