@@ -113,25 +113,36 @@ void solve_panel(const Context& context, const ConstTensorView& diagonal, const 
     });
 }
 
-// Where a triangle is cut in two.
-int64_t upper_half(int64_t size) { return (size / 2 + kBlock - 1) / kBlock * kBlock; }
+// A lower triangle [[a, .], [b, c]], cut where blocks meet.
+struct Halves {
+    TensorView a;
+    TensorView b;
+    TensorView c;
+
+    explicit Halves(const TensorView& matrix) {
+        const int64_t upper = (matrix.dim(0) / 2 + kBlock - 1) / kBlock * kBlock;
+        const int64_t lower = matrix.dim(0) - upper;
+        a = part(matrix, 0, upper, 0, upper);
+        b = part(matrix, upper, lower, 0, upper);
+        c = part(matrix, upper, lower, upper, lower);
+    }
+};
 
 // rows = rows * L^-T for a factored lower triangle L: the second half of the columns loses what
 // the first one gives it.
 void solve_lower(const Context& context, const TensorView& lower, const TensorView& rows) {
-    const int64_t size = lower.dim(0);
-    if (size <= kBlock) return solve_panel(context, lower, rows);
-    const int64_t first = upper_half(size);
-    const int64_t second = size - first;
-    solve_lower(context, part(lower, 0, first, 0, first), rows.columns(0, first));
+    if (lower.dim(0) <= kBlock) return solve_panel(context, lower, rows);
+    const Halves halves(lower);
+    const TensorView first = rows.columns(0, halves.a.dim(0));
+    const TensorView second = rows.columns(halves.a.dim(0), halves.c.dim(0));
+    solve_lower(context, halves.a, first);
     {
         const ScratchArena::Scope scope(*context.scratch);
-        const TensorView negative = take(context, second, first);
-        copy_scaled(context, part(lower, first, second, 0, first), -1.0f, negative);
-        multiply(context, rows.columns(0, first), negative, ops::MatmulOutput::accumulate,
-                 rows.columns(first, second));
+        const TensorView negative = take(context, halves.b.dim(0), halves.b.dim(1));
+        copy_scaled(context, halves.b, -1.0f, negative);
+        multiply(context, first, negative, ops::MatmulOutput::accumulate, second);
     }
-    solve_lower(context, part(lower, first, second, first, second), rows.columns(first, second));
+    solve_lower(context, halves.c, second);
 }
 
 // The lower triangle of a square loses rows rows^T.
@@ -150,17 +161,12 @@ void subtract_square(const Context& context, const TensorView& rows, const Tenso
 // Of [[A, .], [B, C]] with A = L L^T the factor is [[L, .], [B L^-T, that of C - B A^-1 B^T]]: both
 // halves alike, down to blocks. The upper triangle stays as it is.
 bool factor_lower(const Context& context, const TensorView& matrix) {
-    const int64_t size = matrix.dim(0);
-    if (size <= kBlock) return factor_diagonal(matrix);
-    const int64_t first = upper_half(size);
-    const int64_t second = size - first;
-    const TensorView a = part(matrix, 0, first, 0, first);
-    const TensorView b = part(matrix, first, second, 0, first);
-    const TensorView c = part(matrix, first, second, first, second);
-    if (!factor_lower(context, a)) return false;
-    solve_lower(context, a, b);
-    subtract_square(context, b, c);
-    return factor_lower(context, c);
+    if (matrix.dim(0) <= kBlock) return factor_diagonal(matrix);
+    const Halves halves(matrix);
+    if (!factor_lower(context, halves.a)) return false;
+    solve_lower(context, halves.a, halves.b);
+    subtract_square(context, halves.b, halves.c);
+    return factor_lower(context, halves.c);
 }
 
 void clear_upper(const Context& context, const TensorView& matrix) {
@@ -206,7 +212,7 @@ void invert_diagonal(const TensorView& block) {
     }
 }
 
-// y = left lower, for a lower triangle: what is zero is left out by the band.
+// y = left lower, for a lower triangle: its rows are taken in bands, without the zeros behind them.
 void multiply_by_lower(const Context& context, const TensorView& left, const TensorView& lower,
                        const TensorView& y) {
     // The last rows of the triangle are full, so their products begin the sums.
@@ -293,20 +299,15 @@ bool cholesky(const Context& context, const TensorView& matrix) {
 // Of [[A, 0], [B, C]] the inverse is [[A', 0], [-C' B A', C']]: both halves first, in place, then
 // what lies below.
 void invert_lower(const Context& context, const TensorView& matrix) {
-    const int64_t size = matrix.dim(0);
-    if (size <= kBlock) return invert_diagonal(matrix);
-    const int64_t upper = upper_half(size);
-    const int64_t lower = size - upper;
-    const TensorView a = part(matrix, 0, upper, 0, upper);
-    const TensorView b = part(matrix, upper, lower, 0, upper);
-    const TensorView c = part(matrix, upper, lower, upper, lower);
-    invert_lower(context, a);
-    invert_lower(context, c);
+    if (matrix.dim(0) <= kBlock) return invert_diagonal(matrix);
+    const Halves halves(matrix);
+    invert_lower(context, halves.a);
+    invert_lower(context, halves.c);
     const ScratchArena::Scope scope(*context.scratch);
-    const TensorView product = take(context, lower, upper);
-    multiply_by_lower(context, b, a, product);
+    const TensorView product = take(context, halves.b.dim(0), halves.b.dim(1));
+    multiply_by_lower(context, halves.b, halves.a, product);
     copy_scaled(context, product, -1.0f, product);
-    multiply_lower_by(context, c, product, b);
+    multiply_lower_by(context, halves.c, product, halves.b);
 }
 
 // With J the exchange of order and J A J = L L^T, A = R R^T for the upper triangular R = J L J, so

@@ -20,16 +20,16 @@ constexpr std::array<Solver, 4> kSolvers = {{
     {"magnitude", false, false, true, solve_magnitude},
 }};
 
-// Second moments that rows are multiplied with at one time.
+// Rows of second moments that are multiplied with at one time.
 constexpr int64_t kMomentBand = 256;
-constexpr int64_t kRowsOfRange = 8;
+constexpr int64_t kRowsPerRange = 8;
 
 // Rows first to first + count of a symmetric matrix as far as they lie below its diagonal, and that
 // diagonal: what lies above it counts there.
 void take_lower_band(const Context& context, const ConstTensorView& gram, int64_t first,
                      const TensorView& band) {
     const int64_t width = band.dim(1);
-    context.threads->parallel_for(band.dim(0), kRowsOfRange, [&](int64_t begin, int64_t end, int) {
+    context.threads->parallel_for(band.dim(0), kRowsPerRange, [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; ++i) {
             const int64_t diagonal = first + i;
             const float* const source = gram.as<float>() + diagonal * gram.dim(1);
@@ -58,7 +58,7 @@ double weighted_square(const Context& context, const TensorView& rows,
         ops::matmul(context, rows.columns(0, width), band, {}, DType::f32,
                     ops::MatmulOutput::overwrite, product);
         context.threads->parallel_for(
-            rows.dim(0), kRowsOfRange, [&](int64_t begin, int64_t end, int) {
+            rows.dim(0), kRowsPerRange, [&](int64_t begin, int64_t end, int) {
                 for (int64_t row = begin; row < end; ++row) {
                     const float* const values = rows.as<float>() + row * size + first;
                     const float* const products = product.as<float>() + row * count;

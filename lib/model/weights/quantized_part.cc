@@ -320,8 +320,8 @@ bool can_be_joined(std::span<const StoredLinear> linears) {
     });
 }
 
-// Rows of all below one another: of as many as `rows` says, which in a tensor with one row are all
-// that. Empty where there are none.
+// Rows of all below one another, `rows` of each: a tensor with one row has it for all of its own.
+// Empty where the first is.
 Tensor stacked(const WeightSource& source, std::span<const Tensor> tensors,
                std::span<const int64_t> rows) {
     if (tensors.front().empty()) return {};

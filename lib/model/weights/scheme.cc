@@ -65,7 +65,7 @@ std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearName& na
     return stores_sparse(source, name) ? load_sparse(source, name) : load_dense(source, name);
 }
 
-// Of all linears, where it is one: then their product may be. Null: it is not.
+// The scheme that all linears have; null where one is dense or they have several.
 const QuantizationScheme* common_scheme(const WeightSource& source,
                                         std::span<const LinearName> names) {
     const QuantizationScheme* const scheme = scheme_of(source, names.front());

@@ -21,7 +21,7 @@ MOST_TOKENS = 2048
 
 
 def note_solved_blocks(times):
-    """Appends when the work on each part of the model was done; the last part is what lies behind the blocks."""
+    """Appends when the work on each part of the model was done: the embedding, then block after block."""
     solve = LifecycleCallbacks.sequential_epoch_end
 
     def solve_and_note(*arguments, **named):

@@ -3,7 +3,7 @@
 Usage: speed.py MODEL SAMPLES.jsonl WORK --python PYTHON [--recipe gptq-w4a16] [--threads 2] [--turns 1] [--output NAME]
 PYTHON runs llm_compressor.py beside this file; without it ours runs alone. SAMPLES has {"text": ...} a line, one sample each.
 A block's time is that from the end of the work on one block to the end of the work on the next: what it gives its successor,
-observing the successor and solving it. The first block, which has no predecessor, and what lies behind the blocks do not count.
+observing the successor and solving it. The first block, which has no predecessor, does not count; llm-compressor's last one holds the head.
 Memory is the process's largest resident set, of ours beside the plan that it prints. Writes NAME.json and NAME.md.
 """
 
@@ -38,7 +38,6 @@ def arguments():
 
 def watched(command, errors):
     """Lines of standard output with the moment each came, and the largest resident set in MiB."""
-    lines = []
     with open(errors, "w") as file:
         process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=file, text=True)
         lines = [(time.monotonic(), line) for line in process.stdout]
