@@ -35,7 +35,7 @@ constexpr int64_t kMatmulStretch = 1024;
 
 // One block of a matrix product: rows of x, packed in panels, by consecutive weight rows.
 struct MatmulBlock {
-    const void* x;  // from MatmulKernels::pack, [tokens] rows in panels
+    const void* x;  // from MatmulKernels::pack, [tokens] rows in panels; room for full panels
     int64_t tokens;
     const void* weight;  // [columns, in], contiguous
     // The weights that the thread will probably multiply next; null: none. They are fetched
@@ -58,7 +58,8 @@ constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::max();
 
 // Products whose factors meet in one form. x is packed in panels of up to max_panel_rows rows, step
 // by step of `step` values of k, zeros after the last; panel p of n holds rows
-// [tokens * p / n, tokens * (p + 1) / n).
+// [tokens * p / n, tokens * (p + 1) / n) or, where panels are full but for the last one, from
+// max_panel_rows * p on.
 struct MatmulKernels {
     int64_t max_panel_rows;
     int64_t columns_at_once;  // a block's columns are best a multiple of this
@@ -69,6 +70,13 @@ struct MatmulKernels {
     void (*pack)(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed);
     void (*multiply)(const MatmulBlock& block);
     int64_t max_stream_rows = 0;  // up to so many rows of x read weights as streams
+    bool are_panels_full = false;
+
+    int64_t panel_begin(int64_t tokens, int64_t panel) const {
+        const int64_t panels = (tokens + max_panel_rows - 1) / max_panel_rows;
+        if (panel == panels) return tokens;
+        return are_panels_full ? max_panel_rows * panel : tokens * panel / panels;
+    }
 };
 
 // By FloatType of the weights.

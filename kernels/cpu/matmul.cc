@@ -24,8 +24,10 @@ constexpr size_t kPackedWeightBytes = sizeof(float) * kMaxMatmulColumns * kMatmu
 
 int64_t rounded_up(int64_t value, int64_t to) { return divided_up(value, to) * to; }
 
+// With room for a full last panel.
 size_t packed_x_bytes(const MatmulKernels& kernel, int64_t tokens, int64_t in) {
-    return static_cast<size_t>(tokens * rounded_up(in, kernel.step)) * kernel.packed_bytes;
+    const int64_t rows = rounded_up(tokens, kernel.max_panel_rows);
+    return static_cast<size_t>(rows * rounded_up(in, kernel.step)) * kernel.packed_bytes;
 }
 
 struct Product {
@@ -58,6 +60,16 @@ struct Product {
     }
 };
 
+// At most as many tokens as stay in a cache, and fewer where columns alone make too few blocks.
+int64_t tokens_of_block(const Product& product, int64_t wanted_blocks) {
+    const int64_t wanted_parts = std::max<int64_t>(1, wanted_blocks / product.num_column_blocks());
+    const int64_t in_cache_tokens =
+        product.kernel.max_x_bytes /
+        (product.padded_in() * static_cast<int64_t>(product.kernel.packed_bytes));
+    return std::max(std::min(divided_up(product.tokens, wanted_parts), in_cache_tokens),
+                    kLeastTokenBlock);
+}
+
 void choose_blocks(Product& product, int num_threads) {
     const int64_t group = product.kernel.columns_at_once;
     const int64_t row_bytes = product.in * static_cast<int64_t>(dtype_bytes(product.weight.dtype));
@@ -80,15 +92,9 @@ void choose_blocks(Product& product, int num_threads) {
     }
     product.least_columns = least_groups * group;
     product.block_columns = groups * group;
-
-    const int64_t wanted_parts =
-        std::max<int64_t>(1, kBlocksPerThread * num_threads / product.num_column_blocks());
-    const int64_t in_cache_tokens =
-        product.kernel.max_x_bytes /
-        (product.padded_in() * static_cast<int64_t>(product.kernel.packed_bytes));
-    const int64_t tokens = std::max(
-        std::min(divided_up(product.tokens, wanted_parts), in_cache_tokens), kLeastTokenBlock);
-    product.block_tokens = rounded_up(tokens, product.kernel.max_panel_rows);
+    product.block_tokens = rounded_up(
+        are_streams ? product.tokens : tokens_of_block(product, kBlocksPerThread * num_threads),
+        product.kernel.max_panel_rows);
 }
 
 // Panels of each block of tokens, in parallel.
@@ -101,10 +107,9 @@ void pack_x(const Product& product, ThreadPool& threads) {
             for (int64_t i = first; i < last; ++i) {
                 const int64_t block_begin = i / block_panels * product.block_tokens;
                 const int64_t tokens = std::min(product.block_tokens, product.tokens - block_begin);
-                const int64_t panels = divided_up(tokens, rows);
                 const int64_t panel = i % block_panels;
-                const int64_t begin = block_begin + tokens * panel / panels;
-                const int64_t end = block_begin + tokens * (panel + 1) / panels;
+                const int64_t begin = block_begin + product.kernel.panel_begin(tokens, panel);
+                const int64_t end = block_begin + product.kernel.panel_begin(tokens, panel + 1);
                 product.kernel.pack(product.x.as<float>() + begin * product.x.stride(0),
                                     product.x.stride(0), end - begin, product.in,
                                     product.packed_row(begin));
@@ -180,8 +185,7 @@ size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DTyp
                             int num_threads) {
     const MatmulKernels& kernel =
         kernels().matmul[float_type_index(product_type)][float_type_index(weight_type)];
-    // The arena hands out whole lines.
-    const size_t x = packed_x_bytes(kernel, rounded_up(tokens, 16), in);
+    const size_t x = packed_x_bytes(kernel, tokens, in);
     const bool packs = tokens > kernel.max_in_place_tokens;
     return x + (packs ? static_cast<size_t>(num_threads) * kPackedWeightBytes : 0);
 }

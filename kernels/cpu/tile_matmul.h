@@ -4,15 +4,17 @@
 // packed, the right one; the sums of a column lie side by side and are turned at the end. Sums are
 // in the order of TilePairs, so a row's bits are the same in any batch.
 //
-// Of up to 32 rows of x weights are read as streams, sixteen columns of a tile far from each other:
-// a tile product takes 16 cycles, in which memory gives a fraction of its kibibyte. Of more rows
-// columns are multiplied side by side, while the next ones are fetched.
+// Of up to 96 rows of x weights are read as streams, sixteen columns of a tile far from each other,
+// and multiplied by all rows at once: a tile product takes 16 cycles, in which memory gives a
+// fraction of its kibibyte. Of more rows columns are multiplied side by side, while the next ones
+// are fetched.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/stream_tiles.h"
 #include "kernels/cpu/tile_pairs.h"
 
 namespace nvllm::cpu {
@@ -22,7 +24,7 @@ template <class Tiles>
 class TileMatmul {
   public:
     static constexpr int64_t depth = 32;  // values of k in a tile's row
-    static constexpr int64_t kMaxStreamRows = 32;
+    static constexpr int64_t kMaxStreamRows = kMaxStreamPanels * kTileRows;
     // Columns, and rows of x, that are multiplied together: two tiles of each.
     static constexpr int64_t together = 2 * kTileRows;
 
@@ -37,8 +39,23 @@ class TileMatmul {
     static void multiply(const MatmulBlock& block) {
         Pairs pairs;
         if (block.tokens <= kFewRows) return multiply_streams<kStreamsOfFew, 1>(block, pairs);
-        if (block.tokens <= kTileRows) return multiply_streams<kStreams, 1>(block, pairs);
-        if (block.tokens <= kMaxStreamRows) return multiply_streams<kStreams, 2>(block, pairs);
+        switch (num_panels(block)) {
+            case 1:
+                return multiply_streams<kStreams, 1>(block, pairs);
+            case 2:
+                return multiply_streams<kStreams, 2>(block, pairs);
+            case 3:
+                return multiply_streams<kStreams, 3>(block, pairs);
+            case 4:
+                return multiply_streams<kStreams, 4>(block, pairs);
+            case 5:
+                return multiply_streams<kStreams, 5>(block, pairs);
+            case 6:
+                return multiply_streams<kStreams, 6>(block, pairs);
+            default:
+                break;
+        }
+        static_assert(kMaxStreamPanels == 6);
         for (int64_t column = 0; column < block.columns; column += together) {
             Upcoming upcoming(block, column + together);
             multiply_group(block, Group(block, column, 1, together), upcoming, pairs);
@@ -55,14 +72,14 @@ class TileMatmul {
         return (block.tokens + kTileRows - 1) / kTileRows;
     }
 
-    // So few rows of x wait for weights, which come from memory once: as long streams, in each of
+    // Up to 96 rows of x wait for weights, which come from memory once: as long streams, in each of
     // which the next row follows. Of up to eight rows four streams come fastest (eight 3 to 5 %
     // slower); of more, sixteen, which ask for x a quarter as often.
     static constexpr int64_t kFewRows = 8;
     static constexpr int kStreamsOfFew = 4;
     static constexpr int kStreams = 16;
-    static constexpr int64_t ahead_bytes(int streams) {
-        return streams == kStreamsOfFew ? 2048 : 1024;
+    static constexpr int64_t ahead_bytes(int streams, int panels) {
+        return streams == kStreamsOfFew ? 2048 : panels <= 1 ? 1024 : 512;
     }
     // Sums are stored when so many bytes of the next rows have been multiplied: at once would be to
     // wait for weights while none is asked for. The same goes for reading what was stored.
@@ -135,61 +152,70 @@ class TileMatmul {
         const std::byte* packed[2] = {};
 
         Rows(const MatmulBlock& block, int64_t panel) {
-            const int64_t panels = num_panels(block);
             const int64_t row_bytes = (block.in + depth - 1) / depth * kStepBytes;
-            first = block.tokens * panel / panels;
+            first = panel * kTileRows;
             int64_t begin = first;
-            for (int i = 0; i < 2 && panel < panels; ++i, ++panel) {
-                const int64_t end = block.tokens * (panel + 1) / panels;
+            for (int i = 0; i < 2 && begin < block.tokens; ++i, begin += kTileRows) {
+                const int64_t left = block.tokens - begin;
                 packed[i] = static_cast<const std::byte*>(block.x) + begin * row_bytes;
-                count[i] = end - begin;
-                begin = end;
+                count[i] = left < kTileRows ? left : kTileRows;
             }
         }
     };
 
-    template <int streams, int row_tiles>
+    // What stays the same while the streams of a block are multiplied; sizes in bytes.
+    struct Streams {
+        const MatmulBlock& block;
+        int64_t length;   // columns of each
+        int64_t spacing;  // from sums of one stream to those of the next
+        int64_t row_bytes;
+        int64_t panel_bytes;
+        int64_t last_stride;  // from word to word of the last panel
+    };
+
+    template <int streams, int panels>
     static void multiply_streams(const MatmulBlock& block, Pairs& pairs) {
-        alignas(64) float sums[kMaxStreamColumns * kMaxStreamRows];  // [columns][rows of x]
+        using Registers = StreamTiles<Tiles, panels>;
+        constexpr int second = Registers::halves - 1;
+        alignas(64) float sums[kMaxStreamColumns * panels * kTileRows];  // [columns][sum_rows]
+        // A last panel that is not full gets sums of what lies behind it, too, which nobody reads;
+        // a single one is multiplied as it is.
+        const int64_t sum_rows = panels == 1 ? block.tokens : panels * kTileRows;
         const int64_t length = block.columns / streams;
-        const Rows rows(block, 0);
-        pairs.set_shape({{streams, streams}, {rows.count[0], rows.count[1]}});
+        const Streams all{block,
+                          length,
+                          length * sum_rows * kWordBytes,
+                          block.in * kValueBytes,
+                          (block.in + depth - 1) / depth * kStepBytes * kTileRows,
+                          (block.tokens - (panels - 1) * kTileRows) * kWordBytes};
+        Registers::set_shape(streams, panels == 1 ? block.tokens : kTileRows);
         float* before = nullptr;
         for (int64_t i = 0; i < length; ++i) {
             const Group group(block, i, length, streams);
             if (i % 2 == 0) {
-                sum_streams<streams, row_tiles, 0>(block, group, rows, before);
+                sum_streams<streams, panels, 0>(all, group, before);
             } else {
-                sum_streams<streams, row_tiles, 1>(block, group, rows, before);
+                sum_streams<streams, panels, second>(all, group, before);
             }
-            before = sums + i * block.tokens;
+            before = sums + i * sum_rows;
+            if constexpr (second == 0) Registers::template store<0>(before, all.spacing);
         }
-        if (length > 0) {
-            const int64_t stride = length * block.tokens;
-            length % 2 == 1 ? unload<row_tiles, 0>(rows, stride, before)
-                            : unload<row_tiles, 1>(rows, stride, before);
+        if (second == 1 && length > 0) {
+            length % 2 == 1 ? Registers::template store<0>(before, all.spacing)
+                            : Registers::template store<second>(before, all.spacing);
         }
         const int64_t summed = length * streams;
-        store_streams(block, sums, summed);
+        store_streams(block, sums, sum_rows, summed);
         if (summed < block.columns) {
             Upcoming nothing(block, block.columns);
             multiply_group(block, Group(block, summed, 1, kTileRows), nothing, pairs);
         }
     }
 
-    // The first or the second tiles of sums; columns lie `stride` sums apart.
-    template <int row_tiles, int tile>
-    static void unload(const Rows& rows, int64_t stride, float* sums) {
-        Tiles::template store<Pairs::sum_of(tile, 0)>(sums, stride * kWordBytes);
-        if constexpr (row_tiles > 1) {
-            Tiles::template store<Pairs::sum_of(tile, 1)>(sums + rows.count[0],
-                                                          stride * kWordBytes);
-        }
-    }
-
-    // sums: [columns][rows of x], with room for kMaxStreamColumns, of which some that were not
+    // sums: [columns][sum_rows], with room for kMaxStreamColumns, of which some that were not
     // summed are turned too.
-    static void store_streams(const MatmulBlock& block, const float* sums, int64_t columns) {
+    static void store_streams(const MatmulBlock& block, const float* sums, int64_t sum_rows,
+                              int64_t columns) {
         if (block.tokens == 1) {
             return store_row(sums, block.bias, block.accumulate, columns, block.y);
         }
@@ -197,7 +223,7 @@ class TileMatmul {
             const float* bias = block.bias == nullptr ? nullptr : block.bias + column;
             for (int64_t row = 0; row < block.tokens; row += kTileRows) {
                 float turned[kTileRows][kTileRows];
-                Tiles::transpose(sums + column * block.tokens + row, block.tokens, turned);
+                Tiles::transpose(sums + column * sum_rows + row, sum_rows, turned);
                 float* y = block.y + row * block.y_stride + column;
                 for (int64_t r = 0; r < kTileRows && row + r < block.tokens; ++r) {
                     if (columns - column >= kTileRows) {
@@ -211,46 +237,44 @@ class TileMatmul {
         }
     }
 
-    // A row of each stream, into the first or the second tile of sums. Meanwhile those of the rows
-    // before are stored from the other tile. Where streams end the next block's begin.
-    template <int streams, int row_tiles, int tile>
-    static void sum_streams(const MatmulBlock& block, const Group& group, const Rows& rows,
-                            float* before) {
-        const int64_t x_stride[2] = {rows.count[0] * kWordBytes, rows.count[1] * kWordBytes};
-        const std::byte* x[2] = {rows.packed[0], rows.packed[1]};
+    // A row of each stream, into one half of the sums. Meanwhile those of the rows before are
+    // stored from the other half. Where streams end the next block's begin.
+    template <int streams, int panels, int half>
+    static void sum_streams(const Streams& all, const Group& group, float* before) {
+        using Registers = StreamTiles<Tiles, panels>;
+        const auto* x = static_cast<const std::byte*>(all.block.x);
+        const std::byte* last = x + (panels - 1) * all.panel_bytes;
         const auto step = [&](const std::byte* weights, int64_t stride) {
-            Pairs::template multiply_one<TileProduct::bfloat16, tile, row_tiles>(
-                Factor{weights, stride}, {Factor{x[0], x_stride[0]}, Factor{x[1], x_stride[1]}});
-            x[0] += kTileRows * x_stride[0];
-            x[1] += kTileRows * x_stride[1];
+            Registers::template multiply<half>(weights, stride, x, all.panel_bytes, last,
+                                               all.last_stride);
+            x += kTileRows * kTileRowBytes;
+            last += kTileRows * all.last_stride;
         };
-        const auto* next = static_cast<const std::byte*>(block.next_weight);
-        const int64_t row_bytes = block.in * kValueBytes;
-        const int64_t length = group.stride / row_bytes;
-        const bool are_last = group.first + 1 == length && next != nullptr;
-        const int64_t next_stride = block.next_columns / streams * row_bytes;
-        const auto steps = [&](int64_t first, int64_t last) {
-            for (int64_t at = first; at < last; at += kStepBytes) {
+        constexpr int64_t kAhead = ahead_bytes(streams, panels);
+        const auto* next = static_cast<const std::byte*>(all.block.next_weight);
+        const bool are_last = group.first + 1 == all.length && next != nullptr;
+        const int64_t next_stride = all.block.next_columns / streams * all.row_bytes;
+        const auto steps = [&](int64_t first, int64_t end) {
+            for (int64_t at = first; at < end; at += kStepBytes) {
                 step(group.weights[0] + at, group.stride);
-                const int64_t ahead = at + ahead_bytes(streams);
-                const bool is_next = are_last && ahead >= row_bytes;
+                const int64_t ahead = at + kAhead;
+                const bool is_next = are_last && ahead >= all.row_bytes;
                 const std::byte* fetched =
-                    is_next ? next + (ahead - row_bytes) : group.weights[0] + ahead;
+                    is_next ? next + (ahead - all.row_bytes) : group.weights[0] + ahead;
                 const int64_t stride = is_next ? next_stride : group.stride;
                 for (int64_t i = 0; i < streams; ++i) {
-                    __builtin_prefetch(fetched + i * stride, 0, 3);
+                    __builtin_prefetch(fetched + i * stride, 0, panels <= 1 ? 3 : 2);
                 }
             }
         };
-        Tiles::template zero<Pairs::sum_of(tile, 0)>();
-        if constexpr (row_tiles > 1) Tiles::template zero<Pairs::sum_of(tile, 1)>();
+        Registers::template zero<half>();
         const int64_t stored_after = group.whole < kStoredAfter ? group.whole : kStoredAfter;
         steps(0, stored_after);
-        if (before != nullptr) {
-            unload<row_tiles, 1 - tile>(rows, length * block.tokens, before);
+        if constexpr (Registers::halves == 2) {
+            if (before != nullptr) Registers::template store<1 - half>(before, all.spacing);
         }
         steps(stored_after, group.whole);
-        if (group.has_tails(block)) step(group.tails[0][0], kStepBytes);
+        if (group.has_tails(all.block)) step(group.tails[0][0], kStepBytes);
     }
 
     static void multiply_group(const MatmulBlock& block, const Group& group, Upcoming& upcoming,
@@ -345,7 +369,8 @@ MatmulKernels tile_matmul_kernels() {
             .max_x_bytes = kMaxXBytes,
             .pack = Kernel::pack,
             .multiply = Kernel::multiply,
-            .max_stream_rows = Kernel::kMaxStreamRows};
+            .max_stream_rows = Kernel::kMaxStreamRows,
+            .are_panels_full = true};
 }
 
 }  // namespace nvllm::cpu

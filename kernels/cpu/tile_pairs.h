@@ -94,18 +94,6 @@ class TilePairs {
         }
     }
 
-    // One of the left factors and the first right one, or both.
-    template <TileProduct product, int left, int right_tiles>
-    [[gnu::always_inline]] static void multiply_one(const Factor& left_factor,
-                                                    const Factor (&rights)[2]) {
-        load<kLeft + left>(left_factor);
-        load<kRight>(rights[0]);
-        Tiles::template multiply<product, sum_of(left, 0), kLeft + left, kRight>();
-        if constexpr (right_tiles > 1) {
-            load<kRight + 1>(rights[1]);
-            Tiles::template multiply<product, sum_of(left, 1), kLeft + left, kRight + 1>();
-        }
-    }
     static constexpr int sum_of(int left, int right) { return 2 * left + right; }
 
   private:

@@ -93,7 +93,7 @@ TEST_CASE("matmul matches the reference for all types and odd sizes") {
                 for (const int64_t in : {1, 2, 8, 15, 16, 17, 31, 32, 33, 63, 100, 300}) {
                     check_problem(machine, {3, in, 5, weight_type, product_type});
                 }
-                for (const int64_t tokens : {1, 2, 4, 5, 7, 8, 9, 13, 33, 70}) {
+                for (const int64_t tokens : {1, 2, 4, 5, 7, 8, 9, 13, 17, 33, 64, 70, 95, 97}) {
                     check_problem(machine, {tokens, 40, 23, weight_type, product_type});
                 }
                 for (const int64_t out : {1, 2, 6, 7, 12, 13, 300}) {
@@ -113,7 +113,7 @@ TEST_CASE("matmul of larger sizes, where blocks and panels are cut") {
         check_problem(machine, {110, 1024, 9, DType::f16, DType::f32});
         check_problem(machine, {210, 1025, 98, DType::f32, DType::f32});
         check_problem(machine, {1, 3000, 400, DType::bf16, DType::bf16});
-        for (const int64_t tokens : {8, 12, 32}) {
+        for (const int64_t tokens : {8, 12, 32, 45, 64, 80, 95}) {
             check_problem(machine, {tokens, 33, 8301, DType::bf16, DType::bf16});
         }
         check_problem(machine, {75, 257, 301, DType::f32, DType::f32});
