@@ -11,6 +11,8 @@
 namespace nvllm::cpu {
 namespace {
 
+constexpr int64_t kMostTokens = 32;  // whose keys are written together
+
 // Storage of keys or values, and how their values are rounded: as they are, or divided by the scale
 // of the layer or of each head.
 struct Storage {
@@ -72,12 +74,35 @@ void write_values(const ConstTensorView& rows, int64_t token, int64_t slot,
     }
 }
 
+// Parts of the keys of some tokens: [tokens][kPart], as they are stored.
+constexpr int64_t kPart = 64;
+
+// Value i of `rows` tokens becomes target[i * stride] and those behind it.
+template <typename Bits, int rows>
+void scatter_rows(const std::byte* part, int64_t count, int64_t stride, Bits* target) {
+    for (int64_t i = 0; i < count; ++i, target += stride) {
+        Bits side_by_side[rows];
+        for (int row = 0; row < rows; ++row) {
+            std::memcpy(side_by_side + row,
+                        part + (row * kPart + i) * static_cast<int64_t>(sizeof(Bits)),
+                        sizeof(Bits));
+        }
+        std::memcpy(target, side_by_side, sizeof(side_by_side));
+    }
+}
+
 template <typename Bits>
-void scatter(const std::byte* values, int64_t count, int64_t stride, void* target) {
-    for (int64_t i = 0; i < count; ++i) {
-        Bits bits;
-        std::memcpy(&bits, values + i * static_cast<int64_t>(sizeof(Bits)), sizeof(Bits));
-        static_cast<Bits*>(target)[i * stride] = bits;
+void scatter(const std::byte* part, int64_t num_tokens, int64_t count, int64_t stride,
+             void* target) {
+    constexpr int together = 8;
+    constexpr auto token_bytes = kPart * static_cast<int64_t>(sizeof(Bits));
+    auto* to = static_cast<Bits*>(target);
+    int64_t token = 0;
+    for (; token + together <= num_tokens; token += together) {
+        scatter_rows<Bits, together>(part + token * token_bytes, count, stride, to + token);
+    }
+    for (; token < num_tokens; ++token) {
+        scatter_rows<Bits, 1>(part + token * token_bytes, count, stride, to + token);
     }
 }
 
@@ -85,31 +110,50 @@ auto scatter_of(size_t bytes) {
     return bytes == 1 ? scatter<uint8_t> : bytes == 2 ? scatter<uint16_t> : scatter<uint32_t>;
 }
 
-// One token's keys of all heads: each value lies a block's length after the one before.
-void write_keys(const ConstTensorView& rows, int64_t token, int64_t slot, const Storage& storage) {
-    constexpr int64_t kPart = 64;
+// Keys of all heads of tokens that lie side by side in one block: each value lies a block's length
+// after the one before, so those of one token alone would take a line of the cache each.
+void write_keys(const ConstTensorView& rows, int64_t token, int64_t num_tokens, int64_t slot,
+                const Storage& storage) {
     const TensorView& cache = storage.cache;
     const int64_t head_dim = cache.dim(2);
     const int64_t block_size = cache.dim(3);
+    const bool is_scaled = storage.narrow == nullptr;
+    const auto value_bytes = static_cast<int64_t>(dtype_bytes(cache.dtype));
     const auto scatter_part = scatter_of(dtype_bytes(cache.dtype));
     const int64_t base = slot / block_size * cache.stride(0) + slot % block_size;
-    alignas(64) std::byte part[kPart * sizeof(float)];
+    alignas(64) std::byte part[kMostTokens * kPart * sizeof(float)];
+    float factors[kMostTokens];
     for (int64_t head = 0; head < cache.dim(1); ++head) {
-        const float* row = rows.as<float>() + token * rows.stride(0) + head * rows.stride(1);
-        const bool is_scaled = storage.narrow == nullptr;
-        const float factor = is_scaled ? factor_of(storage, row, head_dim, slot, head) : 1.0f;
-        for (int64_t i = 0; i < head_dim; i += kPart) {
-            const int64_t count = std::min(kPart, head_dim - i);
-            if (is_scaled) {
-                narrow_scaled(storage, row + i, factor, part, count);
-            } else {
-                storage.narrow(row + i, part, count);
+        const auto row_of = [&](int64_t i) {
+            return rows.as<float>() + (token + i) * rows.stride(0) + head * rows.stride(1);
+        };
+        for (int64_t i = 0; i < num_tokens && is_scaled; ++i) {
+            factors[i] = factor_of(storage, row_of(i), head_dim, slot + i, head);
+        }
+        for (int64_t first = 0; first < head_dim; first += kPart) {
+            const int64_t count = std::min(kPart, head_dim - first);
+            for (int64_t i = 0; i < num_tokens; ++i) {
+                std::byte* const to = part + i * kPart * value_bytes;
+                if (is_scaled) {
+                    narrow_scaled(storage, row_of(i) + first, factors[i], to, count);
+                } else {
+                    storage.narrow(row_of(i) + first, to, count);
+                }
             }
-            scatter_part(
-                part, count, block_size,
-                element(cache.data, cache.dtype, base + head * cache.stride(1) + i * block_size));
+            scatter_part(part, num_tokens, count, block_size,
+                         element(cache.data, cache.dtype,
+                                 base + head * cache.stride(1) + first * block_size));
         }
     }
+}
+
+// How many tokens from `token` on, before `end`, have slots side by side in one block.
+int64_t tokens_in_block(const int64_t* slots, int64_t token, int64_t end, int64_t block_size) {
+    const int64_t left = block_size - slots[token] % block_size;
+    const int64_t most = std::min({left, end - token, kMostTokens});
+    int64_t count = 1;
+    while (count < most && slots[token + count] == slots[token] + count) ++count;
+    return count;
 }
 
 }  // namespace
@@ -120,12 +164,21 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
     const Storage stored_keys(key_cache, scales.key, scales.keys);
     const Storage stored_values(value_cache, scales.value, scales.values);
     const int64_t num_slots = value_cache.dim(0) * value_cache.dim(2);
+    const int64_t block_size = value_cache.dim(2);
     const int64_t width = 2 * value_cache.dim(1) * value_cache.dim(3);
-    parallel_rows(context, slots.dim(0), width, [&](int64_t token) {
-        const int64_t slot = slots.as<int64_t>()[token];
-        NVLLM_CHECK(slot >= 0 && slot < num_slots, "write_kv: no slot " + std::to_string(slot));
-        write_keys(keys, token, slot, stored_keys);
-        write_values(values, token, slot, stored_values);
+    const int64_t grain = divided_up(divided_up(kValuesPerRange, width), block_size) * block_size;
+    const auto* slot_of = slots.as<int64_t>();
+    context.threads->parallel_for(slots.dim(0), grain, [&](int64_t begin, int64_t end, int) {
+        for (int64_t token = begin; token < end;) {
+            const int64_t slot = slot_of[token];
+            NVLLM_CHECK(slot >= 0 && slot < num_slots, "write_kv: no slot " + std::to_string(slot));
+            const int64_t count = tokens_in_block(slot_of, token, end, block_size);
+            write_keys(keys, token, count, slot, stored_keys);
+            for (int64_t i = 0; i < count; ++i) {
+                write_values(values, token + i, slot + i, stored_values);
+            }
+            token += count;
+        }
     });
 }
 
