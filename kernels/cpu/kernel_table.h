@@ -61,7 +61,6 @@ Kernels kernel_table() {
         .attention_pairs = {},
         .scale_tile = Attention::scale_tile,
         .scale = Rows::scale,
-        .scale_rows = Rows::scale_rows,
         .read_one_stream = ProbeKernels<S>::template read_memory<1>,
         .read_four_streams = ProbeKernels<S>::template read_memory<4>,
         .float32_loop = ProbeKernels<S>::float32_loop,

@@ -191,7 +191,7 @@ constexpr int64_t kQuantizedColumns = 64;
 constexpr int64_t kQuantizedStretch = 128;
 constexpr size_t kNumWeightCodes = 7;
 
-// Rows of x by up to four panels of 16 columns of quantized weights, of which totals are written.
+// Rows of x by up to four panels of 16 columns of quantized weights.
 struct QuantizedBlock {
     const void* x;     // float32, or as one of the `arrange` lays it out
     int64_t x_stride;  // in values; rows are padded with zeros to `in`
@@ -202,6 +202,12 @@ struct QuantizedBlock {
     const int32_t* x_corrections;  // [rows, groups]: of int4 weights, -8 * sum of a group's codes
     const std::byte* codes;        // panels, panel_bytes apart
     int64_t panel_bytes;
+    int64_t codes_bytes;  // of one panel
+    // Panels that the thread will probably multiply next, where there is time to fetch them; null:
+    // none.
+    const std::byte* next_codes;
+    int64_t next_panel_bytes;
+    int next_panels;
     int64_t panel_groups;  // scales of one panel and the next are so many groups apart
     int panels;
     DType scale_type;
@@ -211,8 +217,17 @@ struct QuantizedBlock {
     int64_t in;                  // a multiple of 8; of 32 where weights are sparse
     int64_t group_size;          // the same
     int64_t groups;
-    float* totals;   // [rows, kQuantizedColumns], 0 before
+    float* totals;   // room for [rows, kQuantizedColumns], sums of the groups so far
     float* widened;  // room for kQuantizedStretch x kQuantizedColumns values
+    // y = total * factor * the row's scale + bias (+ y)
+    float factor;
+    const float* row_scales;  // [rows]; null: 1
+    const float* bias;        // [panels, 16]
+    bool accumulates;
+    float* y;                // of the first panel
+    int64_t y_stride;        // values from row to row
+    int64_t y_panel_stride;  // and from panel to panel
+    int64_t last_columns;    // of the last panel: 1 to 16
 };
 
 // Products of bfloat16 with weights, pair by pair; null: no instruction.
@@ -230,19 +245,6 @@ struct QuantizedKernels {
     size_t integer_bytes;  // of one arranged code
     QuantizedPairs pairs[kNumWeightCodes];
     double (*int8_loop)(int64_t rounds);  // as Kernels::float32_loop, of integers
-};
-
-// y = totals * factor * the row's scale + bias (+ y)
-struct RowsToScale {
-    const float* totals;  // [rows, columns], rows kQuantizedColumns apart
-    int64_t rows;
-    int64_t columns;
-    float factor;
-    const float* row_scales;  // [rows]; null: 1
-    const float* bias;        // [columns]
-    bool accumulates;
-    float* y;  // [rows, columns], rows y_stride apart
-    int64_t y_stride;
 };
 
 struct Kernels {
@@ -288,7 +290,6 @@ struct Kernels {
     void (*scale_tile)(float* rows, int64_t num_rows, const float* factors);
     // out = x * factor
     void (*scale)(const float* x, float factor, float* out, int64_t count);
-    void (*scale_rows)(const RowsToScale& rows);
 
     // What kernels/probe.h times. The loops return floating-point operations per round.
     void (*read_one_stream)(const std::byte* memory, int64_t bytes);

@@ -21,6 +21,7 @@ static_assert(kNumWeightCodes == static_cast<size_t>(ops::kNumWeightCodes));
 constexpr int64_t kBlockTokens = 256;  // whose x and totals stay in the second-level cache
 constexpr int64_t kBlockPanels = kQuantizedColumns / kPanelColumns;
 constexpr int64_t kBlocksPerThread = 4;
+constexpr int64_t kRowsThatTakeTime = 32;  // in which the next block's codes can be fetched
 // Bytes behind each row of x: in rows of a power of two, all would begin in a few sets of the
 // cache.
 constexpr int64_t kRowPadding = 64;
@@ -139,6 +140,16 @@ void round_to_floats(const Product& product, int64_t token, float* row) {
     }
 }
 
+// The same for pairs, which are rounded to bfloat16 when they are arranged: perhaps x where it
+// lies.
+const float* floats_for_pairs(const Product& product, int64_t token, float* room) {
+    const int64_t in = product.layout().in;
+    const bool is_as_it_will_be = !product.rounds() && product.parts.padded_in == in;
+    if (is_as_it_will_be) return ordered(product, token, room);
+    round_to_floats(product, token, room);
+    return room;
+}
+
 // The same as integers; `values` has room for a row in another order.
 void round_to_codes(const Product& product, int64_t token, float* values, int8_t* codes) {
     const int64_t in = product.layout().in;
@@ -161,8 +172,8 @@ void round_row(const Product& product, int64_t token, float* values, int8_t* cod
             kernels().quantized.arrange[code](codes, count, row);
             break;
         case Rounded::pairs:
-            round_to_floats(product, token, values);
-            kernels().quantized.pairs[code].arrange(values, count, row);
+            kernels().quantized.pairs[code].arrange(floats_for_pairs(product, token, values), count,
+                                                    row);
             break;
     }
 }
@@ -187,10 +198,23 @@ struct PanelGroup {
     int64_t first;
     int64_t spacing;
     int count;
+
+    int64_t panel(int i) const { return first + i * spacing; }
 };
 
+// Group `i` of a range. Those of a group lie far from one another, so that each is part of a long
+// stream through memory: the panels between them come next.
+PanelGroup group_of(const TaperedRanges::Range& panels, int64_t i) {
+    const int64_t spacing = divided_up(panels.size(), kBlockPanels);
+    return {panels.begin + i, spacing, static_cast<int>(divided_up(panels.size() - i, spacing))};
+}
+
+int64_t columns_of(const Product& product, int64_t panel) {
+    return std::min<int64_t>(kPanelColumns, product.layout().out - panel * kPanelColumns);
+}
+
 QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup& group,
-                        float* memory) {
+                        const PanelGroup& next, float* memory) {
     const ops::QuantizedLayout& layout = product.layout();
     const auto* packed = product.weight.packed.as<std::byte>();
     const int64_t place = group.first * layout.groups() * kPanelColumns;
@@ -208,6 +232,12 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
     }
     block.codes = packed + group.first * product.parts.panel_bytes;
     block.panel_bytes = group.spacing * product.parts.panel_bytes;
+    block.codes_bytes = product.parts.panel_bytes;
+    if (next.count > 0 && block.rows >= kRowsThatTakeTime) {
+        block.next_codes = packed + next.first * product.parts.panel_bytes;
+        block.next_panel_bytes = next.spacing * product.parts.panel_bytes;
+        block.next_panels = next.count;
+    }
     block.panel_groups = group.spacing * layout.groups();
     block.panels = group.count;
     block.scale_type = layout.scale_type;
@@ -223,41 +253,36 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
     block.groups = layout.groups();
     block.totals = memory;
     block.widened = memory + kBlockTokens * kQuantizedColumns;
+    block.factor = product.weight.factor;
+    if (product.rounds() && has_row_scale(product.weight.activations)) {
+        block.row_scales = product.x_scales + token;
+    }
+    block.accumulates = product.accumulate;
+    block.y_stride = product.y.stride(0);
+    block.y = product.y.as<float>() + token * block.y_stride + group.first * kPanelColumns;
+    block.y_panel_stride = group.spacing * kPanelColumns;
+    block.last_columns = columns_of(product, group.panel(group.count - 1));
     return block;
 }
 
-// total * factor (* the scale of x), plus the bias, plus y: of neighbouring panels.
-void write_panels(const Product& product, const QuantizedBlock& block, int64_t token,
-                  const PanelGroup& group, const float* totals) {
-    const int64_t first = group.first * kPanelColumns;
-    const int64_t columns =
-        std::min<int64_t>(group.count * kPanelColumns, product.layout().out - first);
-    const bool row_scaled = product.rounds() && has_row_scale(product.weight.activations);
-    static constexpr float no_bias[kQuantizedColumns] = {};
-    float widened[kQuantizedColumns];
-    if (product.bias.data != nullptr) {
-        kernels().widen[float_type_index(product.bias.dtype)](
-            element(product.bias.data, product.bias.dtype, first), 1.0f, widened, columns);
-    }
-    kernels().scale_rows({totals, block.rows, columns, product.weight.factor,
-                          row_scaled ? product.x_scales + token : nullptr,
-                          product.bias.data != nullptr ? widened : no_bias, product.accumulate,
-                          product.y.as<float>() + token * product.y.stride(0) + first,
-                          product.y.stride(0)});
-}
-
-void write_block(const Product& product, const QuantizedBlock& block, int64_t token,
-                 const PanelGroup& group) {
-    if (group.spacing == 1) return write_panels(product, block, token, group, block.totals);
+// float32 [panels, 16], with zeros where there is none.
+void widen_bias(const Product& product, const PanelGroup& group, float* bias) {
+    std::fill(bias, bias + kQuantizedColumns, 0.0f);
+    if (product.bias.data == nullptr) return;
+    const auto widen = kernels().widen[float_type_index(product.bias.dtype)];
     for (int i = 0; i < group.count; ++i) {
-        write_panels(product, block, token, {group.first + i * group.spacing, 1, 1},
-                     block.totals + i * kPanelColumns);
+        const int64_t panel = group.panel(i);
+        widen(element(product.bias.data, product.bias.dtype, panel * kPanelColumns), 1.0f,
+              bias + i * kPanelColumns, columns_of(product, panel));
     }
 }
 
-void multiply_block(const Product& product, int64_t token, const PanelGroup& group, float* memory) {
-    const QuantizedBlock block = block_at(product, token, group, memory);
-    std::fill(block.totals, block.totals + block.rows * kQuantizedColumns, 0.0f);
+void multiply_block(const Product& product, int64_t token, const PanelGroup& group,
+                    const PanelGroup& next, float* memory) {
+    QuantizedBlock block = block_at(product, token, group, next, memory);
+    float bias[kQuantizedColumns];
+    widen_bias(product, group, bias);
+    block.bias = bias;
     const auto code = static_cast<size_t>(product.layout().code);
     const QuantizedKernels& kernel = kernels().quantized;
     switch (product.form) {
@@ -271,18 +296,20 @@ void multiply_block(const Product& product, int64_t token, const PanelGroup& gro
             kernel.pairs[code].multiply(block);
             break;
     }
-    write_block(product, block, token, group);
 }
 
-// Neighbouring panels for some tokens. Those of a group lie far from one another, so that each is
-// part of a long stream through memory: the panels between them come next.
+// Neighbouring panels for some tokens; `next`: those that the thread will probably take next.
 void multiply_panels(const Product& product, int64_t token, const TaperedRanges::Range& panels,
-                     float* memory) {
-    const int64_t spacing = divided_up(panels.size(), kBlockPanels);
-    for (int64_t i = 0; i < spacing; ++i) {
-        const PanelGroup group{panels.begin + i, spacing,
-                               static_cast<int>(divided_up(panels.size() - i, spacing))};
-        multiply_block(product, token, group, memory);
+                     const TaperedRanges::Range& next, float* memory) {
+    const int64_t groups = group_of(panels, 0).spacing;
+    for (int64_t i = 0; i < groups; ++i) {
+        PanelGroup upcoming{};
+        if (i + 1 < groups) {
+            upcoming = group_of(panels, i + 1);
+        } else if (next.size() > 0) {
+            upcoming = group_of(next, 0);
+        }
+        multiply_block(product, token, group_of(panels, i), upcoming, memory);
     }
 }
 
@@ -351,8 +378,10 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     const TaperedRanges panels = ranges_of_panels(product, num_threads);
     context.threads->parallel_for(
         token_blocks * panels.count(), 1, [&](int64_t i, int64_t, int thread) {
+            // The other threads will have taken as many blocks as this one when it takes its next.
             multiply_panels(
                 product, i % token_blocks * product.block_tokens, panels.at(i / token_blocks),
+                panels.at((i + num_threads) / token_blocks),
                 reinterpret_cast<float*>(of_threads + bytes * static_cast<size_t>(thread)));
         });
 }

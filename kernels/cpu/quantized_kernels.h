@@ -2,9 +2,9 @@
 //
 // Every output has a lane of its own, so nothing is added across lanes: a stretch of k is summed in
 // order into one register for each (row, vector of columns), then scaled and added to a total in
-// memory. With few rows codes are widened as they are multiplied; with many, those of a stretch are
-// widened once into memory that stays in the first-level cache. Both give the same factors to the
-// same chain of multiply-adds.
+// memory; the last stretch's becomes a result. With few rows codes are widened as they are
+// multiplied; with many, those of a stretch are widened once into memory that stays in the
+// first-level cache. Both give the same factors to the same chain of multiply-adds.
 #pragma once
 
 #include <cstdint>
@@ -66,6 +66,7 @@ class QuantizedKernel {
     template <bool zeros>
     static void multiply_all(const QuantizedBlock& block) {
         const bool widens_once = block.rows >= rows_to_widen_once;
+        NextCodes next(block, block.groups * (block.rows / most_rows + 1));
         for_each_stretch(block, kQuantizedStretch, [&](const QuantizedStretch& stretch) {
             if (widens_once) {
                 for (int panel = 0; panel < block.panels; ++panel) {
@@ -73,6 +74,7 @@ class QuantizedKernel {
                 }
             }
             for (int64_t row = 0; row < block.rows;) {
+                next.fetch_part();
                 row += widens_once ? some_rows<most_rows, WidenedOnce>(block, stretch, row)
                                    : some_rows<most_rows, WidenedAnew<zeros>>(block, stretch, row);
             }
@@ -170,6 +172,9 @@ class QuantizedKernel {
         for (auto& line : sum) {
             for (F& value : line) value = S::zero();
         }
+        if (rows == most_rows && stretch.end == block.in) {
+            for (int r = 0; r < rows; ++r) fetch_results(block, row + r, panel, panels);
+        }
         const float* x[rows];
         for (int r = 0; r < rows; ++r) {
             x[r] = static_cast<const float*>(block.x) + (row + r) * block.x_stride + stretch.first;
@@ -183,7 +188,7 @@ class QuantizedKernel {
         (std::make_integer_sequence<int, panels>());
 #pragma GCC unroll 8
         for (int i = 0; i < panels * vectors; ++i) {
-            Tile::add_to_totals(block, stretch, row, panel + i / vectors, i % vectors, sum[i]);
+            Tile::add_sums(block, stretch, row, panel + i / vectors, i % vectors, sum[i]);
         }
     }
 

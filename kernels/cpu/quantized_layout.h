@@ -38,7 +38,7 @@ struct PackedParts {
         corrections = in_lines(zero_points + (layout.has_zero_points ? values : 0));
         bytes = corrections + (has_corrections(layout) ? values * sizeof(int32_t) : 0);
     }
-    static bool is_nibble(ops::WeightCode code) {
+    static constexpr bool is_nibble(ops::WeightCode code) {
         return code == ops::WeightCode::int4 || code == ops::WeightCode::float4;
     }
     static bool has_corrections(const ops::QuantizedLayout& layout) {

@@ -30,23 +30,43 @@ struct Packing {
     const int8_t* codes_of(int64_t row) const { return plain.codes.as<int8_t>() + row * layout.in; }
 };
 
-// Integers of 4 bits are stored 8 above what they are; so those that pad are 8.
+// Eight codes as the nibbles of a word, from the lowest on; integers of 4 bits are stored 8 above
+// what they are, so those that pad are 8.
+template <ops::WeightCode code>
+uint32_t word_of_nibbles(const int8_t (&codes)[8]) {
+    uint64_t bytes;
+    std::memcpy(&bytes, codes, sizeof(bytes));
+    bytes &= 0x0f0f0f0f0f0f0f0f;
+    if (code == ops::WeightCode::int4) bytes ^= 0x0808080808080808;
+    bytes = (bytes | bytes >> 4) & 0x00ff00ff00ff00ff;
+    bytes = (bytes | bytes >> 8) & 0x0000ffff0000ffff;
+    return static_cast<uint32_t>(bytes | bytes >> 16);
+}
+
+template <ops::WeightCode code>
 void pack_codes(const Packing& packing, int64_t panel) {
-    const bool nibbles = PackedParts::is_nibble(packing.layout.code);
-    const int per_word = nibbles ? 8 : 4;
-    const int shift = packing.layout.code == ops::WeightCode::int4 ? 8 : 0;
-    const uint32_t mask = nibbles ? 15 : 255;
+    constexpr int64_t kTogether = 8;
     auto* words = reinterpret_cast<uint32_t*>(packing.packed + panel * packing.parts.panel_bytes);
     for (int64_t column = 0; column < kPanelColumns; ++column) {
         const bool is_there = column < packing.columns_of(panel);
         const int8_t* codes = is_there ? packing.codes_of(panel * kPanelColumns + column) : nullptr;
-        for (int64_t k = 0; k < packing.parts.padded_in; k += per_word) {
-            uint32_t word = 0;
-            for (int i = 0; i < per_word; ++i) {
-                const int code = is_there && k + i < packing.layout.in ? codes[k + i] : 0;
-                word |= (static_cast<uint32_t>(code + shift) & mask) << (32 / per_word * i);
+        const int64_t count = is_there ? packing.layout.in : 0;
+        uint32_t* to = words + column;
+        for (int64_t k = 0; k < packing.parts.padded_in; k += kTogether) {
+            int8_t some[kTogether] = {};
+            if (k + kTogether <= count) {
+                std::memcpy(some, codes + k, kTogether);
+            } else if (k < count) {
+                std::memcpy(some, codes + k, static_cast<size_t>(count - k));
             }
-            words[k / per_word * kPanelColumns + column] = word;
+            if constexpr (PackedParts::is_nibble(code)) {
+                *to = word_of_nibbles<code>(some);
+                to += kPanelColumns;
+            } else {
+                std::memcpy(to, some, sizeof(*to));
+                std::memcpy(to + kPanelColumns, some + kTogether / 2, sizeof(*to));
+                to += 2 * kPanelColumns;
+            }
         }
     }
 }
@@ -106,15 +126,22 @@ void pack_kept(const Packing& packing, int64_t panel) {
 }
 
 void pack_matrix(const Packing& packing, int64_t panel) {
+    using Code = ops::WeightCode;
     switch (packing.layout.code) {
-        case ops::WeightCode::sparse_bfloat16:
-            return pack_kept<ops::WeightCode::sparse_bfloat16>(packing, panel);
-        case ops::WeightCode::sparse_float16:
-            return pack_kept<ops::WeightCode::sparse_float16>(packing, panel);
-        case ops::WeightCode::sparse_float8:
-            return pack_kept<ops::WeightCode::sparse_float8>(packing, panel);
-        default:
-            return pack_codes(packing, panel);
+        case Code::int4:
+            return pack_codes<Code::int4>(packing, panel);
+        case Code::float4:
+            return pack_codes<Code::float4>(packing, panel);
+        case Code::int8:
+            return pack_codes<Code::int8>(packing, panel);
+        case Code::float8:
+            return pack_codes<Code::float8>(packing, panel);
+        case Code::sparse_bfloat16:
+            return pack_kept<Code::sparse_bfloat16>(packing, panel);
+        case Code::sparse_float16:
+            return pack_kept<Code::sparse_float16>(packing, panel);
+        case Code::sparse_float8:
+            return pack_kept<Code::sparse_float8>(packing, panel);
     }
 }
 

@@ -149,8 +149,10 @@ class PartKernel {
 
   public:
     static void multiply(const QuantizedBlock& block) {
+        NextCodes next(block, block.groups * (block.rows / most_rows + 1));
         for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
             for (int64_t row = 0; row < block.rows;) {
+                next.fetch_part();
                 row += some_rows<most_rows>(block, stretch, row);
             }
         });
@@ -180,6 +182,9 @@ class PartKernel {
         constexpr int columns = panels * vectors;
         Sum sum[columns][rows];
         const X* x[rows];
+        if (rows == most_rows && stretch.end == block.in) {
+            for (int r = 0; r < rows; ++r) fetch_results(block, row + r, panel, panels);
+        }
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
             x[r] = static_cast<const X*>(block.x) + (row + r) * block.x_stride + stretch.first;
@@ -207,7 +212,7 @@ class PartKernel {
             F values[rows];
 #pragma GCC unroll 8
             for (int r = 0; r < rows; ++r) values[r] = P::to_float(sum[i][r]);
-            Tile::add_to_totals(block, stretch, row, panel + i / vectors, i % vectors, values);
+            Tile::add_sums(block, stretch, row, panel + i / vectors, i % vectors, values);
         }
     }
 

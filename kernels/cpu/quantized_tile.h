@@ -62,6 +62,40 @@ void for_each_stretch(const QuantizedBlock& block, int64_t longest, Body body) {
     }
 }
 
+// Asks for a row of results while it is summed: rows lie on pages of their own, and to wait for
+// each where it is written would take up to a tenth of a prefill's time.
+[[gnu::always_inline]] inline void fetch_results(const QuantizedBlock& block, int64_t row,
+                                                 int panel, int panels) {
+    const float* y = block.y + row * block.y_stride + panel * block.y_panel_stride;
+    for (int p = 0; p < panels; ++p, y += block.y_panel_stride) __builtin_prefetch(y, 1, 3);
+}
+
+// The codes of the next block, which are fetched part by part while those of this one are
+// multiplied by many rows.
+class NextCodes {
+  public:
+    [[gnu::always_inline]] NextCodes(const QuantizedBlock& block, int64_t parts)
+        : block_(block),
+          end_(block.next_codes == nullptr ? 0 : block.codes_bytes),
+          part_bytes_((end_ / kLine + parts - 1) / parts * kLine) {}
+
+    [[gnu::always_inline]] void fetch_part() {
+        const int64_t end = least(at_ + part_bytes_, end_);
+        for (; at_ < end; at_ += kLine) {
+            for (int p = 0; p < block_.next_panels; ++p) {
+                __builtin_prefetch(block_.next_codes + p * block_.next_panel_bytes + at_, 0, 2);
+            }
+        }
+    }
+
+  private:
+    static constexpr int64_t kLine = 64;
+    const QuantizedBlock& block_;
+    int64_t end_;
+    int64_t part_bytes_;
+    int64_t at_ = 0;
+};
+
 template <class C>
 struct QuantizedTile {
     using S = typename C::Simd;
@@ -89,13 +123,17 @@ struct QuantizedTile {
         return S::load(scales);
     }
 
-    // total += sum * scale of the weights (* scale of x), for the rows of a tile from `row` on.
+    // Adds sum * scale of the weights (* scale of x) to totals, for the rows of a tile from `row`
+    // on; with the last stretch results are written.
     template <int rows>
-    [[gnu::always_inline]] static void add_to_totals(const QuantizedBlock& block,
-                                                     const QuantizedStretch& stretch, int64_t row,
-                                                     int panel, int v, const F (&sums)[rows]) {
+    [[gnu::always_inline]] static void add_sums(const QuantizedBlock& block,
+                                                const QuantizedStretch& stretch, int64_t row,
+                                                int panel, int v, const F (&sums)[rows]) {
         const F of_weights = load_scales(block, panel, stretch.group, v);
         float* total = block.totals + row * kQuantizedColumns + panel * kPanelColumns + v * lanes;
+        const bool is_first = stretch.first == 0;
+        const bool is_last = stretch.end == block.in;
+        F totals[rows];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r, total += kQuantizedColumns) {
             F scale = of_weights;
@@ -104,25 +142,51 @@ struct QuantizedTile {
                 scale = S::mul(scale,
                                S::set(block.x_scales[(row + r) * block.x_scale_stride + x_group]));
             }
-            S::store(total, S::fma(sums[r], scale, S::load(total)));
+            totals[r] = is_first ? S::mul(sums[r], scale) : S::fma(sums[r], scale, S::load(total));
+            if (!is_last) S::store(total, totals[r]);
         }
+        if (is_last) write_results(block, row, panel, v, totals);
     }
 
     // The same for any number of rows; sum(row, v): sums of a vector of columns, row counted from
     // the first.
     template <typename Sum>
-    [[gnu::always_inline]] static void add_rows_to_totals(const QuantizedBlock& block,
-                                                          const QuantizedStretch& stretch,
-                                                          int64_t first, int64_t rows, int panel,
-                                                          Sum sum) {
+    [[gnu::always_inline]] static void add_sums_of_rows(const QuantizedBlock& block,
+                                                        const QuantizedStretch& stretch,
+                                                        int64_t first, int64_t rows, int panel,
+                                                        Sum sum) {
         for (int v = 0; v < vectors; ++v) {
             int64_t row = 0;
             for (; row + 4 <= rows; row += 4) {
-                add_to_totals(block, stretch, first + row, panel, v,
-                              {sum(row, v), sum(row + 1, v), sum(row + 2, v), sum(row + 3, v)});
+                add_sums(block, stretch, first + row, panel, v,
+                         {sum(row, v), sum(row + 1, v), sum(row + 2, v), sum(row + 3, v)});
             }
             for (; row < rows; ++row) {
-                add_to_totals(block, stretch, first + row, panel, v, {sum(row, v)});
+                add_sums(block, stretch, first + row, panel, v, {sum(row, v)});
+            }
+        }
+    }
+
+  private:
+    template <int rows>
+    static void write_results(const QuantizedBlock& block, int64_t row, int panel, int v,
+                              const F (&totals)[rows]) {
+        const int64_t columns =
+            (panel + 1 < block.panels ? kPanelColumns : block.last_columns) - v * lanes;
+        if (columns <= 0) return;
+        const F factor = S::set(block.factor);
+        const F bias = S::load(block.bias + panel * kPanelColumns + v * lanes);
+        float* y = block.y + row * block.y_stride + panel * block.y_panel_stride + v * lanes;
+        for (int r = 0; r < rows; ++r, y += block.y_stride) {
+            F value = S::mul(totals[r], factor);
+            if (block.row_scales != nullptr)
+                value = S::mul(value, S::set(block.row_scales[row + r]));
+            value = S::add(value, bias);
+            if (columns >= lanes) {
+                S::store(y, block.accumulates ? S::add(value, S::load(y)) : value);
+            } else {
+                S::store(y, block.accumulates ? S::add(value, S::load(y, columns)) : value,
+                         columns);
             }
         }
     }

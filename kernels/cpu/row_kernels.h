@@ -68,24 +68,36 @@ struct RowKernels {
 
     static void round_i8(const float* x, float divisor, float low, float high, int8_t* out,
                          int64_t count) {
-        const F by = S::set(divisor);
-        const F least = S::set(low);
-        const F most = S::set(high);
-        for_each_vector(count, [=](int64_t i, auto n) {
-            const F value = S::div(load(x + i, n), by);
-            store(out + i, S::round(S::min(S::max(value, least), most)), n);
-        });
+        if (VectorMath<S>::can_multiply_by_reciprocal(divisor)) {
+            const auto quotient = VectorMath<S>::quotient_by(divisor, 2 * low, 2 * high);
+            round_quotients(x, quotient, low, high, out, count);
+        } else {
+            const F by = S::set(divisor);
+            round_quotients(
+                x, [=](F value) { return S::div(value, by); }, low, high, out, count);
+        }
     }
 
     static float magnitude(const float* x, int64_t count) {
-        F most = S::zero();
-        F not_numbers = S::zero();  // 0 times what is no number is none
-        for_each_vector(count, [&](int64_t i, auto n) {
-            const F value = load(x + i, n);
-            most = S::max(most, S::abs(value));
-            not_numbers = S::add(not_numbers, S::mul(value, S::zero()));
-        });
-        return S::reduce_add(not_numbers) == 0.0f ? S::reduce_max(most) : __builtin_nanf("");
+        constexpr int chains = 4;  // each waits for itself
+        F most[chains] = {S::zero(), S::zero(), S::zero(), S::zero()};
+        F not_numbers[chains] = {S::zero(), S::zero(), S::zero(), S::zero()};
+        const auto take = [&](int chain, F value) {
+            most[chain] = S::max(most[chain], S::abs(value));
+            // 0 times what is no number is none
+            not_numbers[chain] = S::fma(value, S::zero(), not_numbers[chain]);
+        };
+        int64_t i = 0;
+        for (; i + chains * L <= count; i += chains * L) {
+#pragma GCC unroll 4
+            for (int chain = 0; chain < chains; ++chain) take(chain, S::load(x + i + chain * L));
+        }
+        for_each_vector(count - i, [&](int64_t k, auto n) { take(0, load(x + i + k, n)); });
+        for (int chain = 1; chain < chains; ++chain) {
+            most[0] = S::max(most[0], most[chain]);
+            not_numbers[0] = S::add(not_numbers[0], not_numbers[chain]);
+        }
+        return S::reduce_add(not_numbers[0]) == 0.0f ? S::reduce_max(most[0]) : __builtin_nanf("");
     }
 
     static void add(const float* x, float* y, int64_t count) {
@@ -96,22 +108,6 @@ struct RowKernels {
 
     static void scale(const float* x, float factor, float* out, int64_t count) {
         widen<float>(x, factor, out, count);
-    }
-
-    static void scale_rows(const RowsToScale& rows) {
-        const F factor = S::set(rows.factor);
-        const float* totals = rows.totals;
-        float* y = rows.y;
-        for (int64_t row = 0; row < rows.rows; ++row) {
-            const F scale = S::set(rows.row_scales == nullptr ? 1.0f : rows.row_scales[row]);
-            for_each_vector(rows.columns, [&](int64_t i, auto n) {
-                const F scaled = S::mul(S::mul(load(totals + i, n), factor), scale);
-                const F value = S::add(scaled, load(rows.bias + i, n));
-                store(y + i, rows.accumulates ? S::add(value, load(y + i, n)) : value, n);
-            });
-            totals += kQuantizedColumns;
-            y += rows.y_stride;
-        }
     }
 
     static void soft_cap(float cap, float* x, int64_t count) {
@@ -176,9 +172,7 @@ struct RowKernels {
         return S::reduce_add(sum) / static_cast<float>(count);
     }
 
-    static float inverse_root(float x) {
-        return S::first(S::div(S::set(1.0f), S::sqrt(S::set(x))));
-    }
+    static float inverse_root(float x) { return 1.0f / __builtin_sqrtf(x); }
 
     template <typename W>
     static void rms_norm(const float* x, const void* weight, float epsilon, float weight_offset,
@@ -217,6 +211,18 @@ struct RowKernels {
             const F high = load(x + half + i, n);
             store(x + i, S::sub(S::mul(low, cosine), S::mul(high, sine)), n);
             store(x + half + i, S::add(S::mul(high, cosine), S::mul(low, sine)), n);
+        });
+    }
+
+  private:
+    template <typename Quotient>
+    static void round_quotients(const float* x, Quotient quotient, float low, float high,
+                                int8_t* out, int64_t count) {
+        const F least = S::set(low);
+        const F most = S::set(high);
+        for_each_vector(count, [=](int64_t i, auto n) {
+            const F value = quotient(load(x + i, n));
+            store(out + i, S::round(S::min(S::max(value, least), most)), n);
         });
     }
 };

@@ -11,6 +11,7 @@ namespace nvllm::cpu {
 
 struct Avx2 {
     static constexpr int lanes = 8;
+    static constexpr bool fma_rounds_once = true;
     static constexpr int tile_rows = 3;
     static constexpr int outer_rows = 6;
     static constexpr int outer_vectors = 2;
@@ -101,7 +102,6 @@ struct Avx2 {
     static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
     static F max(F a, F b) { return _mm256_max_ps(a, b); }
     static F min(F a, F b) { return _mm256_min_ps(a, b); }
-    static F sqrt(F x) { return _mm256_sqrt_ps(x); }
     static F select_less(F a, F b, F yes, F no) {
         return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
     }
@@ -144,7 +144,6 @@ struct Avx2 {
         const __m128 all = _mm_shuffle_ps(ac, bd, 0x88);
         return _mm_shuffle_ps(all, all, 0xd8);
     }
-    static float first(F x) { return _mm256_cvtss_f32(x); }
 
   private:
     // Both halves of a added, then those of b.

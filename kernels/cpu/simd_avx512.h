@@ -16,6 +16,7 @@ namespace nvllm::cpu {
 
 struct Avx512 {
     static constexpr int lanes = 16;
+    static constexpr bool fma_rounds_once = true;
     static constexpr int tile_rows = 6;
     static constexpr int outer_rows = 6;
     static constexpr int outer_vectors = 4;
@@ -117,7 +118,6 @@ struct Avx512 {
     static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
     static F max(F a, F b) { return _mm512_max_ps(a, b); }
     static F min(F a, F b) { return _mm512_min_ps(a, b); }
-    static F sqrt(F x) { return _mm512_sqrt_ps(x); }
     static F select_less(F a, F b, F yes, F no) {
         return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
     }
@@ -134,10 +134,7 @@ struct Avx512 {
         return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x),
                                                     _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
     }
-    static F power_of_two(F n) {
-        const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
-        return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
-    }
+    static F scale_by_power_of_two(F x, F n) { return _mm512_scalef_ps(x, n); }
 
     static float reduce_add(F x) {
         const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
@@ -159,7 +156,6 @@ struct Avx512 {
         const __m512i quarters = _mm512_setr_epi32(0, 8, 4, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
         return _mm512_castps512_ps128(_mm512_permutexvar_ps(quarters, sum));
     }
-    static float first(F x) { return _mm512_cvtss_f32(x); }
 
   private:
     // The halves of a added, then those of b; and the quarters of each half so. What stays in its

@@ -15,6 +15,7 @@ namespace nvllm::cpu {
 
 struct Scalar {
     static constexpr int lanes = 4;
+    static constexpr bool fma_rounds_once = false;
     static constexpr int tile_rows = 2;   // rows of matmul's register tile
     static constexpr int outer_rows = 2;  // rows and vectors of attention's register tile
     static constexpr int outer_vectors = 2;
@@ -90,10 +91,6 @@ struct Scalar {
     static F fma(F a, F b, F c) { return a * b + c; }
     static F max(F a, F b) { return a > b ? a : b; }
     static F min(F a, F b) { return a < b ? a : b; }
-    static F sqrt(F x) {
-        for (int i = 0; i < lanes; ++i) x[i] = __builtin_sqrtf(x[i]);
-        return x;
-    }
     // a < b ? yes : no, lane by lane.
     static F select_less(F a, F b, F yes, F no) { return a < b ? yes : no; }
     static F abs(F x) { return reinterpret_cast<F>(reinterpret_cast<Int>(x) & 0x7fffffff); }
@@ -128,7 +125,6 @@ struct Scalar {
     static Four reduce_add4(F a, F b, F c, F d) {
         return Four{reduce_add(a), reduce_add(b), reduce_add(c), reduce_add(d)};
     }
-    static float first(F x) { return x[0]; }
 };
 
 }  // namespace nvllm::cpu

@@ -127,20 +127,28 @@ class TileCodes {
   public:
     static void multiply(const QuantizedBlock& block) {
         Pairs pairs;
-        for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
+        Fetching fetching(block);
+        if constexpr (widens_once) {
+            for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
+                for (int panel = 0; panel < block.panels; panel += 2) {
+                    Work work(block, stretch, panel);
+                    for (; work.row < block.rows; work.row += kRowsTogether) {
+                        multiply(work, pairs, fetching);
+                    }
+                }
+            });
+        } else {
+            // Totals of some rows stay in the first-level cache until all groups have been added.
             for (int panel = 0; panel < block.panels; panel += 2) {
-                const int64_t panels = block.panels - panel < 2 ? 1 : 2;
-                Work work{block, stretch, 0, panel, {P::words_of(block, stretch, panel), nullptr}};
-                if (panels == 2) work.words[1] = P::words_of(block, stretch, panel + 1);
-                for (; work.row < block.rows; work.row += 2 * kTileRows) {
-                    pairs.set_shape({{work.rows(0), work.rows(1)},
-                                     {kPanelColumns, panels == 2 ? kPanelColumns : 0}});
-                    pairs.with_tiles([&](auto row_tiles, auto panel_tiles) {
-                        multiply<row_tiles(), panel_tiles()>(work);
+                for (int64_t row = 0; row < block.rows; row += kRowsTogether) {
+                    for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& some) {
+                        Work work(block, some, panel);
+                        work.row = row;
+                        multiply(work, pairs, fetching);
                     });
                 }
             }
-        });
+        }
     }
 
   private:
@@ -151,16 +159,27 @@ class TileCodes {
     using S = typename P::Simd;
     using Sums = typename P::SumOfTile[kTileRows][kPanelColumns];
     static constexpr bool is_exact = std::is_same_v<typename P::SumOfTile, int32_t>;
+    // Integers are multiplied as they are stored.
+    static constexpr bool widens_once = !is_exact;
     static constexpr int64_t values_of_word = 4 / static_cast<int64_t>(sizeof(X));
     static constexpr int64_t depth = num_words * values_of_word;
+    static constexpr int64_t kRowsTogether = 2 * kTileRows;
 
     struct Work {
         const QuantizedBlock& block;
         const QuantizedStretch& stretch;
-        int64_t row;
+        int64_t row = 0;
         int panel;
         const uint32_t* words[2];
 
+        Work(const QuantizedBlock& all, const QuantizedStretch& some, int first_panel)
+            : block(all),
+              stretch(some),
+              panel(first_panel),
+              words{P::words_of(all, some, first_panel),
+                    panels() == 2 ? P::words_of(all, some, first_panel + 1) : nullptr} {}
+
+        int panels() const { return block.panels - panel < 2 ? 1 : 2; }
         int64_t rows(int tile) const {
             const int64_t left = block.rows - row - tile * kTileRows;
             return left < 0 ? 0 : least(left, kTileRows);
@@ -172,8 +191,41 @@ class TileCodes {
         int64_t x_bytes() const { return block.x_stride * static_cast<int64_t>(sizeof(X)); }
     };
 
+    // What is asked for in a step: rows of the tiles' results, of which a row of weights takes so
+    // many steps, and codes of the next block.
+    struct Fetching {
+        int64_t result_rows;
+        NextCodes codes;
+
+        explicit Fetching(const QuantizedBlock& block)
+            : result_rows((kRowsTogether + steps(block) - 1) / steps(block)),
+              codes(block, steps(block) * tiles(block)) {}
+
+        static int64_t steps(const QuantizedBlock& block) { return (block.in + depth - 1) / depth; }
+        static int64_t tiles(const QuantizedBlock& block) {
+            return (block.panels + 1) / 2 * ((block.rows + kRowsTogether - 1) / kRowsTogether);
+        }
+        [[gnu::always_inline]] void fetch(const Work& work, int64_t k) {
+            const int64_t first = work.row + (work.stretch.first + k) / depth * result_rows;
+            const int64_t end =
+                least(first + result_rows, least(work.row + kRowsTogether, work.block.rows));
+            for (int64_t row = first; row < end; ++row) {
+                fetch_results(work.block, row, work.panel, work.panels());
+            }
+            codes.fetch_part();
+        }
+    };
+
+    static void multiply(const Work& work, Pairs& pairs, Fetching& fetching) {
+        pairs.set_shape({{work.rows(0), work.rows(1)},
+                         {kPanelColumns, work.panels() == 2 ? kPanelColumns : 0}});
+        pairs.with_tiles([&](auto row_tiles, auto panel_tiles) {
+            multiply<row_tiles(), panel_tiles()>(work, fetching);
+        });
+    }
+
     template <int row_tiles, int panel_tiles>
-    static void multiply(const Work& work) {
+    static void multiply(const Work& work, Fetching& fetching) {
         alignas(64) Sums sums[4];
         Pairs::template for_each_sum<row_tiles, panel_tiles>(
             [](auto tile, auto, auto) { Tiles::template zero<tile()>(); });
@@ -182,6 +234,7 @@ class TileCodes {
         for (; k + depth <= length; k += depth) {
             multiply_step<row_tiles, panel_tiles>(work, k, work.x(0) + k, work.x(1) + k,
                                                   work.x_bytes(), Pairs::words);
+            fetching.fetch(work, k);
         }
         if (k < length) multiply_tail<row_tiles, panel_tiles>(work, k, length - k);
         Pairs::template for_each_sum<row_tiles, panel_tiles>([&](auto tile, auto, auto) {
@@ -189,7 +242,7 @@ class TileCodes {
         });
         Pairs::template for_each_sum<row_tiles, panel_tiles>(
             [&](auto tile, auto row_tile, auto panel_tile) {
-                add_to_totals(work, row_tile(), panel_tile(), sums[tile]);
+                add_sums(work, row_tile(), panel_tile(), sums[tile]);
             });
     }
 
@@ -228,10 +281,10 @@ class TileCodes {
                                               length / values_of_word);
     }
 
-    static void add_to_totals(const Work& work, int row_tile, int panel_tile, const Sums& sums) {
+    static void add_sums(const Work& work, int row_tile, int panel_tile, const Sums& sums) {
         const int64_t first = work.row + row_tile * kTileRows;
         const int panel = work.panel + panel_tile;
-        Totals::add_rows_to_totals(
+        Totals::add_sums_of_rows(
             work.block, work.stretch, first, work.rows(row_tile), panel, [&](int64_t row, int v) {
                 typename P::Sum sum;
                 std::memcpy(&sum, sums[row] + v * S::lanes, sizeof(sum));

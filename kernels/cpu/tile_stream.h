@@ -69,7 +69,7 @@ class TileStream {
                 }
             }
             for_each_panel<panels>(
-                [&](auto panel) { add_to_totals<panel()>(block, stretch, first_panel + panel); });
+                [&](auto panel) { add_sums<panel()>(block, stretch, first_panel + panel); });
         }
     }
 
@@ -124,11 +124,10 @@ class TileStream {
     }
 
     template <int tile>
-    static void add_to_totals(const QuantizedBlock& block, const QuantizedStretch& stretch,
-                              int panel) {
+    static void add_sums(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel) {
         alignas(64) Sums sums;
         Tiles::template store<tile>(sums, kTileRowBytes);
-        Totals::add_rows_to_totals(block, stretch, 0, block.rows, panel, [&](int64_t row, int v) {
+        Totals::add_sums_of_rows(block, stretch, 0, block.rows, panel, [&](int64_t row, int v) {
             return S::load(sums[row] + v * S::lanes);
         });
     }

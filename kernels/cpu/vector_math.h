@@ -17,10 +17,7 @@ struct VectorMath {
         const F lowest = S::set(-87.3f);
         const F inside = S::max(lowest, S::min(highest, x));  // this order lets NaN through
         const F n = S::round(S::mul(inside, S::set(1.44269504f)));
-        // In two factors, because 2^128 alone is not a float.
-        const F half = S::round(S::mul(n, S::set(0.5f)));
-        const F p = S::mul(S::mul(exp_of_rest(inside, n), S::power_of_two(half)),
-                           S::power_of_two(S::sub(n, half)));
+        const F p = times_power_of_two(exp_of_rest(inside, n), n);
         return S::select_less(x, lowest, S::zero(), p);
     }
 
@@ -38,6 +35,30 @@ struct VectorMath {
         p = S::fma(p, r, S::set(0.6931470036506653f));
         p = S::fma(p, r, S::set(1.0f));
         return S::select_less(x, S::set(-126.0f), S::zero(), S::add_to_exponent(p, shifted));
+    }
+
+    // x / divisor, rounded as a division is, for quotients between `low` and `high`; `low` or
+    // `high` beyond them. Divisions of many values by one take longer: a product with the
+    // reciprocal, then what is left over from it, twice (Markstein, IBM Journal of Research and
+    // Development 34, 1990, whose theorem asks for a quotient next to the exact one: the first time
+    // is for that). Quotients that underflow may differ.
+    static auto quotient_by(float divisor, float low, float high) {
+        const F reciprocal = S::set(1.0f / divisor);
+        const F negative = S::set(-divisor);
+        const F least = S::set(low * divisor);
+        const F most = S::set(high * divisor);
+        return [=](F x) {
+            const F inside = S::min(S::max(x, least), most);
+            F quotient = S::mul(inside, reciprocal);
+            for (int i = 0; i < 2; ++i) {
+                quotient = S::fma(S::fma(quotient, negative, inside), reciprocal, quotient);
+            }
+            return quotient;
+        };
+    }
+    // Nothing in it may leave the normal numbers, and fma has to round once.
+    static bool can_multiply_by_reciprocal(float divisor) {
+        return S::fma_rounds_once && divisor >= 0x1p-60f && divisor <= 0x1p60f;
     }
 
     // 1 / (1 + e^-x)
@@ -80,6 +101,17 @@ struct VectorMath {
     }
 
   private:
+    // x * 2^n for whole n in [-126, 128].
+    static F times_power_of_two(F x, F n) {
+        if constexpr (requires { S::scale_by_power_of_two(x, n); }) {
+            return S::scale_by_power_of_two(x, n);
+        } else {
+            // In two factors, because 2^128 alone is not a float.
+            const F half = S::round(S::mul(n, S::set(0.5f)));
+            return S::mul(S::mul(x, S::power_of_two(half)), S::power_of_two(S::sub(n, half)));
+        }
+    }
+
     // e^r of x = n ln 2 + r, with ln 2 in two parts so that n * high is exact.
     static F exp_of_rest(F x, F n) {
         F r = S::fma(n, S::set(-0.693359375f), x);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agreement.h"
+#include "kernels/cpu/kernels.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/embedding.h"
@@ -207,6 +208,15 @@ void check_embedding(const Context& context, Random& random, DType dtype) {
     });
 }
 
+// Side by side, rising from anywhere, or falling from the last one.
+std::vector<int64_t> random_slots(Random& random, int64_t tokens, int64_t there) {
+    const bool rise = random.below(2) == 0;
+    const int64_t first = rise ? random.below(there - tokens + 1) : there - 1;
+    std::vector<int64_t> slots;
+    for (int64_t t = 0; t < tokens; ++t) slots.push_back(rise ? first + t : first - t);
+    return slots;
+}
+
 // Storage for the keys and values of a step: every slot it writes, and no other.
 void check_write_kv(const Context& context, Random& random, DType dtype) {
     const int64_t tokens = 1 + random.below(60), heads = 1 + random.below(4);
@@ -250,8 +260,7 @@ void check_write_scaled_kv(const Context& context, Random& random, DType dtype) 
     const int64_t blocks = 2 + tokens / block_size, positions = blocks * heads * block_size;
     LooseRows keys(random, tokens, heads * head_dim, 3.0f);
     LooseRows values(random, tokens, heads * head_dim, 1000.0f);
-    std::vector<int64_t> slots;
-    for (int64_t t = 0; t < tokens; ++t) slots.push_back(blocks * block_size - 1 - t);
+    std::vector<int64_t> slots = random_slots(random, tokens, blocks * block_size);
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(std::string(cpu::isa_name(isa)));
         Buffer key_cache(dtype, positions * head_dim), value_cache(dtype, positions * head_dim);
@@ -314,7 +323,42 @@ void check_conversion(const Context& context, Random& random, DType from, DType 
     });
 }
 
+// Where a code ends and the next begins, and a few units beside that.
+std::vector<float> around_halves(float divisor) {
+    std::vector<float> x = {0.0f, -0.0f, divisor * 200, divisor * -200, 3e38f, -3e38f};
+    for (int code = -129; code <= 128; ++code) {
+        float value = static_cast<float>((code + 0.5) * double{divisor});
+        for (int i = 0; i < 2; ++i) value = std::nextafter(value, -INFINITY);
+        for (int i = 0; i < 5; ++i, value = std::nextafter(value, INFINITY)) x.push_back(value);
+    }
+    return x;
+}
+
 }  // namespace
+
+TEST_CASE("instruction sets agree: codes of x are those that division gives") {
+    Random random(107);
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(std::string(cpu::isa_name(isa)));
+        for (int exponent = -80; exponent <= 80; ++exponent) {
+            const auto fraction = static_cast<float>(1.0 + random.below(1 << 23) * 0x1p-23);
+            const float divisor = std::ldexp(fraction, exponent);
+            CAPTURE(divisor);
+            const std::vector<float> x = around_halves(divisor);
+            for (const auto& [low, high] : {std::pair{-128.0f, 127.0f}, std::pair{-8.0f, 7.0f}}) {
+                std::vector<int8_t> codes(x.size());
+                cpu::kernels().round_i8(x.data(), divisor, low, high, codes.data(),
+                                        static_cast<int64_t>(x.size()));
+                bool same = true;
+                for (size_t i = 0; i < x.size(); ++i) {
+                    const float code = std::nearbyint(std::clamp(x[i] / divisor, low, high));
+                    same = same && static_cast<float>(codes[i]) == code;
+                }
+                CHECK(same);
+            }
+        }
+    });
+}
 
 TEST_CASE("instruction sets agree: norms") {
     testing::Machine machine;
