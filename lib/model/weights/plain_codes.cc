@@ -10,31 +10,37 @@ namespace {
 
 constexpr uint8_t kNotANumber = 0x7f;
 
+// Looks at all, so that the loop becomes one over vectors.
+template <typename T, typename Is>
+bool has_any(const T* values, int64_t count, Is is) {
+    uint8_t any = 0;
+    for (int64_t i = 0; i < count; ++i) any |= static_cast<uint8_t>(is(values[i]));
+    return any != 0;
+}
+
 void check_floats(const QuantizedReader& reader, const Tensor& codes) {
     const auto* bytes = codes.view().as<uint8_t>();
-    for (int64_t i = 0; i < codes.view().numel(); ++i) {
-        if ((bytes[i] & 0x7f) == kNotANumber) reader.refuse("weight", "holds a NaN");
-    }
+    const auto is_none = [](uint8_t byte) { return (byte & 0x7f) == kNotANumber; };
+    if (has_any(bytes, codes.view().numel(), is_none)) reader.refuse("weight", "holds a NaN");
 }
 
 // Integers beyond their bits would not fit where fewer bits are multiplied.
 void check_integers(const QuantizedReader& reader, const char* name, const Tensor& integers) {
     const int32_t low = lowest_code(reader.weights());
     const int32_t high = highest_code(reader.weights());
-    const auto* values = integers.view().as<int8_t>();
-    for (int64_t i = 0; i < integers.view().numel(); ++i) {
-        if (values[i] < low || values[i] > high) {
-            reader.refuse(name, "holds integers of more bits than the config says");
-        }
+    const auto is_beyond = [=](int8_t value) { return value < low || value > high; };
+    if (has_any(integers.view().as<int8_t>(), integers.view().numel(), is_beyond)) {
+        reader.refuse(name, "holds integers of more bits than the config says");
     }
 }
 
 QuantizedMatrix read_bytes(const QuantizedReader& reader) {
     const bool floats = reader.weights().kind == NumberKind::floating;
     const Tensor stored = reader.read_matrix(floats ? DType::f8_e4m3 : DType::i8);
-    QuantizedMatrix matrix = reader.make_matrix();
-    if (!reader.has_values()) return matrix;
-    std::memcpy(matrix.codes.mutable_view().data, stored.view().data, stored.bytes());
+    if (!reader.has_values()) return reader.make_matrix();
+    QuantizedMatrix matrix = reader.make_matrix(
+        Tensor::borrow(ConstTensorView(stored.view().data, DType::i8, {reader.out(), reader.in()}),
+                       std::make_shared<const Tensor>(stored)));
     if (floats) {
         check_floats(reader, matrix.codes);
     } else if (reader.weights().bits < 8) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "kernels/error.h"
 #include "lib/model/weights/outline_source.h"
@@ -110,9 +111,13 @@ Tensor QuantizedReader::make(DType type, int64_t rows, int64_t columns) const {
 }
 
 QuantizedMatrix QuantizedReader::make_matrix() const {
+    return make_matrix(make(DType::i8, out(), in()));
+}
+
+QuantizedMatrix QuantizedReader::make_matrix(Tensor codes) const {
     QuantizedMatrix matrix;
     matrix.arguments = weights();
-    matrix.codes = make(DType::i8, out(), in());
+    matrix.codes = std::move(codes);
     if (!weights().symmetric) matrix.zero_points = make_zero_points();
     return matrix;
 }

@@ -47,6 +47,8 @@ class QuantizedReader {
     // A matrix with room for codes and, unless symmetric, zero points; nothing behind them where
     // the source has no values. Scales are left to the caller.
     QuantizedMatrix make_matrix() const;
+    // The same around codes that are there.
+    QuantizedMatrix make_matrix(Tensor codes) const;
     Tensor make_zero_points() const;
     // The narrowest type that holds all scales that were read exactly; before that, of scales made
     // up: the product type.
