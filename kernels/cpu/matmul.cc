@@ -30,10 +30,10 @@ size_t packed_x_bytes(const MatmulKernels& kernel, int64_t tokens, int64_t in) {
     return static_cast<size_t>(rows * rounded_up(in, kernel.step)) * kernel.packed_bytes;
 }
 
+// Columns of several weights are counted as those of one.
 struct Product {
     const ConstTensorView& x;
-    const ConstTensorView& weight;
-    const ConstTensorView& bias;
+    std::span<const ops::MatmulWeight> weights;
     const TensorView& y;
     bool accumulate;
     const MatmulKernels& kernel;
@@ -52,9 +52,7 @@ struct Product {
     int64_t padded_in() const { return rounded_up(in, kernel.step); }
     int64_t num_token_blocks() const { return divided_up(tokens, block_tokens); }
     int64_t num_column_blocks() const { return divided_up(out, block_columns); }
-    const void* weight_row(int64_t column) const {
-        return element(weight.data, weight.dtype, column * in);
-    }
+    DType weight_type() const { return weights.front().weight.dtype; }
     std::byte* packed_row(int64_t token) const {
         return packed + token * padded_in() * static_cast<int64_t>(kernel.packed_bytes);
     }
@@ -72,7 +70,7 @@ int64_t tokens_of_block(const Product& product, int64_t wanted_blocks) {
 
 void choose_blocks(Product& product, int num_threads) {
     const int64_t group = product.kernel.columns_at_once;
-    const int64_t row_bytes = product.in * static_cast<int64_t>(dtype_bytes(product.weight.dtype));
+    const int64_t row_bytes = product.in * static_cast<int64_t>(dtype_bytes(product.weight_type()));
     const bool are_streams = product.tokens <= product.kernel.max_stream_rows;
     const int64_t most = are_streams ? kMaxStreamColumns : kMaxMatmulColumns;
     const int64_t block_bytes = are_streams ? kStreamBlockBytes : kBlockBytes;
@@ -117,46 +115,83 @@ void pack_x(const Product& product, ThreadPool& threads) {
         });
 }
 
-void multiply_block(const Product& product, int64_t token, const TaperedRanges::Range& columns,
-                    const TaperedRanges::Range& next, int thread) {
+// Neighbouring columns that one weight has.
+struct Columns {
+    const ops::MatmulWeight* by = nullptr;
+    int64_t of_weight = 0;  // the first
+    int64_t of_y = 0;
+    int64_t count = 0;
+
+    const void* rows() const {
+        const ConstTensorView& weight = by->weight;
+        return element(weight.data, weight.dtype, of_weight * weight.dim(1));
+    }
+    void widen_bias(float* out) const {
+        kernels().widen[float_type_index(by->bias.dtype)](
+            element(by->bias.data, by->bias.dtype, of_weight), 1.0f, out, count);
+    }
+};
+
+// The first columns of a range, as many as lie in one weight; none of an empty range.
+Columns first_columns(const Product& product, const TaperedRanges::Range& range) {
+    int64_t first = range.begin;
+    for (const ops::MatmulWeight& by : product.weights) {
+        const int64_t out = by.weight.dim(0);
+        if (first < out) return {&by, first, range.begin, std::min(out - first, range.size())};
+        first -= out;
+    }
+    return {};
+}
+
+void multiply_block(const Product& product, int64_t token, const Columns& columns,
+                    const Columns& next, int thread) {
     MatmulBlock block;
     block.x = product.packed_row(token);
     block.tokens = std::min(product.block_tokens, product.tokens - token);
-    block.weight = product.weight_row(columns.begin);
-    block.next_weight = next.size() > 0 ? product.weight_row(next.begin) : nullptr;
-    block.next_columns = next.size();
+    block.weight = columns.rows();
+    block.next_weight = next.count > 0 ? next.rows() : nullptr;
+    block.next_columns = next.count;
     block.bytes_ahead = bytes_fetched_ahead();
     block.packed_weight =
         product.packed_weights == nullptr
             ? nullptr
             : product.packed_weights + static_cast<size_t>(thread) * kPackedWeightBytes;
-    block.columns = columns.size();
+    block.columns = columns.count;
     block.in = product.in;
-    block.y = product.y.as<float>() + token * product.y.stride(0) + columns.begin;
+    block.y = product.y.as<float>() + token * product.y.stride(0) + columns.of_y;
     block.y_stride = product.y.stride(0);
     block.accumulate = product.accumulate;
     float bias[kMaxStreamColumns];
     block.bias = nullptr;
-    if (product.bias.data != nullptr) {
-        kernels().widen[float_type_index(product.bias.dtype)](
-            element(product.bias.data, product.bias.dtype, columns.begin), 1.0f, bias,
-            block.columns);
+    if (columns.by->bias.data != nullptr) {
+        columns.widen_bias(bias);
         block.bias = bias;
     }
     product.kernel.multiply(block);
 }
 
+// `next`: the range that the thread will probably take next.
+void multiply_range(const Product& product, int64_t token, TaperedRanges::Range range,
+                    const TaperedRanges::Range& next, int thread) {
+    while (range.size() > 0) {
+        const Columns columns = first_columns(product, range);
+        range.begin += columns.count;
+        multiply_block(product, token, columns,
+                       first_columns(product, range.size() > 0 ? range : next), thread);
+    }
+}
+
 }  // namespace
 
-void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
-            const TensorView& y) {
+void joined_matmul(const Context& context, const ConstTensorView& x,
+                   std::span<const ops::MatmulWeight> weights, DType product_type,
+                   ops::MatmulOutput output, const TensorView& y) {
     if (y.numel() == 0) return;
+    const DType weight_type = weights.front().weight.dtype;
     const MatmulKernels& kernel =
-        kernels().matmul[float_type_index(product_type)][float_type_index(weight.dtype)];
-    Product product{
-        x,        weight,   bias,         y, output == ops::MatmulOutput::accumulate, kernel,
-        x.dim(0), x.dim(1), weight.dim(0)};
+        kernels().matmul[float_type_index(product_type)][float_type_index(weight_type)];
+    Product product{x,      weights,  y,        output == ops::MatmulOutput::accumulate,
+                    kernel, x.dim(0), x.dim(1), y.dim(1)};
     const int num_threads = context.threads->num_threads();
     choose_blocks(product, num_threads);
 
@@ -175,7 +210,7 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
     const int64_t blocks = token_blocks * columns.count();
     context.threads->parallel_for(blocks, 1, [&](int64_t i, int64_t, int thread) {
         // The other threads will have taken as many blocks as this one when it takes its next.
-        multiply_block(product, i % token_blocks * product.block_tokens,
+        multiply_range(product, i % token_blocks * product.block_tokens,
                        columns.at(i / token_blocks), columns.at((i + num_threads) / token_blocks),
                        thread);
     });

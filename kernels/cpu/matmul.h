@@ -5,9 +5,9 @@
 
 namespace nvllm::cpu {
 
-void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
-            const TensorView& y);
+void joined_matmul(const Context& context, const ConstTensorView& x,
+                   std::span<const ops::MatmulWeight> weights, DType product_type,
+                   ops::MatmulOutput output, const TensorView& y);
 
 size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DType weight_type,
                             int num_threads);

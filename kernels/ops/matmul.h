@@ -1,6 +1,8 @@
 // Products of activations with weights.
 #pragma once
 
+#include <span>
+
 #include "kernels/context.h"
 #include "kernels/view.h"
 
@@ -40,7 +42,19 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
             const ConstTensorView& bias, DType product_type, MatmulOutput output,
             const TensorView& y);
 
-// Scratch bytes that matmul takes from the arena for `tokens` rows of `in` values, at most.
+struct MatmulWeight {
+    ConstTensorView weight;  // [out, in]
+    ConstTensorView bias;    // [out], or a view with data == nullptr
+};
+
+// The same by weights of one type whose columns lie side by side in y: float32 or the type of x
+// [tokens, the sum of their out]. Values are those of matmul() by each; on the CPU x is prepared
+// once and threads meet once for all.
+void joined_matmul(const Context& context, const ConstTensorView& x,
+                   std::span<const MatmulWeight> weights, DType product_type, MatmulOutput output,
+                   const TensorView& y);
+
+// Scratch bytes that either takes from the arena for `tokens` rows of `in` values, at most.
 size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DType weight_type,
                             const ScratchTerms& terms);
 

@@ -117,13 +117,17 @@ class Placement(unittest.TestCase):
     @unittest.skipUnless(os.path.exists("/proc/self/numa_maps"), "this system has no memory nodes")
     def test_memory_is_preferred_in_the_node_of_the_start(self):
         with waiting_engine("--numa", "isolate", "--threads", "2") as process:
-            first_lines = [path.read_text().split("\n", 1)[0]
-                           for path in pathlib.Path(f"/proc/{process.pid}/task").glob("*/numa_maps")]
-        preferring = sum("prefer" in line for line in first_lines)
-        if "memory cannot be placed" in process.errors:  # a container's rules
-            self.assertEqual(preferring, 0)
-        else:
-            self.assertEqual(preferring, 2)
+            def threads_that_prefer():
+                first_lines = [path.read_text().split("\n", 1)[0]
+                               for path in pathlib.Path(f"/proc/{process.pid}/task").glob("*/numa_maps")]
+                return sum("prefer" in line for line in first_lines)
+
+            def is_refused():  # by a container's rules
+                return "memory cannot be placed" in process.errors
+
+            wait_until(lambda: is_refused() or threads_that_prefer() == 2, what="two threads that prefer a node")
+            if is_refused():
+                self.assertEqual(threads_that_prefer(), 0)
 
     def test_processors_that_may_not_be_used(self):
         absent = ALLOWED[-1] + 1

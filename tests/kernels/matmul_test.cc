@@ -185,6 +185,53 @@ TEST_CASE("the first columns have the same bits when weights are cut") {
     });
 }
 
+TEST_CASE("weights that are joined give the bits of each by itself") {
+    const int64_t in = 200, sizes[] = {300, 1, 77, 40};
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType type : testing::kFloatTypes) {
+            for (const int64_t tokens : {1, 2, 33, 120}) {
+                testing::Machine machine;
+                Case all({tokens, in, 418, type, type});
+                const auto x = testing::matrix(all.x, tokens, in, all.x_stride);
+                std::vector<ops::MatmulWeight> weights;
+                std::vector<float> joined = all.y, alone = all.y;
+                int64_t first = 0;
+                for (const int64_t out : sizes) {
+                    const bool has_bias = out != 77;
+                    weights.push_back({all.weight.view({418, in}).rows(first, out), {}});
+                    if (has_bias) weights.back().bias = all.bias.view({418}).rows(first, out);
+                    ops::matmul(
+                        machine.context(), x, weights.back().weight, weights.back().bias, type,
+                        MatmulOutput::accumulate,
+                        testing::matrix(alone, tokens, 418, all.y_stride).columns(first, out));
+                    first += out;
+                }
+                ops::joined_matmul(machine.context(), x, weights, type, MatmulOutput::accumulate,
+                                   testing::matrix(joined, tokens, 418, all.y_stride));
+                CHECK(testing::same_bits(joined, alone));
+                CHECK_FALSE(testing::same_bits(joined, all.y));
+            }
+        }
+    });
+}
+
+TEST_CASE("joined_matmul refuses weights that do not fill y, or of two types") {
+    testing::Machine machine(1);
+    std::vector<float> x(4), y(5);
+    Buffer two(DType::f32, 8), three(DType::bf16, 12);
+    const auto refused = [&](std::vector<ops::MatmulWeight> weights, int64_t columns) {
+        CHECK_THROWS_AS(ops::joined_matmul(machine.context(), testing::view(x, {1, 4}), weights,
+                                           DType::f32, MatmulOutput::overwrite,
+                                           testing::view(y, {1, 5}).columns(0, columns)),
+                        Error);
+    };
+    const ops::MatmulWeight by_two{two.view({2, 4}), {}}, by_three{three.view({3, 4}), {}};
+    refused({by_two}, 3);
+    refused({by_two, by_two}, 3);
+    refused({by_two, by_three}, 5);
+}
+
 TEST_CASE("what lies beside x and the weights is not read into the sums") {
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {

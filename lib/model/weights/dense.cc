@@ -1,33 +1,50 @@
 // Dense linears. Weights are used as they lie in the file wherever their type allows it.
 #include "lib/model/weights/dense.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace nvllm {
 namespace {
 
+struct DenseMatrix {
+    Tensor weight;  // [out, in]
+    Tensor bias;    // [out], or empty
+};
+
+// Matrices of one type over one x, each where it lies.
 class DensePart : public LinearPart {
   public:
-    DensePart(Tensor weight, Tensor bias, DType product_type)
-        : weight_(std::move(weight)), bias_(std::move(bias)), product_type_(product_type) {}
+    // REQUIRES: at least one.
+    DensePart(std::vector<DenseMatrix> matrices, DType product_type)
+        : matrices_(std::move(matrices)), product_type_(product_type) {
+        for (const DenseMatrix& matrix : matrices_) {
+            views_.push_back({matrix.weight.view(), matrix.bias.view()});
+            out_ += matrix.weight.view().dim(0);
+            bytes_ += matrix.weight.bytes() + matrix.bias.bytes();
+        }
+    }
 
-    int64_t in() const override { return weight_.view().dim(1); }
-    int64_t out() const override { return weight_.view().dim(0); }
-    size_t bytes() const override { return weight_.bytes() + bias_.bytes(); }
+    int64_t in() const override { return views_.front().weight.dim(1); }
+    int64_t out() const override { return out_; }
+    size_t bytes() const override { return bytes_; }
 
     size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
-        return ops::matmul_scratch_bytes(tokens, in(), product_type_, weight_.view().dtype, terms);
+        return ops::matmul_scratch_bytes(tokens, in(), product_type_, views_.front().weight.dtype,
+                                         terms);
     }
 
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const override {
-        ops::matmul(context, x, weight_.view(), bias_.view(), product_type_, output, y);
+        ops::joined_matmul(context, x, views_, product_type_, output, y);
     }
 
   private:
-    Tensor weight_;  // [out, in]
-    Tensor bias_;    // [out], or empty
+    std::vector<DenseMatrix> matrices_;
+    std::vector<ops::MatmulWeight> views_;  // of the matrices
     DType product_type_;
+    int64_t out_ = 0;
+    size_t bytes_ = 0;
 };
 
 Tensor read_matrix(WeightSource& source, const LinearName& linear) {
@@ -48,13 +65,32 @@ Tensor read_bias(WeightSource& source, const LinearName& linear) {
     return source.device().is_cpu() ? stored : source.placed(as_product_matrix(source, stored));
 }
 
-std::unique_ptr<LinearPart> load_dense(WeightSource& source, const LinearName& linear) {
-    return make_dense_part(read_matrix(source, linear), read_bias(source, linear),
-                           source.product_type());
+std::vector<std::unique_ptr<LinearPart>> load_dense(WeightSource& source,
+                                                    std::span<const LinearName> linears) {
+    std::vector<DenseMatrix> matrices;
+    for (const LinearName& linear : linears) {
+        matrices.push_back({read_matrix(source, linear), read_bias(source, linear)});
+    }
+    const DType type = matrices.front().weight.view().dtype;
+    const bool have_one_type =
+        std::all_of(matrices.begin(), matrices.end(),
+                    [&](const DenseMatrix& matrix) { return matrix.weight.view().dtype == type; });
+    std::vector<std::unique_ptr<LinearPart>> parts;
+    if (have_one_type) {
+        parts.push_back(std::make_unique<DensePart>(std::move(matrices), source.product_type()));
+        return parts;
+    }
+    for (DenseMatrix& matrix : matrices) {
+        parts.push_back(make_dense_part(std::move(matrix.weight), std::move(matrix.bias),
+                                        source.product_type()));
+    }
+    return parts;
 }
 
 std::unique_ptr<LinearPart> make_dense_part(Tensor weight, Tensor bias, DType product_type) {
-    return std::make_unique<DensePart>(std::move(weight), std::move(bias), product_type);
+    std::vector<DenseMatrix> matrices;
+    matrices.push_back({std::move(weight), std::move(bias)});
+    return std::make_unique<DensePart>(std::move(matrices), product_type);
 }
 
 }  // namespace nvllm

@@ -5,7 +5,9 @@
 
 namespace nvllm {
 
-std::unique_ptr<LinearPart> load_dense(WeightSource& source, const LinearName& linear);
+// One part for all whose outputs lie side by side where their weights have one type, else one each.
+std::vector<std::unique_ptr<LinearPart>> load_dense(WeightSource& source,
+                                                    std::span<const LinearName> linears);
 // NAME.bias where the linear has one, as products take it; else empty.
 Tensor read_bias(WeightSource& source, const LinearName& linear);
 

@@ -62,7 +62,8 @@ std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearName& na
     if (const QuantizationScheme* const scheme = scheme_of(source, name)) {
         return std::move(load_quantized(source, {&name, 1}, *scheme).front());
     }
-    return stores_sparse(source, name) ? load_sparse(source, name) : load_dense(source, name);
+    return stores_sparse(source, name) ? load_sparse(source, name)
+                                       : std::move(load_dense(source, {&name, 1}).front());
 }
 
 // The scheme that all linears have; null where one is dense or they have several.
@@ -73,6 +74,17 @@ const QuantizationScheme* common_scheme(const WeightSource& source,
         return scheme_of(source, name) == scheme;
     });
     return is_common ? scheme : nullptr;
+}
+
+// Linears that are stored alike, perhaps as one part; empty: they are not.
+std::vector<std::unique_ptr<LinearPart>> load_together(WeightSource& source,
+                                                       std::span<const LinearName> names) {
+    if (const QuantizationScheme* const scheme = common_scheme(source, names)) {
+        return load_quantized(source, names, *scheme);
+    }
+    const bool are_dense = std::all_of(
+        names.begin(), names.end(), [&](const LinearName& name) { return is_dense(source, name); });
+    return are_dense ? load_dense(source, names) : std::vector<std::unique_ptr<LinearPart>>();
 }
 
 std::unique_ptr<LinearPart> adopted(const WeightSource& source, std::span<const LinearName> names,
@@ -146,15 +158,11 @@ void LinearWeight::apply(const Context& context, const ConstTensorView& x, ops::
 }
 
 LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names) {
-    // An adopter is given each linear by itself.
-    if (source.adopter() == nullptr) {
-        if (const QuantizationScheme* const scheme = common_scheme(source, names)) {
-            std::vector<std::unique_ptr<LinearPart>> parts = load_quantized(source, names, *scheme);
-            source.release_stored();  // they keep what they made of it
-            return LinearWeight(std::move(parts));
-        }
-    }
     std::vector<std::unique_ptr<LinearPart>> parts;
+    // An adopter is given each linear by itself.
+    if (source.adopter() == nullptr) parts = load_together(source, names);
+    source.release_stored();  // they keep what they made of it
+    if (!parts.empty()) return LinearWeight(std::move(parts));
     for (size_t i = 0; i < names.size(); ++i) {
         std::unique_ptr<LinearPart> part = load_part(source, names[i]);
         source.release_stored();

@@ -74,9 +74,9 @@ void check_storable(std::string_view format, const LinearName& linear,
 // Whether the source keeps all values of this linear, unquantized.
 bool is_dense(const WeightSource& source, const LinearName& linear);
 
-// One or several matrices over the same x whose outputs lie side by side: dense q, k and v keep
-// their own tensors, so that none is copied at load. Quantized ones, which are packed then, become
-// one where a product can take them so.
+// One or several matrices over the same x whose outputs lie side by side. Stored alike they are one
+// part, and one product, where it can take them so: dense ones each where it lies, so that none is
+// copied at load, quantized ones packed as one.
 class LinearWeight {
   public:
     LinearWeight() = default;

@@ -40,6 +40,7 @@ TEST_CASE("linear: parts give what each gives alone, side by side") {
     CHECK(whole.in() == kIn);
     CHECK(whole.out() == 40);
     CHECK(whole.bytes() == 2 * (40 * 40 + 24 + 8));
+    CHECK(whole.num_parts() == 1);
 
     const std::vector<float> x = ramp(kTokens * kIn, 0.1f);
     const ConstTensorView x_view(x.data(), DType::f32, {kTokens, kIn});
