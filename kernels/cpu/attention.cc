@@ -1,11 +1,11 @@
 // Paged attention on the CPU, tile by tile with a running softmax (Milakov & Gimelshein 2018; Dao
 // et al. 2022).
 //
-// A work item is one kv head of one sequence with a run of its queries: all query heads of the
-// group share the tile of keys and values that is widened for them. Rows of an item are (query,
-// head of the group) pairs. Positions are taken in segments, each with a softmax of its own, that
-// are joined in their order; where there are fewer items than would keep all threads busy, each
-// segment is an item.
+// A work item is one kv head of one sequence with a run of its queries, or several with few
+// queries: all query heads of the group share the tile of keys and values that is widened for them.
+// Rows of a kv head are (query, head of the group) pairs. Positions are taken in segments, each
+// with a softmax of its own, that are joined in their order; where there are fewer items than would
+// keep all threads busy, each segment is an item.
 #include "kernels/cpu/attention.h"
 
 #include <cmath>
@@ -22,7 +22,6 @@ namespace {
 
 constexpr int64_t kTile = ops::kAttentionTile;
 constexpr int64_t kMaxLanes = 16;
-constexpr int64_t kFewRows = 12;
 int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) * kMaxLanes; }
 
 const AttentionProducts& products_for(DType cached, int64_t head_dim) {
@@ -41,6 +40,14 @@ struct State {
 
     State(float* memory, int64_t rows, int64_t width)
         : outputs(memory), maximum(outputs + rows * width), denominator(maximum + rows) {}
+    // From row `first` on.
+    State rows_from(int64_t first, int64_t width) const {
+        State rest = *this;
+        rest.outputs += first * width;
+        rest.maximum += first;
+        rest.denominator += first;
+        return rest;
+    }
     void clear(int64_t rows, int64_t width) const {
         std::fill_n(maximum, rows, std::numeric_limits<float>::lowest());
         std::fill_n(denominator, rows, 0.0f);
@@ -48,7 +55,8 @@ struct State {
     }
 };
 
-// One thread's memory, all sizes in multiples of a cache line.
+// One thread's memory, all sizes in multiples of a cache line. Of the heads of an item all rows of
+// the first come first, in queries and states; the others are used for one head after another.
 struct Workspace {
     float* queries;     // [rows, width]
     float* scores;      // [rows, kTile]
@@ -72,6 +80,13 @@ struct Workspace {
     Workspace(std::byte* memory, int64_t rows, int64_t width)
         : Workspace(reinterpret_cast<float*>(memory), rows, width) {}
 
+    // For a head whose rows begin at `first`.
+    Workspace of_head(int64_t first, int64_t width) const {
+        Workspace rest = *this;
+        rest.queries += first * width;
+        return rest;
+    }
+
   private:
     Workspace(float* next, int64_t rows, int64_t width)
         : queries(std::exchange(next, next + rows * width)),
@@ -91,10 +106,11 @@ int64_t rows_per_item(int64_t heads) {
     return divided_up(std::max(kAttentionRowsPerItem, heads), kMaxLanes) * kMaxLanes;
 }
 
-// A tile of an item.
+// A tile of an item, for one of its heads.
 struct Place {
     const AttentionItem& item;
     int64_t tile;  // its first position
+    int64_t kv_head;
 };
 
 // Rows of factors become words.
@@ -106,12 +122,12 @@ void pack(const AttentionBatch& batch, float* rows, int64_t stride, int64_t num_
 // Where a position's values begin in keys or values; `step`: from one position of a block to the
 // next, in values.
 const void* position_at(const AttentionBatch& batch, const ConstTensorView& cache, int64_t step,
-                        const AttentionItem& item, int64_t position) {
+                        const Place& place, int64_t position) {
     const int32_t* table =
-        batch.block_tables.as<int32_t>() + item.sequence * batch.block_tables.stride(0);
+        batch.block_tables.as<int32_t>() + place.item.sequence * batch.block_tables.stride(0);
     return element(cache.data, cache.dtype,
                    table[position / batch.block_size] * cache.stride(0) +
-                       item.kv_head * cache.stride(1) + position % batch.block_size * step);
+                       place.kv_head * cache.stride(1) + position % batch.block_size * step);
 }
 
 // What will be wanted next instead of a position of a tile.
@@ -142,19 +158,28 @@ int64_t score_depth(const AttentionBatch& batch) {
            products.words_at_once;
 }
 
+int64_t rows_of_head(const AttentionBatch& batch, const AttentionItem& item) {
+    return item.num_queries * batch.group;
+}
+int64_t rows_of(const AttentionBatch& batch, const AttentionItem& item) {
+    return batch.heads_per_item * rows_of_head(batch, item);
+}
+
 void load_queries(const AttentionBatch& batch, const AttentionItem& item, const Workspace& space) {
     if (batch.is_tree(item.sequence)) find_ancestors(batch, item, space.ancestors);
     float* row = space.queries;
-    for (int64_t query = 0; query < item.num_queries; ++query) {
-        const float* heads = batch.queries.as<float>() +
-                             (item.first_query + query) * batch.queries.stride(0) +
-                             item.kv_head * batch.group * batch.queries.stride(1);
-        for (int64_t head = 0; head < batch.group; ++head, row += batch.width) {
-            std::memcpy(row, heads + head * batch.queries.stride(1),
-                        static_cast<size_t>(batch.head_dim) * sizeof(float));
+    for (int64_t kv_head = item.kv_head; kv_head < item.kv_head + batch.heads_per_item; ++kv_head) {
+        for (int64_t query = 0; query < item.num_queries; ++query) {
+            const float* heads = batch.queries.as<float>() +
+                                 (item.first_query + query) * batch.queries.stride(0) +
+                                 kv_head * batch.group * batch.queries.stride(1);
+            for (int64_t head = 0; head < batch.group; ++head, row += batch.width) {
+                std::memcpy(row, heads + head * batch.queries.stride(1),
+                            static_cast<size_t>(batch.head_dim) * sizeof(float));
+            }
         }
     }
-    const int64_t rows = item.num_queries * batch.group;
+    const int64_t rows = rows_of(batch, item);
     pack(batch, space.queries, batch.width, rows, batch.head_dim);
     const int64_t depth = score_depth(batch);
     for (int64_t i = batch.head_dim / batch.products.step; i < depth; ++i) {
@@ -204,7 +229,8 @@ struct TileWork {
 // So few rows multiply keys and values as these lie; with more it pays to widen them first.
 bool are_few_rows(const AttentionBatch& batch, int64_t rows) {
     const int64_t lanes = kernels().lanes;
-    return rows <= kFewRows && batch.head_dim % lanes == 0 && batch.block_size % lanes == 0;
+    return rows <= kFewAttentionRows && batch.head_dim % lanes == 0 &&
+           batch.block_size % lanes == 0;
 }
 
 // Where pieces of a tile lie, and what will be wanted next instead of them.
@@ -227,9 +253,9 @@ void find_pieces(const AttentionBatch& batch, const ConstTensorView& cache, int6
     for_each_run(batch, work.place, begin, work.end, work.next,
                  [&](int64_t position, int64_t count, int64_t wanted) {
                      const auto* at = static_cast<const std::byte*>(
-                         position_at(batch, cache, step, work.place.item, position));
+                         position_at(batch, cache, step, work.place, position));
                      const auto* next = static_cast<const std::byte*>(
-                         position_at(batch, cache, step, work.next.item, wanted));
+                         position_at(batch, cache, step, work.next, wanted));
                      for (int64_t i = 0; i < count; i += length) {
                          pieces.add(at, next);
                          at += piece_bytes;
@@ -278,14 +304,13 @@ void score_few(const AttentionBatch& batch, const TileWork& work, const Workspac
 void score_many(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
     const AttentionProducts& products = batch.products;
     const Place& place = work.place;
-    for_each_run(
-        batch, place, work.begin, work.end, work.next,
-        [&](int64_t position, int64_t count, int64_t wanted) {
-            products.load_keys({position_at(batch, batch.key_cache, 1, place.item, position),
-                                position_at(batch, batch.key_cache, 1, work.next.item, wanted),
-                                batch.block_size, batch.head_dim, count,
-                                space.keys + (position - place.tile), kTile});
-        });
+    for_each_run(batch, place, work.begin, work.end, work.next,
+                 [&](int64_t position, int64_t count, int64_t wanted) {
+                     products.load_keys({position_at(batch, batch.key_cache, 1, place, position),
+                                         position_at(batch, batch.key_cache, 1, work.next, wanted),
+                                         batch.block_size, batch.head_dim, count,
+                                         space.keys + (position - place.tile), kTile});
+                 });
     products.outer_product(space.queries + work.row * batch.width, batch.width, space.keys, kTile,
                            space.scores + work.row * kTile, kTile, work.rows, score_depth(batch),
                            kTile, nullptr);
@@ -318,7 +343,7 @@ void scale_positions(const AttentionBatch& batch, const TensorView& scales, cons
     std::fill_n(factors, kTile, 1.0f);
     for_each_run(batch, work.place, work.begin, work.end, work.next,
                  [&](int64_t position, int64_t count, int64_t) {
-                     const void* at = position_at(batch, scales, 1, work.place.item, position);
+                     const void* at = position_at(batch, scales, 1, work.place, position);
                      std::memcpy(factors + (position - work.place.tile), at,
                                  static_cast<size_t>(count) * sizeof(float));
                  });
@@ -327,7 +352,8 @@ void scale_positions(const AttentionBatch& batch, const TensorView& scales, cons
 
 void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, int64_t end,
               const Place& next, const Workspace& space, const State& state) {
-    const auto& [item, tile] = place;
+    const AttentionItem& item = place.item;
+    const int64_t tile = place.tile;
     const Seeing seeing = queries_that_see(batch, item, tile);
     const TileWork work{
         place, next, begin, end, seeing.first * batch.group, seeing.count * batch.group};
@@ -351,16 +377,29 @@ void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, in
     add_values(batch, work, few, space, state);
 }
 
+// What comes after a place: the tile's next head, or the next tile, perhaps of the item after.
+Place place_after(const AttentionBatch& batch, const Place& place, const AttentionItem& after) {
+    const AttentionItem& item = place.item;
+    const int64_t next_head = place.kv_head + 1;
+    if (next_head < item.kv_head + batch.heads_per_item) return {item, place.tile, next_head};
+    const int64_t next_tile = place.tile + kTile;
+    if (next_tile < item.end) return {item, next_tile, item.kv_head};
+    return {after, after.begin, after.kv_head};
+}
+
 // The tiles of an item in [begin, end). `after`: what the thread will probably do next.
 void add_segment(const AttentionBatch& batch, const AttentionItem& item, int64_t begin, int64_t end,
                  const AttentionItem& after, const Workspace& space, const State& state) {
-    state.clear(item.num_queries * batch.group, batch.width);
+    state.clear(rows_of(batch, item), batch.width);
     const int64_t first = batch.first_visible(item.first_position);
     for (int64_t tile = begin; tile < end; tile += kTile) {
-        const Place next =
-            tile + kTile < item.end ? Place{item, tile + kTile} : Place{after, after.begin};
-        add_tile(batch, {item, tile}, std::max(tile, first), std::min(tile + kTile, end), next,
-                 space, state);
+        for (int64_t head = 0; head < batch.heads_per_item; ++head) {
+            const Place place{item, tile, item.kv_head + head};
+            const int64_t row = head * rows_of_head(batch, item);
+            add_tile(batch, place, std::max(tile, first), std::min(tile + kTile, end),
+                     place_after(batch, place, after), space.of_head(row, batch.width),
+                     state.rows_from(row, batch.width));
+        }
     }
 }
 
@@ -383,18 +422,16 @@ float output_factor(const AttentionBatch& batch, int64_t head, float maximum, fl
 void store_outputs(const AttentionBatch& batch, const AttentionItem& item, const State& state) {
     const auto scale = kernels().scale;
     const bool has_sinks = batch.options.sinks.data != nullptr;
-    for (int64_t query = 0; query < item.num_queries; ++query) {
-        for (int64_t head = 0; head < batch.group; ++head) {
-            const int64_t row = query * batch.group + head;
-            const int64_t head_of_all = item.kv_head * batch.group + head;
-            float* out = batch.out.as<float>() + (item.first_query + query) * batch.out.stride(0) +
-                         head_of_all * batch.head_dim;
-            const float denominator = state.denominator[row];
-            const float factor =
-                has_sinks ? output_factor(batch, head_of_all, state.maximum[row], denominator)
-                          : batch.value_scale / denominator;
-            scale(state.outputs + row * batch.width, factor, out, batch.head_dim);
-        }
+    for (int64_t row = 0; row < rows_of(batch, item); ++row) {
+        const int64_t kv_head = item.kv_head + row / rows_of_head(batch, item);
+        const int64_t query = row % rows_of_head(batch, item) / batch.group;
+        const int64_t head = kv_head * batch.group + row % batch.group;
+        float* out = batch.out.as<float>() + (item.first_query + query) * batch.out.stride(0) +
+                     head * batch.head_dim;
+        const float denominator = state.denominator[row];
+        const float factor = has_sinks ? output_factor(batch, head, state.maximum[row], denominator)
+                                       : batch.value_scale / denominator;
+        scale(state.outputs + row * batch.width, factor, out, batch.head_dim);
     }
 }
 
@@ -412,7 +449,7 @@ void run_item(const AttentionBatch& batch, const AttentionItem& item, const Atte
     for (int64_t begin = end; begin < item.end; begin = end) {
         end = segment_end(item, begin);
         add_segment(batch, item, begin, end, after, space, space.segment);
-        join(batch, space.joined, space.segment, item.num_queries * batch.group);
+        join(batch, space.joined, space.segment, rows_of(batch, item));
     }
     store_outputs(batch, item, space.joined);
 }
@@ -449,14 +486,16 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                          queries.dim(2),
                          padded_width(queries.dim(2)),
                          value_cache.dim(2),
+                         1,
                          false,
                          item_starts,
                          products_for(key_cache.dtype, queries.dim(2))};
     if (key_cache.dtype == DType::f8_e4m3) batch.score_scale *= options.scales.key;
     if (value_cache.dtype == DType::f8_e4m3) batch.value_scale = options.scales.value;
     ThreadPool& threads = *context.threads;
-    batch.segments_are_items = segments_should_be_items(batch, threads.num_threads());
-    const int64_t num_items = count_items(batch, item_starts);
+    divide(batch, threads.num_threads());
+    set_item_starts(batch, item_starts);
+    const int64_t num_items = batch.num_items();
 
     const int64_t rows = rows_per_item(queries.dim(1));
     const size_t thread_bytes = Workspace::bytes(rows, batch.width);
@@ -475,7 +514,7 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
         });
         return;
     }
-    const int64_t state_rows = batch.most_rows();
+    const int64_t state_rows = batch.heads_per_item * batch.most_rows();
     const int64_t state_floats = State::num_floats(state_rows, batch.width);
     auto* const states =
         context.scratch->take_array<float>(static_cast<size_t>(num_items * state_floats));
@@ -488,14 +527,15 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
         load_queries(batch, item, space);
         add_segment(batch, item, item.begin, item.end, item_after(i), space, state_of(i));
     });
-    threads.parallel_for(num_sequences * kv_heads, 1, [&](int64_t i, int64_t, int) {
-        const int64_t sequence = i / kv_heads;
-        const int64_t first = item_starts[sequence] + i % kv_heads;
+    const int64_t items_of_heads = batch.items_of_all_heads();
+    threads.parallel_for(num_sequences * items_of_heads, 1, [&](int64_t i, int64_t, int) {
+        const int64_t sequence = i / items_of_heads;
+        const int64_t first = item_starts[sequence] + i % items_of_heads;
         if (batch.num_items(sequence) == 0) return;
         const AttentionItem item = find_item(batch, first);
         for (int64_t part = 1; part < batch.num_segments(sequence); ++part) {
-            join(batch, state_of(first), state_of(first + part * kv_heads),
-                 item.num_queries * batch.group);
+            join(batch, state_of(first), state_of(first + part * items_of_heads),
+                 rows_of(batch, item));
         }
         store_outputs(batch, item, state_of(first));
     });

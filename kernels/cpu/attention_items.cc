@@ -6,6 +6,26 @@ namespace {
 
 constexpr int64_t kItemsPerThread = 4;  // fewer keep not all threads busy until the end
 
+// Whether taking segments by themselves shares out the work better.
+bool segments_should_be_items(const AttentionBatch& batch, int num_threads) {
+    int64_t num_runs = 0;
+    int64_t num_segments = 0;
+    for (int64_t sequence = 0; sequence < batch.num_sequences; ++sequence) {
+        if (batch.num_runs(sequence) > 1) return false;
+        num_runs += batch.num_runs(sequence);
+        num_segments += batch.num_runs(sequence) * batch.num_segments(sequence);
+    }
+    return num_threads > 1 &&
+           num_runs * batch.items_of_all_heads() < kItemsPerThread * num_threads &&
+           num_segments > num_runs &&
+           num_segments * batch.most_rows() <= kMaxSegmentRowsPerHead * batch.group;
+}
+
+void take_heads_together(AttentionBatch& batch, int64_t heads, int num_threads) {
+    batch.heads_per_item = heads;
+    batch.segments_are_items = segments_should_be_items(batch, num_threads);
+}
+
 }  // namespace
 
 int64_t AttentionBatch::most_rows() const {
@@ -14,26 +34,32 @@ int64_t AttentionBatch::most_rows() const {
     return most;
 }
 
-bool segments_should_be_items(const AttentionBatch& batch, int num_threads) {
-    int64_t num_items = 0;
-    int64_t num_parts = 0;
-    for (int64_t sequence = 0; sequence < batch.num_sequences; ++sequence) {
-        if (batch.num_runs(sequence) > 1) return false;
-        const int64_t items = batch.num_runs(sequence) * batch.kv_heads;
-        num_items += items;
-        num_parts += items * batch.num_segments(sequence);
-    }
-    return num_threads > 1 && num_items < kItemsPerThread * num_threads && num_parts > num_items &&
-           num_parts * batch.most_rows() <= kMaxSegmentRowsPerHead * batch.kv_heads * batch.group;
+int64_t AttentionBatch::num_items() const {
+    int64_t items = 0;
+    for (int64_t s = 0; s < num_sequences; ++s) items += num_items(s);
+    return items;
 }
 
-int64_t count_items(const AttentionBatch& batch, int64_t* item_starts) {
+void divide(AttentionBatch& batch, int num_threads) {
+    take_heads_together(batch, 1, num_threads);
+    const int64_t rows = batch.most_rows();
+    if (rows > kFewAttentionRows) return;
+    for (int64_t heads = 2; heads <= batch.kv_heads; ++heads) {
+        if (batch.kv_heads % heads != 0) continue;
+        AttentionBatch joined = batch;
+        take_heads_together(joined, heads, num_threads);
+        const bool is_coarse = joined.num_items() < kItemsPerThread * num_threads;
+        if (is_coarse || heads * rows > kAttentionRowsPerItem) return;
+        take_heads_together(batch, heads, num_threads);
+    }
+}
+
+void set_item_starts(const AttentionBatch& batch, int64_t* item_starts) {
     int64_t num_items = 0;
     for (int64_t sequence = 0; sequence < batch.num_sequences; ++sequence) {
         item_starts[sequence] = num_items;
         num_items += batch.num_items(sequence);
     }
-    return num_items;
 }
 
 AttentionItem find_item(const AttentionBatch& batch, int64_t index) {
@@ -41,7 +67,8 @@ AttentionItem find_item(const AttentionBatch& batch, int64_t index) {
         std::upper_bound(batch.item_starts, batch.item_starts + batch.num_sequences, index);
     const int64_t sequence = after - batch.item_starts - 1;
     index -= batch.item_starts[sequence];
-    const int64_t part = index / batch.kv_heads;  // a run of queries, or a segment of positions
+    const int64_t part =
+        index / batch.items_of_all_heads();  // a run of queries, or a segment of positions
     const int64_t run = batch.segments_are_items ? 0 : part * batch.queries_per_item();
     const int64_t num_queries = batch.num_queries(sequence);
     const int64_t length = batch.context_lengths[sequence];
@@ -49,7 +76,7 @@ AttentionItem find_item(const AttentionBatch& batch, int64_t index) {
     const int64_t first_position = length - num_queries + run;
     const int64_t first_seen = batch.first_visible(first_position);
     AttentionItem item{sequence,
-                       index % batch.kv_heads,
+                       index % batch.items_of_all_heads() * batch.heads_per_item,
                        batch.query_starts[sequence] + run,
                        count,
                        first_position,

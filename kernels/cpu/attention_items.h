@@ -1,7 +1,9 @@
 // A step of attention and the items that threads take from it.
 //
 // An item is one kv head of one sequence with a run of its queries, over all positions they see or,
-// where there are fewer items than would keep all threads busy, over one segment of positions.
+// where there are fewer items than would keep all threads busy, over one segment of positions. With
+// few queries it is several heads, whose keys and values of a block lie side by side: memory gives
+// half as much again when more is read in one go than a head's 4 KiB.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +16,9 @@
 namespace nvllm::cpu {
 
 constexpr int64_t kAttentionRowsPerItem = 192;
+// So few rows of a head multiply keys and values as these lie; with more it pays to widen them
+// first.
+constexpr int64_t kFewAttentionRows = 12;
 // Rows of items that are segments, for each head of the model: what these leave is kept until all
 // are done.
 constexpr int64_t kMaxSegmentRowsPerHead = 128;
@@ -34,6 +39,7 @@ struct AttentionBatch {
     int64_t head_dim;
     int64_t width;  // head_dim padded
     int64_t block_size;
+    int64_t heads_per_item;  // kv heads
     bool segments_are_items;
     const int64_t* item_starts;  // [num_sequences]: items of the sequences before each
     const AttentionProducts& products;
@@ -60,16 +66,19 @@ struct AttentionBatch {
         return divided_up(length, ops::kAttentionSegment) -
                first_visible(length - num_queries(sequence)) / ops::kAttentionSegment;
     }
+    int64_t items_of_all_heads() const { return kv_heads / heads_per_item; }
     int64_t num_items(int64_t sequence) const {
-        return num_runs(sequence) * kv_heads * (segments_are_items ? num_segments(sequence) : 1);
+        return num_runs(sequence) * items_of_all_heads() *
+               (segments_are_items ? num_segments(sequence) : 1);
     }
-    // Rows of an item that has all queries of its sequence, at most.
+    int64_t num_items() const;
+    // Rows of one kv head with all queries of its sequence, at most.
     int64_t most_rows() const;
 };
 
 struct AttentionItem {
     int64_t sequence;
-    int64_t kv_head;
+    int64_t kv_head;      // the first of heads_per_item
     int64_t first_query;  // row of `queries`
     int64_t num_queries;
     int64_t first_position;  // of the first query
@@ -77,11 +86,11 @@ struct AttentionItem {
     int64_t end;             // the first after it, or that none of its queries sees
 };
 
-// Whether taking segments by themselves shares out the work better. It changes no result.
-bool segments_should_be_items(const AttentionBatch& batch, int num_threads);
+// Decides heads_per_item and segments_are_items, which change no result.
+void divide(AttentionBatch& batch, int num_threads);
 
-// Fills item_starts; the number of all items.
-int64_t count_items(const AttentionBatch& batch, int64_t* item_starts);
+// Fills item_starts.
+void set_item_starts(const AttentionBatch& batch, int64_t* item_starts);
 
 // REQUIRES: item_starts are filled. Items of one sequence come segment by segment or run by run, in
 // each all kv heads.

@@ -81,10 +81,11 @@ void grouped_matmul(const Context& context, const ConstTensorView& x, const Cons
     for (int64_t e = 0; e < weight.dim(0); ++e) {
         const int64_t count = begin[e + 1] - begin[e];
         if (count == 0) continue;
-        const ConstTensorView one(element(weight.data, weight.dtype, e * weight.stride(0)),
-                                  weight.dtype, {weight.dim(1), weight.dim(2)}, weight.device);
-        cpu::matmul(context, x.rows(begin[e], count), one, ConstTensorView(), product_type,
-                    ops::MatmulOutput::overwrite, y.rows(begin[e], count));
+        const ConstTensorView matrix(element(weight.data, weight.dtype, e * weight.stride(0)),
+                                     weight.dtype, {weight.dim(1), weight.dim(2)}, weight.device);
+        const ops::MatmulWeight one{matrix, {}};
+        cpu::joined_matmul(context, x.rows(begin[e], count), {&one, 1}, product_type,
+                           ops::MatmulOutput::overwrite, y.rows(begin[e], count));
     }
 }
 

@@ -360,6 +360,35 @@ TEST_CASE(
     });
 }
 
+TEST_CASE("few queries: heads that are taken together have the bits of a prompt's") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const int64_t window : {0, 700}) {
+            const Shape shape{16, 8, 32, DType::bf16};
+            const PagedAttentionOptions options{0.2f, window, 0};
+            const Text text(shape, ops::kAttentionSegment + 200, 93), other(shape, 150, 94);
+            const int64_t length = text.length;
+            testing::Machine machine(1);
+            const std::vector<float> whole =
+                Step{shape, 16, options}.run(machine, {&text}, {length}, {length});
+            CHECK(matches_reference(shape, text, length - 2, options, last_rows(whole, shape, 2)));
+            // One thread takes all heads of each, two take pairs of one over each segment.
+            for (const int threads : {1, 2, 3}) {
+                testing::Machine threaded(threads);
+                for (const int64_t count : {1, 5, 6}) {
+                    const std::vector<float> alone =
+                        Step{shape, 16, options}.run(threaded, {&text}, {length}, {count});
+                    CHECK(testing::same_bits(alone, last_rows(whole, shape, count)));
+                    const std::vector<float> beside =
+                        Step{shape, 32, options}.run(threaded, {&other, &other, &other, &text},
+                                                     {150, 20, 1, length}, {1, 1, 1, count});
+                    CHECK(testing::same_bits(last_rows(beside, shape, count), alone));
+                }
+            }
+        }
+    });
+}
+
 TEST_CASE("attention both ways over several segments") {
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
