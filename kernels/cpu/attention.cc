@@ -226,7 +226,7 @@ struct TileWork {
     int64_t rows;
 };
 
-// So few rows multiply keys and values as these lie; with more it pays to widen them first.
+// Whether they multiply keys and values as these lie: vectors then have to fill blocks and heads.
 bool are_few_rows(const AttentionBatch& batch, int64_t rows) {
     const int64_t lanes = kernels().lanes;
     return rows <= kFewAttentionRows && batch.head_dim % lanes == 0 &&

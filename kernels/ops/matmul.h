@@ -42,6 +42,7 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
             const ConstTensorView& bias, DType product_type, MatmulOutput output,
             const TensorView& y);
 
+// One of the matrices that are multiplied with the same x.
 struct MatmulWeight {
     ConstTensorView weight;  // [out, in]
     ConstTensorView bias;    // [out], or a view with data == nullptr
