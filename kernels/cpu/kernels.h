@@ -189,6 +189,13 @@ struct AttentionProducts {
 // products are summed before they are scaled.
 constexpr int64_t kQuantizedColumns = 64;
 constexpr int64_t kQuantizedStretch = 128;
+// Room for codes of a block that are multiplied in another form than they are stored in: a stretch
+// of all columns in float32, or bytes of all rows of k for two panels.
+constexpr int64_t widened_values(int64_t in) {
+    const int64_t stretch = kQuantizedStretch * kQuantizedColumns;
+    const int64_t two_panels = 2 * 16 * in / static_cast<int64_t>(sizeof(float));
+    return stretch < two_panels ? two_panels : stretch;
+}
 constexpr size_t kNumWeightCodes = 7;
 
 // Rows of x by up to four panels of 16 columns of quantized weights.
@@ -218,7 +225,7 @@ struct QuantizedBlock {
     int64_t group_size;          // the same
     int64_t groups;
     float* totals;   // room for [rows, kQuantizedColumns], sums of the groups so far
-    float* widened;  // room for kQuantizedStretch x kQuantizedColumns values
+    float* widened;  // room for widened_values(in)
     // y = total * factor * the row's scale + bias (+ y)
     float factor;
     const float* row_scales;  // [rows]; null: 1

@@ -26,8 +26,7 @@ constexpr int64_t kRowsThatTakeTime = 32;  // in which the next block's codes ca
 // cache.
 constexpr int64_t kRowPadding = 64;
 constexpr int64_t kMaxIntegerTerms = 100'000;  // sums of products of bytes fit into 32 bits
-constexpr size_t kThreadValues =
-    static_cast<size_t>((kBlockTokens + kQuantizedStretch) * kQuantizedColumns);
+constexpr int64_t kTotals = kBlockTokens * kQuantizedColumns;
 
 bool is_integer(ActivationCode code) {
     return code == ActivationCode::int8 || code == ActivationCode::int4;
@@ -252,7 +251,7 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
     block.group_size = layout.groups() == 1 ? product.parts.padded_in : layout.group_size;
     block.groups = layout.groups();
     block.totals = memory;
-    block.widened = memory + kBlockTokens * kQuantizedColumns;
+    block.widened = memory + kTotals;
     block.factor = product.weight.factor;
     if (product.rounds() && has_row_scale(product.weight.activations)) {
         block.row_scales = product.x_scales + token;
@@ -336,7 +335,8 @@ void take_scratch(Product& product, ScratchArena& scratch) {
 }
 
 size_t thread_bytes(int64_t padded_in) {
-    return std::max(kThreadValues * sizeof(float), (row_bytes(padded_in) + 63) / 64 * 64);
+    const auto block_values = static_cast<size_t>(kTotals + widened_values(padded_in));
+    return std::max(block_values * sizeof(float), (row_bytes(padded_in) + 63) / 64 * 64);
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ struct VnniCodes : Avx512Codes {
     static Words int4_weights(Words words) {
         return _mm512_and_si512(_mm512_srli_epi32(words, 4 * part), _mm512_set1_epi8(15));
     }
+    // Of each byte.
+    static Words less_eight(Words words) { return _mm512_sub_epi8(words, _mm512_set1_epi8(8)); }
     template <int part>
     static Words int8_weights(Words words) {
         return words;

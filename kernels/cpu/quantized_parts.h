@@ -39,14 +39,17 @@ struct Int4Parts : C {
     static void add(Weights weights, const typename C::X* x, typename C::Sum& sum) {
         C::add_int4(weights, x, sum);
     }
-    // What the codes' shifts into unsigned ranges add to a sum is taken off first.
-    static typename C::Sum first_sum(const QuantizedBlock& block, const QuantizedStretch& stretch,
-                                     int64_t row, int, int) {
-        if constexpr (C::int4_is_shifted) {
-            return C::set_sums(block.x_corrections[row * block.groups + stretch.group]);
-        } else {
-            return C::no_sums();
-        }
+    // What the codes' shifts into unsigned ranges add to a sum is taken off first: sums of a vector
+    // of columns, as a function of the row.
+    static auto first_sums(const QuantizedBlock& block, const QuantizedStretch& stretch, int, int) {
+        const int32_t* const corrections = block.x_corrections + stretch.group;
+        return [corrections, groups = block.groups](int64_t row) {
+            if constexpr (C::int4_is_shifted) {
+                return C::set_sums(corrections[row * groups]);
+            } else {
+                return C::no_sums();
+            }
+        };
     }
 };
 
@@ -65,14 +68,14 @@ struct Int8Parts : C {
     static void add(Weights weights, const typename C::X* x, typename C::Sum& sum) {
         C::add_int8(weights, x, sum);
     }
-    static typename C::Sum first_sum(const QuantizedBlock& block, const QuantizedStretch& stretch,
-                                     int64_t, int panel, int v) {
+    static auto first_sums(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel,
+                           int v) {
+        typename C::Sum sums = C::no_sums();
         if constexpr (C::x_is_shifted) {
-            return C::load_sums(block.corrections + place_of(block, panel, stretch.group) +
+            sums = C::load_sums(block.corrections + place_of(block, panel, stretch.group) +
                                 v * C::Simd::lanes);
-        } else {
-            return C::no_sums();
         }
+        return [sums](int64_t) { return sums; };
     }
 };
 
@@ -85,9 +88,8 @@ struct SparseParts : FloatSums<C> {
     static constexpr int parts = kSparseDepth / 4;
     static constexpr int64_t longest_stretch = kMatmulStretch;
 
-    static typename C::F first_sum(const QuantizedBlock&, const QuantizedStretch&, int64_t, int,
-                                   int) {
-        return FloatSums<C>::no_sums();
+    static auto first_sums(const QuantizedBlock&, const QuantizedStretch&, int, int) {
+        return [](int64_t) { return FloatSums<C>::no_sums(); };
     }
 };
 
@@ -190,7 +192,8 @@ class PartKernel {
             x[r] = static_cast<const X*>(block.x) + (row + r) * block.x_stride + stretch.first;
 #pragma GCC unroll 8
             for (int i = 0; i < columns; ++i) {
-                sum[i][r] = P::first_sum(block, stretch, row + r, panel + i / vectors, i % vectors);
+                sum[i][r] =
+                    P::first_sums(block, stretch, panel + i / vectors, i % vectors)(row + r);
             }
         }
         const auto* codes = block.codes + panel * block.panel_bytes +

@@ -129,7 +129,13 @@ struct QuantizedTile {
     [[gnu::always_inline]] static void add_sums(const QuantizedBlock& block,
                                                 const QuantizedStretch& stretch, int64_t row,
                                                 int panel, int v, const F (&sums)[rows]) {
-        const F of_weights = load_scales(block, panel, stretch.group, v);
+        add_sums(block, stretch, row, panel, v, load_scales(block, panel, stretch.group, v), sums);
+    }
+    template <int rows>
+    [[gnu::always_inline]] static void add_sums(const QuantizedBlock& block,
+                                                const QuantizedStretch& stretch, int64_t row,
+                                                int panel, int v, F of_weights,
+                                                const F (&sums)[rows]) {
         float* total = block.totals + row * kQuantizedColumns + panel * kPanelColumns + v * lanes;
         const bool is_first = stretch.first == 0;
         const bool is_last = stretch.end == block.in;
@@ -148,26 +154,48 @@ struct QuantizedTile {
         if (is_last) write_results(block, row, panel, v, totals);
     }
 
-    // The same for any number of rows; sum(row, v): sums of a vector of columns, row counted from
-    // the first.
-    template <typename Sum>
+    // The same for any number of rows; sums_of(v) gives the sums of a vector of columns, as a
+    // function of the row counted from the first.
+    template <typename SumsOf>
     [[gnu::always_inline]] static void add_sums_of_rows(const QuantizedBlock& block,
                                                         const QuantizedStretch& stretch,
                                                         int64_t first, int64_t rows, int panel,
-                                                        Sum sum) {
+                                                        SumsOf sums_of) {
         for (int v = 0; v < vectors; ++v) {
+            const auto sum = sums_of(v);
+            const F scales = load_scales(block, panel, stretch.group, v);
+            if (block.x_scales == nullptr && stretch.end < block.in) {
+                float* total =
+                    block.totals + first * kQuantizedColumns + panel * kPanelColumns + v * lanes;
+                add_to_totals(total, stretch.first == 0, rows, scales, sum);
+                continue;
+            }
             int64_t row = 0;
             for (; row + 4 <= rows; row += 4) {
-                add_sums(block, stretch, first + row, panel, v,
-                         {sum(row, v), sum(row + 1, v), sum(row + 2, v), sum(row + 3, v)});
+                add_sums(block, stretch, first + row, panel, v, scales,
+                         {sum(row), sum(row + 1), sum(row + 2), sum(row + 3)});
             }
             for (; row < rows; ++row) {
-                add_sums(block, stretch, first + row, panel, v, {sum(row, v)});
+                add_sums(block, stretch, first + row, panel, v, scales, {sum(row)});
             }
         }
     }
 
   private:
+    // What most stretches need; nothing of the block is read between rows.
+    template <typename Sum>
+    [[gnu::always_inline]] static void add_to_totals(float* total, bool are_first, int64_t rows,
+                                                     F scales, Sum sum) {
+        if (are_first) {
+            for (int64_t row = 0; row < rows; ++row, total += kQuantizedColumns) {
+                S::store(total, S::mul(sum(row), scales));
+            }
+        } else {
+            for (int64_t row = 0; row < rows; ++row, total += kQuantizedColumns) {
+                S::store(total, S::fma(sum(row), scales, S::load(total)));
+            }
+        }
+    }
     template <int rows>
     static void write_results(const QuantizedBlock& block, int64_t row, int panel, int v,
                               const F (&totals)[rows]) {

@@ -23,45 +23,52 @@ namespace nvllm::cpu {
 }
 
 // Codes of a kind, as TileCodes takes them. C: how they are multiplied as integers. words_of gives
-// those of a panel's stretch; factors finds in them `count` words of each column from value k of
-// the stretch on, in the form of a tile's right factor, which may be put into the room.
+// those of a panel's stretch, in the form of a tile's right factor, as many values of k to a word
+// as x has. Before that codes of two panels are spread for all rows of x and of k.
 template <class C>
 struct TileInt8 : Int8Parts<C> {
     using SumOfTile = int32_t;
     static constexpr TileProduct product = TileProduct::unsigned_by_signed;
 
+    static void spread(const QuantizedBlock&, int) {}  // multiplied as they are stored
     static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
                                     int panel) {
         return words_at<4>(block, panel, stretch.first);
-    }
-    static const uint32_t* factors(const uint32_t* words, int64_t k, int64_t, uint32_t (&)[256]) {
-        return words + k / 4 * kPanelColumns;
     }
 };
 
 template <class C>
 struct TileInt4 : Int4Parts<C> {
     using SumOfTile = int32_t;
-    static constexpr TileProduct product = TileProduct::signed_by_unsigned;
+    static constexpr TileProduct product = TileProduct::signed_by_signed;
 
-    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
-                                    int panel) {
-        return words_at<8>(block, panel, stretch.first);
-    }
-    // Of each word the codes at even places, then those at odd ones.
-    static const uint32_t* factors(const uint32_t* words, int64_t k, int64_t count,
-                                   uint32_t (&room)[256]) {
+    static void spread(const QuantizedBlock& block, int panel) {
         constexpr int lanes = C::Simd::lanes;
-        const uint32_t* const from = words + k / 8 * kPanelColumns;
-        for (int64_t i = 0; i < count / 2 * kPanelColumns; i += lanes) {
-            uint32_t* const at = room + i / kPanelColumns * (2 * kPanelColumns) + i % kPanelColumns;
+        const uint32_t* const from = words_at<8>(block, panel, 0);
+        // Of each word the codes at even places, then those at odd ones, as they were before they
+        // were shifted into an unsigned range.
+        for (int64_t i = 0; i < block.in / 8 * kPanelColumns; i += lanes) {
+            uint32_t* const at =
+                room(block, panel) + i / kPanelColumns * (2 * kPanelColumns) + i % kPanelColumns;
             const typename C::Words codes = C::load(from + i);
-            const typename C::Words even = C::template int4_weights<0>(codes);
-            const typename C::Words odd = C::template int4_weights<1>(codes);
+            const typename C::Words even = C::less_eight(C::template int4_weights<0>(codes));
+            const typename C::Words odd = C::less_eight(C::template int4_weights<1>(codes));
             std::memcpy(at, &even, sizeof(even));
             std::memcpy(at + kPanelColumns, &odd, sizeof(odd));
         }
-        return room;
+    }
+    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
+                                    int panel) {
+        return room(block, panel) + stretch.first / 4 * kPanelColumns;
+    }
+    static auto first_sums(const QuantizedBlock&, const QuantizedStretch&, int, int) {
+        return [](int64_t) { return C::no_sums(); };
+    }
+
+  private:
+    static uint32_t* room(const QuantizedBlock& block, int panel) {
+        const int64_t words_of_panel = block.in / 4 * kPanelColumns;
+        return reinterpret_cast<uint32_t*>(block.widened) + panel % 2 * words_of_panel;
     }
 };
 
@@ -82,10 +89,6 @@ struct TilePairsOfCodes : FloatSums<C> {
               stretch.end - stretch.first, room);
         return room;
     }
-    static const uint32_t* factors(const uint32_t* words, int64_t k, int64_t, uint32_t (&)[256]) {
-        return words + k / 2 * kPanelColumns;
-    }
-
     static const uint32_t* packed_words(const QuantizedBlock& block, int panel, int64_t k) {
         return words_at<W::depth, W::words>(block, panel, k);
     }
@@ -127,28 +130,31 @@ class TileCodes {
   public:
     static void multiply(const QuantizedBlock& block) {
         Pairs pairs;
-        Fetching fetching(block);
+        Meanwhile meanwhile{Fetching(block), SumsBefore(block)};
         if constexpr (widens_once) {
             for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
                 for (int panel = 0; panel < block.panels; panel += 2) {
                     Work work(block, stretch, panel);
                     for (; work.row < block.rows; work.row += kRowsTogether) {
-                        multiply(work, pairs, fetching);
+                        multiply(work, pairs, meanwhile);
                     }
                 }
             });
         } else {
             // Totals of some rows stay in the first-level cache until all groups have been added.
             for (int panel = 0; panel < block.panels; panel += 2) {
+                P::spread(block, panel);
+                if (panel + 1 < block.panels) P::spread(block, panel + 1);
                 for (int64_t row = 0; row < block.rows; row += kRowsTogether) {
                     for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& some) {
                         Work work(block, some, panel);
                         work.row = row;
-                        multiply(work, pairs, fetching);
+                        multiply(work, pairs, meanwhile);
                     });
                 }
             }
         }
+        meanwhile.sums.add_all();
     }
 
   private:
@@ -159,7 +165,7 @@ class TileCodes {
     using S = typename P::Simd;
     using Sums = typename P::SumOfTile[kTileRows][kPanelColumns];
     static constexpr bool is_exact = std::is_same_v<typename P::SumOfTile, int32_t>;
-    // Integers are multiplied as they are stored.
+    // Integers are multiplied by all of k at a time.
     static constexpr bool widens_once = !is_exact;
     static constexpr int64_t values_of_word = 4 / static_cast<int64_t>(sizeof(X));
     static constexpr int64_t depth = num_words * values_of_word;
@@ -216,34 +222,97 @@ class TileCodes {
         }
     };
 
-    static void multiply(const Work& work, Pairs& pairs, Fetching& fetching) {
+    // Sums of the tiles multiplied before, which are added to totals while those of now are
+    // multiplied: vectors would wait for tiles, and then tiles for vectors.
+    struct SumsBefore {
+        alignas(64) Sums sums[4];
+        const QuantizedBlock& block;
+        QuantizedStretch stretch{};
+        int64_t row = 0;
+        int64_t rows[2] = {};
+        int panel = 0;
+        int panels = 0;
+        int added = 4;
+
+        explicit SumsBefore(const QuantizedBlock& all) : block(all) {}
+
+        // Takes the place of sums that have all been added.
+        template <int row_tiles, int panel_tiles>
+        void take(const Work& work) {
+            Pairs::template for_each_sum<row_tiles, panel_tiles>([&](auto tile, auto, auto) {
+                Tiles::template store<tile()>(sums[tile], kTileRowBytes);
+            });
+            stretch = work.stretch;
+            row = work.row;
+            panel = work.panel;
+            panels = panel_tiles;
+            for (int tile = 0; tile < 2; ++tile) rows[tile] = work.rows(tile);
+            added = 0;
+        }
+        // Those of so many tiles, or what is left.
+        [[gnu::always_inline]] void add(int tiles) {
+            for (const int end = added + tiles < 4 ? added + tiles : 4; added < end; ++added) {
+                const int row_tile = added / 2, panel_tile = added % 2;
+                if (panel_tile < panels) add_tile(row_tile, panel_tile, sums[added]);
+            }
+        }
+        void add_all() { add(4); }
+
+      private:
+        [[gnu::noinline]] void add_tile(int row_tile, int panel_tile, const Sums& of_tile) const {
+            const int64_t first = row + row_tile * kTileRows;
+            const int at = panel + panel_tile;
+            Totals::add_sums_of_rows(block, stretch, first, rows[row_tile], at, [&](int v) {
+                const auto* const of_vector = of_tile[0] + v * S::lanes;
+                if constexpr (is_exact) {
+                    // Less what codes that are shifted have added.
+                    const auto first_sums = P::first_sums(block, stretch, at, v);
+                    return [=](int64_t r) {
+                        return P::to_float(load(of_vector + r * kPanelColumns) +
+                                           first_sums(first + r));
+                    };
+                } else {
+                    return [=](int64_t r) { return load(of_vector + r * kPanelColumns); };
+                }
+            });
+        }
+        static typename P::Sum load(const typename P::SumOfTile* sums) {
+            typename P::Sum sum;
+            std::memcpy(&sum, sums, sizeof(sum));
+            return sum;
+        }
+    };
+
+    // What is done between steps.
+    struct Meanwhile {
+        Fetching fetching;
+        SumsBefore sums;
+    };
+
+    static void multiply(const Work& work, Pairs& pairs, Meanwhile& meanwhile) {
         pairs.set_shape({{work.rows(0), work.rows(1)},
                          {kPanelColumns, work.panels() == 2 ? kPanelColumns : 0}});
         pairs.with_tiles([&](auto row_tiles, auto panel_tiles) {
-            multiply<row_tiles(), panel_tiles()>(work, fetching);
+            multiply<row_tiles(), panel_tiles()>(work, meanwhile);
         });
     }
 
     template <int row_tiles, int panel_tiles>
-    static void multiply(const Work& work, Fetching& fetching) {
-        alignas(64) Sums sums[4];
+    static void multiply(const Work& work, Meanwhile& meanwhile) {
         Pairs::template for_each_sum<row_tiles, panel_tiles>(
             [](auto tile, auto, auto) { Tiles::template zero<tile()>(); });
         const int64_t length = work.stretch.end - work.stretch.first;
+        const int tiles_of_step = length < 2 * depth ? 4 : length < 4 * depth ? 2 : 1;
         int64_t k = 0;
         for (; k + depth <= length; k += depth) {
             multiply_step<row_tiles, panel_tiles>(work, k, work.x(0) + k, work.x(1) + k,
                                                   work.x_bytes(), Pairs::words);
-            fetching.fetch(work, k);
+            meanwhile.fetching.fetch(work, k);
+            meanwhile.sums.add(tiles_of_step);
         }
         if (k < length) multiply_tail<row_tiles, panel_tiles>(work, k, length - k);
-        Pairs::template for_each_sum<row_tiles, panel_tiles>([&](auto tile, auto, auto) {
-            Tiles::template store<tile()>(sums[tile], kTileRowBytes);
-        });
-        Pairs::template for_each_sum<row_tiles, panel_tiles>(
-            [&](auto tile, auto row_tile, auto panel_tile) {
-                add_sums(work, row_tile(), panel_tile(), sums[tile]);
-            });
+        meanwhile.sums.add_all();
+        meanwhile.sums.template take<row_tiles, panel_tiles>(work);
     }
 
     // `count` words of k from there on, the others are zeros.
@@ -254,10 +323,10 @@ class TileCodes {
         alignas(64) uint32_t room[2][256];
         const uint32_t* words[2] = {};
         for (int tile = 0; tile < panel_tiles; ++tile) {
-            words[tile] = P::factors(work.words[tile], k, count, room[tile]);
+            words[tile] = work.words[tile] + k / values_of_word * kPanelColumns;
             if (count == Pairs::words) continue;
             const auto bytes = static_cast<size_t>(count * kTileRowBytes);
-            if (words[tile] != room[tile]) std::memcpy(room[tile], words[tile], bytes);
+            std::memcpy(room[tile], words[tile], bytes);
             std::memset(reinterpret_cast<std::byte*>(room[tile]) + bytes, 0,
                         sizeof(room[tile]) - bytes);
             words[tile] = room[tile];
@@ -279,21 +348,6 @@ class TileCodes {
         }
         multiply_step<row_tiles, panel_tiles>(work, k, x[0], x[row_tiles - 1], kTileRowBytes,
                                               length / values_of_word);
-    }
-
-    static void add_sums(const Work& work, int row_tile, int panel_tile, const Sums& sums) {
-        const int64_t first = work.row + row_tile * kTileRows;
-        const int panel = work.panel + panel_tile;
-        Totals::add_sums_of_rows(
-            work.block, work.stretch, first, work.rows(row_tile), panel, [&](int64_t row, int v) {
-                typename P::Sum sum;
-                std::memcpy(&sum, sums[row] + v * S::lanes, sizeof(sum));
-                // Less what codes that are shifted have added.
-                if constexpr (is_exact) {
-                    sum += P::first_sum(work.block, work.stretch, first + row, panel, v);
-                }
-                return P::to_float(sum);
-            });
     }
 };
 

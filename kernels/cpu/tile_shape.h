@@ -23,8 +23,7 @@ struct TileShapes {
     bool operator==(const TileShapes&) const = default;
 };
 
-// Words of two bfloat16; of four bytes, of which those of the left or of the right factor are
-// unsigned and the others signed.
-enum class TileProduct : uint8_t { bfloat16, unsigned_by_signed, signed_by_unsigned };
+// Words of two bfloat16; of four bytes, signed but for those of the left factor where it says so.
+enum class TileProduct : uint8_t { bfloat16, unsigned_by_signed, signed_by_signed };
 
 }  // namespace nvllm::cpu

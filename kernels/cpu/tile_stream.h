@@ -127,8 +127,9 @@ class TileStream {
     static void add_sums(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel) {
         alignas(64) Sums sums;
         Tiles::template store<tile>(sums, kTileRowBytes);
-        Totals::add_sums_of_rows(block, stretch, 0, block.rows, panel, [&](int64_t row, int v) {
-            return S::load(sums[row] + v * S::lanes);
+        Totals::add_sums_of_rows(block, stretch, 0, block.rows, panel, [&](int v) {
+            const float* const of_vector = sums[0] + v * S::lanes;
+            return [=](int64_t row) { return S::load(of_vector + row * kPanelColumns); };
         });
     }
 };

@@ -66,7 +66,7 @@ struct AmxInstructions {
                          :
                          : "i"(sum), "i"(left), "i"(right));
         } else {
-            asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0"
+            asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0"
                          :
                          : "i"(sum), "i"(left), "i"(right));
         }

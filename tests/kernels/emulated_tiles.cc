@@ -141,6 +141,9 @@ struct EmulatedCodes : nvllm::cpu::ScalarCodes {
     static Words int4_weights(Words words) {
         return words >> (4 * part) & 0x0f0f0f0f;
     }
+    static Words less_eight(Words words) {
+        return ((words | 0x80808080) - 0x08080808) ^ 0x80808080;
+    }
 };
 
 template <class Parts>
@@ -333,7 +336,7 @@ void EmulatedTiles::multiply_bf16(int sum, int left, int right) {
     }
 }
 
-// TDPBUSD and TDPBSUD
+// TDPBUSD and TDPBSSD
 template <typename Left, typename Right>
 void EmulatedTiles::multiply_bytes(int sum, int left, int right) {
     Tile& c = configured(sum);
@@ -354,7 +357,7 @@ void EmulatedTiles::multiply_bytes(int sum, int left, int right) {
     }
 }
 template void EmulatedTiles::multiply_bytes<uint8_t, int8_t>(int, int, int);
-template void EmulatedTiles::multiply_bytes<int8_t, uint8_t>(int, int, int);
+template void EmulatedTiles::multiply_bytes<int8_t, int8_t>(int, int, int);
 
 void EmulatedTiles::pack_words(const float* x, int64_t stride, int64_t rows, int64_t count,
                                uint32_t* words) {

@@ -35,7 +35,7 @@ struct EmulatedTiles {
         } else if constexpr (product == nvllm::cpu::TileProduct::unsigned_by_signed) {
             multiply_bytes<uint8_t, int8_t>(sum, left, right);
         } else {
-            multiply_bytes<int8_t, uint8_t>(sum, left, right);
+            multiply_bytes<int8_t, int8_t>(sum, left, right);
         }
     }
 

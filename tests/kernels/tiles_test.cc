@@ -98,7 +98,7 @@ std::vector<uint32_t> tile_products() {
         factors.load<Tiles>();
         Tiles::template multiply<cpu::TileProduct::unsigned_by_signed, 0, 1, 2>();
         add_sums<Tiles>(results);
-        Tiles::template multiply<cpu::TileProduct::signed_by_unsigned, 0, 1, 2>();
+        Tiles::template multiply<cpu::TileProduct::signed_by_signed, 0, 1, 2>();
         add_sums<Tiles>(results);
     }
     Tiles::release();
