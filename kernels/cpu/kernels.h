@@ -71,6 +71,8 @@ struct MatmulKernels {
     void (*multiply)(const MatmulBlock& block);
     int64_t max_stream_rows = 0;  // up to so many rows of x read weights as streams
     bool are_panels_full = false;
+    int64_t max_block_tokens = kAnyNumber;
+    int64_t least_block_tokens = 32;  // unless there are fewer
 
     int64_t panel_begin(int64_t tokens, int64_t panel) const {
         const int64_t panels = (tokens + max_panel_rows - 1) / max_panel_rows;

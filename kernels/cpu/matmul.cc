@@ -19,7 +19,6 @@ constexpr int64_t kLeastStreamBlockBytes = 64 << 10;
 constexpr int64_t kLeastGroups = 4;  // or x passes through the first-level cache too often
 constexpr int64_t kBlocksPerThread =
     8;  // so that threads end together though their blocks take turns
-constexpr int64_t kLeastTokenBlock = 32;
 constexpr size_t kPackedWeightBytes = sizeof(float) * kMaxMatmulColumns * kMatmulStretch;
 
 int64_t rounded_up(int64_t value, int64_t to) { return divided_up(value, to) * to; }
@@ -58,14 +57,18 @@ struct Product {
     }
 };
 
-// At most as many tokens as stay in a cache, and fewer where columns alone make too few blocks.
+// At most as many tokens as stay in a cache, and fewer where columns alone make too few blocks;
+// blocks of like sizes, since what is left over would multiply all weights for little.
 int64_t tokens_of_block(const Product& product, int64_t wanted_blocks) {
     const int64_t wanted_parts = std::max<int64_t>(1, wanted_blocks / product.num_column_blocks());
     const int64_t in_cache_tokens =
         product.kernel.max_x_bytes /
         (product.padded_in() * static_cast<int64_t>(product.kernel.packed_bytes));
-    return std::max(std::min(divided_up(product.tokens, wanted_parts), in_cache_tokens),
-                    kLeastTokenBlock);
+    const int64_t most = std::max(std::min(in_cache_tokens, product.kernel.max_block_tokens),
+                                  product.kernel.least_block_tokens);
+    const int64_t parts =
+        std::max(wanted_parts, divided_up(product.tokens, std::min(most, product.tokens)));
+    return std::max(divided_up(product.tokens, parts), product.kernel.least_block_tokens);
 }
 
 void choose_blocks(Product& product, int num_threads) {

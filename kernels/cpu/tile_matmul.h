@@ -359,8 +359,9 @@ class TileMatmul {
 template <class Tiles>
 MatmulKernels tile_matmul_kernels() {
     using Kernel = TileMatmul<Tiles>;
-    // Packed rows stay in the second-level cache, beside weights and results that pass by.
-    constexpr int64_t kMaxXBytes = 512 << 10;
+    // Packed rows stay in the second-level cache, beside weights and results that pass by; fewer
+    // than 64 would let weights pass too often.
+    constexpr int64_t kMaxXBytes = 1 << 20;
     return {.max_panel_rows = kTileRows,
             .columns_at_once = Kernel::together,
             .step = Kernel::depth,
@@ -370,7 +371,9 @@ MatmulKernels tile_matmul_kernels() {
             .pack = Kernel::pack,
             .multiply = Kernel::multiply,
             .max_stream_rows = Kernel::kMaxStreamRows,
-            .are_panels_full = true};
+            .are_panels_full = true,
+            .max_block_tokens = 256,
+            .least_block_tokens = 64};
 }
 
 }  // namespace nvllm::cpu
