@@ -339,6 +339,24 @@ TEST_CASE("quantized products: columns in another order give what they give in t
     }
 }
 
+TEST_CASE("quantized products: long rows of integers in groups, the last one short") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const WeightCode code : {WeightCode::int4, WeightCode::int8}) {
+            testing::Machine machine;
+            Matrix matrix(machine, layout_of(code, 70, 17 * 128 + 8, 128));
+            matrix.activations = {ActivationCode::int8, 0, 0.0f, 0.0f, false};
+            constexpr int64_t all = 70;
+            const std::vector<float> x = x_of(all, matrix.layout.in);
+            const std::vector<float> many = run(machine, matrix, x, {all});
+            for (const int64_t tokens : {1, 7, 33}) {
+                const std::vector<float> few = run(machine, matrix, x, {tokens});
+                CHECK(std::equal(few.begin(), few.end(), many.begin()));
+            }
+        }
+    });
+}
+
 TEST_CASE("quantized products round x to integers of each row") {
     testing::Machine machine;
     std::vector<std::vector<float>> of_isas;
