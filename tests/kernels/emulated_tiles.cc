@@ -142,7 +142,8 @@ struct EmulatedCodes : nvllm::cpu::ScalarCodes {
         return words >> (4 * part) & 0x0f0f0f0f;
     }
     static Words less_eight(Words words) {
-        return ((words | 0x80808080) - 0x08080808) ^ 0x80808080;
+        using Bytes = int8_t __attribute__((vector_size(sizeof(Words))));
+        return reinterpret_cast<Words>(reinterpret_cast<Bytes>(words) - int8_t{8});
     }
 };
 
