@@ -71,8 +71,8 @@ struct MatmulKernels {
     void (*multiply)(const MatmulBlock& block);
     int64_t max_stream_rows = 0;  // up to so many rows of x read weights as streams
     bool are_panels_full = false;
-    int64_t max_block_tokens = kAnyNumber;
-    int64_t least_block_tokens = 32;  // unless there are fewer
+    int64_t max_block_tokens = kAnyNumber;  // rows of x that are multiplied by a block of weights
+    int64_t least_block_tokens = 32;        // unless there are fewer
 
     int64_t panel_begin(int64_t tokens, int64_t panel) const {
         const int64_t panels = (tokens + max_panel_rows - 1) / max_panel_rows;
@@ -191,8 +191,8 @@ struct AttentionProducts {
 // products are summed before they are scaled.
 constexpr int64_t kQuantizedColumns = 64;
 constexpr int64_t kQuantizedStretch = 128;
-// Room for codes of a block that are multiplied in another form than they are stored in: a stretch
-// of all columns in float32, or bytes of all rows of k for two panels.
+// float32 values of room for codes that are multiplied in another form than they are stored in: a
+// stretch of all columns in float32, or two panels with a byte for each of `in` values of k.
 constexpr int64_t widened_values(int64_t in) {
     const int64_t stretch = kQuantizedStretch * kQuantizedColumns;
     const int64_t two_panels = 2 * 16 * in / static_cast<int64_t>(sizeof(float));

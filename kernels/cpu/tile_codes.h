@@ -131,7 +131,7 @@ class TileCodes {
     static void multiply(const QuantizedBlock& block) {
         Pairs pairs;
         Meanwhile meanwhile{Fetching(block), SumsBefore(block)};
-        if constexpr (widens_once) {
+        if constexpr (!is_exact) {
             for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
                 for (int panel = 0; panel < block.panels; panel += 2) {
                     Work work(block, stretch, panel);
@@ -165,8 +165,6 @@ class TileCodes {
     using S = typename P::Simd;
     using Sums = typename P::SumOfTile[kTileRows][kPanelColumns];
     static constexpr bool is_exact = std::is_same_v<typename P::SumOfTile, int32_t>;
-    // Integers are multiplied by all of k at a time.
-    static constexpr bool widens_once = !is_exact;
     static constexpr int64_t values_of_word = 4 / static_cast<int64_t>(sizeof(X));
     static constexpr int64_t depth = num_words * values_of_word;
     static constexpr int64_t kRowsTogether = 2 * kTileRows;

@@ -93,10 +93,10 @@ def run(command, sample_memory=False):
 
 
 def hold(paths):
-    """Reads files anew and keeps them in memory until this process has ended: pages that were written, or lie where a system has
-    given memory back before, were read a sixth slower than fresh ones, and systems that give back what was idle for some seconds
-    would make each side read them anew when its turn comes. Returns what the system said where that much may not be locked. Another process does
-    it: programs start with the peak memory of the one that starts them."""
+    """Reads files anew and keeps them in memory until this process has ended. Pages that lay there since they were written were
+    read a sixth slower than fresh ones, and systems that give back what was idle for some seconds would make each side read them
+    anew when its turn comes. Returns what the system said where that much may not be locked. Another process does it: programs
+    start with the peak memory of the one that starts them."""
     said, saying = os.pipe()
     waiting, ours = os.pipe()
     if os.fork() == 0:
