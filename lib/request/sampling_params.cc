@@ -63,27 +63,6 @@ Answer check_numbers(const SamplingParams& params) {
     return check_number("frequency_penalty", params.frequency_penalty, kFrequencyPenalty);
 }
 
-Answer check_counts(const SamplingParams& params) {
-    if (auto fault = check_count("n", params.n, kN)) return fault;
-    if (params.best_of) {
-        if (auto fault = check_count("best_of", *params.best_of, {params.n, kBestOf.most}))
-            return fault;
-    }
-    if (auto fault = check_count("top_k", params.top_k, kTopK)) return fault;
-    if (params.max_tokens) {
-        if (auto fault = check_count("max_tokens", *params.max_tokens, kMaxTokens)) return fault;
-    }
-    const int32_t most_min = params.max_tokens.value_or(kMinTokens.most);
-    if (auto fault = check_count("min_tokens", params.min_tokens, {kMinTokens.least, most_min}))
-        return fault;
-    for (const auto& [field, count] : {std::pair("logprobs", params.logprobs),
-                                       std::pair("prompt_logprobs", params.prompt_logprobs)}) {
-        if (!count) continue;
-        if (auto fault = check_count(field, *count, kLogprobs)) return fault;
-    }
-    return std::nullopt;
-}
-
 Answer check_logit_bias(const SamplingParams& params, int32_t vocab_size) {
     if (auto fault = check_length("logit_bias", params.logit_bias.size(), kMostBiases))
         return fault;
@@ -162,11 +141,31 @@ Answer check_beams(const SamplingParams& params) {
 
 std::optional<Fault> SamplingParams::check(int32_t vocab_size) const {
     if (auto fault = check_beams(*this)) return fault;
-    if (auto fault = check_counts(*this)) return fault;
+    if (auto fault = check_counts()) return fault;
     if (auto fault = check_numbers(*this)) return fault;
     if (auto fault = check_logit_bias(*this, vocab_size)) return fault;
     if (auto fault = check_vocabulary(*this, vocab_size)) return fault;
     return check_stops(*this, vocab_size);
+}
+
+std::optional<Fault> SamplingParams::check_counts() const {
+    if (auto fault = check_count("n", n, kN)) return fault;
+    if (best_of) {
+        if (auto fault = check_count("best_of", *best_of, {n, kBestOf.most})) return fault;
+    }
+    if (auto fault = check_count("top_k", top_k, kTopK)) return fault;
+    if (max_tokens) {
+        if (auto fault = check_count("max_tokens", *max_tokens, kMaxTokens)) return fault;
+    }
+    const int32_t most_min = max_tokens.value_or(kMinTokens.most);
+    if (auto fault = check_count("min_tokens", min_tokens, {kMinTokens.least, most_min}))
+        return fault;
+    for (const auto& [field, count] :
+         {std::pair("logprobs", logprobs), std::pair("prompt_logprobs", prompt_logprobs)}) {
+        if (!count) continue;
+        if (auto fault = check_count(field, *count, kLogprobs)) return fault;
+    }
+    return std::nullopt;
 }
 
 }  // namespace nvllm

@@ -63,6 +63,9 @@ struct SamplingParams {
 
     // What is out of range, named as the user wrote it, with the range; empty when all is well.
     std::optional<Fault> check(int32_t vocab_size) const;
+    // The same of counts alone, `n` and `best_of` among them: for those who make room for so many
+    // sequences before the rest is known.
+    std::optional<Fault> check_counts() const;
 };
 
 }  // namespace nvllm

@@ -114,17 +114,22 @@ std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchang
                                                   HostedModel& model,
                                                   const std::vector<RequestInput>& inputs,
                                                   int64_t num_sequences) const {
-    const auto reject = [&](const ApiError& why) {
-        model.metrics().rejected(why.code);
+    Admitted admitted;
+    // Its place is free before the client knows, who may ask again at once.
+    const auto refuse = [&](const ApiError& why) {
+        admitted.place.release(0);
         exchange->respond(error_response(why));
         return std::nullopt;
+    };
+    const auto reject = [&](const ApiError& why) {
+        model.metrics().rejected(why.code);
+        return refuse(why);
     };
     if (model.is_short_of_memory()) return reject(no_memory());
     const std::string* authorization = exchange->request().header("Authorization");
     std::optional<ApiKey> key;
     if (authorization != nullptr) key = service_.keys.find(*authorization);
     ApiError error;
-    Admitted admitted;
     if (key) {
         if (const auto exceeded = key->use->enter(KeyUse::Clock::now())) return reject(*exceeded);
         admitted.place.turn = KeyTurn(key->use);
@@ -136,10 +141,7 @@ std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchang
     if (!ticket) return reject(error);
     admitted.place.model = std::move(*ticket);
     auto prepared = prepare(model, inputs);
-    if (!prepared) {
-        exchange->respond(error_response(api_error(prepared.fault())));
-        return std::nullopt;
-    }
+    if (!prepared) return refuse(api_error(prepared.fault()));
     admitted.prepared = std::move(*prepared);
     int64_t prompt_tokens = 0;
     for (Request& request : admitted.prepared) {

@@ -33,8 +33,8 @@ struct GenerationCall {
     int32_t n() const { return inputs.front().sampling.n; }
     size_t num_choices() const { return inputs.size() * static_cast<size_t>(n()); }
     // Continuations that are computed.
-    int32_t num_sequences() const {
-        return static_cast<int32_t>(inputs.size()) * inputs.front().sampling.num_sequences();
+    int64_t num_sequences() const {
+        return static_cast<int64_t>(inputs.size()) * inputs.front().sampling.num_sequences();
     }
 };
 

@@ -57,8 +57,12 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
 Result<GenerationCall> Handlers::read_call(Json body, const HostedModel& model,
                                            bool is_chat) const {
     const CallLimits& limits = model.call_limits();
-    return is_chat ? read_chat_call(std::move(body), model.default_sampling(), limits)
-                   : read_completion_call(std::move(body), model.default_sampling(), limits);
+    auto call = is_chat ? read_chat_call(std::move(body), model.default_sampling(), limits)
+                        : read_completion_call(std::move(body), model.default_sampling(), limits);
+    if (!call) return call;
+    // Before it takes a place: more sequences than a request may have would keep out all others.
+    if (auto wrong = call->inputs.front().sampling.check_counts()) return *wrong;
+    return call;
 }
 
 }  // namespace nvllm::server

@@ -325,6 +325,26 @@ class Requests(ServedTestCase):
         ids = self.server.must(self.server.post("/tokenize", {"messages": parts, "add_generation_prompt": False}))["tokens"]
         self.assertEqual([id for id in ids if id < len(special)], [0, 3, 1])
 
+    def test_wrong_requests_take_no_room_from_others(self):
+        """A refused request, however many sequences it asks for, keeps nobody out: neither beside it nor right after it."""
+        wrong = [{"prompt": ["a"] * 3, "n": 1_000_000_000}, {"prompt": "a", "n": 1, "best_of": 2_000_000_000},
+                 {"prompt": [5] * 100_000}]
+        statuses = {"wrong": set(), "good": set()}
+
+        def send_many(kind, bodies):
+            connection = self.server.connection()
+            for number in range(150):
+                statuses[kind].add(self.send(bodies[number % len(bodies)], connection=connection).status)
+            connection.close()
+
+        threads = [threading.Thread(target=send_many, args=("wrong", wrong)) for _ in range(3)]
+        threads.append(threading.Thread(target=send_many, args=("good", [{"prompt": "Once", "max_tokens": 1}])))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(statuses, {"wrong": {400}, "good": {200}})
+
     # --- Q12, Q13: templates, and much at once ---
 
     hostile_templates = [
