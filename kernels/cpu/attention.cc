@@ -106,11 +106,27 @@ int64_t rows_per_item(int64_t heads) {
     return divided_up(std::max(kAttentionRowsPerItem, heads), kMaxLanes) * kMaxLanes;
 }
 
+// Whose keys and values.
+struct CachedHead {
+    int64_t sequence;
+    int64_t kv_head;
+};
+
+// Where a tile's positions lie for the first head of an item. Of positions that are not to be read,
+// before and behind the others, it is where their neighbours lie.
+struct TilePlaces {
+    const std::byte* keys[kTile];  // of each vector of positions, where these fill blocks and heads
+    const std::byte* values[kTile];
+};
+
 // A tile of an item, for one of its heads.
 struct Place {
     const AttentionItem& item;
     int64_t tile;  // its first position
     int64_t kv_head;
+    const TilePlaces& places;
+
+    CachedHead head() const { return {item.sequence, kv_head}; }
 };
 
 // Rows of factors become words.
@@ -122,12 +138,12 @@ void pack(const AttentionBatch& batch, float* rows, int64_t stride, int64_t num_
 // Where a position's values begin in keys or values; `step`: from one position of a block to the
 // next, in values.
 const void* position_at(const AttentionBatch& batch, const ConstTensorView& cache, int64_t step,
-                        const Place& place, int64_t position) {
+                        const CachedHead& head, int64_t position) {
     const int32_t* table =
-        batch.block_tables.as<int32_t>() + place.item.sequence * batch.block_tables.stride(0);
+        batch.block_tables.as<int32_t>() + head.sequence * batch.block_tables.stride(0);
     return element(cache.data, cache.dtype,
                    table[position / batch.block_size] * cache.stride(0) +
-                       place.kv_head * cache.stride(1) + position % batch.block_size * step);
+                       head.kv_head * cache.stride(1) + position % batch.block_size * step);
 }
 
 // What will be wanted next instead of a position of a tile.
@@ -226,77 +242,66 @@ struct TileWork {
     int64_t rows;
 };
 
-// Whether they multiply keys and values as these lie: vectors then have to fill blocks and heads.
-bool are_few_rows(const AttentionBatch& batch, int64_t rows) {
+bool vectors_fill_blocks_and_heads(const AttentionBatch& batch) {
     const int64_t lanes = kernels().lanes;
-    return rows <= kFewAttentionRows && batch.head_dim % lanes == 0 &&
-           batch.block_size % lanes == 0;
+    return batch.head_dim % lanes == 0 && batch.block_size % lanes == 0;
 }
 
-// Where pieces of a tile lie, and what will be wanted next instead of them.
-struct Pieces {
-    const void* at[kTile];
-    const void* next[kTile];
-    int64_t count = 0;
-
-    void add(const void* piece, const void* wanted) {
-        at[count] = piece;
-        next[count++] = wanted;
-    }
-};
-
-// Positions from `begin` on, `length` of them a piece, which a multiple of them fills a block.
-void find_pieces(const AttentionBatch& batch, const ConstTensorView& cache, int64_t step,
-                 const TileWork& work, int64_t begin, int64_t length, Pieces& pieces) {
-    const auto piece_bytes =
-        static_cast<ptrdiff_t>(length * step * static_cast<int64_t>(dtype_bytes(cache.dtype)));
-    for_each_run(batch, work.place, begin, work.end, work.next,
-                 [&](int64_t position, int64_t count, int64_t wanted) {
-                     const auto* at = static_cast<const std::byte*>(
-                         position_at(batch, cache, step, work.place, position));
-                     const auto* next = static_cast<const std::byte*>(
-                         position_at(batch, cache, step, work.next, wanted));
-                     for (int64_t i = 0; i < count; i += length) {
-                         pieces.add(at, next);
-                         at += piece_bytes;
-                         next += piece_bytes;
-                     }
-                 });
+// Whether they multiply keys and values as these lie.
+bool are_few_rows(const AttentionBatch& batch, int64_t rows) {
+    return rows <= kFewAttentionRows && vectors_fill_blocks_and_heads(batch);
 }
 
-// The positions whose values are summed: by as many words as are summed at once, from a multiple of
-// their positions on. One that is not to be read is its neighbour, which then weighs nothing.
-struct SummedPositions {
-    int64_t first;  // from the tile's begin
-    Pieces pieces;
-};
+void find_places(const AttentionBatch& batch, const AttentionItem& item, int64_t tile,
+                 TilePlaces& places) {
+    const CachedHead head{item.sequence, item.kv_head};
+    const int64_t begin = std::max(tile, batch.first_visible(item.first_position));
+    const int64_t end = std::min(tile + kTile, item.end);
+    const int64_t value_bytes =
+        batch.head_dim * static_cast<int64_t>(dtype_bytes(batch.value_cache.dtype));
+    for (int64_t position = begin; position < end;) {
+        const int64_t count =
+            std::min(batch.block_size - position % batch.block_size, end - position);
+        const auto* values = static_cast<const std::byte*>(
+            position_at(batch, batch.value_cache, batch.head_dim, head, position));
+        for (int64_t i = 0; i < count; ++i, values += value_bytes) {
+            places.values[position - tile + i] = values;
+        }
+        position += count;
+    }
+    std::fill(places.values, places.values + (begin - tile), places.values[begin - tile]);
+    std::fill(places.values + (end - tile), places.values + kTile, places.values[end - tile - 1]);
+    if (!vectors_fill_blocks_and_heads(batch)) return;
+    const int64_t lanes = kernels().lanes;
+    for (int64_t vector = 0; vector < kTile / lanes; ++vector) {
+        const int64_t first = std::clamp(tile + vector * lanes, begin / lanes * lanes, end - 1);
+        places.keys[vector] = static_cast<const std::byte*>(
+            position_at(batch, batch.key_cache, 1, head, first / lanes * lanes));
+    }
+}
 
-void find_summed(const AttentionBatch& batch, const TileWork& work, SummedPositions& summed) {
-    const int64_t together = batch.products.step * batch.products.words_at_once;
-    const int64_t begin = work.begin - work.place.tile;
-    summed.first = begin / together * together;
-    Pieces& pieces = summed.pieces;
-    pieces.count = begin - summed.first;
-    find_pieces(batch, batch.value_cache, batch.head_dim, work, work.begin, 1, pieces);
-    for (int64_t i = summed.first; i < begin; ++i) {
-        pieces.at[i - summed.first] = pieces.at[begin - summed.first];
-        pieces.next[i - summed.first] = pieces.next[begin - summed.first];
-    }
-    while (pieces.count % together != 0) {
-        pieces.add(pieces.at[pieces.count - 1], pieces.next[pieces.count - 1]);
-    }
+ptrdiff_t head_bytes(const ConstTensorView& cache) {
+    return static_cast<ptrdiff_t>(cache.stride(1) * static_cast<int64_t>(dtype_bytes(cache.dtype)));
+}
+
+// From part `first` on.
+PlacedParts parts_of(const ConstTensorView& cache, const TileWork& work,
+                     const std::byte* const (TilePlaces::*parts)[kTile], int64_t first) {
+    const int64_t head = work.place.kv_head - work.place.item.kv_head;
+    const int64_t next_head = work.next.kv_head - work.next.item.kv_head;
+    return {work.place.places.*parts + first, head * head_bytes(cache),
+            work.next.places.*parts + first, next_head * head_bytes(cache)};
 }
 
 void score_few(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
     const int64_t lanes = kernels().lanes;
     const int64_t tile = work.place.tile;
-    const int64_t first = tile + (work.begin - tile) / lanes * lanes;
-    Pieces vectors;
-    find_pieces(batch, batch.key_cache, 1, work, first, lanes, vectors);
+    const int64_t first = (work.begin - tile) / lanes;
     batch.products.few_scores({space.queries + work.row * batch.width, batch.width, work.rows,
-                               batch.head_dim, vectors.at, vectors.next, batch.block_size,
-                               vectors.count, space.scores + work.row * kTile + (first - tile),
-                               kTile});
+                               batch.head_dim,
+                               parts_of(batch.key_cache, work, &TilePlaces::keys, first),
+                               batch.block_size, divided_up(work.end - tile, lanes) - first,
+                               space.scores + work.row * kTile + first * lanes, kTile});
 }
 
 // Keys are loaded block by block, side by side from the tile's first position on. What is wanted
@@ -304,13 +309,14 @@ void score_few(const AttentionBatch& batch, const TileWork& work, const Workspac
 void score_many(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
     const AttentionProducts& products = batch.products;
     const Place& place = work.place;
-    for_each_run(batch, place, work.begin, work.end, work.next,
-                 [&](int64_t position, int64_t count, int64_t wanted) {
-                     products.load_keys({position_at(batch, batch.key_cache, 1, place, position),
-                                         position_at(batch, batch.key_cache, 1, work.next, wanted),
-                                         batch.block_size, batch.head_dim, count,
-                                         space.keys + (position - place.tile), kTile});
-                 });
+    for_each_run(
+        batch, place, work.begin, work.end, work.next,
+        [&](int64_t position, int64_t count, int64_t wanted) {
+            products.load_keys({position_at(batch, batch.key_cache, 1, place.head(), position),
+                                position_at(batch, batch.key_cache, 1, work.next.head(), wanted),
+                                batch.block_size, batch.head_dim, count,
+                                space.keys + (position - place.tile), kTile});
+        });
     products.outer_product(space.queries + work.row * batch.width, batch.width, space.keys, kTile,
                            space.scores + work.row * kTile, kTile, work.rows, score_depth(batch),
                            kTile, nullptr);
@@ -319,21 +325,22 @@ void score_many(const AttentionBatch& batch, const TileWork& work, const Workspa
 void add_values(const AttentionBatch& batch, const TileWork& work, bool few, const Workspace& space,
                 const State& state) {
     const AttentionProducts& products = batch.products;
-    SummedPositions summed;
-    find_summed(batch, work, summed);
-    const Pieces& positions = summed.pieces;
-    const float* const weights = space.scores + work.row * kTile + summed.first / products.step;
+    // As many words as are summed at once, from a multiple of their positions on.
+    const int64_t together = products.step * products.words_at_once;
+    const int64_t first = (work.begin - work.place.tile) / together * together;
+    const int64_t positions = divided_up(work.end - work.place.tile - first, together) * together;
+    const PlacedParts values = parts_of(batch.value_cache, work, &TilePlaces::values, first);
+    const float* const weights = space.scores + work.row * kTile + first / products.step;
     const float* const correction = space.correction + work.row;
     float* const outputs = state.outputs + work.row * batch.width;
     if (few) {
-        products.few_sums({weights, kTile, correction, work.rows, positions.at, positions.next,
-                           positions.count, batch.head_dim, outputs, batch.width});
+        products.few_sums({weights, kTile, correction, work.rows, values, positions, batch.head_dim,
+                           outputs, batch.width});
         return;
     }
-    products.load_values(
-        {positions.at, positions.next, positions.count, batch.head_dim, space.values, batch.width});
+    products.load_values({values, positions, batch.head_dim, space.values, batch.width});
     products.outer_product(weights, kTile, space.values, batch.width, outputs, batch.width,
-                           work.rows, positions.count / products.step, batch.width, correction);
+                           work.rows, positions / products.step, batch.width, correction);
 }
 
 // What int8 positions of a tile are multiplied with: 1 for those that are not in [begin, end).
@@ -343,7 +350,7 @@ void scale_positions(const AttentionBatch& batch, const TensorView& scales, cons
     std::fill_n(factors, kTile, 1.0f);
     for_each_run(batch, work.place, work.begin, work.end, work.next,
                  [&](int64_t position, int64_t count, int64_t) {
-                     const void* at = position_at(batch, scales, 1, work.place, position);
+                     const void* at = position_at(batch, scales, 1, work.place.head(), position);
                      std::memcpy(factors + (position - work.place.tile), at,
                                  static_cast<size_t>(count) * sizeof(float));
                  });
@@ -377,28 +384,29 @@ void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, in
     add_values(batch, work, few, space, state);
 }
 
-// What comes after a place: the tile's next head, or the next tile, perhaps of the item after.
-Place place_after(const AttentionBatch& batch, const Place& place, const AttentionItem& after) {
-    const AttentionItem& item = place.item;
-    const int64_t next_head = place.kv_head + 1;
-    if (next_head < item.kv_head + batch.heads_per_item) return {item, place.tile, next_head};
-    const int64_t next_tile = place.tile + kTile;
-    if (next_tile < item.end) return {item, next_tile, item.kv_head};
-    return {after, after.begin, after.kv_head};
-}
-
 // The tiles of an item in [begin, end). `after`: what the thread will probably do next.
 void add_segment(const AttentionBatch& batch, const AttentionItem& item, int64_t begin, int64_t end,
                  const AttentionItem& after, const Workspace& space, const State& state) {
     state.clear(rows_of(batch, item), batch.width);
     const int64_t first = batch.first_visible(item.first_position);
-    for (int64_t tile = begin; tile < end; tile += kTile) {
+    TilePlaces places[2];
+    TilePlaces* here = places;
+    TilePlaces* there = places + 1;
+    find_places(batch, item, begin, *here);
+    for (int64_t tile = begin; tile < end; tile += kTile, std::swap(here, there)) {
+        const bool is_last = tile + kTile >= item.end;
+        const AttentionItem& next_item = is_last ? after : item;
+        const Place next_tile{next_item, is_last ? after.begin : tile + kTile, next_item.kv_head,
+                              *there};
+        find_places(batch, next_item, next_tile.tile, *there);
         for (int64_t head = 0; head < batch.heads_per_item; ++head) {
-            const Place place{item, tile, item.kv_head + head};
+            const int64_t kv_head = item.kv_head + head;
+            const Place place{item, tile, kv_head, *here};
+            const Place next_head{item, tile, kv_head + 1, *here};
             const int64_t row = head * rows_of_head(batch, item);
             add_tile(batch, place, std::max(tile, first), std::min(tile + kTile, end),
-                     place_after(batch, place, after), space.of_head(row, batch.width),
-                     state.rows_from(row, batch.width));
+                     head + 1 < batch.heads_per_item ? next_head : next_tile,
+                     space.of_head(row, batch.width), state.rows_from(row, batch.width));
         }
     }
 }

@@ -4,7 +4,13 @@
 namespace nvllm::cpu {
 namespace {
 
-constexpr int64_t kItemsPerThread = 4;  // fewer keep not all threads busy until the end
+// Fewer keep not all threads busy until the end, unless they are whole segments, of which each
+// thread gets as many: then so few do.
+constexpr int64_t kItemsPerThread = 4;
+constexpr int64_t kSegmentsPerThread = 2;
+// What is gained where more heads lie together is a twentieth of the time: a thread may wait so
+// long for another.
+constexpr int64_t kGainFromMoreHeads = 20;
 
 // Whether taking segments by themselves shares out the work better.
 bool segments_should_be_items(const AttentionBatch& batch, int num_threads) {
@@ -19,6 +25,28 @@ bool segments_should_be_items(const AttentionBatch& batch, int num_threads) {
            num_runs * batch.items_of_all_heads() < kItemsPerThread * num_threads &&
            num_segments > num_runs &&
            num_segments * batch.most_rows() <= kMaxSegmentRowsPerHead * batch.group;
+}
+
+// Whether each thread gets as many whole segments, and what is left over is little.
+bool segments_are_shared_evenly(const AttentionBatch& batch, int num_threads) {
+    int64_t num_whole = 0;
+    int64_t whole = 0;  // positions
+    int64_t rest = 0;
+    for (int64_t s = 0; s < batch.num_sequences; ++s) {
+        const int64_t length_of_rest = batch.context_lengths[s] % ops::kAttentionSegment;
+        const int64_t segments = batch.num_segments(s) - (length_of_rest > 0 ? 1 : 0);
+        num_whole += segments * batch.items_of_all_heads();
+        whole += segments * ops::kAttentionSegment;
+        rest += length_of_rest;
+    }
+    const bool rest_is_little = rest * (num_threads - 1) * kGainFromMoreHeads <= whole;
+    return num_whole >= kSegmentsPerThread * num_threads && num_whole % num_threads == 0 &&
+           rest_is_little;
+}
+
+bool keeps_threads_busy(const AttentionBatch& batch, int num_threads) {
+    return batch.num_items() >= kItemsPerThread * num_threads ||
+           (batch.segments_are_items && segments_are_shared_evenly(batch, num_threads));
 }
 
 void take_heads_together(AttentionBatch& batch, int64_t heads, int num_threads) {
@@ -48,8 +76,8 @@ void divide(AttentionBatch& batch, int num_threads) {
         if (batch.kv_heads % heads != 0) continue;
         AttentionBatch joined = batch;
         take_heads_together(joined, heads, num_threads);
-        const bool is_coarse = joined.num_items() < kItemsPerThread * num_threads;
-        if (is_coarse || heads * rows > kAttentionRowsPerItem) return;
+        if (!keeps_threads_busy(joined, num_threads) || heads * rows > kAttentionRowsPerItem)
+            return;
         take_heads_together(batch, heads, num_threads);
     }
 }

@@ -102,10 +102,11 @@ struct AttentionProductKernels {
     }
 
     static void load_values(const ValuesToLoad& values) {
+        const PlacedParts& parts = values.values;
         float* out = values.out;
         for (int64_t p = 0; p < values.positions; p += M::step, out += values.out_stride) {
-            const auto [at, stride] = step_of(values.values + p);
-            const auto [next, next_stride] = step_of(values.next + p);
+            const auto [at, stride] = step_of(parts.at + p, parts.offset);
+            const auto [next, next_stride] = step_of(parts.next + p, parts.next_offset);
             load_row(at, stride, next, next_stride, out, values.width);
         }
     }
@@ -159,11 +160,13 @@ struct AttentionProductKernels {
         const T* first;
         ptrdiff_t stride;
     };
-    static Step step_of(const void* const* rows) {
-        const T* first = static_cast<const T*>(rows[0]);
-        return {first, static_cast<const T*>(rows[M::step - 1]) - first};
+    static Step step_of(const std::byte* const* rows, ptrdiff_t offset) {
+        const T* first = row_of(rows[0] + offset);
+        return {first, row_of(rows[M::step - 1] + offset) - first};
     }
-    static void fetch(const T* p, ptrdiff_t stride) {
+    static const T* row_of(const std::byte* p) { return reinterpret_cast<const T*>(p); }
+    // Inlined always: a function that fetches and does nothing else is no work to the compiler.
+    [[gnu::always_inline]] static void fetch(const T* p, ptrdiff_t stride) {
         for (int64_t i = 0; i < M::step; ++i) __builtin_prefetch(p + i * stride, 0, 2);
     }
     static void load_row(const T* p, ptrdiff_t stride, const T* next, ptrdiff_t next_stride,
@@ -197,8 +200,8 @@ struct AttentionProductKernels {
         const T* keys[vectors];
         const T* next[vectors];
         for (int v = 0; v < vectors; ++v) {
-            keys[v] = static_cast<const T*>(few.keys[vector + v]);
-            next[v] = static_cast<const T*>(few.next[vector + v]);
+            keys[v] = row_of(few.keys.part(vector + v));
+            next[v] = row_of(few.keys.next_part(vector + v));
         }
         F total[rows][vectors];
         Lanes::clear(total);
@@ -217,12 +220,13 @@ struct AttentionProductKernels {
     template <int rows, int vectors>
     static void sum_tile(const FewSums& few, int64_t row, int64_t column) {
         const float* weights = few.weights + row * few.weight_stride;
+        const PlacedParts& parts = few.values;
         float* out = few.out + row * few.out_stride + column;
         F total[rows][vectors];
         Lanes::load_scaled(out, few.out_stride, few.factor + row, total);
         for (int64_t p = 0; p < few.positions; p += M::step) {
-            const auto [values, stride] = step_of(few.values + p);
-            const auto [next, next_stride] = step_of(few.next + p);
+            const auto [values, stride] = step_of(parts.at + p, parts.offset);
+            const auto [next, next_stride] = step_of(parts.next + p, parts.next_offset);
             F right[vectors];
 #pragma GCC unroll 8
             for (int v = 0; v < vectors; ++v) {

@@ -23,6 +23,10 @@ class FewRowsByChains {
     static constexpr int64_t L = S::lanes;
     static constexpr int64_t kChains = 32;  // factors of both chains
     static constexpr int most_rows = 4;
+    static constexpr int64_t kLine = 64;  // bytes that memory gives at once
+    // Values are summed some columns of all positions at a time, but fetched as so many runs, each
+    // from its begin to its end: memory is a sixth faster so (docs/performance.md).
+    static constexpr int64_t kRuns = 4;
 
   public:
     static void few_scores(const FewScores& few) {
@@ -106,14 +110,18 @@ class FewRowsByChains {
     }
 
     // Adds to `total` the products of `count` factors of each row, at most those of both chains;
-    // right(i, v): the other factors.
-    template <int rows, int vectors, typename Right>
+    // right(i, v): the other factors. fetch(i) is called for every second factor; it has to be
+    // inlined always, since a function that fetches and does nothing else is no work to the
+    // compiler.
+    template <int rows, int vectors, typename Right, typename Fetch>
     [[gnu::always_inline]] static void add_chains(const Widened<rows>& left, int64_t count,
-                                                  Right right, F (&total)[rows][vectors]) {
+                                                  Right right, Fetch fetch,
+                                                  F (&total)[rows][vectors]) {
         F even[rows][vectors], odd[rows][vectors];
         Lanes::clear(even);
         Lanes::clear(odd);
         for (int64_t i = 0; i < count; i += 2) {
+            fetch(i);
             multiply_add(
                 left, i, [&](int v) { return right(i, v); }, even);
             multiply_add(
@@ -128,14 +136,24 @@ class FewRowsByChains {
         }
     }
 
+    static const BFloat16* row_of(const std::byte* p) {
+        return reinterpret_cast<const BFloat16*>(p);
+    }
+
+    // A vector is half a line: of two dimensions the line of one is fetched, the other shares it or
+    // is fetched by the vector beside this one, which begins no line.
+    static const BFloat16* first_line(const BFloat16* keys, int64_t key_stride) {
+        return reinterpret_cast<uintptr_t>(keys) % kLine == 0 ? keys : keys + key_stride;
+    }
+
     template <int rows, int vectors>
     static void score_tile(const FewScores& few, int64_t row, int64_t vector) {
         const float* queries = few.queries + row * few.query_stride;
         const BFloat16* keys[vectors];
         const BFloat16* next[vectors];
         for (int v = 0; v < vectors; ++v) {
-            keys[v] = static_cast<const BFloat16*>(few.keys[vector + v]);
-            next[v] = static_cast<const BFloat16*>(few.next[vector + v]);
+            keys[v] = row_of(few.keys.part(vector + v));
+            next[v] = first_line(row_of(few.keys.next_part(vector + v)), few.key_stride);
         }
         F total[rows][vectors];
         Lanes::clear(total);
@@ -144,14 +162,22 @@ class FewRowsByChains {
             const Widened<rows> left(queries, few.query_stride, k, count);
             add_chains(
                 left, count,
-                [&](int64_t i, int v) {
-                    const int64_t at = (k + i) * few.key_stride;
-                    __builtin_prefetch(next[v] + at, 0, 2);
-                    return S::load(keys[v] + at);
+                [&](int64_t i, int v) { return S::load(keys[v] + (k + i) * few.key_stride); },
+                [&](int64_t i) __attribute__((always_inline)) {
+                    for (int v = 0; v < vectors; ++v) {
+                        __builtin_prefetch(next[v] + (k + i) * few.key_stride, 0, 2);
+                    }
                 },
                 total);
         }
         Lanes::store(total, few.scores + row * few.score_stride + vector * L, few.score_stride);
+    }
+
+    // What is fetched while vector `place` of the values' width is summed, a line for each two
+    // positions.
+    static const std::byte* run_to_fetch(const FewSums& few, int64_t place) {
+        const int64_t first = place % kRuns * (few.positions / kRuns);
+        return few.values.next_part(first) + place / kRuns * (few.positions / 2) * kLine;
     }
 
     template <int rows, int vectors>
@@ -160,14 +186,19 @@ class FewRowsByChains {
         float* out = few.out + row * few.out_stride + column;
         F total[rows][vectors];
         Lanes::load_scaled(out, few.out_stride, few.factor + row, total);
+        const std::byte* next[vectors];
+        for (int v = 0; v < vectors; ++v) next[v] = run_to_fetch(few, column / L + v);
         for (int64_t p = 0; p < few.positions; p += kChains) {
             const Widened<rows> left(weights, few.weight_stride, p, kChains);
             add_chains(
                 left, kChains,
                 [&](int64_t i, int v) {
-                    const int64_t at = column + v * L;
-                    __builtin_prefetch(static_cast<const BFloat16*>(few.next[p + i]) + at, 0, 2);
-                    return S::load(static_cast<const BFloat16*>(few.values[p + i]) + at);
+                    return S::load(row_of(few.values.part(p + i)) + column + v * L);
+                },
+                [&](int64_t i) __attribute__((always_inline)) {
+                    for (int v = 0; v < vectors; ++v) {
+                        __builtin_prefetch(next[v] + (p + i) / 2 * kLine, 0, 2);
+                    }
                 },
                 total);
         }

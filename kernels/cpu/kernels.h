@@ -116,6 +116,17 @@ struct SoftmaxStates {
 // one instruction multiplies and adds. What `next` points to below lies as the keys or values do
 // and will be wanted soon: it is fetched, not read.
 
+// Where parts of keys or values lie, for one head: all as far from where they lie for the first.
+struct PlacedParts {
+    const std::byte* const* at;  // of the first head
+    ptrdiff_t offset;            // in bytes
+    const std::byte* const* next;
+    ptrdiff_t next_offset;
+
+    const std::byte* part(int64_t i) const { return at[i] + offset; }
+    const std::byte* next_part(int64_t i) const { return next[i] + next_offset; }
+};
+
 // Keys of positions side by side, dimension by dimension, which become words.
 struct KeysToLoad {
     const void* keys;
@@ -129,9 +140,8 @@ struct KeysToLoad {
 
 // Values of positions anywhere, which become words.
 struct ValuesToLoad {
-    const void* const* values;  // [positions]
-    const void* const* next;    // [positions]
-    int64_t positions;          // a multiple of the step
+    PlacedParts values;  // [positions]
+    int64_t positions;   // a multiple of the step
     int64_t width;
     float* out;  // [positions / step, width], rows out_stride apart
     int64_t out_stride;
@@ -144,8 +154,7 @@ struct FewScores {
     int64_t query_stride;
     int64_t rows;
     int64_t head_dim;
-    const void* const* keys;  // [vectors]: a vector's first dimension; the others key_stride apart
-    const void* const* next;  // [vectors]
+    PlacedParts keys;  // [vectors]: a vector's first dimension; the others key_stride values apart
     int64_t key_stride;
     int64_t vectors;
     float* scores;  // [rows, vectors of positions], rows score_stride apart
@@ -159,11 +168,10 @@ struct FewSums {
     int64_t weight_stride;
     const float* factor;  // [rows]
     int64_t rows;
-    const void* const* values;  // [positions]
-    const void* const* next;    // [positions]
-    int64_t positions;          // a multiple of the step
-    int64_t width;              // of values and out; a multiple of the kernels' lanes
-    float* out;                 // [rows, width], rows out_stride apart
+    PlacedParts values;  // [positions]
+    int64_t positions;   // a multiple of the words that are summed at once
+    int64_t width;       // of values and out; a multiple of the kernels' lanes
+    float* out;          // [rows, width], rows out_stride apart
     int64_t out_stride;
 };
 

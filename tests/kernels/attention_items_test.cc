@@ -1,0 +1,76 @@
+// How attention's work is divided: what lies together is read together, as long as all threads stay
+// busy.
+#include "kernels/cpu/attention_items.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "testing.h"
+
+using namespace nvllm;
+
+namespace {
+
+struct Division {
+    int64_t heads_per_item;
+    bool segments_are_items;
+    int64_t num_items;
+};
+
+// Sequences of so many positions, of which one is computed, with 8 kv heads of two heads each.
+Division divided(const std::vector<int32_t>& context_lengths, int num_threads) {
+    const auto num_sequences = static_cast<int64_t>(context_lengths.size());
+    std::vector<int32_t> query_starts;
+    for (int64_t s = 0; s <= num_sequences; ++s) query_starts.push_back(static_cast<int32_t>(s));
+    const ConstTensorView none;
+    const TensorView no_output;
+    const ops::PagedAttentionOptions options;
+    const cpu::AttentionProducts products{};
+    cpu::AttentionBatch batch{none,
+                              none,
+                              none,
+                              query_starts.data(),
+                              context_lengths.data(),
+                              none,
+                              options,
+                              no_output,
+                              num_sequences,
+                              8,
+                              2,
+                              128,
+                              128,
+                              16,
+                              1,
+                              false,
+                              nullptr,
+                              products};
+    cpu::divide(batch, num_threads);
+    return {batch.heads_per_item, batch.segments_are_items, batch.num_items()};
+}
+
+}  // namespace
+
+TEST_CASE("all heads lie together where each thread gets as many segments") {
+    const Division division = divided({4 * 1024 + 100}, 2);
+    CHECK(division.segments_are_items);
+    CHECK(division.heads_per_item == 8);
+    CHECK(division.num_items == 5);
+}
+
+TEST_CASE("heads are divided where threads would wait for one another") {
+    const Division odd = divided({5 * 1024}, 2);
+    CHECK(odd.heads_per_item == 4);
+    CHECK(odd.num_items == 10);
+    const Division long_rest = divided({4 * 1024 + 500}, 2);
+    CHECK(long_rest.heads_per_item == 4);
+    const Division few_segments = divided({4 * 1024}, 4);
+    CHECK(few_segments.heads_per_item == 4);
+    CHECK(few_segments.num_items == 8);
+}
+
+TEST_CASE("many sequences are items as they are") {
+    const Division division = divided({300, 2000, 40, 1100, 900, 80, 4096, 1}, 2);
+    CHECK(!division.segments_are_items);
+    CHECK(division.heads_per_item == 8);
+    CHECK(division.num_items == 8);
+}
