@@ -154,15 +154,13 @@ int64_t wanted_instead(const AttentionBatch& batch, const Place& place, const Pl
     return std::clamp(next.tile + (position - place.tile), first, next.item.end - 1);
 }
 
-// Positions [begin, end) of a tile block by block: body(position, count, the position that will be
-// wanted next instead).
+// Positions [begin, end) block by block: body(position, count).
 template <typename Body>
-void for_each_run(const AttentionBatch& batch, const Place& place, int64_t begin, int64_t end,
-                  const Place& next, Body body) {
+void for_each_run(const AttentionBatch& batch, int64_t begin, int64_t end, Body body) {
     for (int64_t position = begin; position < end;) {
         const int64_t count =
             std::min(batch.block_size - position % batch.block_size, end - position);
-        body(position, count, wanted_instead(batch, place, next, position));
+        body(position, count);
         position += count;
     }
 }
@@ -259,16 +257,13 @@ void find_places(const AttentionBatch& batch, const AttentionItem& item, int64_t
     const int64_t end = std::min(tile + kTile, item.end);
     const int64_t value_bytes =
         batch.head_dim * static_cast<int64_t>(dtype_bytes(batch.value_cache.dtype));
-    for (int64_t position = begin; position < end;) {
-        const int64_t count =
-            std::min(batch.block_size - position % batch.block_size, end - position);
+    for_each_run(batch, begin, end, [&](int64_t position, int64_t count) {
         const auto* values = static_cast<const std::byte*>(
             position_at(batch, batch.value_cache, batch.head_dim, head, position));
         for (int64_t i = 0; i < count; ++i, values += value_bytes) {
             places.values[position - tile + i] = values;
         }
-        position += count;
-    }
+    });
     std::fill(places.values, places.values + (begin - tile), places.values[begin - tile]);
     std::fill(places.values + (end - tile), places.values + kTile, places.values[end - tile - 1]);
     if (!vectors_fill_blocks_and_heads(batch)) return;
@@ -309,14 +304,13 @@ void score_few(const AttentionBatch& batch, const TileWork& work, const Workspac
 void score_many(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
     const AttentionProducts& products = batch.products;
     const Place& place = work.place;
-    for_each_run(
-        batch, place, work.begin, work.end, work.next,
-        [&](int64_t position, int64_t count, int64_t wanted) {
-            products.load_keys({position_at(batch, batch.key_cache, 1, place.head(), position),
-                                position_at(batch, batch.key_cache, 1, work.next.head(), wanted),
-                                batch.block_size, batch.head_dim, count,
-                                space.keys + (position - place.tile), kTile});
-        });
+    for_each_run(batch, work.begin, work.end, [&](int64_t position, int64_t count) {
+        const int64_t wanted = wanted_instead(batch, place, work.next, position);
+        products.load_keys({position_at(batch, batch.key_cache, 1, place.head(), position),
+                            position_at(batch, batch.key_cache, 1, work.next.head(), wanted),
+                            batch.block_size, batch.head_dim, count,
+                            space.keys + (position - place.tile), kTile});
+    });
     products.outer_product(space.queries + work.row * batch.width, batch.width, space.keys, kTile,
                            space.scores + work.row * kTile, kTile, work.rows, score_depth(batch),
                            kTile, nullptr);
@@ -348,12 +342,11 @@ void scale_positions(const AttentionBatch& batch, const TensorView& scales, cons
                      float* rows) {
     alignas(64) float factors[kTile];
     std::fill_n(factors, kTile, 1.0f);
-    for_each_run(batch, work.place, work.begin, work.end, work.next,
-                 [&](int64_t position, int64_t count, int64_t) {
-                     const void* at = position_at(batch, scales, 1, work.place.head(), position);
-                     std::memcpy(factors + (position - work.place.tile), at,
-                                 static_cast<size_t>(count) * sizeof(float));
-                 });
+    for_each_run(batch, work.begin, work.end, [&](int64_t position, int64_t count) {
+        const void* at = position_at(batch, scales, 1, work.place.head(), position);
+        std::memcpy(factors + (position - work.place.tile), at,
+                    static_cast<size_t>(count) * sizeof(float));
+    });
     kernels().scale_tile(rows, work.rows, factors);
 }
 

@@ -26,24 +26,24 @@ Division divided(const std::vector<int32_t>& context_lengths, int num_threads) {
     const TensorView no_output;
     const ops::PagedAttentionOptions options;
     const cpu::AttentionProducts products{};
-    cpu::AttentionBatch batch{none,
-                              none,
-                              none,
-                              query_starts.data(),
-                              context_lengths.data(),
-                              none,
-                              options,
-                              no_output,
-                              num_sequences,
-                              8,
-                              2,
-                              128,
-                              128,
-                              16,
-                              1,
-                              false,
-                              nullptr,
-                              products};
+    cpu::AttentionBatch batch{.queries = none,
+                              .key_cache = none,
+                              .value_cache = none,
+                              .query_starts = query_starts.data(),
+                              .context_lengths = context_lengths.data(),
+                              .block_tables = none,
+                              .options = options,
+                              .out = no_output,
+                              .num_sequences = num_sequences,
+                              .kv_heads = 8,
+                              .group = 2,
+                              .head_dim = 128,
+                              .width = 128,
+                              .block_size = 16,
+                              .heads_per_item = 1,
+                              .segments_are_items = false,
+                              .item_starts = nullptr,
+                              .products = products};
     cpu::divide(batch, num_threads);
     return {batch.heads_per_item, batch.segments_are_items, batch.num_items()};
 }
