@@ -1,6 +1,7 @@
 // How an engine is, and what it survived: plain data.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,6 +35,8 @@ struct FaultCounts {
     int64_t nonfinite_rows = 0;   // sequences that ended because their logits were not numbers
     int64_t weight_reloads = 0;   // because of too many of those
     int64_t out_of_memory = 0;    // of the step faults
+    // When the last of these was; the clock's epoch: never.
+    std::chrono::steady_clock::time_point last_out_of_memory{};
 };
 
 }  // namespace nvllm

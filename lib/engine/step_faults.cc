@@ -13,6 +13,7 @@ constexpr double kSmallestShare = 0.1;
 
 void StepFaults::note_out_of_memory() {
     ++counts.out_of_memory;
+    counts.last_out_of_memory = std::chrono::steady_clock::now();
     share_ = std::max(kSmallestShare, share_ * kOutOfMemoryCut);
     steps_until_raise_ = kStepsOfCut;
 }

@@ -82,6 +82,15 @@ void HostedModel::stop() {
     if (Engine* engine = loaded_engine_) engine->stop();
 }
 
+bool HostedModel::is_short_of_memory() const {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < refused_until_.load()) return true;
+    const Engine* engine = loaded_engine_;
+    if (engine == nullptr) return false;
+    const FaultCounts faults = engine->stats().faults;
+    return faults.out_of_memory > 0 && now < faults.last_out_of_memory + kOutOfMemoryPause;
+}
+
 std::string HostedModel::failure() const {
     const std::lock_guard lock(mutex_);
     return failure_;

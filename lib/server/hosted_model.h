@@ -20,6 +20,9 @@ namespace nvllm::server {
 enum class ModelState { loading, ready, failed, unloading };
 const char* model_state_name(ModelState state);
 
+// After memory ran out, requests are refused for so long.
+inline constexpr std::chrono::milliseconds kOutOfMemoryPause{1000};
+
 // What of a model's options the server decides.
 struct ModelLimits {
     int64_t max_queued_requests = 512;
@@ -63,11 +66,10 @@ class HostedModel {
     size_t longest_token_bytes() const { return longest_token_bytes_; }
     const SamplingParams& default_sampling() const { return default_sampling_; }
     const std::shared_ptr<AdmissionControl>& admission() const { return admission_; }
-    // While memory is short, nothing new is let in.
+    // While memory is short, nothing new is let in: for kOutOfMemoryPause after a step that had not
+    // enough, from that step on, and until `when`.
     void refuse_until(std::chrono::steady_clock::time_point when) { refused_until_ = when; }
-    bool is_short_of_memory() const {
-        return std::chrono::steady_clock::now() < refused_until_.load();
-    }
+    bool is_short_of_memory() const;
     ModelMetrics& metrics() const { return metrics_; }
     ServerMetrics& server_metrics() const { return server_metrics_; }
     RequestTimeline& timeline() const { return timeline_; }

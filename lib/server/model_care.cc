@@ -8,18 +8,14 @@ namespace nvllm::server {
 void ModelCare::look(const ModelSet& models, Clock::time_point now) {
     const bool is_short = !reserve_.refill() || !can_have_memory(limits_.spare_bytes);
     for (const auto& model : models.all()) {
-        if (is_short) model->refuse_until(now + limits_.out_of_memory_pause);
-        if (model->state() == ModelState::ready) look_at(model, known_[model->config().model], now);
+        if (is_short) model->refuse_until(now + kOutOfMemoryPause);
+        if (model->state() == ModelState::ready) look_at(model, known_[model->config().model]);
     }
 }
 
-void ModelCare::look_at(const std::shared_ptr<HostedModel>& model, Known& known,
-                        Clock::time_point now) {
+void ModelCare::look_at(const std::shared_ptr<HostedModel>& model, Known& known) {
     const EngineStats stats = model->engine()->stats();
     const FaultCounts& faults = stats.faults;
-    if (std::exchange(known.out_of_memory, faults.out_of_memory) < faults.out_of_memory) {
-        model->refuse_until(now + limits_.out_of_memory_pause);
-    }
     if (std::exchange(known.weight_reloads, faults.weight_reloads) < faults.weight_reloads) {
         known.nonfinite_at_reload = faults.nonfinite_rows;
     }

@@ -16,10 +16,8 @@
 namespace nvllm::server {
 
 struct CareLimits {
-    // After a step without enough memory, requests are refused for so long.
-    std::chrono::milliseconds out_of_memory_pause{1000};
-    // And as long as the process could not have so much more address space (ulimit -v): what is
-    // under way needs some to end well.
+    // Requests are refused as long as the process could not have so much more address space
+    // (ulimit -v): what is under way needs some to end well.
     size_t spare_bytes = size_t{64} << 20;
     // Sequences whose logits were no numbers, after the weights were read again, before the backup
     // takes over.
@@ -40,12 +38,11 @@ class ModelCare {
 
   private:
     struct Known {
-        int64_t out_of_memory = 0;
         int64_t weight_reloads = 0;
         int64_t nonfinite_at_reload = 0;
         bool is_switched = false;
     };
-    void look_at(const std::shared_ptr<HostedModel>& model, Known& known, Clock::time_point now);
+    void look_at(const std::shared_ptr<HostedModel>& model, Known& known);
 
     const CareLimits limits_;
     MemoryReserve& reserve_;

@@ -205,6 +205,7 @@ class MemoryTest(unittest.TestCase):
             self.assertEqual(stream_texts(server, PROMPTS[:8], 40), expected)
             self.assertEqual(metric(server, "nvllm_out_of_memory_total"), 1)
             self.assertEqual(metric(server, "nvllm_recoveries_total", level="adjust"), 1)
+            # Let in once, let in for good: refusals begin with the step, not with the next look.
             wait_until(lambda: server.post("/v1/completions", {"prompt": "a", "max_tokens": 1}).status == 200, 10,
                        "requests to be let in again")
             server.check()
