@@ -16,7 +16,8 @@ constexpr int64_t kBlockBytes = 256 << 10;
 // Of one that is read as streams, each of which takes a while to begin.
 constexpr int64_t kStreamBlockBytes = 1 << 20;
 constexpr int64_t kLeastStreamBlockBytes = 64 << 10;
-constexpr int64_t kLeastGroups = 4;  // or x passes through the first-level cache too often
+constexpr int64_t kLeastGroups = 4;          // or x passes through the first-level cache too often
+constexpr int64_t kLeastPackedColumns = 32;  // of a block towards the end of a product
 constexpr int64_t kBlocksPerThread =
     8;  // so that threads end together though their blocks take turns
 constexpr size_t kPackedWeightBytes = sizeof(float) * kMaxMatmulColumns * kMatmulStretch;
@@ -40,7 +41,7 @@ struct Product {
     int64_t in;
     int64_t out;
     // Sizes of a block: every one but the last of its axis is full, but for columns that are read
-    // as streams, whose blocks get shorter down to the least.
+    // as streams or packed, whose blocks get shorter down to the least.
     int64_t block_tokens = 0;
     int64_t block_columns = 0;
     int64_t least_columns = 0;
@@ -90,6 +91,9 @@ void choose_blocks(Product& product, int num_threads) {
         least_groups =
             std::clamp<int64_t>(kLeastStreamBlockBytes / (row_bytes * group), 1, least_groups);
         groups = wanted_groups / least_groups * least_groups;
+    } else if (product.packs_weights()) {
+        least_groups = std::clamp<int64_t>(kLeastPackedColumns / group, 1, least_groups);
+        groups = groups / least_groups * least_groups;
     }
     product.least_columns = least_groups * group;
     product.block_columns = groups * group;
