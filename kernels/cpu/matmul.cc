@@ -16,8 +16,9 @@ constexpr int64_t kBlockBytes = 256 << 10;
 // Of one that is read as streams, each of which takes a while to begin.
 constexpr int64_t kStreamBlockBytes = 1 << 20;
 constexpr int64_t kLeastStreamBlockBytes = 64 << 10;
-constexpr int64_t kLeastGroups = 4;          // or x passes through the first-level cache too often
-constexpr int64_t kLeastPackedColumns = 32;  // of a block towards the end of a product
+constexpr int64_t kLeastGroups = 4;  // or x passes through the first-level cache too often
+// Of a block towards the end of a product; all of x passes through the caches for each.
+constexpr int64_t kLeastPackedColumns = 32;
 constexpr int64_t kBlocksPerThread =
     8;  // so that threads end together though their blocks take turns
 constexpr size_t kPackedWeightBytes = sizeof(float) * kMaxMatmulColumns * kMatmulStretch;

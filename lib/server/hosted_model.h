@@ -66,9 +66,10 @@ class HostedModel {
     size_t longest_token_bytes() const { return longest_token_bytes_; }
     const SamplingParams& default_sampling() const { return default_sampling_; }
     const std::shared_ptr<AdmissionControl>& admission() const { return admission_; }
-    // While memory is short, nothing new is let in: for kOutOfMemoryPause after a step that had not
-    // enough, from that step on, and until `when`.
+    // The process has too little memory: nothing new is let in before `when`.
     void refuse_until(std::chrono::steady_clock::time_point when) { refused_until_ = when; }
+    // That, or a step had not enough within the last kOutOfMemoryPause: asked of the engine, so
+    // that nobody is let in between the step and the next look at it.
     bool is_short_of_memory() const;
     ModelMetrics& metrics() const { return metrics_; }
     ServerMetrics& server_metrics() const { return server_metrics_; }

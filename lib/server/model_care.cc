@@ -1,4 +1,4 @@
-// Counts of faults that rose since the last look.
+// What memory is left, and counts of faults that rose since the last look.
 #include "lib/server/model_care.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// Looks after the models while they serve: what their engines survived decides what is let in, and
-// when another model has to take over.
+// Looks after the models while they serve: what memory the process has left decides whether
+// anything is let in, and what their engines survived when another model has to take over.
 //
 // Called on the I/O thread a few times a second; nothing here waits.
 #pragma once
