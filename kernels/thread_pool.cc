@@ -64,11 +64,16 @@ bool may_spin(const CpuPlacement& placement) {
 
 struct ThreadPool::State {
     explicit State(const CpuPlacement& where)
-        : placement(where), num_threads(where.num_threads()), spins(may_spin(where)) {}
+        : placement(where),
+          num_threads(where.num_threads()),
+          spins(may_spin(where)),
+          shares(static_cast<size_t>(num_threads)) {}
 
     void open_gate();
     void shut_gate();
+    void share_out(int64_t ranges);
     void run_ranges(int thread);
+    void run_share(int share, int thread);
     void worker_loop(int thread);
     std::optional<uint32_t> wait_for_open_gate(uint32_t seen_epoch);
     void sleep_at_gate(uint32_t value);
@@ -86,26 +91,45 @@ struct ThreadPool::State {
     const RangeFunction* function = nullptr;
     int64_t count = 0;
     int64_t grain = 1;
-    int64_t num_ranges = 0;
     std::exception_ptr error;
     std::mutex error_mutex;
 
     std::atomic<bool> stopping{false};
     std::atomic<bool> busy{false};
     alignas(64) std::atomic<uint32_t> gate{0};
-    alignas(64) std::atomic<int64_t> next_range{0};
+
+    // Ranges of each thread, which others help with once they are done with theirs.
+    struct alignas(64) Share {
+        std::atomic<int64_t> next{0};
+        int64_t end = 0;
+    };
+    std::vector<Share> shares;
 };
 
+void ThreadPool::State::share_out(int64_t ranges) {
+    int64_t begin = 0;
+    for (int thread = 0; thread < num_threads; ++thread) {
+        Share& share = shares[static_cast<size_t>(thread)];
+        share.next.store(begin, std::memory_order_relaxed);
+        share.end = begin = ranges * (thread + 1) / num_threads;
+    }
+}
+
 void ThreadPool::State::run_ranges(int thread) {
-    for (;;) {
-        const int64_t range = next_range.fetch_add(1, std::memory_order_relaxed);
-        if (range >= num_ranges) return;
+    for (int i = 0; i < num_threads; ++i) run_share((thread + i) % num_threads, thread);
+}
+
+void ThreadPool::State::run_share(int share, int thread) {
+    Share& from = shares[static_cast<size_t>(share)];
+    while (from.next.load(std::memory_order_relaxed) < from.end) {
+        const int64_t range = from.next.fetch_add(1, std::memory_order_relaxed);
+        if (range >= from.end) return;
         try {
             (*function)(range * grain, std::min(count, (range + 1) * grain), thread);
         } catch (...) {
             const std::lock_guard lock(error_mutex);
             if (!error) error = std::current_exception();
-            next_range.store(num_ranges, std::memory_order_relaxed);
+            for (Share& rest : shares) rest.next.store(rest.end, std::memory_order_relaxed);
         }
     }
 }
@@ -230,11 +254,11 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain, RangeFunction functi
     state.function = &function;
     state.count = count;
     state.grain = grain;
-    state.num_ranges = (count + grain - 1) / grain;
+    const int64_t ranges = (count + grain - 1) / grain;
+    state.share_out(ranges);
     state.error = nullptr;
-    state.next_range.store(0, std::memory_order_relaxed);
 
-    const bool shared = state.num_threads > 1 && state.num_ranges > 1;
+    const bool shared = state.num_threads > 1 && ranges > 1;
     if (shared) state.open_gate();
     state.run_ranges(0);
     if (shared) state.shut_gate();

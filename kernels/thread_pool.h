@@ -51,10 +51,11 @@ class ThreadPool {
     // bind_this_thread() has it; the same then holds for the others.
     std::string bind_caller() const;
 
-    // Runs function(begin, end, thread_index) over [0, count) cut into ranges of `grain` items,
-    // which threads take one after another until none is left. Every range but the last has exactly
-    // `grain` items, whatever the number of threads. Returns when all are done. The first exception
-    // a range throws is rethrown here.
+    // Runs function(begin, end, thread_index) over [0, count) cut into ranges of `grain` items.
+    // Every range but the last has exactly `grain` items, whatever the number of threads. Thread i
+    // of n takes the ranges of the i-th nth, one after another, then helps the others with theirs:
+    // of regions over the same rows each thread finds in its core's caches what it wrote before.
+    // Returns when all are done. The first exception a range throws is rethrown here.
     void parallel_for(int64_t count, int64_t grain, RangeFunction function);
 
   private:

@@ -505,9 +505,8 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     const auto space_of = [&](int thread) {
         return Workspace(memory + static_cast<size_t>(thread) * thread_bytes, rows, batch.width);
     };
-    // The other threads will have taken as many items when this one takes its next.
     const auto item_after = [&](int64_t i) {
-        return find_item(batch, std::min(i + threads.num_threads(), num_items - 1));
+        return find_item(batch, std::min(i + 1, num_items - 1));
     };
     if (!batch.segments_are_items) {
         threads.parallel_for(num_items, 1, [&](int64_t i, int64_t, int thread) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/product_order.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/tapered_ranges.h"
 
@@ -61,15 +62,16 @@ struct Product {
 
 // At most as many tokens as stay in a cache, and fewer where columns alone make too few blocks;
 // blocks of like sizes, since what is left over would multiply all weights for little.
-int64_t tokens_of_block(const Product& product, int64_t wanted_blocks) {
+int64_t tokens_of_block(const Product& product, int64_t wanted_blocks, int num_threads) {
     const int64_t wanted_parts = std::max<int64_t>(1, wanted_blocks / product.num_column_blocks());
     const int64_t in_cache_tokens =
         product.kernel.max_x_bytes /
         (product.padded_in() * static_cast<int64_t>(product.kernel.packed_bytes));
     const int64_t most = std::max(std::min(in_cache_tokens, product.kernel.max_block_tokens),
                                   product.kernel.least_block_tokens);
-    const int64_t parts =
-        std::max(wanted_parts, divided_up(product.tokens, std::min(most, product.tokens)));
+    const int64_t parts = ProductOrder::row_blocks_for(
+        std::max(wanted_parts, divided_up(product.tokens, std::min(most, product.tokens))),
+        num_threads);
     return std::max(divided_up(product.tokens, parts), product.kernel.least_block_tokens);
 }
 
@@ -99,7 +101,8 @@ void choose_blocks(Product& product, int num_threads) {
     product.least_columns = least_groups * group;
     product.block_columns = groups * group;
     product.block_tokens = rounded_up(
-        are_streams ? product.tokens : tokens_of_block(product, kBlocksPerThread * num_threads),
+        are_streams ? product.tokens
+                    : tokens_of_block(product, kBlocksPerThread * num_threads, num_threads),
         product.kernel.max_panel_rows);
 }
 
@@ -214,13 +217,12 @@ void joined_matmul(const Context& context, const ConstTensorView& x,
 
     const int64_t token_blocks = product.num_token_blocks();
     const TaperedRanges columns(product.out, product.least_columns, product.block_columns,
-                                num_threads);
-    const int64_t blocks = token_blocks * columns.count();
-    context.threads->parallel_for(blocks, 1, [&](int64_t i, int64_t, int thread) {
-        // The other threads will have taken as many blocks as this one when it takes its next.
-        multiply_range(product, i % token_blocks * product.block_tokens,
-                       columns.at(i / token_blocks), columns.at((i + num_threads) / token_blocks),
-                       thread);
+                                ProductOrder::threads_of_rows(token_blocks, num_threads));
+    const ProductOrder order(token_blocks, columns.count(), num_threads);
+    context.threads->parallel_for(order.count(), 1, [&](int64_t i, int64_t, int thread) {
+        const ProductOrder::Block block = order.at(i);
+        multiply_range(product, block.rows * product.block_tokens, columns.at(block.columns),
+                       columns.after(block.columns), thread);
     });
 }
 

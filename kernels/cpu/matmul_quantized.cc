@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/activation_codes.h"
+#include "kernels/cpu/product_order.h"
 #include "kernels/cpu/quantized_layout.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/tapered_ranges.h"
@@ -366,7 +367,9 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
                     rounded_form(weight, product_type),
                     x.dim(0)};
     const int num_threads = context.threads->num_threads();
-    product.block_tokens = std::min(product.tokens, kBlockTokens);
+    product.block_tokens = divided_up(
+        product.tokens,
+        ProductOrder::row_blocks_for(divided_up(product.tokens, kBlockTokens), num_threads));
     const ScratchArena::Scope scope(*context.scratch);
     take_scratch(product, *context.scratch);
     const size_t bytes = thread_bytes(product.parts.padded_in);
@@ -375,15 +378,15 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     round_x(product, of_threads, *context.threads);
 
     const int64_t token_blocks = divided_up(product.tokens, product.block_tokens);
-    const TaperedRanges panels = ranges_of_panels(product, num_threads);
-    context.threads->parallel_for(
-        token_blocks * panels.count(), 1, [&](int64_t i, int64_t, int thread) {
-            // The other threads will have taken as many blocks as this one when it takes its next.
-            multiply_panels(
-                product, i % token_blocks * product.block_tokens, panels.at(i / token_blocks),
-                panels.at((i + num_threads) / token_blocks),
-                reinterpret_cast<float*>(of_threads + bytes * static_cast<size_t>(thread)));
-        });
+    const TaperedRanges panels =
+        ranges_of_panels(product, ProductOrder::threads_of_rows(token_blocks, num_threads));
+    const ProductOrder order(token_blocks, panels.count(), num_threads);
+    context.threads->parallel_for(order.count(), 1, [&](int64_t i, int64_t, int thread) {
+        const ProductOrder::Block block = order.at(i);
+        multiply_panels(product, block.rows * product.block_tokens, panels.at(block.columns),
+                        panels.after(block.columns),
+                        reinterpret_cast<float*>(of_threads + bytes * static_cast<size_t>(thread)));
+    });
 }
 
 size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout,

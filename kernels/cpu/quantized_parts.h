@@ -148,25 +148,30 @@ class PartKernel {
     static constexpr int64_t kAheadBytes = 256;              // that are prefetched, of each panel
     static constexpr int most_rows = S::lanes == 16 ? 6 : 3;
     static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
+    // Whose totals stay in the first-level cache from one stretch to the next, beside its codes.
+    static constexpr int64_t kRowsAtOnce = 8 * most_rows;
 
   public:
     static void multiply(const QuantizedBlock& block) {
         NextCodes next(block, block.groups * (block.rows / most_rows + 1));
-        for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
-            for (int64_t row = 0; row < block.rows;) {
-                next.fetch_part();
-                row += some_rows<most_rows>(block, stretch, row);
-            }
-        });
+        for (int64_t first = 0; first < block.rows; first += kRowsAtOnce) {
+            const int64_t end = least(first + kRowsAtOnce, block.rows);
+            for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
+                for (int64_t row = first; row < end;) {
+                    next.fetch_part();
+                    row += some_rows<most_rows>(block, stretch, row, end);
+                }
+            });
+        }
     }
 
   private:
     template <int rows>
-    static int some_rows(const QuantizedBlock& block, const QuantizedStretch& stretch,
-                         int64_t row) {
+    static int some_rows(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
+                         int64_t end) {
         if constexpr (rows > 1) {
-            if (block.rows - row < rows) {
-                return some_rows < rows == 6 ? 4 : rows - 1 > (block, stretch, row);
+            if (end - row < rows) {
+                return some_rows < rows == 6 ? 4 : rows - 1 > (block, stretch, row, end);
             }
         }
         int panel = 0;

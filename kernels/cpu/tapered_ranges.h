@@ -1,4 +1,4 @@
-// A list of items cut into ranges for threads that take one after another.
+// A list of items cut into ranges for threads that each begin with a share of their own.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 namespace nvllm::cpu {
 
-// Ranges of at most `most` items, towards the end shorter ones: none is longer than half of what
-// would be each thread's share of the items left, unless it is the `least`. So ranges are long
-// while they can be, and no thread waits long for one that began its last range late. With `least`
-// equal to `most` all are alike. (Guided self-scheduling, in rounds: Polychronopoulos and Kuck
-// 1987.)
+// Each thread's share of the items, as ThreadPool::parallel_for shares out ranges: ranges of at
+// most `most` items, towards the end of the share shorter ones: none is longer than half of what is
+// left of it, unless it is the `least`. So ranges are long while they can be, and no thread waits
+// long for one that began its last range late. With `least` equal to `most` all are alike. (Guided
+// self-scheduling: Polychronopoulos and Kuck 1987.)
 class TaperedRanges {
   public:
     struct Range {
@@ -22,47 +22,59 @@ class TaperedRanges {
         int64_t size() const { return end - begin; }
     };
 
-    // Every range but the last is a multiple of `least` items. REQUIRES: so is `most`.
-    TaperedRanges(int64_t items, int64_t least, int64_t most, int num_threads) : items_(items) {
-        const int64_t longest_round = most * num_threads;
-        int64_t left = items;
-        const auto size_for = [&] {
-            return std::clamp(left / (2 * num_threads) / least * least, least, most);
-        };
+    // Every range but the last that is not empty is a multiple of `least` items. REQUIRES: so is
+    // `most`.
+    TaperedRanges(int64_t items, int64_t least, int64_t most, int num_threads)
+        : items_(items), share_(divided_up(divided_up(items, num_threads), least) * least) {
+        int64_t left = share_;
         int64_t range = 0;
+        const auto size_for = [&] { return std::clamp(left / 2 / least * least, least, most); };
         for (int64_t size = size_for(); size > least; size = size_for()) {
-            const int64_t rounds = size < most ? 1 : left / longest_round - 1;
-            rounds_[static_cast<size_t>(num_rounds_++)] = {range, items - left, size};
-            range += rounds * num_threads;
-            left -= rounds * num_threads * size;
+            const int64_t count = size < most ? 1 : left / most - 1;
+            runs_[static_cast<size_t>(num_runs_++)] = {range, share_ - left, size};
+            range += count;
+            left -= count * size;
         }
-        rounds_[static_cast<size_t>(num_rounds_++)] = {range, items - left, least};
-        count_ = range + divided_up(left, least);
+        runs_[static_cast<size_t>(num_runs_++)] = {range, share_ - left, least};
+        ranges_of_share_ = range + divided_up(left, least);
+        count_ = ranges_of_share_ * num_threads;
     }
 
+    // As many of each share; the last may be empty.
     int64_t count() const { return count_; }
     // Empty from count() on.
     Range at(int64_t range) const {
-        int i = num_rounds_ - 1;
-        while (rounds_[static_cast<size_t>(i)].first > range) --i;
-        const Round& round = rounds_[static_cast<size_t>(i)];
-        const int64_t begin = std::min(round.begin + (range - round.first) * round.size, items_);
-        return {begin, std::min(begin + round.size, items_)};
+        if (range >= count_) return {items_, items_};
+        const int64_t share = range / ranges_of_share_ * share_;
+        range %= ranges_of_share_;
+        int i = num_runs_ - 1;
+        while (runs_[static_cast<size_t>(i)].first > range) --i;
+        const Run& run = runs_[static_cast<size_t>(i)];
+        const int64_t begin = run.begin + (range - run.first) * run.size;
+        return {std::min(share + begin, items_),
+                std::min(share + std::min(begin + run.size, share_), items_)};
+    }
+
+    // What a thread takes next; nothing where its share ends.
+    Range after(int64_t range) const {
+        return (range + 1) % ranges_of_share_ == 0 ? at(count_) : at(range + 1);
     }
 
   private:
-    // Ranges of one size, from the `first` on, until those of the next size begin.
-    struct Round {
+    // Ranges of one size, from the `first` of a share on, until those of the next size begin.
+    struct Run {
         int64_t first;
         int64_t begin;
         int64_t size;
     };
-    static constexpr int kMaxRounds = 64;  // each but the first and the last halves what is left
+    static constexpr int kMaxRuns = 64;  // each but the first and the last halves what is left
 
     int64_t items_;
+    int64_t share_;  // items of each thread, but for the last ones
+    int64_t ranges_of_share_ = 0;
     int64_t count_ = 0;
-    int num_rounds_ = 0;
-    std::array<Round, kMaxRounds> rounds_;
+    int num_runs_ = 0;
+    std::array<Run, kMaxRuns> runs_;
 };
 
 }  // namespace nvllm::cpu

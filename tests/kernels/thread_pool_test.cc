@@ -93,6 +93,37 @@ TEST_CASE("two workers really take part") {
     CHECK(inside == 2);
 }
 
+TEST_CASE("each thread begins with the ranges of its own share") {
+    for (const int threads : {2, 3}) {
+        ThreadPool pool(threads);
+        for (const int64_t count : {3, 12, 31}) {
+            std::vector<std::atomic<int64_t>> first(static_cast<size_t>(threads));
+            for (auto& range : first) range = -1;
+            std::atomic<int> begun{0};
+            pool.parallel_for(count, 1, [&](int64_t begin, int64_t, int thread) {
+                if (first[static_cast<size_t>(thread)] >= 0) return;
+                first[static_cast<size_t>(thread)] = begin;
+                ++begun;
+                while (begun < threads) std::this_thread::yield();
+            });
+            for (int thread = 0; thread < threads; ++thread) {
+                CHECK(first[static_cast<size_t>(thread)] == count * thread / threads);
+            }
+        }
+    }
+}
+
+TEST_CASE("a thread that is done helps the others") {
+    ThreadPool pool(2);
+    std::atomic<int> done{0};
+    // The first range, which is the caller's, waits for all others.
+    pool.parallel_for(40, 1, [&](int64_t begin, int64_t, int) {
+        while (begin == 0 && done < 39) std::this_thread::yield();
+        ++done;
+    });
+    CHECK(done == 40);
+}
+
 TEST_CASE("an exception reaches the caller and the pool stays usable") {
     for (const int threads : {1, 3}) {
         ThreadPool pool(threads);
