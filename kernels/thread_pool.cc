@@ -254,14 +254,19 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain, RangeFunction functi
     state.function = &function;
     state.count = count;
     state.grain = grain;
-    const int64_t ranges = (count + grain - 1) / grain;
-    state.share_out(ranges);
     state.error = nullptr;
 
-    const bool shared = state.num_threads > 1 && ranges > 1;
-    if (shared) state.open_gate();
-    state.run_ranges(0);
-    if (shared) state.shut_gate();
+    const int64_t ranges = (count + grain - 1) / grain;
+    if (state.num_threads > 1 && ranges > 1) {
+        state.share_out(ranges);
+        state.open_gate();
+        state.run_ranges(0);
+        state.shut_gate();
+    } else {
+        state.shares[0].next.store(0, std::memory_order_relaxed);
+        state.shares[0].end = ranges;
+        state.run_share(0, 0);
+    }
     const std::exception_ptr error = state.error;
     state.error = nullptr;
     state.busy.store(false, std::memory_order_release);

@@ -139,9 +139,6 @@ struct QuantizedTile {
         float* total = block.totals + row * kQuantizedColumns + panel * kPanelColumns + v * lanes;
         const bool is_first = stretch.first == 0;
         const bool is_last = stretch.end == block.in;
-        if (block.x_scales == nullptr && !is_last) {
-            return add_to_totals(total, is_first, of_weights, sums);
-        }
         F totals[rows];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r, total += kQuantizedColumns) {
@@ -196,23 +193,6 @@ struct QuantizedTile {
         } else {
             for (int64_t row = 0; row < rows; ++row, total += kQuantizedColumns) {
                 S::store(total, S::fma(sum(row), scales, S::load(total)));
-            }
-        }
-    }
-    // The same of a few rows, whose sums are in registers.
-    template <int rows>
-    [[gnu::always_inline]] static void add_to_totals(float* total, bool are_first, F scales,
-                                                     const F (&sums)[rows]) {
-        if (are_first) {
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) {
-                S::store(total + r * kQuantizedColumns, S::mul(sums[r], scales));
-            }
-        } else {
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) {
-                float* const at = total + r * kQuantizedColumns;
-                S::store(at, S::fma(sums[r], scales, S::load(at)));
             }
         }
     }
