@@ -301,6 +301,7 @@ void multiply_block(const Product& product, int64_t token, const PanelGroup& gro
 // Neighbouring panels for some tokens; `next`: those that the thread will probably take next.
 void multiply_panels(const Product& product, int64_t token, const TaperedRanges::Range& panels,
                      const TaperedRanges::Range& next, float* memory) {
+    if (panels.size() == 0) return;
     const int64_t groups = group_of(panels, 0).spacing;
     for (int64_t i = 0; i < groups; ++i) {
         PanelGroup upcoming{};
