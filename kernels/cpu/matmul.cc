@@ -61,7 +61,8 @@ struct Product {
 };
 
 // At most as many tokens as stay in a cache, and fewer where columns alone make too few blocks;
-// blocks of like sizes, since what is left over would multiply all weights for little.
+// blocks of like sizes, since what is left over would multiply all weights for little, and where
+// each thread can have some, as many for each.
 int64_t tokens_of_block(const Product& product, int64_t wanted_blocks, int num_threads) {
     const int64_t wanted_parts = std::max<int64_t>(1, wanted_blocks / product.num_column_blocks());
     const int64_t in_cache_tokens =
