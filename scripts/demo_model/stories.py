@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Generates the stories of the demo corpus, and prints held-out or training-like text from the command line."""
 
 import argparse

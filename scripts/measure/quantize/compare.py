@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Quality of nvllm-quantize beside llm-compressor: the same model, recipes, samples and held-out text, one program that measures.
 
 Usage: compare.py MODEL SAMPLES HELDOUT.txt WORK --python PYTHON [--recipes NAME,...] [--context 512] [--output NAME]

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Where the error of MXFP4 comes from when x is rounded too.
 
 Usage: mxfp4_error.py MODEL MXFP4 HELDOUT.txt [--windows 8] [--bin BIN] [--output FILE.md]

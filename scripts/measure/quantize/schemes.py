@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """What every scheme costs on a model: perplexity before and after, KL divergence with its 95 % interval, share of equal top tokens.
 
 Usage: schemes.py MODEL SAMPLES HELDOUT.txt WORK [--context 512] [--schemes NAME,...] [--output NAME]

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Time a block and memory of nvllm-quantize beside llm-compressor: the same model, recipe, samples and number of threads.
 
 Usage: speed.py MODEL SAMPLES.jsonl WORK --python PYTHON [--recipe gptq-w4a16] [--threads 2] [--turns 1] [--output NAME]
