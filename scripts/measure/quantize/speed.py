@@ -52,6 +52,16 @@ def between(moments):
     return [after - before for before, after in zip(moments, moments[1:])]
 
 
+def seconds_of_blocks(moments, blocks):
+    """Seconds of each block but the first. Every modifier that needs samples goes through the whole model: first the embedding, then block
+    after block, what lies behind them with the last one. A modifier that needs none ends once, behind all."""
+    passes, rest = divmod(len(moments), blocks + 1)
+    if passes == 0 or rest > 1:
+        raise SystemExit(f"{len(moments)} parts for {blocks} blocks: this llm-compressor cuts models elsewhere")
+    ends = [moments[start + 1:start + 1 + blocks] for start in range(0, passes * (blocks + 1), blocks + 1)]
+    return [sum(parts) for parts in zip(*map(between, ends))]
+
+
 def ours(options, recipe):
     output = options.work / "ours"
     command = [options.bin / "nvllm-quantize", "-m", options.model, "--recipe", recipe, "--calibration", options.samples,
@@ -75,12 +85,9 @@ def theirs(options, recipe):
                             options.work / "theirs.log")
     result = json.loads(lines[-1][1])
     shutil.rmtree(output)
-    # Its first part is the embedding, and what lies behind the blocks goes with the last one.
-    parts = result["solved_at"][1:]
     blocks = json.loads((options.model / "config.json").read_text())["num_hidden_layers"]
-    if len(parts) != blocks:
-        raise SystemExit(f"{len(parts)} parts for {blocks} blocks: this llm-compressor cuts models elsewhere")
-    return {"block_seconds": between(parts), "memory_mib": memory, "tokens": result["tokens"], "samples": result["samples"]}
+    return {"block_seconds": seconds_of_blocks(result["solved_at"], blocks), "memory_mib": memory, "tokens": result["tokens"],
+            "samples": result["samples"]}
 
 
 def summary(turns):
