@@ -199,12 +199,12 @@ struct AttentionProducts {
 // products are summed before they are scaled.
 constexpr int64_t kQuantizedColumns = 64;
 constexpr int64_t kQuantizedStretch = 128;
-// float32 values of room for codes that are multiplied in another form than they are stored in: a
-// stretch of all columns in float32, or two panels with a byte for each of `in` values of k.
+// float32 values of room for codes that are multiplied in another form than they are stored in: of
+// all columns a stretch in float32, or two bytes for each of `in` values of k.
 constexpr int64_t widened_values(int64_t in) {
     const int64_t stretch = kQuantizedStretch * kQuantizedColumns;
-    const int64_t two_panels = 2 * 16 * in / static_cast<int64_t>(sizeof(float));
-    return stretch < two_panels ? two_panels : stretch;
+    const int64_t all = kQuantizedColumns * in * 2 / static_cast<int64_t>(sizeof(float));
+    return stretch < all ? all : stretch;
 }
 constexpr size_t kNumWeightCodes = 7;
 

@@ -43,19 +43,9 @@ struct TileInt4 : Int4Parts<C> {
     static constexpr TileProduct product = TileProduct::signed_by_signed;
 
     static void spread(const QuantizedBlock& block, int panel) {
-        constexpr int lanes = C::Simd::lanes;
-        const uint32_t* const from = words_at<8>(block, panel, 0);
-        // Of each word the codes at even places, then those at odd ones, as they were before they
-        // were shifted into an unsigned range.
-        for (int64_t i = 0; i < block.in / 8 * kPanelColumns; i += lanes) {
-            uint32_t* const at =
-                room(block, panel) + i / kPanelColumns * (2 * kPanelColumns) + i % kPanelColumns;
-            const typename C::Words codes = C::load(from + i);
-            const typename C::Words even = C::less_eight(C::template int4_weights<0>(codes));
-            const typename C::Words odd = C::less_eight(C::template int4_weights<1>(codes));
-            std::memcpy(at, &even, sizeof(even));
-            std::memcpy(at + kPanelColumns, &odd, sizeof(odd));
-        }
+        // As they were before they were shifted into an unsigned range.
+        Int4Parts<C>::take_out(words_at<8>(block, panel, 0), block.in, room(block, panel),
+                               C::less_eight);
     }
     static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
                                     int panel) {

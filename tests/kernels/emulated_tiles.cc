@@ -126,6 +126,8 @@ struct EmulatedPairs {
 // Codes arranged and shifted as VNNI wants them.
 struct EmulatedCodes : nvllm::cpu::ScalarCodes {
     using X = int8_t;
+    static constexpr int int4_parts = 2;
+    static constexpr int int8_parts = 1;
     static constexpr int int4_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
     static constexpr int int8_order[4] = {0, 1, 2, 3};
     static constexpr bool int4_is_shifted = true;
