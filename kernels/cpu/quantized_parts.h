@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/quantized_tile.h"
@@ -31,7 +32,9 @@ struct Int4Parts : C {
     static constexpr int words = 1;  // of a column for so many
     static constexpr int parts = C::int4_parts;
     static constexpr int64_t longest_stretch = kWholeGroups;
-    static constexpr bool takes_out = true;  // parts of words, once for many rows
+    // Parts of words, once for many rows. Pairs of bfloat16 of a group would leave no room in the
+    // first-level cache, and their products leave time to make them anew.
+    static constexpr bool takes_out = std::is_integral_v<typename C::X>;
 
     // Of vector `v` of a panel's columns.
     template <int part>
