@@ -179,8 +179,9 @@ class PartKernel {
     static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
     // Whose totals stay in the first-level cache from one stretch to the next, beside its codes.
     static constexpr int64_t kRowsAtOnce = 8 * most_rows;
-    // From so many rows on it pays to take parts out of words once for all of them.
-    static constexpr int64_t kRowsToTakeOutFor = 2 * most_rows + 1;
+    // From so many rows on it pays to take parts out of words once for all of them. Fewer wait for
+    // codes to come from memory, and products must not wait until all have come.
+    static constexpr int64_t kRowsToTakeOutFor = kRowsAtOnce + 1;
 
     // A stretch's codes as they are packed.
     struct Packed {
