@@ -32,9 +32,9 @@ struct Int4Parts : C {
     static constexpr int words = 1;  // of a column for so many
     static constexpr int parts = C::int4_parts;
     static constexpr int64_t longest_stretch = kWholeGroups;
-    // Parts of words, once for many rows. Pairs of bfloat16 of a group would leave no room in the
-    // first-level cache, and their products leave time to make them anew.
-    static constexpr bool takes_out = std::is_integral_v<typename C::X>;
+    // Whether parts of words are spread once for many rows. Pairs of bfloat16 of a group would
+    // leave no room in the first-level cache, and their products leave time to make them anew.
+    static constexpr bool spreads = std::is_integral_v<typename C::X>;
 
     // Of vector `v` of a panel's columns.
     template <int part>
@@ -44,12 +44,12 @@ struct Int4Parts : C {
     static void add(Weights weights, const typename C::X* x, typename C::Sum& sum) {
         C::add_int4(weights, x, sum);
     }
-    // Takes the parts of a panel's words for `count` values of k out, for all of its columns: each
-    // eight values become `parts` rows of words. change(part) is what is kept of each.
+    // Spreads a panel's words of `count` values of k: each row of sixteen becomes `parts` rows, of
+    // which change(weights) are stored.
     template <typename Change>
-    static void take_out(const uint32_t* from, int64_t count, uint32_t* to, Change change) {
+    static void spread_words(const uint32_t* from, int64_t count, uint32_t* to, Change change) {
         for (int64_t k = 0; k < count; k += depth, from += kPanelColumns) {
-            to = take_out_row<0>(from, to, change);
+            to = spread_row<0>(from, to, change);
         }
     }
     // What the codes' shifts into unsigned ranges add to a sum is taken off first: sums of a vector
@@ -67,14 +67,14 @@ struct Int4Parts : C {
 
   private:
     template <int part, typename Change>
-    [[gnu::always_inline]] static uint32_t* take_out_row(const uint32_t* from, uint32_t* to,
-                                                         Change change) {
+    [[gnu::always_inline]] static uint32_t* spread_row(const uint32_t* from, uint32_t* to,
+                                                       Change change) {
         for (int v = 0; v < kPanelColumns; v += C::Simd::lanes) {
-            const Weights taken = change(C::template int4_weights<part>(C::load(from + v)));
-            std::memcpy(to + v, &taken, sizeof(taken));
+            const Weights stored = change(C::template int4_weights<part>(C::load(from + v)));
+            std::memcpy(to + v, &stored, sizeof(stored));
         }
         if constexpr (part + 1 < parts) {
-            return take_out_row<part + 1>(from, to + kPanelColumns, change);
+            return spread_row<part + 1>(from, to + kPanelColumns, change);
         }
         return to + kPanelColumns;
     }
@@ -87,7 +87,7 @@ struct Int8Parts : C {
     static constexpr int words = 1;
     static constexpr int parts = C::int8_parts;
     static constexpr int64_t longest_stretch = kWholeGroups;
-    static constexpr bool takes_out = false;
+    static constexpr bool spreads = false;
 
     template <int part>
     static Weights weights(const uint32_t* at, int v) {
@@ -115,7 +115,7 @@ struct SparseParts : FloatSums<C> {
     static constexpr int words = sparse_words(code);
     static constexpr int parts = kSparseDepth / 4;
     static constexpr int64_t longest_stretch = kMatmulStretch;
-    static constexpr bool takes_out = false;
+    static constexpr bool spreads = false;
 
     static auto first_sums(const QuantizedBlock&, const QuantizedStretch&, int, int) {
         return [](int64_t) { return FloatSums<C>::no_sums(); };
@@ -179,18 +179,18 @@ class PartKernel {
     static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
     // Whose totals stay in the first-level cache from one stretch to the next, beside its codes.
     static constexpr int64_t kRowsAtOnce = 8 * most_rows;
-    // From so many rows on it pays to take parts out of words once for all of them. Fewer wait for
-    // codes to come from memory, and products must not wait until all have come.
-    static constexpr int64_t kRowsToTakeOutFor = kRowsAtOnce + 1;
+    // From so many rows on it pays to spread words once for all of them. Fewer wait for codes to
+    // come from memory, and products must not wait until all have come.
+    static constexpr int64_t rows_to_spread_once = kRowsAtOnce + 1;
 
-    // A stretch's codes as they are packed.
-    struct Packed {
+    // Where a stretch's weights come from: words as they are packed.
+    struct PackedWords {
         static constexpr int words = P::words;
-        static constexpr bool is_far = true;  // from the core: to be asked for ahead
+        static constexpr bool are_far = true;  // from the core: to be asked for ahead
         const std::byte* codes;
         int64_t panel_bytes;
 
-        Packed(const QuantizedBlock& block, const QuantizedStretch& stretch)
+        PackedWords(const QuantizedBlock& block, const QuantizedStretch& stretch)
             : codes(block.codes + stretch.first / P::depth * (words * row_bytes)),
               panel_bytes(block.panel_bytes) {}
         template <int part>
@@ -199,51 +199,44 @@ class PartKernel {
         }
     };
 
-    // The same after their parts were taken out, for all rows and all of k: weights of a block that
-    // are read again for every few rows need no shifts and masks then.
-    struct TakenOut {
+    // Words that were spread for all rows and all of k: no shifts and masks for every few rows.
+    struct SpreadWords {
         static constexpr int words = P::parts;
-        static constexpr bool is_far = false;
+        static constexpr bool are_far = false;
         const std::byte* codes;
         int64_t panel_bytes;
 
-        TakenOut(const QuantizedBlock& block, const QuantizedStretch& stretch)
+        SpreadWords(const QuantizedBlock& block, const QuantizedStretch& stretch)
             : codes(reinterpret_cast<const std::byte*>(block.widened) +
                     stretch.first / P::depth * (words * row_bytes)),
-              panel_bytes(bytes_of_panel(block)) {}
+              panel_bytes(block.in / P::depth * (words * row_bytes)) {}
         template <int part>
         static auto weights(const uint32_t* at, int v) {
             return P::load(at + part * kPanelColumns + v * S::lanes);
         }
-        static void take_out(const QuantizedBlock& block) {
+        static void spread(const QuantizedBlock& block) {
+            auto* to = reinterpret_cast<uint32_t*>(block.widened);
             for (int panel = 0; panel < block.panels; ++panel) {
-                P::take_out(
-                    words_at<P::depth>(block, panel, 0), block.in,
-                    reinterpret_cast<uint32_t*>(block.widened) +
-                        panel * bytes_of_panel(block) / static_cast<int64_t>(sizeof(uint32_t)),
-                    [](auto part) { return part; });
+                P::spread_words(words_at<P::depth>(block, panel, 0), block.in, to,
+                                [](auto weights) { return weights; });
+                to += block.in / P::depth * (words * kPanelColumns);
             }
-        }
-
-      private:
-        static int64_t bytes_of_panel(const QuantizedBlock& block) {
-            return block.in / P::depth * (words * row_bytes);
         }
     };
 
   public:
     static void multiply(const QuantizedBlock& block) {
-        if constexpr (P::takes_out) {
-            if (block.rows >= kRowsToTakeOutFor) {
-                TakenOut::take_out(block);
-                return multiply<TakenOut>(block);
+        if constexpr (P::spreads) {
+            if (block.rows >= rows_to_spread_once) {
+                SpreadWords::spread(block);
+                return multiply<SpreadWords>(block);
             }
         }
-        multiply<Packed>(block);
+        multiply<PackedWords>(block);
     }
 
   private:
-    template <class Codes>
+    template <class Source>
     static void multiply(const QuantizedBlock& block) {
         NextCodes next(block, block.groups * (block.rows / most_rows + 1));
         for (int64_t first = 0; first < block.rows; first += kRowsAtOnce) {
@@ -251,30 +244,30 @@ class PartKernel {
             for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
                 for (int64_t row = first; row < end;) {
                     next.fetch_part();
-                    row += some_rows<most_rows, Codes>(block, stretch, row, end);
+                    row += some_rows<most_rows, Source>(block, stretch, row, end);
                 }
             });
         }
     }
 
-    template <int rows, class Codes>
+    template <int rows, class Source>
     static int some_rows(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
                          int64_t end) {
         if constexpr (rows > 1) {
             if (end - row < rows) {
-                return some_rows < rows == 6 ? 4 : rows - 1, Codes > (block, stretch, row, end);
+                return some_rows < rows == 6 ? 4 : rows - 1, Source > (block, stretch, row, end);
             }
         }
         int panel = 0;
         for (; panel + most_panels <= block.panels; panel += most_panels) {
-            tile<rows, most_panels, Codes>(block, stretch, row, panel);
+            tile<rows, most_panels, Source>(block, stretch, row, panel);
         }
-        for (; panel < block.panels; ++panel) tile<rows, 1, Codes>(block, stretch, row, panel);
+        for (; panel < block.panels; ++panel) tile<rows, 1, Source>(block, stretch, row, panel);
         return rows;
     }
 
     // Sums stay in registers: all that touches them is inlined before arrays are taken apart.
-    template <int rows, int panels, class Codes>
+    template <int rows, int panels, class Source>
     static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
                      int panel) {
         constexpr int columns = panels * vectors;
@@ -292,21 +285,22 @@ class PartKernel {
                     P::first_sums(block, stretch, panel + i / vectors, i % vectors)(row + r);
             }
         }
-        const Codes all(block, stretch);
-        const std::byte* const codes = all.codes + panel * all.panel_bytes;
+        const Source source(block, stretch);
+        const std::byte* const codes = source.codes + panel * source.panel_bytes;
         const int64_t steps = (stretch.end - stretch.first) / P::depth;
         for (int64_t step = 0; step < steps; ++step) {
-            const std::byte* const now = codes + step * (Codes::words * row_bytes);
-            if constexpr (Codes::is_far) {
+            const std::byte* const now = codes + step * (Source::words * row_bytes);
+            if constexpr (Source::are_far) {
 #pragma GCC unroll 4
                 for (int p = 0; p < panels; ++p) {
 #pragma GCC unroll 9
-                    for (int w = 0; w < Codes::words; ++w) {
-                        __builtin_prefetch(now + p * all.panel_bytes + w * row_bytes + kAheadBytes);
+                    for (int w = 0; w < Source::words; ++w) {
+                        __builtin_prefetch(now + p * source.panel_bytes + w * row_bytes +
+                                           kAheadBytes);
                     }
                 }
             }
-            add_parts<0, Codes, rows, columns>(now, all.panel_bytes, x, step * P::depth, sum);
+            add_parts<0, Source, rows, columns>(now, source.panel_bytes, x, step * P::depth, sum);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < columns; ++i) {
@@ -318,21 +312,21 @@ class PartKernel {
     }
 
     // Part after part, so that those of x are loaded once for all columns.
-    template <int part, class Codes, int rows, int columns>
+    template <int part, class Source, int rows, int columns>
     [[gnu::always_inline]] static void add_parts(const std::byte* codes, int64_t panel_bytes,
                                                  const X* const* x, int64_t k,
                                                  Sum (&sum)[columns][rows]) {
 #pragma GCC unroll 8
         for (int i = 0; i < columns; ++i) {
             const auto* at = reinterpret_cast<const uint32_t*>(codes + i / vectors * panel_bytes);
-            const auto weights = Codes::template weights<part>(at, i % vectors);
+            const auto weights = Source::template weights<part>(at, i % vectors);
 #pragma GCC unroll 8
             for (int r = 0; r < rows; ++r) {
                 P::add(weights, x[r] + k + part * (P::depth / P::parts), sum[i][r]);
             }
         }
         if constexpr (part + 1 < P::parts) {
-            add_parts<part + 1, Codes, rows, columns>(codes, panel_bytes, x, k, sum);
+            add_parts<part + 1, Source, rows, columns>(codes, panel_bytes, x, k, sum);
         }
     }
 };
