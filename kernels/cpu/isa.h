@@ -29,6 +29,10 @@ Isa current_isa();
 // memory.
 int64_t bytes_fetched_ahead();
 
+// Whether panels of codes that come from memory are best asked for twice: from further away, for
+// the second-level cache, and then for the first.
+bool fetches_codes_early();
+
 // Replaces the choice; requires isa_supported(isa). Not while an op runs.
 void set_isa_for_testing(Isa isa);
 

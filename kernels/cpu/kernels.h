@@ -220,6 +220,7 @@ struct QuantizedBlock {
     const std::byte* codes;        // panels, panel_bytes apart
     int64_t panel_bytes;
     int64_t codes_bytes;  // of one panel
+    bool fetches_early;   // codes are asked for twice, as fetches_codes_early() has it
     // Panels that the thread will probably multiply next, where there is time to fetch them; null:
     // none.
     const std::byte* next_codes;

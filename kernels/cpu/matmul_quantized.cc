@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/activation_codes.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/product_order.h"
 #include "kernels/cpu/quantized_layout.h"
 #include "kernels/cpu/rows.h"
@@ -233,6 +234,7 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
     block.codes = packed + group.first * product.parts.panel_bytes;
     block.panel_bytes = group.spacing * product.parts.panel_bytes;
     block.codes_bytes = product.parts.panel_bytes;
+    block.fetches_early = block.rows < kRowsThatTakeTime && fetches_codes_early();
     if (next.count > 0 && block.rows >= kRowsThatTakeTime) {
         block.next_codes = packed + next.first * product.parts.panel_bytes;
         block.next_panel_bytes = next.spacing * product.parts.panel_bytes;

@@ -174,7 +174,6 @@ class PartKernel {
     using X = typename P::X;
     static constexpr int vectors = Tile::vectors;
     static constexpr int64_t row_bytes = kPanelColumns * 4;  // of words
-    static constexpr int64_t kAheadBytes = 256;              // that are prefetched, of each panel
     static constexpr int most_rows = S::lanes == 16 ? 6 : 3;
     static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
     // Whose totals stay in the first-level cache from one stretch to the next, beside its codes.
@@ -183,10 +182,15 @@ class PartKernel {
     // come from memory, and products must not wait until all have come.
     static constexpr int64_t rows_to_spread_once = kRowsAtOnce + 1;
 
-    // Where a stretch's weights come from: words as they are packed.
+    // Where a stretch's weights come from: words as they are packed. `early`: they are asked for
+    // twice.
+    template <bool early>
     struct PackedWords {
         static constexpr int words = P::words;
-        static constexpr bool are_far = true;  // from the core: to be asked for ahead
+        // From where a panel's words are read to where they are asked for, and, if early, to where
+        // they have been before. The more panels are read side by side the nearer.
+        static constexpr int64_t kAheadBytes = early ? 512 : 256;
+        static constexpr int64_t kEarlyBytes = most_panels == 1 ? 4096 : 1536;
         const std::byte* codes;
         int64_t panel_bytes;
 
@@ -197,12 +201,29 @@ class PartKernel {
         static auto weights(const uint32_t* at, int v) {
             return P::template weights<part>(at, v);
         }
+        template <int panels>
+        [[gnu::always_inline]] void fetch_ahead(const std::byte* now) const {
+            fetch<panels, 3>(now + kAheadBytes);
+            if constexpr (early) fetch<panels, 2>(now + kEarlyBytes);
+        }
+
+      private:
+        // A step's words of some panels, into the first-level cache (locality 3) or the second (2).
+        template <int panels, int locality>
+        [[gnu::always_inline]] void fetch(const std::byte* at) const {
+#pragma GCC unroll 4
+            for (int p = 0; p < panels; ++p) {
+#pragma GCC unroll 9
+                for (int w = 0; w < words; ++w) {
+                    __builtin_prefetch(at + p * panel_bytes + w * row_bytes, 0, locality);
+                }
+            }
+        }
     };
 
     // Words that were spread for all rows and all of k: no shifts and masks for every few rows.
     struct SpreadWords {
         static constexpr int words = P::parts;
-        static constexpr bool are_far = false;
         const std::byte* codes;
         int64_t panel_bytes;
 
@@ -214,6 +235,8 @@ class PartKernel {
         static auto weights(const uint32_t* at, int v) {
             return P::load(at + part * kPanelColumns + v * S::lanes);
         }
+        template <int panels>
+        void fetch_ahead(const std::byte*) const {}  // they are near
         static void spread(const QuantizedBlock& block) {
             auto* to = reinterpret_cast<uint32_t*>(block.widened);
             for (int panel = 0; panel < block.panels; ++panel) {
@@ -232,7 +255,8 @@ class PartKernel {
                 return multiply<SpreadWords>(block);
             }
         }
-        multiply<PackedWords>(block);
+        if (block.fetches_early) return multiply<PackedWords<true>>(block);
+        multiply<PackedWords<false>>(block);
     }
 
   private:
@@ -290,16 +314,7 @@ class PartKernel {
         const int64_t steps = (stretch.end - stretch.first) / P::depth;
         for (int64_t step = 0; step < steps; ++step) {
             const std::byte* const now = codes + step * (Source::words * row_bytes);
-            if constexpr (Source::are_far) {
-#pragma GCC unroll 4
-                for (int p = 0; p < panels; ++p) {
-#pragma GCC unroll 9
-                    for (int w = 0; w < Source::words; ++w) {
-                        __builtin_prefetch(now + p * source.panel_bytes + w * row_bytes +
-                                           kAheadBytes);
-                    }
-                }
-            }
+            source.template fetch_ahead<panels>(now);
             add_parts<0, Source, rows, columns>(now, source.panel_bytes, x, step * P::depth, sum);
         }
 #pragma GCC unroll 8
