@@ -6,9 +6,12 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <new>
+#include <thread>
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu_placement.h"
 #include "kernels/page_memory.h"
 #include "kernels/thread_pool.h"
 
@@ -82,6 +85,42 @@ double probe_bfloat16_peak(ThreadPool& threads) {
 
 double probe_int8_peak(ThreadPool& threads) {
     return peak(threads, cpu::kernels().quantized.int8_loop);
+}
+
+double probe_handover_ns() {
+    constexpr int64_t kBatches = 20, kBatch = 1000;
+    if (default_num_threads() < 2) return 0;
+    // Counts handovers: who waits for a number spins until the other has stored it. On a line of
+    // its own.
+    struct alignas(64) {
+        std::atomic<int64_t> count = 0;
+    } handovers;
+    const auto wait_for = [&](int64_t number) {
+        constexpr int kSpins = 1 << 14;  // then another program may need this core
+        for (int spins = 0; handovers.count.load(std::memory_order_acquire) != number; ++spins) {
+            if (spins >= kSpins) std::this_thread::yield();
+        }
+    };
+    const auto hand_over = [&](int64_t number) {
+        handovers.count.store(number, std::memory_order_release);
+    };
+    std::thread other([&] {
+        for (int64_t number = 1; number < 2 * kBatches * kBatch; number += 2) {
+            wait_for(number);
+            hand_over(number + 1);
+        }
+    });
+    double best = std::numeric_limits<double>::infinity();
+    for (int64_t batch = 0, number = 1; batch < kBatches; ++batch) {
+        const auto start = std::chrono::steady_clock::now();
+        for (int64_t i = 0; i < kBatch; ++i, number += 2) {
+            hand_over(number);
+            wait_for(number + 1);
+        }
+        best = std::min(best, seconds_since(start) * 1e9 / static_cast<double>(kBatch));
+    }
+    other.join();
+    return best;
 }
 
 }  // namespace nvllm

@@ -27,4 +27,9 @@ double probe_bfloat16_peak(ThreadPool& threads);
 // GOP/s of integer products and additions, as products of int8 codes do them.
 double probe_int8_peak(ThreadPool& threads);
 
+// Nanoseconds in which a cache line goes from the caller's core to another thread's and back: the
+// best of some batches of a thousand. Tells whether cores share a cache, which on virtual machines
+// changes with where they are put. 0 where only one core may be used.
+double probe_handover_ns();
+
 }  // namespace nvllm

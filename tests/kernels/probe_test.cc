@@ -13,3 +13,13 @@ TEST_CASE("probes give positive figures on every instruction set") {
         CHECK(nvllm::probe_int8_peak(threads) > 0);
     });
 }
+
+TEST_CASE("a cache line takes some time between two cores, and none where there is one") {
+    const double handover_ns = nvllm::probe_handover_ns();
+    if (nvllm::default_num_threads() < 2) {
+        CHECK(handover_ns == 0);
+    } else {
+        CHECK(handover_ns > 0);
+        CHECK(handover_ns < 1e9);
+    }
+}

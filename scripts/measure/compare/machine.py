@@ -153,6 +153,7 @@ def quiet_turn(action, most_others, tries):
         figures["read_gb_s"] = statistics.mean(one["read_gb_s"] for one in (before, after))
         figures["gflop_s"] = statistics.mean(max(one["float32_gflop_s"], one["bfloat16_gflop_s"]) for one in (before, after))
         figures["int8_gop_s"] = statistics.mean(one["int8_gop_s"] for one in (before, after))
+        figures["handover_ns"] = [one["handover_ns"] for one in (before, after)]
         if best is None or others < best["others"]:
             best = figures
         if others <= most_others:

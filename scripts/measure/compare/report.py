@@ -65,8 +65,15 @@ def notes(rows):
             if values["further"]:
                 said = ", ".join(f"{key} {number(value)}" for key, value in values["further"].items())
                 text += f"{name}, {side}: {said}.\n"
+        text += f"{name}, ns of a cache line to another core and back: {handovers(result['sides'])}.\n"
         text += "".join(f"{name}, {side} failed: {error}\n" for side, error in result["failures"].items())
     return "\n" + text if text else ""
+
+
+def handovers(sides):
+    """The least and most of each side's turns: some machines' cores share a cache at one moment and none at the next."""
+    taken = {name: [ns for turn in side["turns"] for ns in turn["handover_ns"]] for name, side in sides.items()}
+    return ", ".join(f"{name} {min(times):.0f} to {max(times):.0f}" for name, times in taken.items())
 
 
 def chart(rows):
