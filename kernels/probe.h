@@ -29,7 +29,8 @@ double probe_int8_peak(ThreadPool& threads);
 
 // Nanoseconds in which a cache line goes from the caller's core to another thread's and back: the
 // best of some batches of a thousand. Tells whether cores share a cache, which on virtual machines
-// changes with where they are put. 0 where only one core may be used.
+// changes with where they are put. 0 where only one core may be used. Throws std::system_error
+// where no thread can be started.
 double probe_handover_ns();
 
 }  // namespace nvllm

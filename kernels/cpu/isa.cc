@@ -80,6 +80,15 @@ const IsaRow* find_row(Isa isa) {
     return nullptr;
 }
 
+bool is_intel() {
+#if defined(__x86_64__)
+    static const bool found = __builtin_cpu_is("intel") != 0;
+    return found;
+#else
+    return false;
+#endif
+}
+
 // On Intel's processors one bfloat16 dot product takes the time of four float32 multiply-adds and
 // does the work of two (measured on a Xeon of family 6, model 207), so widening to float32 is
 // faster there.
@@ -157,24 +166,11 @@ void set_kernels_for_testing(Isa isa, const Kernels& (*kernels)()) {
     current.store(&row, std::memory_order_release);
 }
 
-namespace {
-
-bool is_intel() {
-#if defined(__x86_64__)
-    static const bool found = __builtin_cpu_is("intel") != 0;
-    return found;
-#else
-    return false;
-#endif
-}
-
-}  // namespace
-
 // A Zen 4 fetches four long streams ahead by itself: to be asked for what lies four times as far
 // away costs it a fifth of the bandwidth. A Xeon gains 5 % (AVX-512) and 10 % (AVX2) by that.
 int64_t bytes_fetched_ahead() { return is_intel() ? 1024 : 256; }
 
-// A Xeon decodes 4 to 28 % faster by that (docs/performance.md); a Zen 4 has not run it.
+// A Xeon decodes 2 to 36 % faster by that (docs/performance.md); a Zen 4 has not run it.
 bool fetches_codes_early() { return is_intel(); }
 
 const Kernels& kernels() { return current_row().kernels(); }

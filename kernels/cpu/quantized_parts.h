@@ -182,6 +182,12 @@ class PartKernel {
     // come from memory, and products must not wait until all have come.
     static constexpr int64_t rows_to_spread_once = kRowsAtOnce + 1;
 
+    // More rows of sparse weights wait for multipliers, not for memory; to ask for their many words
+    // twice would cost 7 % (docs/performance.md).
+    static constexpr int64_t most_rows_fetched_early = P::words > 1
+                                                           ? 8
+                                                           : std::numeric_limits<int64_t>::max();
+
     // Where a stretch's weights come from: words as they are packed. `early`: they are asked for
     // twice.
     template <bool early>
@@ -255,7 +261,9 @@ class PartKernel {
                 return multiply<SpreadWords>(block);
             }
         }
-        if (block.fetches_early) return multiply<PackedWords<true>>(block);
+        if (block.fetches_early && block.rows <= most_rows_fetched_early) {
+            return multiply<PackedWords<true>>(block);
+        }
         multiply<PackedWords<false>>(block);
     }
 

@@ -65,7 +65,8 @@ def notes(rows):
             if values["further"]:
                 said = ", ".join(f"{key} {number(value)}" for key, value in values["further"].items())
                 text += f"{name}, {side}: {said}.\n"
-        text += f"{name}, ns of a cache line to another core and back: {handovers(result['sides'])}.\n"
+        if result["sides"]:
+            text += f"{name}, ns of a cache line to another core and back: {handovers(result['sides'])}.\n"
         text += "".join(f"{name}, {side} failed: {error}\n" for side, error in result["failures"].items())
     return "\n" + text if text else ""
 
