@@ -29,6 +29,10 @@ Isa current_isa();
 // memory.
 int64_t bytes_fetched_ahead();
 
+// From how far away it is best asked for them before that, for the second-level cache, where a few
+// rows of x wait for them; 0: it is not.
+int64_t bytes_fetched_early();
+
 // Whether panels of codes that come from memory are best asked for twice: from further away, for
 // the second-level cache, and then for the first.
 bool fetches_codes_early();

@@ -43,6 +43,7 @@ struct MatmulBlock {
     const void* next_weight;
     int64_t next_columns;
     int64_t bytes_ahead;  // from where weights are read to where they are fetched
+    int64_t bytes_early;  // the same for the second-level cache, with few rows of x; or 0
     // Room for kMaxMatmulColumns x kMatmulStretch packed values; unused for up to
     // max_in_place_tokens.
     void* packed_weight;

@@ -164,6 +164,7 @@ void multiply_block(const Product& product, int64_t token, const Columns& column
     block.next_weight = next.count > 0 ? next.rows() : nullptr;
     block.next_columns = next.count;
     block.bytes_ahead = bytes_fetched_ahead();
+    block.bytes_early = bytes_fetched_early();
     block.packed_weight =
         product.packed_weights == nullptr
             ? nullptr

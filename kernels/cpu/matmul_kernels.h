@@ -117,8 +117,9 @@ void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* 
     }
 }
 
-// What is fetched while a group multiplies: its own rows, `ahead` values before their turn, and
-// what lies `distance` values from two of them, perhaps one twice.
+// What is fetched while a group multiplies: its own rows, `ahead` values before their turn, and,
+// for the second-level cache, what lies `distance` values from two of them, perhaps one twice, or
+// from all.
 struct Fetching {
     int64_t ahead;
     int64_t distance = 0;
@@ -131,8 +132,8 @@ struct Tails {
     typename Factors::Weight rows[kTileColumns][Factors::step];
 };
 
-// Weight rows where they lie.
-template <class Factors>
+// Weight rows where they lie. `fetches_all`: what lies `distance` from each of them is fetched.
+template <class Factors, bool fetches_all = false>
 class RowsInPlace {
   public:
     using Weight = typename Factors::Weight;
@@ -148,7 +149,8 @@ class RowsInPlace {
           next_{rows[fetching.rows[0]] + fetching.distance,
                 rows[fetching.rows[1]] + fetching.distance},
           in_row_(end - fetching.ahead),
-          ahead_(fetching.ahead) {}
+          ahead_(fetching.ahead),
+          distance_(fetching.distance) {}
 
     void go_to(int64_t k) {
         if (k >= in_row_) ahead_ = end_ - in_row_ + gap_;
@@ -156,7 +158,9 @@ class RowsInPlace {
         for (int c = 0; c < columns; ++c) {
             at_[c] = rows_[c] + k;
             __builtin_prefetch(at_[c] + ahead_, 0, 3);
+            if constexpr (fetches_all) __builtin_prefetch(at_[c] + distance_, 0, 2);
         }
+        if constexpr (fetches_all) return;
         __builtin_prefetch(next_[0] + k, 0, 2);
         __builtin_prefetch(next_[1] + k, 0, 2);
     }
@@ -178,6 +182,7 @@ class RowsInPlace {
     const Weight* const next_[2];
     const int64_t in_row_;  // from here on what lies ahead is no longer in the row
     int64_t ahead_;
+    const int64_t distance_;
     const Weight* at_[columns];
 };
 
@@ -390,11 +395,19 @@ struct MatmulKernel {
 
     static void multiply_in_place(const MatmulBlock& block) {
         const int64_t panels = num_panels(block);
+        if (panels == 1 && block.bytes_early > 0) return multiply_streams(block);
         for (int64_t index = 0; index < panels; ++index) {
             const Panel panel = panel_at(block, index);
             const Fetching fetching = fetching_of(block, index, panels);
-            with_rows(panel, [&](auto rows) { multiply_panel<rows()>(block, panel, fetching); });
+            with_rows(panel,
+                      [&](auto rows) { multiply_panel<rows(), false>(block, panel, fetching); });
         }
+    }
+    // One panel alone waits for memory, which gives more when it is asked twice.
+    static void multiply_streams(const MatmulBlock& block) {
+        const Panel panel = panel_at(block, 0);
+        const Fetching fetching = {values_ahead(block), values_of(block.bytes_early)};
+        with_rows(panel, [&](auto rows) { multiply_panel<rows(), true>(block, panel, fetching); });
     }
 
     // Panels share the rows of each group, so that memory is busy all the time; one panel alone
@@ -409,11 +422,10 @@ struct MatmulKernel {
                     static_cast<const Weight*>(block.weight),
                 {first, end - 1}};
     }
-    static int64_t values_ahead(const MatmulBlock& block) {
-        return block.bytes_ahead / static_cast<int64_t>(sizeof(Weight));
-    }
+    static int64_t values_ahead(const MatmulBlock& block) { return values_of(block.bytes_ahead); }
+    static int64_t values_of(int64_t bytes) { return bytes / static_cast<int64_t>(sizeof(Weight)); }
 
-    template <int rows>
+    template <int rows, bool fetches_all>
     static void multiply_panel(const MatmulBlock& block, const Panel& panel,
                                const Fetching& fetching) {
         const int64_t groups = num_groups(block);
@@ -424,8 +436,8 @@ struct MatmulKernel {
             float* const y = fetch_output<rows>(block, panel, group.column);
             for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
                 Four sums[rows];
-                multiply_rows<rows>(panel.x + rows * k, k, stretch_end(block, k), weight_rows,
-                                    block.in, fetching, sums);
+                multiply_rows<rows, fetches_all>(panel.x + rows * k, k, stretch_end(block, k),
+                                                 weight_rows, block.in, fetching, sums);
                 store_group<rows>(block, group, k, sums, y);
             }
         }
@@ -517,24 +529,25 @@ struct MatmulKernel {
 
     // Widening in pairs beside the sums of a full panel takes every register of those that have
     // few.
-    template <int rows>
+    template <int rows, bool fetches_all>
     [[gnu::always_inline]] static void multiply_rows(const Packed* x, int64_t k, int64_t end,
                                                      const Weight* const* weight_rows, int64_t in,
                                                      const Fetching& fetching, Four* sums) {
         if constexpr (rows == max_rows && max_rows < columns && Factors::parts > 1) {
-            multiply_full_panel(x, k, end, weight_rows, in, fetching, sums);
+            multiply_full_panel<fetches_all>(x, k, end, weight_rows, in, fetching, sums);
         } else {
-            Tile::template multiply<rows>(x, k, end,
-                                          RowsInPlace<Factors>(weight_rows, in, 0, fetching), sums);
+            Tile::template multiply<rows>(
+                x, k, end, RowsInPlace<Factors, fetches_all>(weight_rows, in, 0, fetching), sums);
         }
     }
 
     // These two are functions of their own, or the compiler runs out of registers.
+    template <bool fetches_all>
     [[gnu::noinline]] static void multiply_full_panel(const Packed* x, int64_t k, int64_t end,
                                                       const Weight* const* weight_rows, int64_t in,
                                                       const Fetching& fetching, Four* sums) {
-        Tile::template multiply<max_rows>(x, k, end,
-                                          RowsInPlace<Factors>(weight_rows, in, 0, fetching), sums);
+        Tile::template multiply<max_rows>(
+            x, k, end, RowsInPlace<Factors, fetches_all>(weight_rows, in, 0, fetching), sums);
     }
     template <int rows>
     [[gnu::noinline]] static void multiply_packed_group(const Packed* x, int64_t k, int64_t end,
