@@ -8,12 +8,12 @@
 // With few rows of x weights are read straight from where they lie: they come from memory, once.
 // A block's rows are then dealt out so that each row of a group follows the one that the group
 // before had in its place: a few long streams, which every processor fetches ahead of; rows side by
-// side, two to a page, cost one of them (Zen 4) half of the bandwidth. From two panels on, the next
-// block is fetched while this one is used again. With many rows of x a
-// block of weights is packed as x is, widened once instead of once for every panel, one stretch of
-// k after the other: then a panel's stretch stays in the first-level cache for all groups of the
-// block, the block's in the second-level cache for all panels; the next panel is prefetched, and
-// in the end what will be packed next.
+// side, two to a page, cost one of them (Zen 4) half of the bandwidth. One panel has them asked for
+// twice where the processor gains by that; from two panels on, the next block is fetched while this
+// one is used again. With many rows of x a block of weights is packed as x is, widened once instead
+// of once for every panel, one stretch of k after the other: then a panel's stretch stays in the
+// first-level cache for all groups of the block, the block's in the second-level cache for all
+// panels; the next panel is prefetched, and in the end what will be packed next.
 #pragma once
 
 #include <array>
