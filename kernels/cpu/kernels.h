@@ -44,6 +44,7 @@ struct MatmulBlock {
     int64_t next_columns;
     int64_t bytes_ahead;  // from where weights are read to where they are fetched
     int64_t bytes_early;  // the same for the second-level cache, with few rows of x; or 0
+    bool fetches_packed;  // while packed weights are multiplied, what comes after them is fetched
     // Room for kMaxMatmulColumns x kMatmulStretch packed values; unused for up to
     // max_in_place_tokens.
     void* packed_weight;

@@ -165,6 +165,7 @@ void multiply_block(const Product& product, int64_t token, const Columns& column
     block.next_columns = next.count;
     block.bytes_ahead = bytes_fetched_ahead();
     block.bytes_early = bytes_fetched_early();
+    block.fetches_packed = fetches_packed_panels();
     block.packed_weight =
         product.packed_weights == nullptr
             ? nullptr

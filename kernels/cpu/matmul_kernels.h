@@ -13,7 +13,7 @@
 // one is used again. With many rows of x a block of weights is packed as x is, widened once instead
 // of once for every panel, one stretch of k after the other: then a panel's stretch stays in the
 // first-level cache for all groups of the block, the block's in the second-level cache for all
-// panels; the next panel is prefetched, and in the end what will be packed next.
+// panels; the next panel is fetched, and in the end what will be packed next, where that is a gain.
 #pragma once
 
 #include <array>
@@ -186,15 +186,17 @@ class RowsInPlace {
     const Weight* at_[columns];
 };
 
-// What a group of columns fetches while it multiplies, so that it is at hand when its turn comes.
+// What a group of columns fetches while it multiplies, so that it is at hand when its turn comes,
+// where the processor gains by that.
 template <class Factors>
 struct Upcoming {
     const typename Factors::Packed* x;       // a share of the next panel
     const typename Factors::Weight* weight;  // one row that will be packed next
 };
 
-// A group of weight rows packed as a panel of x is: [steps][columns][step].
-template <class Factors>
+// A group of weight rows packed as a panel of x is: [steps][columns][step]. `fetches`: its next
+// steps are fetched, and what comes after it.
+template <class Factors, bool fetches>
 class PackedRows {
   public:
     using Packed = typename Factors::Packed;
@@ -208,6 +210,7 @@ class PackedRows {
 
     void go_to(int64_t k) {
         at_ = packed_ + (k - begin_) * kTileColumns;
+        if constexpr (!fetches) return;
 #pragma GCC unroll 16
         for (int64_t byte = 0; byte < kStepBytes; byte += kLine) {
             __builtin_prefetch(reinterpret_cast<const char*>(at_) + kStepBytes * 4 + byte, 0, 3);
@@ -330,10 +333,12 @@ struct MatmulKernel {
     static constexpr int64_t max_in_place_tokens = kFewPanels * max_rows;
 
     static void multiply_block(const MatmulBlock& block) {
-        if (block.tokens > max_in_place_tokens) {
-            multiply_packed(block);
-        } else {
+        if (block.tokens <= max_in_place_tokens) {
             multiply_in_place(block);
+        } else if (block.fetches_packed) {
+            multiply_packed<true>(block);
+        } else {
+            multiply_packed<false>(block);
         }
     }
 
@@ -443,6 +448,7 @@ struct MatmulKernel {
         }
     }
 
+    template <bool fetches>
     static void multiply_packed(const MatmulBlock& block) {
         const int64_t panels = num_panels(block);
         const int64_t groups = num_groups(block);
@@ -454,13 +460,13 @@ struct MatmulKernel {
                 // A row for each group of the last panels; before that it would not stay in cache.
                 const int64_t next_row = block.columns - (panels - index) * groups;
                 with_rows(panel, [&](auto rows) {
-                    multiply_packed_panel<rows()>(block, panel, next, next_row, k);
+                    multiply_packed_panel<rows(), fetches>(block, panel, next, next_row, k);
                 });
             }
         }
     }
 
-    template <int rows>
+    template <int rows, bool fetches>
     static void multiply_packed_panel(const MatmulBlock& block, const Panel& panel,
                                       const Panel& next, int64_t next_row, int64_t k) {
         const int64_t end = stretch_end(block, k);
@@ -472,7 +478,8 @@ struct MatmulKernel {
             upcoming.weight = row_to_pack(block, next_row++, k);
             float* const y = fetch_output<rows>(block, panel, column);
             Four sums[rows];
-            multiply_packed_group<rows>(panel.x + rows * k, k, end, packed, upcoming, sums);
+            multiply_packed_group<rows, fetches>(panel.x + rows * k, k, end, packed, upcoming,
+                                                 sums);
             store_group<rows>(block, group_at(block, column, 1), k, sums, y);
             packed += columns * length;
             upcoming.x += share;
@@ -549,12 +556,13 @@ struct MatmulKernel {
         Tile::template multiply<max_rows>(
             x, k, end, RowsInPlace<Factors, fetches_all>(weight_rows, in, 0, fetching), sums);
     }
-    template <int rows>
+    template <int rows, bool fetches>
     [[gnu::noinline]] static void multiply_packed_group(const Packed* x, int64_t k, int64_t end,
                                                         const Packed* packed,
                                                         const Upcoming<Factors>& upcoming,
                                                         Four* sums) {
-        Tile::template multiply<rows>(x, k, end, PackedRows<Factors>(packed, k, upcoming), sums);
+        Tile::template multiply<rows>(x, k, end, PackedRows<Factors, fetches>(packed, k, upcoming),
+                                      sums);
     }
 
     // What a group of columns will add its sums to.
