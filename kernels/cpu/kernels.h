@@ -262,7 +262,7 @@ struct QuantizedKernels {
     void (*multiply[kNumWeightCodes])(const QuantizedBlock& block);
     void (*multiply_integers[2])(const QuantizedBlock& block);
     void (*arrange[2])(const int8_t* codes, int64_t count, void* arranged);
-    size_t integer_bytes;  // of one arranged code
+    size_t integer_bytes[2];  // of one arranged code
     QuantizedPairs pairs[kNumWeightCodes];
     double (*int8_loop)(int64_t rounds);  // as Kernels::float32_loop, of integers
 };

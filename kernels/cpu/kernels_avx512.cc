@@ -16,8 +16,8 @@ Kernels table_for_this_machine() {
         for (size_t i = 0; i < 2; ++i) {
             table.quantized.multiply_integers[i] = vnni.multiply_integers[i];
             table.quantized.arrange[i] = vnni.arrange[i];
+            table.quantized.integer_bytes[i] = vnni.integer_bytes[i];
         }
-        table.quantized.integer_bytes = vnni.integer_bytes;
         table.quantized.int8_loop = vnni.int8_loop;
     }
     return table;

@@ -82,7 +82,8 @@ struct Product {
     bool rounds() const { return weight.activations.code != ActivationCode::product_type; }
     size_t value_bytes() const {
         if (form == Rounded::pairs) return sizeof(BFloat16);
-        return form == Rounded::integers ? kernels().quantized.integer_bytes : sizeof(float);
+        if (form == Rounded::float32) return sizeof(float);
+        return kernels().quantized.integer_bytes[static_cast<size_t>(layout().code)];
     }
     int64_t x_stride() const {
         return parts.padded_in + kRowPadding / static_cast<int64_t>(value_bytes());

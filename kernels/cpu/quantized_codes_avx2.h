@@ -90,4 +90,29 @@ struct Avx2Codes {
     }
 };
 
+// 4-bit weights by bytes of x, twice as many at once as by 16 bits. Weights are unsigned, 8 above
+// what they are. Of 8 bits they would be too large: pairs of their products need more than 16 bits.
+struct Avx2ByteCodes : Avx2Codes {
+    using X = int8_t;
+    static constexpr int int4_parts = 2;
+    static constexpr int int4_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+    static constexpr bool int4_is_shifted = true;
+    // Sums of 16 bits hold four steps of two pairs: 16 * 15 * 128 < 2^15.
+    static constexpr int64_t short_steps = 4;
+    static Sum set_sums(int32_t value) { return _mm256_set1_epi32(value); }
+    template <int part>
+    static Words int4_weights(Words words) {
+        return _mm256_and_si256(_mm256_srli_epi16(words, 4 * part), _mm256_set1_epi8(15));
+    }
+    static void add_int4(Words weights, const X* x, Sum& sum) {
+        int32_t four;
+        std::memcpy(&four, x, sizeof(four));
+        sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(weights, _mm256_set1_epi32(four)));
+    }
+    // Both 16-bit sums of each column.
+    static void add_short(Sum few, Sum& sum) {
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(few, _mm256_set1_epi16(1)));
+    }
+};
+
 }  // namespace nvllm::cpu

@@ -48,10 +48,17 @@ class QuantizedKernel {
     static constexpr int per_word = Codes::per_word;
     static constexpr bool has_zeros =
         code == ops::WeightCode::int4 || code == ops::WeightCode::int8;
-    static constexpr int most_rows = S::lanes == 16 ? 6 : 3;
-    static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
+    // With sixteen registers factors that are widened as they are multiplied leave room for fewer
+    // sums, and a product takes no operand that it broadcasts itself.
+    static constexpr bool has_many_registers = S::lanes == 16;
+    static constexpr int most_rows = 6;
+    static constexpr int most_rows_widened_anew = has_many_registers ? 6 : 3;
+    static constexpr int panels_of(int rows) {
+        if (has_many_registers) return 4;
+        return rows == 1 ? 2 : 1;  // two chains of sums alone would wait for themselves
+    }
     // From so many rows on widening once pays.
-    static constexpr int64_t rows_to_widen_once = 2 * most_rows + 1;
+    static constexpr int64_t rows_to_widen_once = 2 * most_rows_widened_anew + 1;
 
   public:
     static void multiply(const QuantizedBlock& block) {
@@ -76,7 +83,8 @@ class QuantizedKernel {
             for (int64_t row = 0; row < block.rows;) {
                 next.fetch_part();
                 row += widens_once ? some_rows<most_rows, WidenedOnce>(block, stretch, row)
-                                   : some_rows<most_rows, WidenedAnew<zeros>>(block, stretch, row);
+                                   : some_rows<most_rows_widened_anew, WidenedAnew<zeros>>(
+                                         block, stretch, row);
             }
         });
     }
@@ -89,9 +97,10 @@ class QuantizedKernel {
                 return some_rows < rows == 6 ? 4 : rows - 1, Source > (block, stretch, row);
             }
         }
+        constexpr int panels = panels_of(rows);
         int panel = 0;
-        for (; panel + most_panels <= block.panels; panel += most_panels) {
-            tile<rows, most_panels, Source>(block, stretch, row, panel);
+        for (; panel + panels <= block.panels; panel += panels) {
+            tile<rows, panels, Source>(block, stretch, row, panel);
         }
         for (; panel < block.panels; ++panel) tile<rows, 1, Source>(block, stretch, row, panel);
         return rows;
@@ -165,6 +174,26 @@ class QuantizedKernel {
         (std::make_integer_sequence<int, per_word>());
     }
 
+    // Of neighbouring panels.
+    template <class Source, int panels>
+    struct Sources {
+        Source of[panels];
+
+        Sources(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
+            : Sources(block, stretch, panel, std::make_integer_sequence<int, panels>()) {}
+        void go_to(int64_t step) {
+#pragma GCC unroll 8
+            for (Source& source : of) source.go_to(step);
+        }
+
+      private:
+        template <int... p>
+        Sources(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel,
+                std::integer_sequence<int, p...>)
+            : of{Source(block, stretch, panel + p)...} {}
+    };
+
+    // Sums stay in registers: all that touches them is inlined before arrays are taken apart.
     template <int rows, int panels, class Source>
     static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
                      int panel) {
@@ -179,35 +208,49 @@ class QuantizedKernel {
         for (int r = 0; r < rows; ++r) {
             x[r] = static_cast<const float*>(block.x) + (row + r) * block.x_stride + stretch.first;
         }
-        [&]<int... p>(std::integer_sequence<int, p...>) {
-            Source sources[] = {Source(block, stretch, panel + p)...};
-            const int64_t steps = (stretch.end - stretch.first) / per_word;
-            for (int64_t step = 0; step < steps; ++step)
-                add_step<rows, panels>(step, x, sources, sum);
+        Sources<Source, panels> sources(block, stretch, panel);
+        const int64_t steps = (stretch.end - stretch.first) / per_word;
+        for (int64_t step = 0; step < steps; ++step) {
+            sources.go_to(step);
+            add_codes<0>(step * per_word, x, sources, sum);
         }
-        (std::make_integer_sequence<int, panels>());
 #pragma GCC unroll 8
         for (int i = 0; i < panels * vectors; ++i) {
             Tile::add_sums(block, stretch, row, panel + i / vectors, i % vectors, sum[i]);
         }
     }
 
-    template <int rows, int panels, class Source>
-    [[gnu::always_inline]] static void add_step(int64_t step, const float* const* x,
-                                                Source* sources, F (*sum)[rows]) {
-#pragma GCC unroll 8
-        for (int p = 0; p < panels; ++p) sources[p].go_to(step);
-        for_each_code([&](auto index) {
-            const int64_t k = step * per_word + index();
+    template <int index, int rows, int panels, class Source>
+    [[gnu::always_inline]] static void add_codes(int64_t k, const float* const* x,
+                                                 const Sources<Source, panels>& sources,
+                                                 F (&sum)[panels * vectors][rows]) {
+        if constexpr (has_many_registers || rows <= vectors) {
 #pragma GCC unroll 8
             for (int i = 0; i < panels * vectors; ++i) {
-                const F weight = sources[i / vectors].template get<index()>(i % vectors);
+                const F weight = sources.of[i / vectors].template get<index>(i % vectors);
 #pragma GCC unroll 8
                 for (int r = 0; r < rows; ++r) {
-                    sum[i][r] = S::fma(S::set(x[r][k]), weight, sum[i][r]);
+                    sum[i][r] = S::fma(S::set(x[r][k + index]), weight, sum[i][r]);
                 }
             }
-        });
+        } else {
+            static_assert(panels == 1);
+            F weight[vectors];
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; ++v) {
+                weight[v] = sources.of[0].template get<index>(v);
+                S::hold_in_register(weight[v]);
+            }
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; ++r) {
+                const F factor = S::set(x[r][k + index]);
+#pragma GCC unroll 8
+                for (int v = 0; v < vectors; ++v) {
+                    sum[v][r] = S::fma(factor, weight[v], sum[v][r]);
+                }
+            }
+        }
+        if constexpr (index + 1 < per_word) add_codes<index + 1>(k, x, sources, sum);
     }
 };
 
@@ -221,7 +264,7 @@ QuantizedKernels quantized_kernels() {
              PartKernel<WidenedSparse<C, Code::sparse_float8>>::multiply},
             {PartKernel<Int4Parts<C>>::multiply, PartKernel<Int8Parts<C>>::multiply},
             {arrange_codes<C, Code::int4>, arrange_codes<C, Code::int8>},
-            sizeof(typename C::X),
+            {sizeof(typename C::X), sizeof(typename C::X)},
             {},
             int8_loop<C>};
 }

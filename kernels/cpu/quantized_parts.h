@@ -24,6 +24,14 @@ struct FloatSums : C {
 // Stretches that end where groups do.
 constexpr int64_t kWholeGroups = std::numeric_limits<int64_t>::max() / 2;
 
+// Of a codes' instruction set that sums few products in 16 bits: steps whose sums are exact so, and
+// only then added to those of 32 bits. None: products are added to these at once.
+template <class C>
+constexpr int64_t short_steps() {
+    if constexpr (requires { C::short_steps; }) return C::short_steps;
+    return 0;
+}
+
 // Words of eight codes, in parts as C says; so are those of four below.
 template <class C>
 struct Int4Parts : C {
@@ -44,14 +52,6 @@ struct Int4Parts : C {
     static void add(Weights weights, const typename C::X* x, typename C::Sum& sum) {
         C::add_int4(weights, x, sum);
     }
-    // Spreads a panel's words of `count` values of k: each row of sixteen becomes `parts` rows, of
-    // which change(weights) are stored.
-    template <typename Change>
-    static void spread_words(const uint32_t* from, int64_t count, uint32_t* to, Change change) {
-        for (int64_t k = 0; k < count; k += depth, from += kPanelColumns) {
-            to = spread_row<0>(from, to, change);
-        }
-    }
     // What the codes' shifts into unsigned ranges add to a sum is taken off first: sums of a vector
     // of columns, as a function of the row.
     static auto first_sums(const QuantizedBlock& block, const QuantizedStretch& stretch, int, int) {
@@ -63,20 +63,6 @@ struct Int4Parts : C {
                 return C::no_sums();
             }
         };
-    }
-
-  private:
-    template <int part, typename Change>
-    [[gnu::always_inline]] static uint32_t* spread_row(const uint32_t* from, uint32_t* to,
-                                                       Change change) {
-        for (int v = 0; v < kPanelColumns; v += C::Simd::lanes) {
-            const Weights stored = change(C::template int4_weights<part>(C::load(from + v)));
-            std::memcpy(to + v, &stored, sizeof(stored));
-        }
-        if constexpr (part + 1 < parts) {
-            return spread_row<part + 1>(from, to + kPanelColumns, change);
-        }
-        return to + kPanelColumns;
     }
 };
 
@@ -163,6 +149,27 @@ struct WidenedSparse : SparseParts<C, code> {
     }
 };
 
+template <class P, int part, typename Change>
+[[gnu::always_inline]] inline void spread_part(const uint32_t* from, uint32_t* to, Change change) {
+    for (int v = 0; v < kPanelColumns; v += P::Simd::lanes) {
+        const auto stored = change(P::template weights<part>(from, v / P::Simd::lanes));
+        std::memcpy(to + v, &stored, sizeof(stored));
+    }
+}
+
+// Spreads a panel's words of `count` values of k: each row of sixteen becomes `parts` rows, of
+// which change(weights) are stored.
+template <class P, typename Change>
+void spread_words(const uint32_t* from, int64_t count, uint32_t* to, Change change) {
+    for (int64_t k = 0; k < count; k += P::depth, from += kPanelColumns) {
+        [&]<int... part>(std::integer_sequence<int, part...>) {
+            (spread_part<P, part>(from, to + part * kPanelColumns, change), ...);
+        }
+        (std::make_integer_sequence<int, P::parts>());
+        to += P::parts * kPanelColumns;
+    }
+}
+
 // P: what parts are and how they are multiplied, as above. Sums of integers are exact, so that
 // their order does not matter; others are of one chain, k rising.
 template <class P>
@@ -246,7 +253,7 @@ class PartKernel {
         static void spread(const QuantizedBlock& block) {
             auto* to = reinterpret_cast<uint32_t*>(block.widened);
             for (int panel = 0; panel < block.panels; ++panel) {
-                P::spread_words(words_at<P::depth>(block, panel, 0), block.in, to,
+                spread_words<P>(words_at<P::depth>(block, panel, 0), block.in, to,
                                 [](auto weights) { return weights; });
                 to += block.in / P::depth * (words * kPanelColumns);
             }
@@ -320,10 +327,32 @@ class PartKernel {
         const Source source(block, stretch);
         const std::byte* const codes = source.codes + panel * source.panel_bytes;
         const int64_t steps = (stretch.end - stretch.first) / P::depth;
-        for (int64_t step = 0; step < steps; ++step) {
-            const std::byte* const now = codes + step * (Source::words * row_bytes);
-            source.template fetch_ahead<panels>(now);
-            add_parts<0, Source, rows, columns>(now, source.panel_bytes, x, step * P::depth, sum);
+        const auto add_steps = [&](int64_t step, int64_t end, Sum(&to)[columns][rows])
+            __attribute__((always_inline)) {
+            for (; step < end; ++step) {
+                const std::byte* const now = codes + step * (Source::words * row_bytes);
+                source.template fetch_ahead<panels>(now);
+                add_parts<0, Source, rows, columns>(now, source.panel_bytes, x, step * P::depth,
+                                                    to);
+            }
+        };
+        if constexpr (short_steps<P>() == 0) {
+            add_steps(0, steps, sum);
+        } else {
+            for (int64_t step = 0; step < steps; step += short_steps<P>()) {
+                Sum few[columns][rows];
+#pragma GCC unroll 8
+                for (auto& column : few) {
+#pragma GCC unroll 8
+                    for (Sum& value : column) value = P::no_sums();
+                }
+                add_steps(step, least(step + short_steps<P>(), steps), few);
+#pragma GCC unroll 8
+                for (int i = 0; i < columns; ++i) {
+#pragma GCC unroll 8
+                    for (int r = 0; r < rows; ++r) P::add_short(few[i][r], sum[i][r]);
+                }
+            }
         }
 #pragma GCC unroll 8
         for (int i = 0; i < columns; ++i) {

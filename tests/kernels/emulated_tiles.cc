@@ -266,7 +266,7 @@ nvllm::cpu::Kernels table_with_emulated_tiles() {
     quantized.multiply_integers[1] = multiply_integers<nvllm::cpu::TileInt8<EmulatedCodes>>;
     quantized.arrange[0] = nvllm::cpu::arrange_codes<EmulatedCodes, WeightCode::int4>;
     quantized.arrange[1] = nvllm::cpu::arrange_codes<EmulatedCodes, WeightCode::int8>;
-    quantized.integer_bytes = sizeof(EmulatedCodes::X);
+    for (size_t& bytes : quantized.integer_bytes) bytes = sizeof(EmulatedCodes::X);
     return table;
 }
 

@@ -424,16 +424,19 @@ TEST_CASE("quantized products: sums of integers reach the largest values without
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : {WeightCode::int4, WeightCode::int8}) {
+        const auto check = [&](WeightCode code, int weight) {
+            CAPTURE(weight);
             Matrix matrix(machine, layout_of(code, 17, 4096, 4096));
-            std::fill(matrix.codes.begin(), matrix.codes.end(),
-                      static_cast<int8_t>(code == WeightCode::int4 ? -8 : -128));
+            std::fill(matrix.codes.begin(), matrix.codes.end(), static_cast<int8_t>(weight));
             matrix.pack(machine);
             matrix.activations = {ActivationCode::int8, 0, 1.0f, 0.0f, false};
             const std::vector<float> x(2 * 4096, -500.0f);
             std::vector<double> clamped(x.size(), -128.0);
             CHECK(matches(matrix, clamped, {2}, run(machine, matrix, x, {2}), 1e-7));
-        }
+        };
+        // Both ends: some instruction sets multiply them as the ends of an unsigned range.
+        for (const int weight : {-8, 7}) check(WeightCode::int4, weight);
+        for (const int weight : {-128, 127}) check(WeightCode::int8, weight);
     });
 }
 
