@@ -52,6 +52,14 @@ struct Int4Parts : C {
     static void add(Weights weights, const typename C::X* x, typename C::Sum& sum) {
         C::add_int4(weights, x, sum);
     }
+    // Spreads a panel's words of `count` values of k: each row of sixteen becomes `parts` rows, of
+    // which change(weights) are stored.
+    template <typename Change>
+    static void spread_words(const uint32_t* from, int64_t count, uint32_t* to, Change change) {
+        for (int64_t k = 0; k < count; k += depth, from += kPanelColumns) {
+            to = spread_row<0>(from, to, change);
+        }
+    }
     // What the codes' shifts into unsigned ranges add to a sum is taken off first: sums of a vector
     // of columns, as a function of the row.
     static auto first_sums(const QuantizedBlock& block, const QuantizedStretch& stretch, int, int) {
@@ -63,6 +71,20 @@ struct Int4Parts : C {
                 return C::no_sums();
             }
         };
+    }
+
+  private:
+    template <int part, typename Change>
+    [[gnu::always_inline]] static uint32_t* spread_row(const uint32_t* from, uint32_t* to,
+                                                       Change change) {
+        for (int v = 0; v < kPanelColumns; v += C::Simd::lanes) {
+            const Weights stored = change(C::template int4_weights<part>(C::load(from + v)));
+            std::memcpy(to + v, &stored, sizeof(stored));
+        }
+        if constexpr (part + 1 < parts) {
+            return spread_row<part + 1>(from, to + kPanelColumns, change);
+        }
+        return to + kPanelColumns;
     }
 };
 
@@ -149,27 +171,6 @@ struct WidenedSparse : SparseParts<C, code> {
     }
 };
 
-template <class P, int part, typename Change>
-[[gnu::always_inline]] inline void spread_part(const uint32_t* from, uint32_t* to, Change change) {
-    for (int v = 0; v < kPanelColumns; v += P::Simd::lanes) {
-        const auto stored = change(P::template weights<part>(from, v / P::Simd::lanes));
-        std::memcpy(to + v, &stored, sizeof(stored));
-    }
-}
-
-// Spreads a panel's words of `count` values of k: each row of sixteen becomes `parts` rows, of
-// which change(weights) are stored.
-template <class P, typename Change>
-void spread_words(const uint32_t* from, int64_t count, uint32_t* to, Change change) {
-    for (int64_t k = 0; k < count; k += P::depth, from += kPanelColumns) {
-        [&]<int... part>(std::integer_sequence<int, part...>) {
-            (spread_part<P, part>(from, to + part * kPanelColumns, change), ...);
-        }
-        (std::make_integer_sequence<int, P::parts>());
-        to += P::parts * kPanelColumns;
-    }
-}
-
 // P: what parts are and how they are multiplied, as above. Sums of integers are exact, so that
 // their order does not matter; others are of one chain, k rising.
 template <class P>
@@ -253,7 +254,7 @@ class PartKernel {
         static void spread(const QuantizedBlock& block) {
             auto* to = reinterpret_cast<uint32_t*>(block.widened);
             for (int panel = 0; panel < block.panels; ++panel) {
-                spread_words<P>(words_at<P::depth>(block, panel, 0), block.in, to,
+                P::spread_words(words_at<P::depth>(block, panel, 0), block.in, to,
                                 [](auto weights) { return weights; });
                 to += block.in / P::depth * (words * kPanelColumns);
             }
