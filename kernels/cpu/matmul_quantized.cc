@@ -130,7 +130,7 @@ const float* ordered(const Product& product, int64_t token, float* room) {
     return room;
 }
 
-// A row of x as float32 factors, padded with zeros.
+// A row of x as float32, padded with zeros.
 void round_to_floats(const Product& product, int64_t token, float* row) {
     const int64_t in = product.layout().in;
     std::fill(row + in, row + product.parts.padded_in, 0.0f);
@@ -142,7 +142,15 @@ void round_to_floats(const Product& product, int64_t token, float* row) {
     }
 }
 
-// The same for pairs, which are rounded to bfloat16 when they are arranged: perhaps x where it
+// The same as the kernels of the weights' codes multiply them.
+void round_to_factors(const Product& product, int64_t token, float* row) {
+    round_to_floats(product, token, row);
+    const auto divide = kernels().quantized.divide_for_int4;
+    if (product.layout().code != WeightCode::int4 || divide == nullptr) return;
+    divide(row, product.parts.padded_in);
+}
+
+// Floats for pairs, which are rounded to bfloat16 when they are arranged: perhaps x where it
 // lies.
 const float* floats_for_pairs(const Product& product, int64_t token, float* room) {
     const int64_t in = product.layout().in;
@@ -167,7 +175,7 @@ void round_row(const Product& product, int64_t token, float* values, int8_t* cod
     std::byte* const row = product.row(token);
     switch (product.form) {
         case Rounded::float32:
-            round_to_floats(product, token, reinterpret_cast<float*>(row));
+            round_to_factors(product, token, reinterpret_cast<float*>(row));
             break;
         case Rounded::integers:
             round_to_codes(product, token, values, codes);

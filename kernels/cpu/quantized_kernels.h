@@ -5,6 +5,10 @@
 // memory; the last stretch's becomes a result. With few rows codes are widened as they are
 // multiplied; with many, those of a stretch are widened once into memory that stays in the
 // first-level cache. Both give the same factors to the same chain of multiply-adds.
+//
+// An instruction set may multiply 4-bit codes as they lie in their words: 8 above what they are,
+// and times a power of two that x is divided by beforehand. What the sum has too much, 8 and the
+// zero point times the sum of x, is taken off when a stretch has been summed.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +21,12 @@
 #include "kernels/ops/matmul_quantized.h"
 
 namespace nvllm::cpu {
+
+// Of a codes' instruction set: whether int4() leaves codes in their places.
+template <class C>
+constexpr bool leaves_int4_in_place() {
+    return requires { C::int4_factors; };
+}
 
 // Weights as float32, one k after the other.
 template <class C, ops::WeightCode code>
@@ -48,6 +58,7 @@ class QuantizedKernel {
     static constexpr int per_word = Codes::per_word;
     static constexpr bool has_zeros =
         code == ops::WeightCode::int4 || code == ops::WeightCode::int8;
+    static constexpr bool in_place = code == ops::WeightCode::int4 && leaves_int4_in_place<C>();
     // With sixteen registers factors that are widened as they are multiplied leave room for fewer
     // sums, and a product takes no operand that it broadcasts itself.
     static constexpr bool has_many_registers = S::lanes == 16;
@@ -62,28 +73,30 @@ class QuantizedKernel {
 
   public:
     static void multiply(const QuantizedBlock& block) {
-        if (has_zeros && block.zero_points != nullptr) {
-            multiply_all<has_zeros>(block);
+        constexpr bool subtracts = has_zeros && !in_place;
+        if (subtracts && block.zero_points != nullptr) {
+            multiply_all<subtracts>(block);
         } else {
             multiply_all<false>(block);
         }
     }
 
   private:
-    template <bool zeros>
+    // `subtracts`: zero points are taken off each weight.
+    template <bool subtracts>
     static void multiply_all(const QuantizedBlock& block) {
         const bool widens_once = block.rows >= rows_to_widen_once;
         NextCodes next(block, block.groups * (block.rows / most_rows + 1));
         for_each_stretch(block, kQuantizedStretch, [&](const QuantizedStretch& stretch) {
             if (widens_once) {
                 for (int panel = 0; panel < block.panels; ++panel) {
-                    widen_panel<zeros>(block, stretch, panel);
+                    widen_panel<subtracts>(block, stretch, panel);
                 }
             }
             for (int64_t row = 0; row < block.rows;) {
                 next.fetch_part();
                 row += widens_once ? some_rows<most_rows, WidenedOnce>(block, stretch, row)
-                                   : some_rows<most_rows_widened_anew, WidenedAnew<zeros>>(
+                                   : some_rows<most_rows_widened_anew, WidenedAnew<subtracts>>(
                                          block, stretch, row);
             }
         });
@@ -97,14 +110,45 @@ class QuantizedKernel {
                 return some_rows < rows == 6 ? 4 : rows - 1, Source > (block, stretch, row);
             }
         }
+        const SumsOfX<rows> sums_of_x(block, stretch, row);
         constexpr int panels = panels_of(rows);
         int panel = 0;
         for (; panel + panels <= block.panels; panel += panels) {
-            tile<rows, panels, Source>(block, stretch, row, panel);
+            tile<rows, panels, Source>(block, stretch, row, panel, sums_of_x);
         }
-        for (; panel < block.panels; ++panel) tile<rows, 1, Source>(block, stretch, row, panel);
+        for (; panel < block.panels; ++panel) {
+            tile<rows, 1, Source>(block, stretch, row, panel, sums_of_x);
+        }
         return rows;
     }
+
+    // What sums of codes that were left in place have too much is taken off by these.
+    template <int rows>
+    struct SumsOfX {
+        float sum[rows];
+
+        SumsOfX(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row) {
+            if constexpr (in_place) {
+                const auto* x = static_cast<const float*>(block.x) + row * block.x_stride;
+                C::sum_divided(x + stretch.first, block.x_stride, stretch.end - stretch.first, sum);
+            }
+        }
+        // Of vector `v` of a panel's columns.
+        void correct(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel, int v,
+                     F (&sums)[rows]) const {
+            if constexpr (in_place) {
+                F above = S::set(8);
+                if (block.zero_points != nullptr) {
+                    const int64_t place = place_of(block, panel, stretch.group) + v * lanes;
+                    above = S::add(above, C::small(block.zero_points + place));
+                }
+#pragma GCC unroll 8
+                for (int r = 0; r < rows; ++r) {
+                    sums[r] = S::fma(above, S::set(-sum[r]), sums[r]);
+                }
+            }
+        }
+    };
 
     // One step of k of a panel, from its words.
     template <bool zeros>
@@ -196,9 +240,11 @@ class QuantizedKernel {
     // Sums stay in registers: all that touches them is inlined before arrays are taken apart.
     template <int rows, int panels, class Source>
     static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
-                     int panel) {
+                     int panel, const SumsOfX<rows>& sums_of_x) {
         F sum[panels * vectors][rows];
+#pragma GCC unroll 8
         for (auto& line : sum) {
+#pragma GCC unroll 8
             for (F& value : line) value = S::zero();
         }
         if (rows == most_rows && stretch.end == block.in) {
@@ -216,6 +262,7 @@ class QuantizedKernel {
         }
 #pragma GCC unroll 8
         for (int i = 0; i < panels * vectors; ++i) {
+            sums_of_x.correct(block, stretch, panel + i / vectors, i % vectors, sum[i]);
             Tile::add_sums(block, stretch, row, panel + i / vectors, i % vectors, sum[i]);
         }
     }
@@ -255,6 +302,12 @@ class QuantizedKernel {
 };
 
 template <class C>
+constexpr auto divide_for_int4() -> void (*)(float*, int64_t) {
+    if constexpr (leaves_int4_in_place<C>()) return C::divide;
+    return nullptr;
+}
+
+template <class C>
 QuantizedKernels quantized_kernels() {
     using Code = ops::WeightCode;
     return {{QuantizedKernel<C, Code::int4>::multiply, QuantizedKernel<C, Code::int8>::multiply,
@@ -266,7 +319,8 @@ QuantizedKernels quantized_kernels() {
             {arrange_codes<C, Code::int4>, arrange_codes<C, Code::int8>},
             {sizeof(typename C::X), sizeof(typename C::X)},
             {},
-            int8_loop<C>};
+            int8_loop<C>,
+            divide_for_int4<C>()};
 }
 
 }  // namespace nvllm::cpu
