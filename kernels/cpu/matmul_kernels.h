@@ -13,7 +13,8 @@
 // one is used again. With many rows of x a block of weights is packed as x is, widened once instead
 // of once for every panel, one stretch of k after the other: then a panel's stretch stays in the
 // first-level cache for all groups of the block, the block's in the second-level cache for all
-// panels; the next panel is fetched, and in the end what will be packed next, where that is a gain.
+// panels; the next panel is fetched, and in the end what will be packed next, where that is a gain,
+// and where it is none two panels take each group together.
 #pragma once
 
 #include <array>
@@ -206,7 +207,7 @@ class PackedRows {
         : packed_(packed),
           begin_(begin),
           next_x_(reinterpret_cast<const char*>(upcoming.x)),
-          next_weight_(upcoming.weight - begin) {}
+          next_weight_(fetches ? upcoming.weight - begin : nullptr) {}
 
     void go_to(int64_t k) {
         at_ = packed_ + (k - begin_) * kTileColumns;
@@ -450,40 +451,77 @@ struct MatmulKernel {
 
     template <bool fetches>
     static void multiply_packed(const MatmulBlock& block) {
-        const int64_t panels = num_panels(block);
-        const int64_t groups = num_groups(block);
         for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
             pack_weights(block, k, static_cast<Packed*>(block.packed_weight));
-            for (int64_t index = 0; index < panels; ++index) {
-                const Panel panel = panel_at(block, index);
-                const Panel next = panel_at(block, index + 1 < panels ? index + 1 : 0);
-                // A row for each group of the last panels; before that it would not stay in cache.
-                const int64_t next_row = block.columns - (panels - index) * groups;
-                with_rows(panel, [&](auto rows) {
-                    multiply_packed_panel<rows(), fetches>(block, panel, next, next_row, k);
-                });
+            if constexpr (fetches) {
+                multiply_one_by_one(block, k);
+            } else {
+                multiply_two_by_two(block, k);
             }
         }
     }
 
-    template <int rows, bool fetches>
+    // A panel by all groups, then the next, which is fetched meanwhile.
+    static void multiply_one_by_one(const MatmulBlock& block, int64_t k) {
+        const int64_t panels = num_panels(block);
+        const int64_t groups = num_groups(block);
+        for (int64_t index = 0; index < panels; ++index) {
+            const Panel panel = panel_at(block, index);
+            const Panel next = panel_at(block, index + 1 < panels ? index + 1 : 0);
+            // A row for each group of the last panels; before that it would not stay in cache.
+            const int64_t next_row = block.columns - (panels - index) * groups;
+            with_rows(panel, [&](auto rows) {
+                multiply_packed_panel<rows()>(block, panel, next, next_row, k);
+            });
+        }
+    }
+
+    template <int rows>
     static void multiply_packed_panel(const MatmulBlock& block, const Panel& panel,
                                       const Panel& next, int64_t next_row, int64_t k) {
-        const int64_t end = stretch_end(block, k);
-        const int64_t length = end < block.in ? kMatmulStretch : padded_in(block) - k;
+        const int64_t length = packed_length(block, k);
         const auto* packed = static_cast<const Packed*>(block.packed_weight);
         const int64_t share = next.rows * length * columns / block.columns;
         Upcoming<Factors> upcoming = {next.x + next.rows * k, nullptr};
         for (int64_t column = 0; column < block.columns; column += columns) {
             upcoming.weight = row_to_pack(block, next_row++, k);
-            float* const y = fetch_output<rows>(block, panel, column);
-            Four sums[rows];
-            multiply_packed_group<rows, fetches>(panel.x + rows * k, k, end, packed, upcoming,
-                                                 sums);
-            store_group<rows>(block, group_at(block, column, 1), k, sums, y);
+            multiply_and_store<rows, true>(block, panel, column, k, packed, upcoming);
             packed += columns * length;
             upcoming.x += share;
         }
+    }
+
+    // Two panels by a group, then by the next: where no group is fetched before its turn, it comes
+    // from the second-level cache once for both.
+    static void multiply_two_by_two(const MatmulBlock& block, int64_t k) {
+        const int64_t length = packed_length(block, k);
+        const int64_t panels = num_panels(block);
+        for (int64_t index = 0; index < panels; index += 2) {
+            const int64_t second = index + 1 < panels ? index + 1 : index;
+            const Panel both[] = {panel_at(block, index), panel_at(block, second)};
+            const auto* packed = static_cast<const Packed*>(block.packed_weight);
+            for (int64_t column = 0; column < block.columns; column += columns) {
+                for (int64_t i = index; i <= second; ++i) {
+                    const Panel& panel = both[i - index];
+                    with_rows(panel, [&](auto rows) {
+                        multiply_and_store<rows(), false>(block, panel, column, k, packed, {});
+                    });
+                }
+                packed += columns * length;
+            }
+        }
+    }
+
+    // The stretch at k of a panel by the group at `column`.
+    template <int rows, bool fetches>
+    static void multiply_and_store(const MatmulBlock& block, const Panel& panel, int64_t column,
+                                   int64_t k, const Packed* packed,
+                                   const Upcoming<Factors>& upcoming) {
+        float* const y = fetch_output<rows>(block, panel, column);
+        Four sums[rows];
+        multiply_packed_group<rows, fetches>(panel.x + rows * k, k, stretch_end(block, k), packed,
+                                             upcoming, sums);
+        store_group<rows>(block, group_at(block, column, 1), k, sums, y);
     }
 
     // Where weight row `row` goes on after this stretch, or that row of the block that follows; for
@@ -530,6 +568,10 @@ struct MatmulKernel {
         }
     }
 
+    // Values of a packed column in the stretch at k.
+    static int64_t packed_length(const MatmulBlock& block, int64_t k) {
+        return stretch_end(block, k) < block.in ? kMatmulStretch : padded_in(block) - k;
+    }
     static int64_t stretch_end(const MatmulBlock& block, int64_t begin) {
         return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
     }
