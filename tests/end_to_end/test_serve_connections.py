@@ -142,6 +142,9 @@ class Leaving(unittest.TestCase):
                     # An answer may be read before its call is counted as finished.
                     before = wait_until(server.is_idle, 30.0, "a server without work")["calls"]
                     connections = bring()
+                    # A reset takes along what the server has not read yet.
+                    wait_until(lambda: server.status()["calls"]["accepted"] >= before["accepted"] + num_accepted,
+                               what="every call accepted")
                     begun_s = time.monotonic()
                     for connection in connections:
                         leave(connection)
