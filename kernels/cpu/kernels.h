@@ -265,7 +265,8 @@ struct QuantizedKernels {
     size_t integer_bytes[2];  // of one arranged code
     QuantizedPairs pairs[kNumWeightCodes];
     double (*int8_loop)(int64_t rounds);  // as Kernels::float32_loop, of integers
-    // Of float32 x that int4 weights multiply, in place; count is a multiple of 8. Null: x stays.
+    // Divides a row of float32 x, in place, by what `multiply` of int4 codes takes them times;
+    // count is a multiple of 8. Null: it takes codes for what they are.
     void (*divide_for_int4)(float* x, int64_t count);
 };
 

@@ -336,10 +336,8 @@ struct MatmulKernel {
     static void multiply_block(const MatmulBlock& block) {
         if (block.tokens <= max_in_place_tokens) {
             multiply_in_place(block);
-        } else if (block.fetches_packed) {
-            multiply_packed<true>(block);
         } else {
-            multiply_packed<false>(block);
+            multiply_packed(block);
         }
     }
 
@@ -449,11 +447,10 @@ struct MatmulKernel {
         }
     }
 
-    template <bool fetches>
     static void multiply_packed(const MatmulBlock& block) {
         for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
             pack_weights(block, k, static_cast<Packed*>(block.packed_weight));
-            if constexpr (fetches) {
+            if (block.fetches_packed) {
                 multiply_one_by_one(block, k);
             } else {
                 multiply_two_by_two(block, k);
@@ -514,9 +511,10 @@ struct MatmulKernel {
 
     // The stretch at k of a panel by the group at `column`.
     template <int rows, bool fetches>
-    static void multiply_and_store(const MatmulBlock& block, const Panel& panel, int64_t column,
-                                   int64_t k, const Packed* packed,
-                                   const Upcoming<Factors>& upcoming) {
+    [[gnu::always_inline]] static void multiply_and_store(const MatmulBlock& block,
+                                                          const Panel& panel, int64_t column,
+                                                          int64_t k, const Packed* packed,
+                                                          const Upcoming<Factors>& upcoming) {
         float* const y = fetch_output<rows>(block, panel, column);
         Four sums[rows];
         multiply_packed_group<rows, fetches>(panel.x + rows * k, k, stretch_end(block, k), packed,
@@ -534,8 +532,10 @@ struct MatmulKernel {
                (is_last ? 0 : k + kMatmulStretch);
     }
 
-    // All rows from k = begin on, up to the end of the stretch.
-    static void pack_weights(const MatmulBlock& block, int64_t begin, Packed* out) {
+    // All rows from k = begin on, up to the end of the stretch. A function of its own: among others
+    // its loop lacks registers.
+    [[gnu::noinline]] static void pack_weights(const MatmulBlock& block, int64_t begin,
+                                               Packed* out) {
         const int64_t end = stretch_end(block, begin);
         for (int64_t column = 0; column < block.columns; column += columns) {
             const Weight* rows[columns];

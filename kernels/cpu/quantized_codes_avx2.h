@@ -21,16 +21,20 @@ struct Avx2Codes {
     template <int index>
     static F int4(Words words) {
         // The topmost code would be a negative number.
-        if constexpr (index == 7) return _mm256_cvtepi32_ps(_mm256_srli_epi32(words, 28));
-        return _mm256_cvtepi32_ps(_mm256_and_si256(words, set(15 << (4 * (index % 7)))));
+        if constexpr (index == 7) {
+            return _mm256_cvtepi32_ps(_mm256_srli_epi32(words, 28));
+        } else {
+            return _mm256_cvtepi32_ps(_mm256_and_si256(words, set(15 << (4 * index))));
+        }
     }
-    // Count is a multiple of 8.
-    static void divide(float* x, int64_t count) {
+    // A row of x, in place; count is a multiple of 8.
+    static void divide_for_int4(float* x, int64_t count) {
         for (int64_t k = 0; k < count; k += 8) {
             Avx2::store(x + k, Avx2::div(Avx2::load(x + k), Avx2::load(int4_factors)));
         }
     }
-    // Of rows `stride` apart, side by side: each sum alone would wait for itself.
+    // What `count` values of each row, `stride` apart, summed up to before they were divided. The
+    // rows go side by side: each sum alone would wait for itself.
     template <int rows>
     static void sum_divided(const float* x, int64_t stride, int64_t count, float (&sums)[rows]) {
         F sum[rows];

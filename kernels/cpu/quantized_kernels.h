@@ -303,7 +303,7 @@ class QuantizedKernel {
 
 template <class C>
 constexpr auto divide_for_int4() -> void (*)(float*, int64_t) {
-    if constexpr (leaves_int4_in_place<C>()) return C::divide;
+    if constexpr (leaves_int4_in_place<C>()) return C::divide_for_int4;
     return nullptr;
 }
 

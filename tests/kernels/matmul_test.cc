@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/error.h"
 #include "reference.h"
 #include "testing.h"
@@ -281,4 +283,65 @@ TEST_CASE("matmul refuses shapes that do not fit") {
         ops::matmul(machine.context(), testing::view(x, {3, 4}), testing::view(w, {5, 4}), {},
                     DType::i32, MatmulOutput::overwrite, testing::view(y, {3, 5})),
         Error);
+}
+
+TEST_CASE("matmul: packed weights give the same bits whether what comes next is fetched or not") {
+    constexpr int64_t in = cpu::kMatmulStretch + 77;
+    constexpr int64_t columns = 37;
+    struct alignas(64) Line {
+        std::byte bytes[64];
+    };
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType type : testing::kFloatTypes) {
+            const size_t index = cpu::float_type_index(type);
+            const cpu::MatmulKernels& kernel = cpu::kernels().matmul[index][index];
+            if (kernel.are_panels_full) continue;  // tiles have no packed panels of weights
+            // An odd number of panels, of two sizes.
+            const int64_t tokens = kernel.max_in_place_tokens + kernel.max_panel_rows - 1;
+            REQUIRE(tokens > kernel.max_in_place_tokens);
+            const int64_t panels = (tokens + kernel.max_panel_rows - 1) / kernel.max_panel_rows;
+            CHECK(panels % 2 == 1);
+
+            const int64_t row_bytes = (in + kernel.step - 1) / kernel.step * kernel.step *
+                                      static_cast<int64_t>(kernel.packed_bytes);
+            std::vector<Line> packed(static_cast<size_t>((tokens + kernel.max_panel_rows) *
+                                                         row_bytes / int64_t{sizeof(Line)}));
+            const std::vector<float> x = testing::Random(1).values(tokens * in);
+            for (int64_t panel = 0; panel < panels; ++panel) {
+                const int64_t begin = kernel.panel_begin(tokens, panel);
+                kernel.pack(x.data() + begin * in, in,
+                            kernel.panel_begin(tokens, panel + 1) - begin, in,
+                            packed.data()->bytes + begin * row_bytes);
+            }
+            Buffer weight(type, testing::Random(3).values(columns * in));
+            std::vector<Line> packed_weight(sizeof(float) * cpu::kMaxMatmulColumns *
+                                            cpu::kMatmulStretch / sizeof(Line));
+            const auto product = [&](bool fetches) {
+                std::vector<float> y(static_cast<size_t>(tokens * columns), -1.0f);
+                cpu::MatmulBlock block{};
+                block.x = packed.data();
+                block.tokens = tokens;
+                block.weight = weight.view({columns, in}).data;
+                block.bytes_ahead = 256;
+                block.fetches_packed = fetches;
+                block.packed_weight = packed_weight.data();
+                block.columns = columns;
+                block.in = in;
+                block.y = y.data();
+                block.y_stride = columns;
+                kernel.multiply(block);
+                return y;
+            };
+            const std::vector<float> fetched = product(true);
+            CHECK(product(false) == fetched);
+            // It is the product: the last row by the last column.
+            reference::Dot dot;
+            Buffer rounded(type, x);
+            for (int64_t k = 0; k < in; ++k) {
+                dot.add(rounded[(tokens - 1) * in + k], weight[(columns - 1) * in + k]);
+            }
+            CHECK(std::abs(fetched.back() - dot.sum) <= dot.magnitude * 1e-5);
+        }
+    });
 }
