@@ -300,10 +300,10 @@ TEST_CASE("matmul: packed weights give the same bits whether what comes next is 
             // An odd number of panels, of two sizes.
             const int64_t tokens = kernel.max_in_place_tokens + kernel.max_panel_rows - 1;
             REQUIRE(tokens > kernel.max_in_place_tokens);
-            const int64_t panels = (tokens + kernel.max_panel_rows - 1) / kernel.max_panel_rows;
+            const int64_t panels = cpu::divided_up(tokens, kernel.max_panel_rows);
             CHECK(panels % 2 == 1);
 
-            const int64_t row_bytes = (in + kernel.step - 1) / kernel.step * kernel.step *
+            const int64_t row_bytes = cpu::divided_up(in, kernel.step) * kernel.step *
                                       static_cast<int64_t>(kernel.packed_bytes);
             std::vector<Line> packed(static_cast<size_t>((tokens + kernel.max_panel_rows) *
                                                          row_bytes / int64_t{sizeof(Line)}));
