@@ -175,10 +175,6 @@ int64_t bytes_fetched_ahead() { return is_intel() ? 1024 : 256; }
 int64_t bytes_fetched_early() { return is_intel() ? 2048 : 0; }
 bool fetches_codes_early() { return is_intel(); }
 
-// A Zen 3 multiplies a fifth faster where it is not asked for what is packed (docs/performance.md).
-// Of AMD's processors those with AVX-512 have not run without.
-bool fetches_packed_panels() { return is_intel() || current_isa() != Isa::avx2; }
-
 const Kernels& kernels() { return current_row().kernels(); }
 
 }  // namespace nvllm::cpu

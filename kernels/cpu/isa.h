@@ -37,10 +37,6 @@ int64_t bytes_fetched_early();
 // the second-level cache, and then for the first.
 bool fetches_codes_early();
 
-// Whether it is best asked, while packed weights are multiplied, for those and the rows of x that
-// come next, which lie in the second-level cache.
-bool fetches_packed_panels();
-
 // Replaces the choice; requires isa_supported(isa). Not while an op runs.
 void set_isa_for_testing(Isa isa);
 

@@ -44,7 +44,6 @@ struct MatmulBlock {
     int64_t next_columns;
     int64_t bytes_ahead;  // from where weights are read to where they are fetched
     int64_t bytes_early;  // the same for the second-level cache, with few rows of x; or 0
-    bool fetches_packed;  // while packed weights are multiplied, what comes after them is fetched
     // Room for kMaxMatmulColumns x kMatmulStretch packed values; unused for up to
     // max_in_place_tokens.
     void* packed_weight;
@@ -75,6 +74,8 @@ struct MatmulKernels {
     bool are_panels_full = false;
     int64_t max_block_tokens = kAnyNumber;  // rows of x that are multiplied by a block of weights
     int64_t least_block_tokens = 32;        // unless there are fewer
+    // What multiplies more than max_in_place_tokens rows, and packs x for that; null: these.
+    const MatmulKernels* for_more_rows = nullptr;
 
     int64_t panel_begin(int64_t tokens, int64_t panel) const {
         const int64_t panels = (tokens + max_panel_rows - 1) / max_panel_rows;

@@ -24,6 +24,13 @@ constexpr int64_t kBlocksPerThread =
     8;  // so that threads end together though their blocks take turns
 constexpr size_t kPackedWeightBytes = sizeof(float) * kMaxMatmulColumns * kMatmulStretch;
 
+const MatmulKernels& kernel_for(int64_t tokens, DType product_type, DType weight_type) {
+    const MatmulKernels& few =
+        kernels().matmul[float_type_index(product_type)][float_type_index(weight_type)];
+    const bool are_few = few.for_more_rows == nullptr || tokens <= few.max_in_place_tokens;
+    return are_few ? few : *few.for_more_rows;
+}
+
 int64_t rounded_up(int64_t value, int64_t to) { return divided_up(value, to) * to; }
 
 // With room for a full last panel.
@@ -165,7 +172,6 @@ void multiply_block(const Product& product, int64_t token, const Columns& column
     block.next_columns = next.count;
     block.bytes_ahead = bytes_fetched_ahead();
     block.bytes_early = bytes_fetched_early();
-    block.fetches_packed = fetches_packed_panels();
     block.packed_weight =
         product.packed_weights == nullptr
             ? nullptr
@@ -202,8 +208,7 @@ void joined_matmul(const Context& context, const ConstTensorView& x,
                    ops::MatmulOutput output, const TensorView& y) {
     if (y.numel() == 0) return;
     const DType weight_type = weights.front().weight.dtype;
-    const MatmulKernels& kernel =
-        kernels().matmul[float_type_index(product_type)][float_type_index(weight_type)];
+    const MatmulKernels& kernel = kernel_for(x.dim(0), product_type, weight_type);
     Product product{x,      weights,  y,        output == ops::MatmulOutput::accumulate,
                     kernel, x.dim(0), x.dim(1), y.dim(1)};
     const int num_threads = context.threads->num_threads();
@@ -231,8 +236,7 @@ void joined_matmul(const Context& context, const ConstTensorView& x,
 
 size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DType weight_type,
                             int num_threads) {
-    const MatmulKernels& kernel =
-        kernels().matmul[float_type_index(product_type)][float_type_index(weight_type)];
+    const MatmulKernels& kernel = kernel_for(tokens, product_type, weight_type);
     const size_t x = packed_x_bytes(kernel, tokens, in);
     const bool packs = tokens > kernel.max_in_place_tokens;
     return x + (packs ? static_cast<size_t>(num_threads) * kPackedWeightBytes : 0);

@@ -13,16 +13,17 @@
 // one is used again. With many rows of x a block of weights is packed as x is, widened once instead
 // of once for every panel, one stretch of k after the other: then a panel's stretch stays in the
 // first-level cache for all groups of the block, the block's in the second-level cache for all
-// panels; the next panel is fetched, and in the end what will be packed next, where that is a gain,
-// and where it is none two panels take each group together.
+// panels; the next panel is fetched, and in the end what will be packed next. Where registers are
+// few matmul_by_columns.h multiplies many rows.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/matmul_by_columns.h"
+#include "kernels/cpu/matmul_panels.h"
 
 namespace nvllm::cpu {
 
@@ -31,7 +32,9 @@ constexpr int kTileColumns = 4;
 
 // Each struct of factors says how one step along k is loaded: `parts` vectors of x and of a weight
 // row that are multiplied lane by lane and added to the sums one part after the other, `step`
-// values of k in all.
+// values of k in all. Where columns lie side by side (matmul_by_columns.h), words that hold a
+// lane's values of a step are loaded, exchanged between columns and stored, and then loaded part by
+// part.
 
 // Factors as float32: weights of type W are widened in registers.
 template <class S, typename W>
@@ -39,6 +42,7 @@ struct WidenedFactors {
     using Simd = S;
     using Weight = W;
     using Packed = float;
+    using Turned = float;
     using Vector = typename S::F;
     static constexpr int parts = 1;
     static constexpr int64_t step = S::lanes;
@@ -55,6 +59,12 @@ struct WidenedFactors {
     // The first `count` values of a step, then zeros.
     static void load_tail(const W* p, int64_t count, W* out) {
         for (int64_t i = 0; i < step; ++i) out[i] = i < count ? p[i] : W{};
+    }
+    static Vector load_words(const W* p) { return S::load(p); }
+    static void store_words(Turned* p, Vector words) { S::store(p, words); }
+    template <int part>
+    static Vector load_turned(const Turned* p) {
+        return S::load(p);
     }
     static void store(Packed* p, Vector x) { S::store(p, x); }
     static Vector multiply_add(Vector x, Vector w, Vector sum) { return S::fma(x, w, sum); }
@@ -73,6 +83,7 @@ struct WidenedPairs {
     using Simd = S;
     using Weight = BFloat16;
     using Packed = float;
+    using Turned = BFloat16;
     using Vector = typename S::F;
     static constexpr int parts = 2;
     static constexpr int64_t step = 2 * S::lanes;
@@ -88,6 +99,12 @@ struct WidenedPairs {
     }
     static void load_tail(const BFloat16* p, int64_t count, BFloat16* out) {
         S::load_pairs(p, count, out);
+    }
+    static Vector load_words(const BFloat16* p) { return S::load_words(p); }
+    static void store_words(Turned* p, Vector words) { S::store_words(p, words); }
+    template <int part>
+    static Vector load_turned(const Turned* p) {
+        return load_weight<part>(p);
     }
     static void store(Packed* p, Vector x) { S::store(p, x); }
     static Vector multiply_add(Vector x, Vector w, Vector sum) { return S::fma(x, w, sum); }
@@ -187,17 +204,16 @@ class RowsInPlace {
     const Weight* at_[columns];
 };
 
-// What a group of columns fetches while it multiplies, so that it is at hand when its turn comes,
-// where the processor gains by that.
+// What a group of columns fetches while it multiplies, so that it is at hand when its turn comes.
 template <class Factors>
 struct Upcoming {
     const typename Factors::Packed* x;       // a share of the next panel
     const typename Factors::Weight* weight;  // one row that will be packed next
 };
 
-// A group of weight rows packed as a panel of x is: [steps][columns][step]. `fetches`: its next
-// steps are fetched, and what comes after it.
-template <class Factors, bool fetches>
+// A group of weight rows packed as a panel of x is: [steps][columns][step]. Its next steps are
+// fetched, and what comes after it.
+template <class Factors>
 class PackedRows {
   public:
     using Packed = typename Factors::Packed;
@@ -207,11 +223,10 @@ class PackedRows {
         : packed_(packed),
           begin_(begin),
           next_x_(reinterpret_cast<const char*>(upcoming.x)),
-          next_weight_(fetches ? upcoming.weight - begin : nullptr) {}
+          next_weight_(upcoming.weight - begin) {}
 
     void go_to(int64_t k) {
         at_ = packed_ + (k - begin_) * kTileColumns;
-        if constexpr (!fetches) return;
 #pragma GCC unroll 16
         for (int64_t byte = 0; byte < kStepBytes; byte += kLine) {
             __builtin_prefetch(reinterpret_cast<const char*>(at_) + kStepBytes * 4 + byte, 0, 3);
@@ -334,7 +349,9 @@ struct MatmulKernel {
     static constexpr int64_t max_in_place_tokens = kFewPanels * max_rows;
 
     static void multiply_block(const MatmulBlock& block) {
-        if (block.tokens <= max_in_place_tokens) {
+        if constexpr (Factors::Simd::multiplies_by_columns) {
+            multiply_in_place(block);
+        } else if (block.tokens <= max_in_place_tokens) {
             multiply_in_place(block);
         } else {
             multiply_packed(block);
@@ -342,24 +359,8 @@ struct MatmulKernel {
     }
 
   private:
-    struct Panel {
-        const Packed* x;  // from k = 0
-        int64_t token;    // of its first row
-        int64_t rows;
-    };
-
-    static int64_t padded_in(const MatmulBlock& block) {
-        return (block.in + step - 1) / step * step;
-    }
-    static int64_t num_panels(const MatmulBlock& block) {
-        return (block.tokens + max_rows - 1) / max_rows;
-    }
-    static Panel panel_at(const MatmulBlock& block, int64_t panel) {
-        const int64_t panels = num_panels(block);
-        const int64_t begin = block.tokens * panel / panels;
-        const int64_t end = block.tokens * (panel + 1) / panels;
-        return {static_cast<const Packed*>(block.x) + begin * padded_in(block), begin, end - begin};
-    }
+    using Panels = MatmulPanels<Packed, max_rows, step>;
+    using Panel = typename Panels::Panel;
 
     // Columns of a block that are multiplied together, `spacing` apart; the last groups may be
     // short.
@@ -385,33 +386,22 @@ struct MatmulKernel {
         }
     }
 
-    // Calls body with the panel's number of rows as a constant.
-    template <int rows = max_rows, typename Body>
-    static void with_rows(const Panel& panel, Body body) {
-        if constexpr (rows > 0) {
-            if (panel.rows == rows) {
-                body(std::integral_constant<int, rows>());
-            } else {
-                with_rows<rows - 1>(panel, body);
-            }
-        }
-    }
-
     static void multiply_in_place(const MatmulBlock& block) {
-        const int64_t panels = num_panels(block);
-        if (panels == 1 && block.bytes_early > 0) return multiply_streams(block);
-        for (int64_t index = 0; index < panels; ++index) {
-            const Panel panel = panel_at(block, index);
-            const Fetching fetching = fetching_of(block, index, panels);
-            with_rows(panel,
-                      [&](auto rows) { multiply_panel<rows(), false>(block, panel, fetching); });
+        const Panels panels(block);
+        if (panels.count() == 1 && block.bytes_early > 0) return multiply_streams(block);
+        for (int64_t index = 0; index < panels.count(); ++index) {
+            const Panel panel = panels.at(index);
+            const Fetching fetching = fetching_of(block, index, panels.count());
+            Panels::with_rows(
+                panel, [&](auto rows) { multiply_panel<rows(), false>(block, panel, fetching); });
         }
     }
     // One panel alone waits for memory, which gives more when it is asked twice.
     static void multiply_streams(const MatmulBlock& block) {
-        const Panel panel = panel_at(block, 0);
+        const Panel panel = Panels(block).at(0);
         const Fetching fetching = {values_ahead(block), values_of(block.bytes_early)};
-        with_rows(panel, [&](auto rows) { multiply_panel<rows(), true>(block, panel, fetching); });
+        Panels::with_rows(panel,
+                          [&](auto rows) { multiply_panel<rows(), true>(block, panel, fetching); });
     }
 
     // Panels share the rows of each group, so that memory is busy all the time; one panel alone
@@ -447,79 +437,41 @@ struct MatmulKernel {
         }
     }
 
+    // A panel by all groups, then the next, which is fetched meanwhile.
     static void multiply_packed(const MatmulBlock& block) {
+        const Panels panels(block);
+        const int64_t groups = num_groups(block);
         for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
             pack_weights(block, k, static_cast<Packed*>(block.packed_weight));
-            if (block.fetches_packed) {
-                multiply_one_by_one(block, k);
-            } else {
-                multiply_two_by_two(block, k);
+            for (int64_t index = 0; index < panels.count(); ++index) {
+                const Panel panel = panels.at(index);
+                const Panel next = panels.at(index + 1 < panels.count() ? index + 1 : 0);
+                // A row for each group of the last panels; before that it would not stay in cache.
+                const int64_t next_row = block.columns - (panels.count() - index) * groups;
+                Panels::with_rows(panel, [&](auto rows) {
+                    multiply_packed_panel<rows()>(block, panel, next, next_row, k);
+                });
             }
-        }
-    }
-
-    // A panel by all groups, then the next, which is fetched meanwhile.
-    static void multiply_one_by_one(const MatmulBlock& block, int64_t k) {
-        const int64_t panels = num_panels(block);
-        const int64_t groups = num_groups(block);
-        for (int64_t index = 0; index < panels; ++index) {
-            const Panel panel = panel_at(block, index);
-            const Panel next = panel_at(block, index + 1 < panels ? index + 1 : 0);
-            // A row for each group of the last panels; before that it would not stay in cache.
-            const int64_t next_row = block.columns - (panels - index) * groups;
-            with_rows(panel, [&](auto rows) {
-                multiply_packed_panel<rows()>(block, panel, next, next_row, k);
-            });
         }
     }
 
     template <int rows>
     static void multiply_packed_panel(const MatmulBlock& block, const Panel& panel,
                                       const Panel& next, int64_t next_row, int64_t k) {
-        const int64_t length = packed_length(block, k);
+        const int64_t length = packed_length(block, k, step);
         const auto* packed = static_cast<const Packed*>(block.packed_weight);
         const int64_t share = next.rows * length * columns / block.columns;
         Upcoming<Factors> upcoming = {next.x + next.rows * k, nullptr};
         for (int64_t column = 0; column < block.columns; column += columns) {
             upcoming.weight = row_to_pack(block, next_row++, k);
-            multiply_and_store<rows, true>(block, panel, column, k, packed, upcoming);
+            float* const y = fetch_output<rows>(block, panel, column);
+            Four sums[rows];
+            multiply_packed_group<rows>(panel.x + rows * k, k, stretch_end(block, k), packed,
+                                        upcoming, sums);
+            store_group<rows>(block, group_at(block, column, 1), k, sums, y);
             packed += columns * length;
             upcoming.x += share;
         }
-    }
-
-    // Two panels by a group, then by the next: where no group is fetched before its turn, it comes
-    // from the second-level cache once for both.
-    static void multiply_two_by_two(const MatmulBlock& block, int64_t k) {
-        const int64_t length = packed_length(block, k);
-        const int64_t panels = num_panels(block);
-        for (int64_t index = 0; index < panels; index += 2) {
-            const int64_t second = index + 1 < panels ? index + 1 : index;
-            const Panel both[] = {panel_at(block, index), panel_at(block, second)};
-            const auto* packed = static_cast<const Packed*>(block.packed_weight);
-            for (int64_t column = 0; column < block.columns; column += columns) {
-                for (int64_t i = index; i <= second; ++i) {
-                    const Panel& panel = both[i - index];
-                    with_rows(panel, [&](auto rows) {
-                        multiply_and_store<rows(), false>(block, panel, column, k, packed, {});
-                    });
-                }
-                packed += columns * length;
-            }
-        }
-    }
-
-    // The stretch at k of a panel by the group at `column`.
-    template <int rows, bool fetches>
-    [[gnu::always_inline]] static void multiply_and_store(const MatmulBlock& block,
-                                                          const Panel& panel, int64_t column,
-                                                          int64_t k, const Packed* packed,
-                                                          const Upcoming<Factors>& upcoming) {
-        float* const y = fetch_output<rows>(block, panel, column);
-        Four sums[rows];
-        multiply_packed_group<rows, fetches>(panel.x + rows * k, k, stretch_end(block, k), packed,
-                                             upcoming, sums);
-        store_group<rows>(block, group_at(block, column, 1), k, sums, y);
     }
 
     // Where weight row `row` goes on after this stretch, or that row of the block that follows; for
@@ -568,14 +520,6 @@ struct MatmulKernel {
         }
     }
 
-    // Values of a packed column in the stretch at k.
-    static int64_t packed_length(const MatmulBlock& block, int64_t k) {
-        return stretch_end(block, k) < block.in ? kMatmulStretch : padded_in(block) - k;
-    }
-    static int64_t stretch_end(const MatmulBlock& block, int64_t begin) {
-        return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
-    }
-
     // Widening in pairs beside the sums of a full panel takes every register of those that have
     // few.
     template <int rows, bool fetches_all>
@@ -598,13 +542,12 @@ struct MatmulKernel {
         Tile::template multiply<max_rows>(
             x, k, end, RowsInPlace<Factors, fetches_all>(weight_rows, in, 0, fetching), sums);
     }
-    template <int rows, bool fetches>
+    template <int rows>
     [[gnu::noinline]] static void multiply_packed_group(const Packed* x, int64_t k, int64_t end,
                                                         const Packed* packed,
                                                         const Upcoming<Factors>& upcoming,
                                                         Four* sums) {
-        Tile::template multiply<rows>(x, k, end, PackedRows<Factors, fetches>(packed, k, upcoming),
-                                      sums);
+        Tile::template multiply<rows>(x, k, end, PackedRows<Factors>(packed, k, upcoming), sums);
     }
 
     // What a group of columns will add its sums to.
@@ -662,14 +605,19 @@ struct MatmulKernel {
 template <class Factors, typename X>
 MatmulKernels matmul_kernels() {
     using Kernel = MatmulKernel<Factors>;
-    return {Factors::rows,
-            kTileColumns,
-            Factors::step,
-            sizeof(typename Factors::Packed),
-            Kernel::max_in_place_tokens,
-            kAnyNumber,
-            pack_panel<Factors, X>,
-            Kernel::multiply_block};
+    MatmulKernels kernels = {Factors::rows,
+                             kTileColumns,
+                             Factors::step,
+                             sizeof(typename Factors::Packed),
+                             Kernel::max_in_place_tokens,
+                             kAnyNumber,
+                             pack_panel<Factors, X>,
+                             Kernel::multiply_block};
+    if constexpr (Factors::Simd::multiplies_by_columns) {
+        static constexpr MatmulKernels by_columns = matmul_kernels_by_columns<Factors, X>();
+        kernels.for_more_rows = &by_columns;
+    }
+    return kernels;
 }
 
 }  // namespace nvllm::cpu

@@ -13,6 +13,7 @@ struct Avx2 {
     static constexpr int lanes = 8;
     static constexpr bool fma_rounds_once = true;
     static constexpr int tile_rows = 3;
+    static constexpr bool multiplies_by_columns = true;
     static constexpr int outer_rows = 6;
     static constexpr int outer_vectors = 2;
 
@@ -56,6 +57,11 @@ struct Avx2 {
         F odd;
         asm("vmovaps %1, %0\n\tvandps %2, %0, %0" : "=x"(odd) : "m"(high), "m"(*words));
         return odd;
+    }
+    // Pairs of values as words of 32 bits, which are only moved.
+    static F load_words(const BFloat16* p) { return _mm256_castsi256_ps(load_bits(p)); }
+    static void store_words(BFloat16* p, F words) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_castps_si256(words));
     }
     static F load_even(const float* p) {
         return in_order(_mm256_shuffle_ps(load(p), load(p + 8), 0x88));
@@ -143,6 +149,29 @@ struct Avx2 {
         // [a, c, b, d] to [a, b, c, d]
         const __m128 all = _mm_shuffle_ps(ac, bd, 0x88);
         return _mm_shuffle_ps(all, all, 0xd8);
+    }
+
+    // Vector i gets lane i of each.
+    static void transpose(F (&v)[lanes]) {
+        F pairs[lanes];
+#pragma GCC unroll 4
+        for (int i = 0; i < lanes; i += 2) {
+            pairs[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+            pairs[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+        }
+        F fours[lanes];
+#pragma GCC unroll 2
+        for (int i = 0; i < lanes; i += 4) {
+            fours[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
+            fours[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xee);
+            fours[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
+            fours[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xee);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < lanes / 2; ++i) {
+            v[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+            v[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+        }
     }
 
   private:

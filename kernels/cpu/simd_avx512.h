@@ -18,6 +18,7 @@ struct Avx512 {
     static constexpr int lanes = 16;
     static constexpr bool fma_rounds_once = true;
     static constexpr int tile_rows = 6;
+    static constexpr bool multiplies_by_columns = false;
     static constexpr int outer_rows = 6;
     static constexpr int outer_vectors = 4;
 

@@ -16,7 +16,8 @@ namespace nvllm::cpu {
 struct Scalar {
     static constexpr int lanes = 4;
     static constexpr bool fma_rounds_once = false;
-    static constexpr int tile_rows = 2;   // rows of matmul's register tile
+    static constexpr int tile_rows = 2;                   // rows of matmul's register tile
+    static constexpr bool multiplies_by_columns = false;  // many rows, by matmul_by_columns.h
     static constexpr int outer_rows = 2;  // rows and vectors of attention's register tile
     static constexpr int outer_vectors = 2;
 

@@ -1,0 +1,64 @@
+// What kernels of matrix products ask of a block: its stretches of k and its panels of packed x.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cpu/kernels.h"
+
+namespace nvllm::cpu {
+
+// Where the stretch ends that begins at k = `begin`.
+inline int64_t stretch_end(const MatmulBlock& block, int64_t begin) {
+    return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
+}
+
+// Values of k of the stretch at `begin`, the last one's filled up to a multiple of `step`, which
+// divides a stretch.
+inline int64_t packed_length(const MatmulBlock& block, int64_t begin, int64_t step) {
+    return (stretch_end(block, begin) - begin + step - 1) / step * step;
+}
+
+// Panels of up to max_rows rows of packed x, of like sizes: MatmulKernels::panel_begin.
+template <typename Packed, int max_rows, int64_t step>
+class MatmulPanels {
+  public:
+    struct Panel {
+        const Packed* x;  // from k = 0
+        int64_t token;    // of its first row
+        int64_t rows;
+    };
+
+    explicit MatmulPanels(const MatmulBlock& block)
+        : x_(static_cast<const Packed*>(block.x)),
+          padded_in_((block.in + step - 1) / step * step),
+          tokens_(block.tokens),
+          count_((block.tokens + max_rows - 1) / max_rows) {}
+
+    int64_t count() const { return count_; }
+    Panel at(int64_t panel) const {
+        const int64_t begin = tokens_ * panel / count_;
+        const int64_t end = tokens_ * (panel + 1) / count_;
+        return {x_ + begin * padded_in_, begin, end - begin};
+    }
+
+    // Calls body with the panel's number of rows as a constant.
+    template <int rows = max_rows, typename Body>
+    static void with_rows(const Panel& panel, Body body) {
+        if constexpr (rows > 0) {
+            if (panel.rows == rows) {
+                body(std::integral_constant<int, rows>());
+            } else {
+                with_rows<rows - 1>(panel, body);
+            }
+        }
+    }
+
+  private:
+    const Packed* x_;
+    int64_t padded_in_;
+    int64_t tokens_;
+    int64_t count_;
+};
+
+}  // namespace nvllm::cpu
