@@ -74,7 +74,8 @@ struct MatmulKernels {
     bool are_panels_full = false;
     int64_t max_block_tokens = kAnyNumber;  // rows of x that are multiplied by a block of weights
     int64_t least_block_tokens = 32;        // unless there are fewer
-    // What multiplies more than max_in_place_tokens rows, and packs x for that; null: these.
+    // What multiplies more than max_in_place_tokens rows, with a `pack` that orders the values of a
+    // panel for it; null: these.
     const MatmulKernels* for_more_rows = nullptr;
 
     int64_t panel_begin(int64_t tokens, int64_t panel) const {

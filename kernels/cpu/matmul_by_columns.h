@@ -8,7 +8,6 @@
 // weights are packed for it chain by chain.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cpu/matmul_panels.h"
@@ -27,7 +26,7 @@ class MatmulByColumns {
     static void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed) {
         auto* out = static_cast<float*>(packed);
         for (int64_t begin = 0; begin < in; begin += kMatmulStretch) {
-            const int64_t length = std::min(kMatmulStretch, (in - begin + step - 1) / step * step);
+            const int64_t length = least(kMatmulStretch, (in - begin + step - 1) / step * step);
             Chains chains(out, length, rows);
             for (int64_t k = begin; k < begin + length; k += step) {
                 F values[parts][chain_count] = {};
@@ -65,11 +64,12 @@ class MatmulByColumns {
     static constexpr int chain_count = S::lanes;
     static constexpr int parts = Factors::parts;
     static constexpr int64_t step = Factors::step;
-    using Panels = MatmulPanels<float, max_rows, step>;
+    using Panels = MatmulPanels<Factors, max_rows>;
     using Panel = typename Panels::Panel;
     static_assert(kMatmulStretch % step == 0);
     static_assert(kMaxMatmulColumns % columns == 0);
     static_assert(max_rows <= chain_count);
+    static_assert(sizeof(typename Factors::Packed) == sizeof(float));
     static_assert(kMaxMatmulColumns >= 2 * columns);  // room for what lies between chains
     // Values of a step of packed columns, and of a vector of it.
     static constexpr int64_t kStepValues = parts * columns;
@@ -78,12 +78,15 @@ class MatmulByColumns {
     static constexpr int64_t kLineValues = kLine / sizeof(Weight);
     static constexpr int kLineSteps = kLineValues / step;
 
+    // Not std::min, which every instruction set would share.
+    static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
     // A step of x, the values after the first `count` as zeros.
     template <typename X>
     static void round_step(const float* x, int64_t count, float* out) {
         if (count >= step) return Factors::template pack<X>(x, out);
         float tail[step] = {};
-        std::copy_n(x, count, tail);
+        for (int64_t i = 0; i < count; ++i) tail[i] = x[i];
         Factors::template pack<X>(tail, out);
     }
 
@@ -166,15 +169,15 @@ class MatmulByColumns {
                               int64_t count, int64_t turns) {
         if (weight == nullptr) return Upcoming(nullptr, 0, 0, 0, 1);
         return Upcoming(weight + place.column * block.in + place.k,
-                        std::min<int64_t>(columns, count - place.column),
-                        stretch_end(block, place.k) - place.k, block.in, turns);
+                        least(columns, count - place.column),
+                        Panels::stretch_end(block, place.k) - place.k, block.in, turns);
     }
 
     // All panels by the columns at `place`, while those that follow are fetched.
     static void multiply_columns(const MatmulBlock& block, const Panels& panels,
                                  const Place& place) {
         auto* const packed = static_cast<Turned*>(block.packed_weight);
-        const int64_t length = packed_length(block, place.k, step) / chain_count;
+        const int64_t length = Panels::packed_length(block, place.k) / chain_count;
         pack_columns(block, place, length, packed);
         Upcoming upcoming = after(block, place, panels.count() * chain_count);
         for (int64_t i = 0; i < panels.count(); ++i) {
@@ -193,10 +196,10 @@ class MatmulByColumns {
                                                int64_t length, Turned* out) {
         const Weight* rows[columns];
         for (int64_t c = 0; c < columns; ++c) {
-            const int64_t of_block = std::min(place.column + c, block.columns - 1);
+            const int64_t of_block = least(place.column + c, block.columns - 1);
             rows[c] = static_cast<const Weight*>(block.weight) + of_block * block.in + place.k;
         }
-        const int64_t count = stretch_end(block, place.k) - place.k;
+        const int64_t count = Panels::stretch_end(block, place.k) - place.k;
         const int64_t spacing = chain_spacing(length);
         // Each row's line is used up at once: rows that lie a power of two apart push each other
         // out of the first-level cache.
@@ -304,7 +307,7 @@ class MatmulByColumns {
     template <int rows>
     static void store_sums(const MatmulBlock& block, const Place& place, const F* sums, float* y) {
         const bool adds = block.accumulate || place.k > 0;
-        const bool ends = stretch_end(block, place.k) == block.in;
+        const bool ends = Panels::stretch_end(block, place.k) == block.in;
         const float* bias = block.bias == nullptr || !ends ? nullptr : block.bias + place.column;
         const int64_t left = block.columns - place.column;
         for (int r = 0; r < rows; ++r, y += block.y_stride) {

@@ -359,7 +359,7 @@ struct MatmulKernel {
     }
 
   private:
-    using Panels = MatmulPanels<Packed, max_rows, step>;
+    using Panels = MatmulPanels<Factors, max_rows>;
     using Panel = typename Panels::Panel;
 
     // Columns of a block that are multiplied together, `spacing` apart; the last groups may be
@@ -430,8 +430,9 @@ struct MatmulKernel {
             float* const y = fetch_output<rows>(block, panel, group.column);
             for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
                 Four sums[rows];
-                multiply_rows<rows, fetches_all>(panel.x + rows * k, k, stretch_end(block, k),
-                                                 weight_rows, block.in, fetching, sums);
+                multiply_rows<rows, fetches_all>(panel.x + rows * k, k,
+                                                 Panels::stretch_end(block, k), weight_rows,
+                                                 block.in, fetching, sums);
                 store_group<rows>(block, group, k, sums, y);
             }
         }
@@ -458,7 +459,7 @@ struct MatmulKernel {
     template <int rows>
     static void multiply_packed_panel(const MatmulBlock& block, const Panel& panel,
                                       const Panel& next, int64_t next_row, int64_t k) {
-        const int64_t length = packed_length(block, k, step);
+        const int64_t length = Panels::packed_length(block, k);
         const auto* packed = static_cast<const Packed*>(block.packed_weight);
         const int64_t share = next.rows * length * columns / block.columns;
         Upcoming<Factors> upcoming = {next.x + next.rows * k, nullptr};
@@ -466,8 +467,8 @@ struct MatmulKernel {
             upcoming.weight = row_to_pack(block, next_row++, k);
             float* const y = fetch_output<rows>(block, panel, column);
             Four sums[rows];
-            multiply_packed_group<rows>(panel.x + rows * k, k, stretch_end(block, k), packed,
-                                        upcoming, sums);
+            multiply_packed_group<rows>(panel.x + rows * k, k, Panels::stretch_end(block, k),
+                                        packed, upcoming, sums);
             store_group<rows>(block, group_at(block, column, 1), k, sums, y);
             packed += columns * length;
             upcoming.x += share;
@@ -488,7 +489,7 @@ struct MatmulKernel {
     // its loop lacks registers.
     [[gnu::noinline]] static void pack_weights(const MatmulBlock& block, int64_t begin,
                                                Packed* out) {
-        const int64_t end = stretch_end(block, begin);
+        const int64_t end = Panels::stretch_end(block, begin);
         for (int64_t column = 0; column < block.columns; column += columns) {
             const Weight* rows[columns];
             find_rows(block, group_at(block, column, 1), rows);
@@ -564,7 +565,7 @@ struct MatmulKernel {
     static void store_group(const MatmulBlock& block, const Group& group, int64_t k,
                             const Four* sums, float* y) {
         const bool adds = block.accumulate || k > 0;
-        const bool ends = stretch_end(block, k) == block.in;
+        const bool ends = Panels::stretch_end(block, k) == block.in;
         const float* bias = block.bias == nullptr || !ends ? nullptr : block.bias + group.column;
         if (group.spacing == 1 && group.count == columns) {
 #pragma GCC unroll 8

@@ -8,21 +8,23 @@
 
 namespace nvllm::cpu {
 
-// Where the stretch ends that begins at k = `begin`.
-inline int64_t stretch_end(const MatmulBlock& block, int64_t begin) {
-    return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
-}
-
-// Values of k of the stretch at `begin`, the last one's filled up to a multiple of `step`, which
-// divides a stretch.
-inline int64_t packed_length(const MatmulBlock& block, int64_t begin, int64_t step) {
-    return (stretch_end(block, begin) - begin + step - 1) / step * step;
-}
-
-// Panels of up to max_rows rows of packed x, of like sizes: MatmulKernels::panel_begin.
-template <typename Packed, int max_rows, int64_t step>
+// Panels of up to max_rows rows of packed x, of like sizes: MatmulKernels::panel_begin. Factors is
+// part of every name here, so that no instruction set gets another's code.
+template <class Factors, int max_rows>
 class MatmulPanels {
+    using Packed = typename Factors::Packed;
+    static constexpr int64_t step = Factors::step;
+
   public:
+    // Where the stretch ends that begins at k = `begin`.
+    static int64_t stretch_end(const MatmulBlock& block, int64_t begin) {
+        return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
+    }
+    // Values of k of that stretch, the last one's filled up to a multiple of a step.
+    static int64_t packed_length(const MatmulBlock& block, int64_t begin) {
+        return (stretch_end(block, begin) - begin + step - 1) / step * step;
+    }
+
     struct Panel {
         const Packed* x;  // from k = 0
         int64_t token;    // of its first row

@@ -1,6 +1,7 @@
 // Tests of matrix products: against double precision, and bit for bit across batches and threads.
 #include "kernels/ops/matmul.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/cpu/kernels.h"
@@ -283,4 +284,64 @@ TEST_CASE("matmul refuses shapes that do not fit") {
         ops::matmul(machine.context(), testing::view(x, {3, 4}), testing::view(w, {5, 4}), {},
                     DType::i32, MatmulOutput::overwrite, testing::view(y, {3, 5})),
         Error);
+}
+
+TEST_CASE("matmul: packed weights stay within their room and give the bits of rows in place") {
+    constexpr int64_t in = cpu::kMatmulStretch + 77;
+    constexpr int64_t columns = 37;
+    struct alignas(64) Line {
+        std::byte bytes[64];
+    };
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType type : testing::kFloatTypes) {
+            const size_t index = cpu::float_type_index(type);
+            const cpu::MatmulKernels& few = cpu::kernels().matmul[index][index];
+            if (few.are_panels_full) continue;  // tiles have no packed panels of weights
+            const cpu::MatmulKernels& many = few.for_more_rows ? *few.for_more_rows : few;
+            // Panels of two sizes.
+            const int64_t tokens = few.max_in_place_tokens + many.max_panel_rows - 1;
+            REQUIRE(tokens > few.max_in_place_tokens);
+            const std::vector<float> x = testing::Random(1).values(tokens * in);
+            Buffer weight(type, testing::Random(3).values(columns * in));
+            std::vector<Line> packed_weight(sizeof(float) * cpu::kMaxMatmulColumns *
+                                            cpu::kMatmulStretch / sizeof(Line));
+            const auto product = [&](const cpu::MatmulKernels& kernel, int64_t rows) {
+                const int64_t row_bytes = cpu::divided_up(in, kernel.step) * kernel.step *
+                                          static_cast<int64_t>(kernel.packed_bytes);
+                std::vector<Line> packed(static_cast<size_t>((rows + kernel.max_panel_rows) *
+                                                             row_bytes / int64_t{sizeof(Line)}));
+                const int64_t panels = cpu::divided_up(rows, kernel.max_panel_rows);
+                for (int64_t panel = 0; panel < panels; ++panel) {
+                    const int64_t begin = kernel.panel_begin(rows, panel);
+                    kernel.pack(x.data() + begin * in, in,
+                                kernel.panel_begin(rows, panel + 1) - begin, in,
+                                packed.data()->bytes + begin * row_bytes);
+                }
+                std::vector<float> y(static_cast<size_t>(rows * columns), -1.0f);
+                cpu::MatmulBlock block{};
+                block.x = packed.data();
+                block.tokens = rows;
+                block.weight = weight.view({columns, in}).data;
+                block.bytes_ahead = 256;
+                block.packed_weight = packed_weight.data();
+                block.columns = columns;
+                block.in = in;
+                block.y = y.data();
+                block.y_stride = columns;
+                kernel.multiply(block);
+                return y;
+            };
+            const std::vector<float> all = product(many, tokens);
+            const std::vector<float> first = product(few, few.max_in_place_tokens);
+            CHECK(std::equal(first.begin(), first.end(), all.begin()));
+            // It is the product: the last row by the last column.
+            reference::Dot dot;
+            Buffer rounded(type, x);
+            for (int64_t k = 0; k < in; ++k) {
+                dot.add(rounded[(tokens - 1) * in + k], weight[(columns - 1) * in + k]);
+            }
+            CHECK(std::abs(all.back() - dot.sum) <= dot.magnitude * 1e-5);
+        }
+    });
 }
