@@ -208,9 +208,9 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
     list.add("scheduling-policy", &EngineConfig::scheduling_policy, "Who comes first.",
              choices(names_of(scheduling_policies())));
     list.add("mixed-prefill-tokens", &EngineConfig::mixed_prefill_tokens,
-             "Tokens of prompts in a step in which answers go on, as many as answers if those are "
-             "more: small ones keep answers flowing, large ones let prompts through; 0: as many as "
-             "the step has room for.",
+             "Tokens of prompts in a step in which answers go on, up to half more while few do, as "
+             "many as answers if those are more: small ones keep answers flowing, large ones let "
+             "prompts through; 0: as many as the step has room for.",
              range(0, kMany));
     list.add("max-num-partial-prefills", &EngineConfig::max_num_partial_prefills,
              "Prompts that one step may leave unfinished; 0: any number.", range(0, 65536));

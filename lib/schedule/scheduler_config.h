@@ -23,8 +23,8 @@ struct SchedulerConfig {
     std::function<bool(const SamplingParams&)> may_plan_ahead;
     bool enable_chunked_prefill = true;  // a prompt may be spread over several steps
     int32_t chunk_size = 0;  // largest part of one prompt in one step; 0: only the step's limit
-    // Tokens of prompts in a step in which answers go on; as many as answers if those are more. 0:
-    // only the step's limit.
+    // Tokens of prompts in a step in which answers go on: up to half more while few do, as many as
+    // answers if those are more. 0: only the step's limit.
     int32_t mixed_prefill_tokens = 0;
     int32_t max_num_partial_prefills = 0;  // prompts in a step that it leaves unfinished; 0: any
     double step_time_target_ms = 0.0;      // 0: max_num_batched_tokens in every step

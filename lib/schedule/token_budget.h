@@ -21,7 +21,7 @@ class TokenBudget {
         : left_(std::min(config.max_num_batched_tokens, most_tokens)),
           largest_step_(config.largest_step()),
           mixed_prefill_(config.enable_chunked_prefill && config.mixed_prefill_tokens > 0
-                             ? config.mixed_prefill_tokens
+                             ? std::min(config.mixed_prefill_tokens, config.max_num_batched_tokens)
                              : INT32_MAX),
           partial_left_(config.max_num_partial_prefills > 0 ? config.max_num_partial_prefills
                                                             : INT32_MAX),
@@ -46,10 +46,15 @@ class TokenBudget {
         partial_left_ -= partial ? sign : 0;
         (count == 1 && !partial ? num_decoding_ : num_prefill_tokens_) += sign * count;
     }
-    // Answers that go on have been planned before, so their number is known.
+    // Answers that go on have been planned before, so their number is known. While they are few,
+    // prompts fill the step to the length that it has with half as many answers as tokens of
+    // prompts: no gap between tokens becomes longer than gaps will be anyway as prompts end, and
+    // weights are read fewer times until the last of them has.
     int32_t prefill_left() const {
         if (num_decoding_ == 0 || mixed_prefill_ == INT32_MAX) return INT32_MAX;
-        return std::max(0, std::max(mixed_prefill_, num_decoding_) - num_prefill_tokens_);
+        const int32_t for_few = mixed_prefill_ + (mixed_prefill_ / 2 - num_decoding_);
+        const int32_t granted = std::max({mixed_prefill_, num_decoding_, for_few});
+        return std::max(0, granted - num_prefill_tokens_);
     }
 
     int32_t left_;

@@ -115,15 +115,23 @@ TEST_CASE("beside answers that go on, prompts have few tokens of a step") {
     CHECK(simulation.all_well());
 }
 
-TEST_CASE("one answer leaves a prompt the tokens that were asked for it") {
+TEST_CASE("while few answers go on, prompts fill a step to the length it has with more") {
     SchedulerConfig config = small_config();
     config.mixed_prefill_tokens = 4;
     Simulation simulation(config, small_cache(), kEndless);
     simulation.add(endless(1, 6, 9));
     simulation.step();
-    simulation.add(endless(2, 9, 2));
+    simulation.add(endless(2, 5, 9));
     simulation.step();
-    CHECK(entries(simulation) == Rows{{1, 6, 1}, {2, 0, 4}});
+    CHECK(entries(simulation) == Rows{{1, 6, 1}, {2, 0, 5}});
+    simulation.add(endless(3, 7, 9));
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 7, 1}, {2, 5, 1}, {3, 0, 4}});
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 8, 1}, {2, 6, 1}, {3, 4, 3}});
+    simulation.add(endless(4, 5, 2));
+    simulation.step();
+    CHECK(entries(simulation) == Rows{{1, 9, 1}, {2, 7, 1}, {3, 7, 1}, {4, 0, 4}});
     simulation.run();
     CHECK(simulation.all_well());
 }
