@@ -157,14 +157,16 @@ class Devices(unittest.TestCase):
                 answers, figures = self.logged(made, model, "--max-cuda-graph-size", "1")
                 self.assertEqual(answers, expected)
 
+    def little_room(self):
+        """Requests of which some must give way with the options, and their answers with room."""
+        made = [{**request, "max_tokens": 30} for request in requests(64, 128)[:2]]
+        tight = ("--max-blocks", "8", "--block-size", "8", "--swap-space", "16MiB", "--max-model-len", "64", "--no-enable-prefix-caching")
+        return made, tight, self.answers(made, LLAMA, device="cpu")
+
     @unittest.skipUnless("cuda_emulated" in MODULE_NAMES, "built without the emulated module")
     @not_sanitized
     def test_graphs_change_no_token_of_those_that_gave_way(self):
-        made = requests(64, 128)[:2]
-        for request in made:
-            request["max_tokens"] = 30
-        tight = ("--max-blocks", "8", "--block-size", "8", "--swap-space", "16MiB", "--max-model-len", "64", "--no-enable-prefix-caching")
-        expected = self.answers(made, LLAMA, device="cpu")
+        made, tight, expected = self.little_room()
         for mode in ("swap", "recompute"):
             with self.subTest(mode=mode):
                 answers, figures = self.logged(made, LLAMA, *tight, "--preemption-mode", mode)
@@ -229,11 +231,7 @@ class Devices(unittest.TestCase):
     @unittest.skipUnless("cuda_emulated" in MODULE_NAMES, "built without the emulated module")
     @not_sanitized
     def test_planning_ahead_with_little_room(self):
-        made = requests(64, 128)[:2]
-        for request in made:
-            request["max_tokens"] = 30
-        tight = ("--max-blocks", "8", "--block-size", "8", "--swap-space", "16MiB", "--max-model-len", "64", "--no-enable-prefix-caching")
-        expected = self.answers(made, LLAMA, device="cpu")
+        made, tight, expected = self.little_room()
         for mode in ("swap", "recompute"):
             with self.subTest(mode=mode):
                 self.assertEqual(self.asynchronous(made, *tight, "--preemption-mode", mode), expected)
