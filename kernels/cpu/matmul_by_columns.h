@@ -59,7 +59,6 @@ class MatmulByColumns {
     using S = typename Factors::Simd;
     using F = typename S::F;
     using Weight = typename Factors::Weight;
-    using Turned = typename Factors::Turned;
     static constexpr int vectors = S::outer_vectors;
     static constexpr int chain_count = S::lanes;
     static constexpr int parts = Factors::parts;
@@ -70,11 +69,9 @@ class MatmulByColumns {
     static_assert(kMaxMatmulColumns % columns == 0);
     static_assert(max_rows <= chain_count);
     static_assert(sizeof(typename Factors::Packed) == sizeof(float));
-    static_assert(kMaxMatmulColumns >= 2 * columns);  // room for what lies between chains
-    // Values of a step of packed columns, and of a vector of it.
-    static constexpr int64_t kStepValues = parts * columns;
-    static constexpr int64_t kVectorValues = parts * S::lanes;
-    static constexpr int64_t kLine = 64;  // bytes
+    static_assert(kMaxMatmulColumns >= 2 * columns);         // room for what lies between chains
+    static constexpr int64_t kStepValues = parts * columns;  // in a chain
+    static constexpr int64_t kLine = 64;                     // bytes
     static constexpr int64_t kLineValues = kLine / sizeof(Weight);
     static constexpr int kLineSteps = kLineValues / step;
 
@@ -176,7 +173,7 @@ class MatmulByColumns {
     // All panels by the columns at `place`, while those that follow are fetched.
     static void multiply_columns(const MatmulBlock& block, const Panels& panels,
                                  const Place& place) {
-        auto* const packed = static_cast<Turned*>(block.packed_weight);
+        auto* const packed = static_cast<float*>(block.packed_weight);
         const int64_t length = Panels::packed_length(block, place.k) / chain_count;
         pack_columns(block, place, length, packed);
         Upcoming upcoming = after(block, place, panels.count() * chain_count);
@@ -188,12 +185,11 @@ class MatmulByColumns {
         }
     }
 
-    // The columns at `place`: [chains][length][columns], where the parts of a step stay together.
-    // length: values of k in a chain.
+    // The columns at `place`: [chains][length][columns]. length: values of k in a chain.
     // Those that there are not are the last one again: the sums are the same code's, the surplus is
     // dropped.
     [[gnu::noinline]] static void pack_columns(const MatmulBlock& block, const Place& place,
-                                               int64_t length, Turned* out) {
+                                               int64_t length, float* out) {
         const Weight* rows[columns];
         for (int64_t c = 0; c < columns; ++c) {
             const int64_t of_block = least(place.column + c, block.columns - 1);
@@ -217,7 +213,7 @@ class MatmulByColumns {
     }
 
     template <int steps, typename RowAt>
-    [[gnu::always_inline]] static void pack_steps(RowAt row_at, int64_t spacing, Turned* out) {
+    [[gnu::always_inline]] static void pack_steps(RowAt row_at, int64_t spacing, float* out) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
 #pragma GCC unroll 4
@@ -228,10 +224,10 @@ class MatmulByColumns {
                     words[c] = Factors::load_words(row_at(v * S::lanes + c) + i * step);
                 }
                 S::transpose(words);
-                Turned* const to = out + i * kStepValues + v * kVectorValues;
+                float* const to = out + i * kStepValues + v * S::lanes;
 #pragma GCC unroll 16
                 for (int chain = 0; chain < chain_count; ++chain) {
-                    Factors::store_words(to + chain * spacing, words[chain]);
+                    Factors::store_words(to + chain * spacing, columns, words[chain]);
                 }
             }
         }
@@ -240,13 +236,13 @@ class MatmulByColumns {
     // From one chain to the next: a line more than it takes, or all begin in the same set of the
     // first-level cache.
     static int64_t chain_spacing(int64_t length) {
-        return length * columns + kLine / static_cast<int64_t>(sizeof(Turned));
+        return length * columns + kLine / static_cast<int64_t>(sizeof(float));
     }
 
     // A stretch of a panel by the columns at `place`.
     template <int rows>
     static void multiply_panel(const MatmulBlock& block, const Panel& panel, const Place& place,
-                               int64_t length, const Turned* packed, Upcoming& upcoming) {
+                               int64_t length, const float* packed, Upcoming& upcoming) {
         float* const y = block.y + panel.token * block.y_stride + place.column;
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) __builtin_prefetch(y + r * block.y_stride, 1, 3);
@@ -263,35 +259,33 @@ class MatmulByColumns {
 
     // sums: [rows][vectors].
     template <int rows>
-    [[gnu::noinline]] static void sum_chain(const float* x, const Turned* weights, int64_t length,
+    [[gnu::noinline]] static void sum_chain(const float* x, const float* weights, int64_t length,
                                             F* sums) {
         F total[rows * vectors];
 #pragma GCC unroll 32
         for (int i = 0; i < rows * vectors; ++i) total[i] = S::zero();
-        for (int64_t i = 0; i < length; i += parts, x += parts * rows, weights += kStepValues) {
-            add_step<rows>(x, weights, total);
+#pragma GCC unroll 4
+        for (int64_t k = 0; k < length; ++k, x += rows, weights += columns) {
+            add_value<rows>(x, weights, total);
         }
 #pragma GCC unroll 32
         for (int i = 0; i < rows * vectors; ++i) sums[i] = total[i];
     }
 
-    template <int rows, int part = 0>
-    [[gnu::always_inline]] static void add_step(const float* x, const Turned* weights, F* total) {
+    template <int rows>
+    [[gnu::always_inline]] static void add_value(const float* x, const float* weights, F* total) {
         F weight[vectors];
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) {
-            weight[v] = Factors::template load_turned<part>(weights + v * kVectorValues);
-        }
+        for (int v = 0; v < vectors; ++v) weight[v] = S::load(weights + v * S::lanes);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
-            const F factor = S::set(x[part * rows + r]);
+            const F factor = S::set(x[r]);
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; ++v) {
                 F& sum = total[r * vectors + v];
                 sum = S::fma(factor, weight[v], sum);
             }
         }
-        if constexpr (part + 1 < parts) add_step<rows, part + 1>(x, weights, total);
     }
 
     // Into the first chain, as S::reduce_add4 adds lanes: those half of them apart, and so on.

@@ -33,8 +33,8 @@ constexpr int kTileColumns = 4;
 // Each struct of factors says how one step along k is loaded: `parts` vectors of x and of a weight
 // row that are multiplied lane by lane and added to the sums one part after the other, `step`
 // values of k in all. Where columns lie side by side (matmul_by_columns.h), words that hold a
-// lane's values of a step are loaded, exchanged between columns and stored, and then loaded part by
-// part.
+// lane's values of a step are loaded, exchanged between columns and stored as float32, one value
+// `apart` from the other.
 
 // Factors as float32: weights of type W are widened in registers.
 template <class S, typename W>
@@ -42,7 +42,6 @@ struct WidenedFactors {
     using Simd = S;
     using Weight = W;
     using Packed = float;
-    using Turned = float;
     using Vector = typename S::F;
     static constexpr int parts = 1;
     static constexpr int64_t step = S::lanes;
@@ -61,11 +60,7 @@ struct WidenedFactors {
         for (int64_t i = 0; i < step; ++i) out[i] = i < count ? p[i] : W{};
     }
     static Vector load_words(const W* p) { return S::load(p); }
-    static void store_words(Turned* p, Vector words) { S::store(p, words); }
-    template <int part>
-    static Vector load_turned(const Turned* p) {
-        return S::load(p);
-    }
+    static void store_words(float* p, int64_t, Vector words) { S::store(p, words); }
     static void store(Packed* p, Vector x) { S::store(p, x); }
     static Vector multiply_add(Vector x, Vector w, Vector sum) { return S::fma(x, w, sum); }
     // One step of x, rounded to the type X.
@@ -83,7 +78,6 @@ struct WidenedPairs {
     using Simd = S;
     using Weight = BFloat16;
     using Packed = float;
-    using Turned = BFloat16;
     using Vector = typename S::F;
     static constexpr int parts = 2;
     static constexpr int64_t step = 2 * S::lanes;
@@ -101,10 +95,9 @@ struct WidenedPairs {
         S::load_pairs(p, count, out);
     }
     static Vector load_words(const BFloat16* p) { return S::load_words(p); }
-    static void store_words(Turned* p, Vector words) { S::store_words(p, words); }
-    template <int part>
-    static Vector load_turned(const Turned* p) {
-        return load_weight<part>(p);
+    static void store_words(float* p, int64_t apart, Vector words) {
+        S::store(p, S::even_of(words));
+        S::store(p + apart, S::odd_of(words));
     }
     static void store(Packed* p, Vector x) { S::store(p, x); }
     static Vector multiply_add(Vector x, Vector w, Vector sum) { return S::fma(x, w, sum); }

@@ -44,9 +44,7 @@ struct Avx2 {
     }
     static F load(const Float8E4M3* p, int64_t count) { return widen_f8(load_bytes(p, count)); }
     static F load(const int8_t* p, int64_t count) { return widen_i8(load_bytes(p, count)); }
-    static F load_even(const BFloat16* p) {
-        return _mm256_castsi256_ps(_mm256_slli_epi32(load_bits(p), 16));
-    }
+    static F load_even(const BFloat16* p) { return even_of(load_words(p)); }
     static F load_odd(const BFloat16* p) {
         // Products have no register to spare: the mask comes from memory, and the words anew where
         // the compiler would have kept those of load_even.
@@ -58,10 +56,14 @@ struct Avx2 {
         asm("vmovaps %1, %0\n\tvandps %2, %0, %0" : "=x"(odd) : "m"(high), "m"(*words));
         return odd;
     }
-    // Pairs of values as words of 32 bits, which are only moved.
+    // Pairs of values as words of 32 bits, which may be moved before they are parted.
     static F load_words(const BFloat16* p) { return _mm256_castsi256_ps(load_bits(p)); }
-    static void store_words(BFloat16* p, F words) {
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_castps_si256(words));
+    static F even_of(F words) {
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(words), 16));
+    }
+    static F odd_of(F words) {
+        return _mm256_and_ps(words,
+                             _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(0xffff0000u))));
     }
     static F load_even(const float* p) {
         return in_order(_mm256_shuffle_ps(load(p), load(p + 8), 0x88));
