@@ -5,7 +5,8 @@
 // MatmulTile holds all chains of one sum, one here holds the same chain of several columns, and a
 // tile works off one chain after the other. Each value that it loads so meets more others, which
 // counts where there are few registers, and chains are added without exchanging lanes. x and
-// weights are packed for it chain by chain.
+// weights are packed for it chain by chain, as float32: to widen weights at each product would take
+// the units that multiply.
 #pragma once
 
 #include <cstdint>

@@ -48,8 +48,8 @@ class TokenBudget {
     }
     // Answers that go on have been planned before, so their number is known. While they are few,
     // prompts fill the step to the length that it has with half as many answers as tokens of
-    // prompts: no gap between tokens becomes longer than gaps will be anyway as prompts end, and
-    // weights are read fewer times until the last of them has.
+    // prompts: so long gaps between tokens become anyway where many prompts end, and weights are
+    // read fewer times until the last of them has.
     int32_t prefill_left() const {
         if (num_decoding_ == 0 || mixed_prefill_ == INT32_MAX) return INT32_MAX;
         const int32_t for_few = mixed_prefill_ + (mixed_prefill_ / 2 - num_decoding_);
