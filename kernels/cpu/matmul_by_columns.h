@@ -33,7 +33,7 @@ class MatmulByColumns {
                 F values[parts][chain_count] = {};
                 for (int64_t row = 0; row < rows; ++row) {
                     float rounded[step];
-                    round_step<X>(x + row * stride + k, in - k, rounded);
+                    pack_step<Factors, X>(x + row * stride + k, in - k, rounded);
                     for (int part = 0; part < parts; ++part) {
                         values[part][row] = S::load(rounded + part * S::lanes);
                     }
@@ -78,15 +78,6 @@ class MatmulByColumns {
 
     // Not std::min, which every instruction set would share.
     static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-    // A step of x, the values after the first `count` as zeros.
-    template <typename X>
-    static void round_step(const float* x, int64_t count, float* out) {
-        if (count >= step) return Factors::template pack<X>(x, out);
-        float tail[step] = {};
-        for (int64_t i = 0; i < count; ++i) tail[i] = x[i];
-        Factors::template pack<X>(tail, out);
-    }
 
     // The chains of a stretch of x, which grow value by value.
     class Chains {

@@ -114,17 +114,10 @@ template <class Factors, typename X>
 void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed) {
     constexpr int64_t step = Factors::step;
     auto* out = static_cast<typename Factors::Packed*>(packed);
-    int64_t k = 0;
-    for (; k + step <= in; k += step) {
+    for (int64_t k = 0; k < in; k += step) {
         for (int64_t row = 0; row < rows; ++row, out += step) {
-            Factors::template pack<X>(x + row * stride + k, out);
+            pack_step<Factors, X>(x + row * stride + k, in - k, out);
         }
-    }
-    if (k == in) return;
-    for (int64_t row = 0; row < rows; ++row, out += step) {
-        float tail[step] = {};
-        for (int64_t i = 0; k + i < in; ++i) tail[i] = x[row * stride + k + i];
-        Factors::template pack<X>(tail, out);
     }
 }
 

@@ -1,4 +1,5 @@
 // What kernels of matrix products ask of a block: its stretches of k and its panels of packed x.
+// Factors is part of every name here, so that no instruction set gets another's code.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,17 @@
 
 namespace nvllm::cpu {
 
-// Panels of up to max_rows rows of packed x, of like sizes: MatmulKernels::panel_begin. Factors is
-// part of every name here, so that no instruction set gets another's code.
+// A step of a row of x, rounded to X; the values after the first `count` are zeros.
+template <class Factors, typename X, typename Packed>
+void pack_step(const float* x, int64_t count, Packed* out) {
+    constexpr int64_t step = Factors::step;
+    if (count >= step) return Factors::template pack<X>(x, out);
+    float tail[step] = {};
+    for (int64_t i = 0; i < count; ++i) tail[i] = x[i];
+    Factors::template pack<X>(tail, out);
+}
+
+// Panels of up to max_rows rows of packed x, of like sizes: MatmulKernels::panel_begin.
 template <class Factors, int max_rows>
 class MatmulPanels {
     using Packed = typename Factors::Packed;
