@@ -221,7 +221,10 @@ struct QuantizedBlock {
     int64_t x_scale_stride;
     int64_t x_group_size;          // no stretch crosses such a group
     const int32_t* x_corrections;  // [rows, groups]: of int4 weights, -8 * sum of a group's codes
-    const std::byte* codes;        // panels, panel_bytes apart
+    // [rows, x_stretches]: what divide_for_int4 summed up; null where it is not called.
+    const float* x_sums;
+    int64_t x_stretches;
+    const std::byte* codes;  // panels, panel_bytes apart
     int64_t panel_bytes;
     int64_t codes_bytes;  // of one panel
     bool fetches_early;   // codes are asked for twice, as fetches_codes_early() has it
@@ -267,9 +270,10 @@ struct QuantizedKernels {
     size_t integer_bytes[2];  // of one arranged code
     QuantizedPairs pairs[kNumWeightCodes];
     double (*int8_loop)(int64_t rounds);  // as Kernels::float32_loop, of integers
-    // Divides a row of float32 x, in place, by what `multiply` of int4 codes takes them times;
-    // count is a multiple of 8. Null: it takes codes for what they are.
-    void (*divide_for_int4)(float* x, int64_t count);
+    // Divides a row of float32 x, in place, by what `multiply` of int4 codes takes them times.
+    // sums: of each stretch of at most kQuantizedStretch values, as for_each_stretch gives them for
+    // this block, what they summed up to before. Null: it takes codes for what they are.
+    void (*divide_for_int4)(const QuantizedBlock& block, float* x, float* sums);
 };
 
 struct Kernels {

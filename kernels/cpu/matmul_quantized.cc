@@ -9,6 +9,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/product_order.h"
 #include "kernels/cpu/quantized_layout.h"
+#include "kernels/cpu/quantized_tile.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/tapered_ranges.h"
 
@@ -76,6 +77,8 @@ struct Product {
     std::byte* rounded = nullptr;    // rows of x, padded_in codes or values each
     float* x_scales = nullptr;       // [tokens, scales_of_row]
     int32_t* corrections = nullptr;  // [tokens, groups]
+    float* x_sums = nullptr;         // [tokens, x_stretches]
+    int64_t x_stretches = 0;
     int64_t block_tokens = 0;
 
     const ops::QuantizedLayout& layout() const { return weight.layout; }
@@ -142,12 +145,37 @@ void round_to_floats(const Product& product, int64_t token, float* row) {
     }
 }
 
+// Rows of x from `token` on and the groups of k.
+QuantizedBlock rows_at(const Product& product, int64_t token) {
+    const ops::QuantizedLayout& layout = product.layout();
+    QuantizedBlock block{};
+    block.x = product.row(token);
+    block.x_stride = product.x_stride();
+    block.rows = std::min(product.block_tokens, product.tokens - token);
+    if (product.rounds() && !has_row_scale(product.weight.activations)) {
+        block.x_scales = product.scales_of(token);
+        block.x_scale_stride = product.scales_of_row;
+        block.x_group_size = product.weight.activations.group_size;
+    }
+    if (product.corrections != nullptr) {
+        block.x_corrections = product.corrections + token * layout.groups();
+    }
+    if (product.x_sums != nullptr) {
+        block.x_sums = product.x_sums + token * product.x_stretches;
+        block.x_stretches = product.x_stretches;
+    }
+    block.in = product.parts.padded_in;
+    block.group_size = layout.groups() == 1 ? product.parts.padded_in : layout.group_size;
+    block.groups = layout.groups();
+    return block;
+}
+
 // The same as the kernels of the weights' codes multiply them.
 void round_to_factors(const Product& product, int64_t token, float* row) {
     round_to_floats(product, token, row);
-    const auto divide = kernels().quantized.divide_for_int4;
-    if (product.layout().code != WeightCode::int4 || divide == nullptr) return;
-    divide(row, product.parts.padded_in);
+    if (product.x_sums == nullptr) return;
+    kernels().quantized.divide_for_int4(rows_at(product, token), row,
+                                        product.x_sums + token * product.x_stretches);
 }
 
 // Floats for pairs, which are rounded to bfloat16 when they are arranged: perhaps x where it
@@ -228,18 +256,7 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
     const ops::QuantizedLayout& layout = product.layout();
     const auto* packed = product.weight.packed.as<std::byte>();
     const int64_t place = group.first * layout.groups() * kPanelColumns;
-    QuantizedBlock block{};
-    block.x = product.row(token);
-    block.x_stride = product.x_stride();
-    block.rows = std::min(product.block_tokens, product.tokens - token);
-    if (product.rounds() && !has_row_scale(product.weight.activations)) {
-        block.x_scales = product.scales_of(token);
-        block.x_scale_stride = product.scales_of_row;
-        block.x_group_size = product.weight.activations.group_size;
-    }
-    if (product.corrections != nullptr) {
-        block.x_corrections = product.corrections + token * layout.groups();
-    }
+    QuantizedBlock block = rows_at(product, token);
     block.codes = packed + group.first * product.parts.panel_bytes;
     block.panel_bytes = group.spacing * product.parts.panel_bytes;
     block.codes_bytes = product.parts.panel_bytes;
@@ -259,9 +276,6 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
     }
     block.corrections =
         reinterpret_cast<const int32_t*>(packed + product.parts.corrections) + place;
-    block.in = product.parts.padded_in;
-    block.group_size = layout.groups() == 1 ? product.parts.padded_in : layout.group_size;
-    block.groups = layout.groups();
     block.totals = memory;
     block.widened = memory + kTotals;
     block.factor = product.weight.factor;
@@ -345,6 +359,13 @@ void take_scratch(Product& product, ScratchArena& scratch) {
         product.corrections =
             scratch.take_array<int32_t>(tokens * static_cast<size_t>(product.layout().groups()));
     }
+    if (product.form == Rounded::float32 && product.layout().code == WeightCode::int4 &&
+        kernels().quantized.divide_for_int4 != nullptr) {
+        for_each_stretch(rows_at(product, 0), kQuantizedStretch,
+                         [&](const QuantizedStretch&) { ++product.x_stretches; });
+        product.x_sums =
+            scratch.take_array<float>(tokens * static_cast<size_t>(product.x_stretches));
+    }
 }
 
 size_t thread_bytes(int64_t padded_in) {
@@ -404,11 +425,11 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
 size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout,
                                       int num_threads) {
     const int64_t padded_in = PackedParts(layout).padded_in;
-    // The arena hands out whole lines; scales of x are of at least 8 values.
+    // The arena hands out whole lines; scales and sums of x are of at least 8 values.
     const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
     const auto rows = static_cast<size_t>(tokens);
     return lines(rows * (static_cast<size_t>(padded_in) * sizeof(float) + kRowPadding)) +
-           lines(rows * static_cast<size_t>(padded_in / 8) * sizeof(float)) +
+           2 * lines(rows * static_cast<size_t>(padded_in / 8) * sizeof(float)) +
            lines(rows * static_cast<size_t>(layout.groups()) * sizeof(int32_t)) +
            static_cast<size_t>(num_threads) * thread_bytes(padded_in);
 }

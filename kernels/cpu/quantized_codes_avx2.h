@@ -33,23 +33,6 @@ struct Avx2Codes {
             Avx2::store(x + k, Avx2::div(Avx2::load(x + k), Avx2::load(int4_factors)));
         }
     }
-    // What `count` values of each row, `stride` apart, summed up to before they were divided. The
-    // rows go side by side: each sum alone would wait for itself.
-    template <int rows>
-    static void sum_divided(const float* x, int64_t stride, int64_t count, float (&sums)[rows]) {
-        F sum[rows];
-#pragma GCC unroll 8
-        for (F& value : sum) value = Avx2::zero();
-        for (int64_t k = 0; k < count; k += 8) {
-            const F factors = Avx2::load(int4_factors);
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) {
-                sum[r] = Avx2::fma(Avx2::load(x + r * stride + k), factors, sum[r]);
-            }
-        }
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) sums[r] = Avx2::reduce_add(sum[r]);
-    }
     template <int index>
     static F int8(Words words) {
         return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(words, 24 - 8 * index), 24));

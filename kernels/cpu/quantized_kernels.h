@@ -59,17 +59,19 @@ class QuantizedKernel {
     static constexpr bool has_zeros =
         code == ops::WeightCode::int4 || code == ops::WeightCode::int8;
     static constexpr bool in_place = code == ops::WeightCode::int4 && leaves_int4_in_place<C>();
-    // With sixteen registers factors that are widened as they are multiplied leave room for fewer
-    // sums, and a product takes no operand that it broadcasts itself.
     static constexpr bool has_many_registers = S::lanes == 16;
     static constexpr int most_rows = 6;
-    static constexpr int most_rows_widened_anew = has_many_registers ? 6 : 3;
     static constexpr int panels_of(int rows) {
         if (has_many_registers) return 4;
-        return rows == 1 ? 2 : 1;  // two chains of sums alone would wait for themselves
+        // Few chains of sums would wait for themselves.
+        if (!in_place) return rows == 1 ? 2 : 1;
+        return rows == 1 ? 4 : rows <= 3 ? 2 : 1;
     }
-    // From so many rows on widening once pays.
-    static constexpr int64_t rows_to_widen_once = 2 * most_rows_widened_anew + 1;
+    // From so many rows on widening once pays; the sooner the more it costs.
+    static constexpr int64_t rows_to_widen_once = [] {
+        if (in_place) return 4 * most_rows + 1;
+        return (has_many_registers || has_zeros ? 2 : 1) * most_rows + 1;
+    }();
 
   public:
     static void multiply(const QuantizedBlock& block) {
@@ -87,6 +89,7 @@ class QuantizedKernel {
     static void multiply_all(const QuantizedBlock& block) {
         const bool widens_once = block.rows >= rows_to_widen_once;
         NextCodes next(block, block.groups * (block.rows / most_rows + 1));
+        const float* x_sums = block.x_sums;
         for_each_stretch(block, kQuantizedStretch, [&](const QuantizedStretch& stretch) {
             if (widens_once) {
                 for (int panel = 0; panel < block.panels; ++panel) {
@@ -95,67 +98,57 @@ class QuantizedKernel {
             }
             for (int64_t row = 0; row < block.rows;) {
                 next.fetch_part();
-                row += widens_once ? some_rows<most_rows, WidenedOnce>(block, stretch, row)
-                                   : some_rows<most_rows_widened_anew, WidenedAnew<subtracts>>(
-                                         block, stretch, row);
+                row += widens_once ? some_rows<most_rows, WidenedOnce>(block, stretch, row, x_sums)
+                                   : some_rows<most_rows, WidenedAnew<subtracts>>(block, stretch,
+                                                                                  row, x_sums);
             }
+            if constexpr (in_place) ++x_sums;
         });
     }
 
     template <int rows, class Source>
-    static int some_rows(const QuantizedBlock& block, const QuantizedStretch& stretch,
-                         int64_t row) {
+    static int some_rows(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
+                         const float* x_sums) {
         if constexpr (rows > 1) {
             if (block.rows - row < rows) {
-                return some_rows < rows == 6 ? 4 : rows - 1, Source > (block, stretch, row);
+                return some_rows < rows == 6 ? 4 : rows - 1, Source > (block, stretch, row, x_sums);
             }
         }
-        const SumsOfX<rows> sums_of_x(block, stretch, row);
         constexpr int panels = panels_of(rows);
         int panel = 0;
         for (; panel + panels <= block.panels; panel += panels) {
-            tile<rows, panels, Source>(block, stretch, row, panel, sums_of_x);
+            tile<rows, panels, Source>(block, stretch, row, panel, x_sums);
         }
         for (; panel < block.panels; ++panel) {
-            tile<rows, 1, Source>(block, stretch, row, panel, sums_of_x);
+            tile<rows, 1, Source>(block, stretch, row, panel, x_sums);
         }
         return rows;
     }
 
-    // What sums of codes that were left in place have too much is taken off by these.
+    // What sums of codes that were left in place have too much is taken off, in vector `v` of a
+    // panel's columns. x_sums: of the stretch in the first of the rows.
     template <int rows>
-    struct SumsOfX {
-        float sum[rows];
-
-        SumsOfX(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row) {
-            if constexpr (in_place) {
-                const auto* x = static_cast<const float*>(block.x) + row * block.x_stride;
-                C::sum_divided(x + stretch.first, block.x_stride, stretch.end - stretch.first, sum);
+    static void correct(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel,
+                        int v, const float* x_sums, F (&sums)[rows]) {
+        if constexpr (in_place) {
+            F above = S::set(8);
+            if (block.zero_points != nullptr) {
+                const int64_t place = place_of(block, panel, stretch.group) + v * lanes;
+                above = S::add(above, C::small(block.zero_points + place));
             }
-        }
-        // Of vector `v` of a panel's columns.
-        void correct(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel, int v,
-                     F (&sums)[rows]) const {
-            if constexpr (in_place) {
-                F above = S::set(8);
-                if (block.zero_points != nullptr) {
-                    const int64_t place = place_of(block, panel, stretch.group) + v * lanes;
-                    above = S::add(above, C::small(block.zero_points + place));
-                }
 #pragma GCC unroll 8
-                for (int r = 0; r < rows; ++r) {
-                    sums[r] = S::fma(above, S::set(-sum[r]), sums[r]);
-                }
+            for (int r = 0; r < rows; ++r) {
+                sums[r] = S::fma(above, S::set(-x_sums[r * block.x_stretches]), sums[r]);
             }
         }
-    };
+    }
 
     // One step of k of a panel, from its words.
     template <bool zeros>
     struct WidenedAnew {
         const uint32_t* words;
         F zero[vectors];
-        Words now[vectors];
+        const uint32_t* at = nullptr;
 
         WidenedAnew(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
             : words(words_at<per_word>(block, panel, stretch.first)) {
@@ -167,14 +160,17 @@ class QuantizedKernel {
             }
         }
         void go_to(int64_t step) {
-            const uint32_t* at = words + step * kPanelColumns;
+            at = words + step * kPanelColumns;
             // Panels follow one another; so what lies ahead is wanted too.
             __builtin_prefetch(at + 512);
-            for (int v = 0; v < vectors; ++v) now[v] = C::load(at + v * lanes);
+        }
+        // Codes in their places are masked out of memory: registers are for more sums.
+        void forget_words() {
+            if constexpr (in_place) asm("" : "+r"(at));
         }
         template <int index>
         F get(int v) const {
-            const F value = Codes::template widen<index>(now[v]);
+            const F value = Codes::template widen<index>(C::load(at + v * lanes));
             if constexpr (zeros) return S::sub(value, zero[v]);
             return value;
         }
@@ -187,6 +183,7 @@ class QuantizedKernel {
         WidenedOnce(const QuantizedBlock& block, const QuantizedStretch&, int panel)
             : values(block.widened + panel * kQuantizedStretch * kPanelColumns) {}
         void go_to(int64_t step) { at = values + step * per_word * kPanelColumns; }
+        void forget_words() {}
         template <int index>
         F get(int v) const {
             return S::load(at + index * kPanelColumns + v * lanes);
@@ -229,6 +226,10 @@ class QuantizedKernel {
 #pragma GCC unroll 8
             for (Source& source : of) source.go_to(step);
         }
+        void forget_words() {
+#pragma GCC unroll 8
+            for (Source& source : of) source.forget_words();
+        }
 
       private:
         template <int... p>
@@ -240,7 +241,7 @@ class QuantizedKernel {
     // Sums stay in registers: all that touches them is inlined before arrays are taken apart.
     template <int rows, int panels, class Source>
     static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
-                     int panel, const SumsOfX<rows>& sums_of_x) {
+                     int panel, const float* x_sums) {
         F sum[panels * vectors][rows];
 #pragma GCC unroll 8
         for (auto& line : sum) {
@@ -262,16 +263,18 @@ class QuantizedKernel {
         }
 #pragma GCC unroll 8
         for (int i = 0; i < panels * vectors; ++i) {
-            sums_of_x.correct(block, stretch, panel + i / vectors, i % vectors, sum[i]);
+            correct(block, stretch, panel + i / vectors, i % vectors,
+                    x_sums + row * block.x_stretches, sum[i]);
             Tile::add_sums(block, stretch, row, panel + i / vectors, i % vectors, sum[i]);
         }
     }
 
     template <int index, int rows, int panels, class Source>
     [[gnu::always_inline]] static void add_codes(int64_t k, const float* const* x,
-                                                 const Sources<Source, panels>& sources,
+                                                 Sources<Source, panels>& sources,
                                                  F (&sum)[panels * vectors][rows]) {
-        if constexpr (has_many_registers || rows <= vectors) {
+        if constexpr (panels > 1) sources.forget_words();
+        if constexpr (has_many_registers || panels > 1 || rows <= vectors) {
 #pragma GCC unroll 8
             for (int i = 0; i < panels * vectors; ++i) {
                 const F weight = sources.of[i / vectors].template get<index>(i % vectors);
@@ -302,8 +305,21 @@ class QuantizedKernel {
 };
 
 template <class C>
-constexpr auto divide_for_int4() -> void (*)(float*, int64_t) {
-    if constexpr (leaves_int4_in_place<C>()) return C::divide_for_int4;
+void divide_row_for_int4(const QuantizedBlock& block, float* x, float* sums) {
+    using S = typename C::Simd;
+    for_each_stretch(block, kQuantizedStretch, [&](const QuantizedStretch& stretch) {
+        auto sum = S::zero();
+        for (int64_t k = stretch.first; k < stretch.end; k += S::lanes) {
+            sum = S::add(sum, S::load(x + k));
+        }
+        *sums++ = S::reduce_add(sum);
+    });
+    C::divide_for_int4(x, block.in);
+}
+
+template <class C>
+constexpr auto divide_for_int4() -> void (*)(const QuantizedBlock&, float*, float*) {
+    if constexpr (leaves_int4_in_place<C>()) return divide_row_for_int4<C>;
     return nullptr;
 }
 
