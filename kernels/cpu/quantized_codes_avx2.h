@@ -101,6 +101,8 @@ struct Avx2Codes {
         int32_t pair;
         std::memcpy(&pair, x, sizeof(pair));
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(weights, set(pair)));
+        // Or gcc 12 makes many products before it adds the first, and stores sums meanwhile.
+        Avx2::hold_in_register(sum);
     }
 };
 
@@ -112,7 +114,7 @@ struct Avx2ByteCodes : Avx2Codes {
     static constexpr int int4_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
     static constexpr bool int4_is_shifted = true;
     // Sums of 16 bits hold four steps of two pairs: 16 * 15 * 128 < 2^15.
-    static constexpr int64_t short_steps = 4;
+    static constexpr int short_steps = 4;
     static Sum set_sums(int32_t value) { return _mm256_set1_epi32(value); }
     template <int part>
     static Words int4_weights(Words words) {
@@ -122,6 +124,7 @@ struct Avx2ByteCodes : Avx2Codes {
         int32_t four;
         std::memcpy(&four, x, sizeof(four));
         sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(weights, _mm256_set1_epi32(four)));
+        Avx2::hold_in_register(sum);
     }
     // Both 16-bit sums of each column.
     static void add_short(Sum few, Sum& sum) {

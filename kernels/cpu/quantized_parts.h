@@ -27,9 +27,29 @@ constexpr int64_t kWholeGroups = std::numeric_limits<int64_t>::max() / 2;
 // Of a codes' instruction set that sums few products in 16 bits: steps whose sums are exact so, and
 // only then added to those of 32 bits. None: products are added to these at once.
 template <class C>
-constexpr int64_t short_steps() {
+constexpr int short_steps() {
     if constexpr (requires { C::short_steps; }) return C::short_steps;
     return 0;
+}
+
+// Spreads a panel's words of `count` values of k: each row of sixteen becomes P::parts rows, of
+// which change(weights) are stored.
+template <class P, typename Change>
+void spread_words(const uint32_t* from, int64_t count, uint32_t* to, Change change) {
+    static_assert(P::words == 1);
+    constexpr int lanes = P::Simd::lanes;
+    constexpr int64_t row = P::parts * kPanelColumns;
+    for (int64_t k = 0; k < count; k += P::depth, from += kPanelColumns, to += row) {
+        [&]<int... part>(std::integer_sequence<int, part...>) {
+            (..., [&] {
+                for (int v = 0; v < kPanelColumns / lanes; ++v) {
+                    const auto stored = change(P::template weights<part>(from, v));
+                    std::memcpy(to + part * kPanelColumns + v * lanes, &stored, sizeof(stored));
+                }
+            }());
+        }
+        (std::make_integer_sequence<int, P::parts>());
+    }
 }
 
 // Words of eight codes, in parts as C says; so are those of four below.
@@ -52,14 +72,6 @@ struct Int4Parts : C {
     static void add(Weights weights, const typename C::X* x, typename C::Sum& sum) {
         C::add_int4(weights, x, sum);
     }
-    // Spreads a panel's words of `count` values of k: each row of sixteen becomes `parts` rows, of
-    // which change(weights) are stored.
-    template <typename Change>
-    static void spread_words(const uint32_t* from, int64_t count, uint32_t* to, Change change) {
-        for (int64_t k = 0; k < count; k += depth, from += kPanelColumns) {
-            to = spread_row<0>(from, to, change);
-        }
-    }
     // What the codes' shifts into unsigned ranges add to a sum is taken off first: sums of a vector
     // of columns, as a function of the row.
     static auto first_sums(const QuantizedBlock& block, const QuantizedStretch& stretch, int, int) {
@@ -72,20 +84,6 @@ struct Int4Parts : C {
             }
         };
     }
-
-  private:
-    template <int part, typename Change>
-    [[gnu::always_inline]] static uint32_t* spread_row(const uint32_t* from, uint32_t* to,
-                                                       Change change) {
-        for (int v = 0; v < kPanelColumns; v += C::Simd::lanes) {
-            const Weights stored = change(C::template int4_weights<part>(C::load(from + v)));
-            std::memcpy(to + v, &stored, sizeof(stored));
-        }
-        if constexpr (part + 1 < parts) {
-            return spread_row<part + 1>(from, to + kPanelColumns, change);
-        }
-        return to + kPanelColumns;
-    }
 };
 
 template <class C>
@@ -95,7 +93,7 @@ struct Int8Parts : C {
     static constexpr int words = 1;
     static constexpr int parts = C::int8_parts;
     static constexpr int64_t longest_stretch = kWholeGroups;
-    static constexpr bool spreads = false;
+    static constexpr bool spreads = parts > 1;  // into 16 bits; bytes are multiplied as they lie
 
     template <int part>
     static Weights weights(const uint32_t* at, int v) {
@@ -182,7 +180,7 @@ class PartKernel {
     using X = typename P::X;
     static constexpr int vectors = Tile::vectors;
     static constexpr int64_t row_bytes = kPanelColumns * 4;  // of words
-    static constexpr int most_rows = S::lanes == 16 ? 6 : 3;
+    static constexpr int most_rows = S::lanes == 16 ? 6 : 4;
     static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
     // Whose totals stay in the first-level cache from one stretch to the next, beside its codes.
     static constexpr int64_t kRowsAtOnce = 8 * most_rows;
@@ -254,7 +252,7 @@ class PartKernel {
         static void spread(const QuantizedBlock& block) {
             auto* to = reinterpret_cast<uint32_t*>(block.widened);
             for (int panel = 0; panel < block.panels; ++panel) {
-                P::spread_words(words_at<P::depth>(block, panel, 0), block.in, to,
+                spread_words<P>(words_at<P::depth>(block, panel, 0), block.in, to,
                                 [](auto weights) { return weights; });
                 to += block.in / P::depth * (words * kPanelColumns);
             }
@@ -340,20 +338,25 @@ class PartKernel {
         if constexpr (short_steps<P>() == 0) {
             add_steps(0, steps, sum);
         } else {
-            for (int64_t step = 0; step < steps; step += short_steps<P>()) {
+            const auto add_few_steps = [&](int64_t step, auto count)
+                __attribute__((always_inline)) {
                 Sum few[columns][rows];
 #pragma GCC unroll 8
                 for (auto& column : few) {
 #pragma GCC unroll 8
                     for (Sum& value : column) value = P::no_sums();
                 }
-                add_steps(step, least(step + short_steps<P>(), steps), few);
+                add_steps(step, step + count(), few);
 #pragma GCC unroll 8
                 for (int i = 0; i < columns; ++i) {
 #pragma GCC unroll 8
                     for (int r = 0; r < rows; ++r) P::add_short(few[i][r], sum[i][r]);
                 }
-            }
+            };
+            using Few = std::integral_constant<int, short_steps<P>()>;
+            int64_t step = 0;
+            for (; step + Few() <= steps; step += Few()) add_few_steps(step, Few());
+            for (; step < steps; ++step) add_few_steps(step, std::integral_constant<int, 1>());
         }
 #pragma GCC unroll 8
         for (int i = 0; i < columns; ++i) {

@@ -44,7 +44,7 @@ struct TileInt4 : Int4Parts<C> {
 
     static void spread(const QuantizedBlock& block, int panel) {
         // As they were before they were shifted into an unsigned range.
-        Int4Parts<C>::spread_words(words_at<8>(block, panel, 0), block.in, room(block, panel),
+        spread_words<Int4Parts<C>>(words_at<8>(block, panel, 0), block.in, room(block, panel),
                                    C::less_eight);
     }
     static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
