@@ -59,6 +59,8 @@ class QuantizedKernel {
     static constexpr bool has_zeros =
         code == ops::WeightCode::int4 || code == ops::WeightCode::int8;
     static constexpr bool in_place = code == ops::WeightCode::int4 && leaves_int4_in_place<C>();
+    // With sixteen registers a product takes no operand that it broadcasts itself, and six rows of
+    // one panel leave room for its weights alone.
     static constexpr bool has_many_registers = S::lanes == 16;
     static constexpr int most_rows = 6;
     static constexpr int panels_of(int rows) {
@@ -164,7 +166,8 @@ class QuantizedKernel {
             // Panels follow one another; so what lies ahead is wanted too.
             __builtin_prefetch(at + 512);
         }
-        // Codes in their places are masked out of memory: registers are for more sums.
+        // Codes in their places are masked out of memory by several panels side by side, whose sums
+        // need the registers: or gcc would keep words in them, and sums in memory.
         void forget_words() {
             if constexpr (in_place) asm("" : "+r"(at));
         }

@@ -307,7 +307,7 @@ TEST_CASE("quantized products: one row gives the same bits alone and among many,
                     constexpr int64_t all = 270;
                     const std::vector<float> x = x_of(all, layout.in);
                     const std::vector<float> many = run(machine, matrix, x, {all, DType::bf16});
-                    for (const int64_t tokens : {1, 2, 5, 13, 97, 257}) {
+                    for (const int64_t tokens : {1, 2, 3, 5, 13, 24, 33, 97, 257}) {
                         const std::vector<float> few =
                             run(machine, matrix, x, {tokens, DType::bf16});
                         CHECK(std::equal(few.begin(), few.end(), many.begin()));
@@ -487,7 +487,6 @@ TEST_CASE("quantized products stay within the scratch they announce, and check w
     testing::Machine machine;
     const ops::QuantizedLayout layout = layout_of(WeightCode::int4, 48, 256, 64);
     Matrix matrix(machine, layout);
-    matrix.activations.code = ActivationCode::int8;
     ThreadPool threads(3);
     ScratchArena scratch(ops::matmul_quantized_scratch_bytes(30, layout, 3));
     Context context;
@@ -500,8 +499,14 @@ TEST_CASE("quantized products stay within the scratch they announce, and check w
         ops::matmul_quantized(context, ConstTensorView(x.data(), DType::f32, {30, 256}), weight, {},
                               DType::bf16, MatmulOutput::overwrite, out);
     };
-    multiply(matrix.weight());
-    CHECK(scratch.num_growths() == 0);
+    for (const ops::ActivationRounding& activations :
+         {ops::ActivationRounding{ActivationCode::int8, 0, 0.0f, 0.0f, false},
+          {},
+          {ActivationCode::float8, 8, 0.0f, 0.0f, false}}) {
+        matrix.activations = activations;
+        multiply(matrix.weight());
+        CHECK(scratch.num_growths() == 0);
+    }
     ops::QuantizedWeight wrong = matrix.weight();
     wrong.layout.in = 128;
     CHECK_THROWS_AS(multiply(wrong), Error);

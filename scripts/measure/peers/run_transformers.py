@@ -1,5 +1,4 @@
-"""transformers on the CPU: its own scaled dot product attention, threads set. --way says how requests share steps, --dtype in what it
-computes: processors without products of bfloat16 are faster in float32."""
+"""transformers on the CPU: bfloat16, its own scaled dot product attention, threads set. --way says how requests share steps."""
 
 import torch
 import transformers
@@ -47,10 +46,9 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--way", default="one", choices=["one", "sorted", "all", "continuous"])
     parser.add_argument("--batch", type=int, default=8, help="of --way sorted: answers of like length together")
-    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    model = transformers.AutoModelForCausalLM.from_pretrained(options.checkpoint, dtype=getattr(torch, options.dtype), attn_implementation="sdpa")
+    model = transformers.AutoModelForCausalLM.from_pretrained(options.checkpoint, dtype=torch.bfloat16, attn_implementation="sdpa")
     model.eval()
     model.generation_config = transformers.GenerationConfig(**GREEDY)
 
