@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
 # Makes the folder that scripts/gpu_check.sh takes to a machine with a GPU and without packages: the programs of a release build
-# with the CUDA module, every library they need, down to the C library, and doctest's header.
+# with the CUDA module, the tests of its kernels, every library they need, down to the C library, and doctest's header; and
+# FOLDER.tar.gz, the same to send.
 #   scripts/gpu/bundle.sh [FOLDER]      (build/gpu-bundle)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=${1:-build/gpu-bundle}
-most_mib=60
+most_mib=48
 architectures=${NVLLM_CUDA_ARCHITECTURES:-90a-real}
 
 cmake --preset release -B build/gpu-release -DNVLLM_CUDA=on "-DNVLLM_CUDA_ARCHITECTURES=$architectures" >/dev/null
 cmake --build build/gpu-release -j "$(nproc)"
+# Its kernels' tests, which a machine that lacks them there builds from the sources.
+cmake -G Ninja -S tests/kernels/cuda/on_device -B build/gpu-tests -DCMAKE_BUILD_TYPE=Release \
+    "-DCMAKE_CUDA_ARCHITECTURES=$architectures" "-DNVLLM_BUILT=$PWD/build/gpu-release" >/dev/null
+cmake --build build/gpu-tests -j "$(nproc)"
 rm -rf "$folder"
 cmake --install build/gpu-release --prefix "$folder" --strip >/dev/null
+strip -o "$folder/bin/test_cuda_device" build/gpu-tests/test_cuda_device
 rm -rf "$folder/include" "$folder/share/man" "$folder"/share/*completion* "$folder/share/zsh" "$folder/share/fish"
 
 # Found by the programs' own run path: all but the C library and what belongs to it.
@@ -42,9 +48,11 @@ chmod +x "$folder/run"
 
 "$folder/run" nvllm-bench --version >/dev/null
 "$folder/libc/ld-linux-x86-64.so.2" --library-path "$folder/libc:$folder/lib" "$folder/bin/nvllm-bench" --version >/dev/null
-mib=$(du -sm "$folder" | cut -f1)
-echo "$folder: $mib MiB" >&2
+git rev-parse --short HEAD > "$folder/commit"
+tar -C "$(dirname "$folder")" -czf "$folder.tar.gz" "$(basename "$folder")"
+mib=$(du -sm "$folder.tar.gz" | cut -f1)
+echo "$folder.tar.gz: $mib MiB" >&2
 if [ "$mib" -gt "$most_mib" ]; then
-    echo "$folder: larger than $most_mib MiB" >&2
+    echo "$folder.tar.gz: larger than $most_mib MiB" >&2
     exit 1
 fi

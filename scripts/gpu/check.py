@@ -11,7 +11,7 @@ import sys
 
 from rows import end_to_end_rows, kernel_rows
 from session import Session
-from steps import build_tests, find_machine, run_sanitizer, run_tests
+from steps import build_tests, find_machine, run_kernel_tests, run_model_tests, run_sanitizer
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
@@ -36,10 +36,11 @@ def main():
     session = Session(SOURCE, options)
     session.step("machine", 30, find_machine)
     session.step("build the tests", 200, build_tests)
-    session.step("tests on the device", 90, run_tests)
-    session.step("compute-sanitizer", 60, run_sanitizer)
+    session.step("kernels' tests on the device", 90, run_kernel_tests)
+    session.step("models on the device beside the CPU", 90, run_model_tests)
     for name, seconds, measure in [*kernel_rows(options), *end_to_end_rows(options)]:
         session.step(name, seconds, measure)
+    session.step("compute-sanitizer", 60, run_sanitizer)
     print(session.markdown())
     sys.exit(1 if session.failed else 0)
 

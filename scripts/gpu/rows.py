@@ -3,6 +3,7 @@
 import json
 import pathlib
 import sys
+import time
 
 from session import Missing
 
@@ -56,18 +57,9 @@ def ours(session, seconds, program, *arguments):
 
 def torch(session, seconds, script, *arguments):
     device = ["--device", "cpu"] if session.options.emulated else []
-    try:
-        return json.loads(session.run([sys.executable, f"scripts/gpu/{script}", *arguments, *device], seconds))
-    except (OSError, ValueError) as error:
-        raise Missing(f"PyTorch: {error}") from error
-
-
-def has_torch(session):
-    try:
-        session.run([sys.executable, "-c", "import torch"], 60)
-        return True
-    except Exception:  # whatever keeps it from being imported
-        return False
+    if session.machine.get("torch") == "not found":
+        raise Missing("PyTorch")
+    return json.loads(session.run([sys.executable, f"scripts/gpu/{script}", *arguments, *device], seconds))
 
 
 # Rows of kernels: what nvllm-bench kernels measures, and the same of PyTorch where it has it.
@@ -93,8 +85,6 @@ def our_kernels(session, seconds):
 
 
 def torch_kernels(session, seconds):
-    if not has_torch(session):
-        raise Missing("PyTorch")
     small = ["--shape", "hidden=64,intermediate=128,heads=4,kv_heads=2,head_dim=16,vocab=512", "--tokens", "1,16", "--decode", "2x40",
              "--prefill", "64", "--sampled", "4", "--repeats", "1"]
     found = torch(session, seconds, "torch_kernels.py", *(small if session.options.emulated else []))
@@ -108,28 +98,33 @@ def kernel_rows(options):
 # Rows end to end.
 
 
-def decode_row(name, batches, prompt, output):
+def decode_row(name, batches, prompt, output, *options):
     def measure(session, seconds):
-        shape, rows = Shape("tiny" if session.options.emulated else name, session.options.output), []
-        for batch in batches if not session.options.emulated else batches[:1]:
-            lengths = (16, 4) if session.options.emulated else (prompt, output)
-            rows.append(compare(session, seconds / len(batches), shape, batch, *lengths))
+        shape = Shape("tiny" if session.options.emulated else name, session.options.output)
+        sizes = batches[:1] if session.options.emulated else batches
+        lengths = (16, 4) if session.options.emulated else (prompt, output)
+        end = time.monotonic() + seconds
+        rows = []
+        for batch in sizes:
+            found = ours(session, end - time.monotonic(), "nvllm-bench", "micro" if batch == 1 else "throughput", "--device",
+                         session.device, "-m", shape.folder, "--load-format", "dummy", *options, *request(batch, *lengths))
+            rate = decode_rate(found, batch)
+            share = rate * shape.decode_seconds(session.limits, batch, lengths[0] + lengths[1] / 2) / batch
+            rows.append({"shape": name, "options": " ".join(options), "batch": batch, "prompt": lengths[0], "output": lengths[1],
+                         "decode tok/s": rate, "% of limit": 100 * share})
         return {"table": rows}
     return measure
 
 
-def compare(session, seconds, shape, batch, prompt, output):
-    found = ours(session, seconds, "nvllm-bench", "micro" if batch == 1 else "throughput", "--device", session.device, "-m", shape.folder,
-                 "--load-format", "dummy", *request(batch, prompt, output))
-    context = prompt + output / 2
-    mine = decode_rate(found, batch)
-    row = {"shape": shape.name, "batch": batch, "prompt": prompt, "output": output, "decode tok/s": mine,
-           "% of limit": 100 * mine * shape.decode_seconds(session.limits, batch, context) / batch}
-    if has_torch(session):
-        peer = torch(session, seconds, "torch_decode.py", shape.folder / "config.json", "--batch", str(batch), "--prompt", str(prompt),
-                     "--output", str(output))
-        row.update({"PyTorch, CUDA graph": peer["decode_tok_s"], "to PyTorch": mine / peer["decode_tok_s"]})
-    return row
+def torch_decode_row(name, batches, prompt, output):
+    """The peer: the same shape in PyTorch, a step of decode as one CUDA graph."""
+    def measure(session, seconds):
+        shape = Shape("tiny" if session.options.emulated else name, session.options.output)
+        sizes, lengths = ([1], (16, 4)) if session.options.emulated else (batches, (prompt, output))
+        found = torch(session, seconds, "torch_decode.py", shape.folder / "config.json", "--batch", ",".join(map(str, sizes)),
+                      "--prompt", lengths[0], "--output", lengths[1])
+        return {"table": [{"shape": name, **row} for row in found]}
+    return measure
 
 
 def request(batch, prompt, output):
@@ -168,7 +163,12 @@ def workload(session, seconds):
 
 
 def end_to_end_rows(options):
-    return [("decode of Llama-3.1-8B's shape", 90, decode_row("llama-8b", [1, 8, 64, 256], 1024, 128)),
-            ("decode of Qwen3-0.6B's shape", 30, decode_row("qwen-0.6b", [1], 32, 128)),
+    eight = ("llama-8b", [1, 8, 64, 256], 1024, 128)
+    small = ("qwen-0.6b", [1], 32, 128)
+    return [("decode of Llama-3.1-8B's shape", 100, decode_row(*eight)),
+            ("the same in PyTorch", 60, torch_decode_row(*eight)),
+            ("decode of Qwen3-0.6B's shape", 30, decode_row(*small)),
+            ("the same, planned ahead", 30, decode_row(*small, "--async-scheduling")),
+            ("that in PyTorch", 30, torch_decode_row(*small)),
             ("prefill of Llama-3.1-8B's shape", 30, prefill_row("llama-8b", 2048)),
             ("nano-vllm's workload, Qwen3-0.6B's shape", 45, workload)]

@@ -18,7 +18,9 @@ class Session:
         self.results = []  # of the steps, in their order: name, outcome, seconds, and what they say
         self.machine = {}
         self.failed = False
+        self.bundle = None if options.bundle is None else pathlib.Path(options.bundle).absolute()
         options.output.mkdir(parents=True, exist_ok=True)
+        (options.output / "tests.txt").unlink(missing_ok=True)
 
     @property
     def device(self):
@@ -62,7 +64,7 @@ class Session:
         """How one of ours is started."""
         if self.options.emulated:
             return [self.source / "build" / "release" / "bin" / name]
-        return [pathlib.Path(self.options.bundle).absolute() / "run", name]
+        return [self.bundle / "run", name]
 
     def environment(self):
         """Where our programs find the CUDA module."""

@@ -1,14 +1,18 @@
 """The steps of gpu_check that prove: what machine this is, the tests on the device, compute-sanitizer."""
 
+import concurrent.futures
 import os
 import re
 import shutil
 import subprocess
+import sys
+import time
 
 from session import Missing
 
-# Small tests that together use every primitive.
-SANITIZED = "cuda: *,*registers*,*copies*,*shuffle*"
+# Files of small tests that together use every primitive.
+SANITIZED = ("hopper_test", "matrix_test", "memory_test", "warp_test", "norm_test", "moe_test", "sampling_test", "kv_cache_test")
+EMULATION_ONLY = ("counters_test.cc", "launch_test.cc", "planted_bugs_test.cc")
 
 
 def build_folder(session):
@@ -23,7 +27,8 @@ def find_machine(session, seconds):
             return "not found"
 
     machine = session.machine
-    machine["commit"] = ask("git", "rev-parse", "--short", "HEAD")
+    carried = session.bundle and session.bundle / "commit"
+    machine["commit"] = carried.read_text().strip() if carried and carried.exists() else ask("git", "rev-parse", "--short", "HEAD")
     machine["compiler"] = (ask("nvcc", "--version").splitlines() or [""])[-1]
     if session.options.emulated:
         machine["device"] = "none: the emulation on the host"
@@ -35,36 +40,87 @@ def find_machine(session, seconds):
     machine["doctor"] = session.run([*session.program("nvllm-inspect"), "doctor"], seconds)
 
 
+def test_program(session):
+    if session.options.emulated:
+        return build_folder(session) / "bin" / "test_cuda_emulated"
+    carried = session.bundle / "bin" / "test_cuda_device"
+    return carried if carried.exists() else build_folder(session) / "test_cuda_device"
+
+
 def build_tests(session, seconds):
     if session.options.emulated:
         session.run(["ninja", "-C", build_folder(session), "test_cuda_emulated"], seconds)
         return
+    if test_program(session).parent == session.bundle / "bin":
+        return {"tests": "came with the bundle"}
     if not shutil.which("cmake"):
         raise Missing("cmake")
     architecture = session.machine["compute_cap"].replace(".", "")
     suffix = "a-real" if int(architecture) >= 90 else "-real"
     session.run(["cmake", "-S", "tests/kernels/cuda/on_device", "-B", build_folder(session), "-DCMAKE_BUILD_TYPE=Release",
-                 f"-DCMAKE_CUDA_ARCHITECTURES={architecture}{suffix}", f"-DNVLLM_HEADERS={session.options.bundle}/headers"], seconds)
+                 f"-DCMAKE_CUDA_ARCHITECTURES={architecture}{suffix}", f"-DNVLLM_HEADERS={session.bundle}/headers"], seconds)
     session.run(["cmake", "--build", build_folder(session), "-j", os.cpu_count()], seconds)
 
 
-def test_program(session):
+def kernel_tests(session):
+    """The tests of each file in a process of its own: what a kernel leaves broken is its file's alone."""
+    for file in sorted((session.source / "tests" / "kernels" / "cuda").glob("*_test.cc")):
+        if not session.options.emulated and file.name in EMULATION_ONLY:
+            continue
+        yield file.stem, [test_program(session), f"-sf=*/{file.name}"], {"CUDA_LAUNCH_BLOCKING": "1"}
+
+
+def model_tests(session):
+    """Whole models on the device beside the CPU, each case in a process of its own."""
     if session.options.emulated:
-        return build_folder(session) / "bin" / "test_cuda_emulated"
-    return build_folder(session) / "test_cuda_device"
+        raise Missing("a GPU; the test command does the same on the emulation")
+    modules = session.options.output / "modules"
+    modules.mkdir(exist_ok=True)
+    link = modules / "libnanovllm_cuda.so"
+    link.unlink(missing_ok=True)
+    link.symlink_to(session.bundle / "lib" / link.name)
+    folder = session.source / "tests" / "end_to_end"
+    environment = {"NVLLM_BIN": str(session.bundle / "bin"), "NVLLM_TEST_MODULES": str(modules.absolute()), "PYTHONPATH": str(folder),
+                   "LD_LIBRARY_PATH": str(session.bundle / "lib")}
+    for case in re.findall(r"def (test_\w+)", (folder / "test_device.py").read_text()):
+        yield case, [sys.executable, "-B", "-m", "unittest", f"test_device.Devices.{case}"], environment
 
 
-def run_tests(session, seconds):
-    said = session.run([test_program(session)], seconds, environment={"CUDA_LAUNCH_BLOCKING": "1"})
-    return {"tests": re.findall(r"test cases:.*|assertions:.*", said)}
+def run_all(session, jobs, seconds, at_once):
+    """Names by how they ended. What those that did not pass said comes to tests.txt."""
+    end = time.monotonic() + seconds
+
+    def outcome(job):
+        name, command, environment = job
+        try:
+            done = subprocess.run(list(map(str, command)), cwd=session.source, env={**os.environ, **environment}, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=max(1, end - time.monotonic()))
+        except subprocess.TimeoutExpired as late:
+            return name, "late", (late.stdout or b"").decode(errors="replace")
+        how = "failed" if done.returncode != 0 else "skipped" if "skipped=" in done.stdout else "passed"
+        return name, how, done.stdout
+
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        outcomes = list(pool.map(outcome, jobs))
+    with open(session.options.output / "tests.txt", "a") as file:
+        file.writelines(f"== {name}: {how}\n{text}\n" for name, how, text in outcomes if how != "passed")
+    ended = {how: [name for name, found, _ in outcomes if found == how] for how in ("passed", "skipped", "failed", "late")}
+    if ended["failed"] or ended["late"]:
+        raise ValueError(f"{len(ended['passed'])} passed; failed: {', '.join(ended['failed'])}; late: {', '.join(ended['late'])}")
+    return {"ended": ended, "table": [{how: len(names) for how, names in ended.items()}]}
+
+
+def run_kernel_tests(session, seconds):
+    return run_all(session, kernel_tests(session), seconds, 2 if session.options.emulated else 8)
+
+
+def run_model_tests(session, seconds):
+    return run_all(session, model_tests(session), seconds, 8)
 
 
 def run_sanitizer(session, seconds):
     if session.options.emulated or not shutil.which("compute-sanitizer"):
         raise Missing("compute-sanitizer")
-    found = {}
-    for tool in ("memcheck", "racecheck"):
-        said = session.run(["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", test_program(session), f"-tc={SANITIZED}"],
-                           seconds / 2)
-        found[tool] = said.strip().splitlines()[-1]
-    return found
+    jobs = [(f"{tool} {name}", ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *command], environment)
+            for name, command, environment in kernel_tests(session) if name in SANITIZED for tool in ("memcheck", "racecheck")]
+    return run_all(session, jobs, seconds, 8)

@@ -1,7 +1,7 @@
-"""A decoder of Llama's kind in PyTorch with random weights, the peer of our rows end to end: one JSON object on standard output.
+"""A decoder of Llama's kind in PyTorch with random weights, the peer of our rows end to end: a JSON list on standard output.
 
-Bfloat16, one cache of keys and values of fixed size, scaled_dot_product_attention, greedy choice. Steps of decode are a CUDA graph
-(--way graph) or plain calls (--way eager).
+One object a batch. Bfloat16, one cache of keys and values of fixed size, scaled_dot_product_attention, greedy choice. Steps of
+decode are a CUDA graph (--way graph) or plain calls (--way eager).
 """
 
 import argparse
@@ -19,11 +19,14 @@ def arguments():
     parser.add_argument("config", type=pathlib.Path, help="config.json of the shape")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--way", choices=("graph", "eager"), default="graph")
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batch", default="1", help="sequences at once, one number a measurement: 1,8,64")
     parser.add_argument("--prompt", type=int, default=1024)
     parser.add_argument("--output", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=3)
     return parser.parse_args()
+
+
+ROWS_AT_ONCE = 16  # of a prefill, whose activations would not fit otherwise
 
 
 class Decoder:
@@ -57,8 +60,8 @@ class Decoder:
         a, b = x.chunk(2, -1)
         return torch.cat((a * cosines - b * sines, b * cosines + a * sines), -1)
 
-    def forward(self, ids, positions, causal):
-        """Next ids of [batch, tokens] at `positions` [tokens]; all before them are in the cache."""
+    def forward(self, ids, positions, causal, first_row=0):
+        """Next ids of [batch, tokens] at `positions` [tokens], whose keys and values come to the cache from `first_row` on."""
         batch, tokens = ids.shape
         x = F.embedding(ids, self.embedding)
         mask = None if causal else (self.places <= positions[-1])[None, None, None]
@@ -68,7 +71,7 @@ class Decoder:
             if self.qk_norm:
                 q, k = self.norm(q), self.norm(k)
             q, k = self.rotate(q, positions), self.rotate(k, positions)
-            keys, values = self.cache[layer]
+            keys, values = self.cache[layer, :, first_row:first_row + batch]
             keys.index_copy_(2, positions, k)
             values.index_copy_(2, positions, v)
             if causal:
@@ -104,18 +107,19 @@ def step_of(model, ids, position, way):
     return graph.replay
 
 
-def main():
-    options = arguments()
-    config, device = json.loads(options.config.read_text()), torch.device(options.device)
-    model = Decoder(config, options.batch, options.prompt + options.output + 8, device)
-    prompt = torch.randint(0, config["vocab_size"], (options.batch, options.prompt), device=device)
+def measure(config, batch, options):
+    device = torch.device(options.device)
+    model = Decoder(config, batch, options.prompt + options.output + 8, device)
+    prompt = torch.randint(0, config["vocab_size"], (batch, options.prompt), device=device)
     ids, position = prompt[:, :1].clone(), torch.tensor([options.prompt], device=device)
     step = step_of(model, ids, position, options.way if device.type == "cuda" else "eager")
     prefill, decode = [], []
     for _ in range(options.repeats + 1):
         synchronize(device)
         begin = time.perf_counter()
-        ids.copy_(model.forward(prompt, model.places[:options.prompt], causal=True))
+        for row in range(0, batch, ROWS_AT_ONCE):
+            part = prompt[row:row + ROWS_AT_ONCE]
+            ids[row:row + ROWS_AT_ONCE].copy_(model.forward(part, model.places[:options.prompt], causal=True, first_row=row))
         synchronize(device)
         middle = time.perf_counter()
         position.fill_(options.prompt)
@@ -124,10 +128,15 @@ def main():
         synchronize(device)
         prefill.append(middle - begin)
         decode.append(time.perf_counter() - middle)
-    tokens = options.batch * (options.output - 1)
-    print(json.dumps({"torch": torch.__version__, "way": options.way, "batch": options.batch, "prompt": options.prompt,
-                      "output": options.output, "prefill_tok_s": options.batch * options.prompt / statistics.median(prefill[1:]),
-                      "decode_tok_s": tokens / statistics.median(decode[1:])}))
+    return {"torch": torch.__version__, "way": options.way, "batch": batch, "prompt": options.prompt, "output": options.output,
+            "prefill tok/s": batch * options.prompt / statistics.median(prefill[1:]),
+            "decode tok/s": batch * (options.output - 1) / statistics.median(decode[1:])}
+
+
+def main():
+    options = arguments()
+    config = json.loads(options.config.read_text())
+    print(json.dumps([measure(config, int(batch), options) for batch in options.batch.split(",")]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""Devices: a backend's module computes what the CPU does, and what is missing is said."""
+"""Devices: a backend's module computes what the CPU does, and what is missing is said.
+
+The modules are those of $NVLLM_TEST_MODULES, or of a build with tests: the example and the emulated CUDA. With the CUDA module
+itself (scripts/gpu_check.sh) the same cases hold a GPU to the CPU's tokens.
+"""
 
 import json
 import os
@@ -14,15 +18,18 @@ from programs import BIN, DEMO, SOURCE, environment, run, run_jsonl
 from quantize_testing import quantize
 from serve_testing import Server
 
-MODULES = BIN.parent / "test_modules"
+MODULES = pathlib.Path(os.environ.get("NVLLM_TEST_MODULES", BIN.parent / "test_modules"))
 FAMILIES = sorted(path.parent for path in (SOURCE / "tests" / "fixtures" / "families").glob("*/config.json"))
 EMBEDDINGS = SOURCE / "tests" / "fixtures" / "embeddings"
 LLAMA = next(path for path in FAMILIES if path.name == "llama")
 EXAMPLE = environment(NVLLM_BACKEND_PATH=str(MODULES))
 MODULE_NAMES = sorted(re.fullmatch("libnanovllm_(.*)", path.stem)[1] for path in MODULES.glob("libnanovllm_*.so"))
+CUDA = "cuda" if "cuda" in MODULE_NAMES else "cuda_emulated"
 SANITIZED = bool(os.environ.get("NVLLM_SANITIZED"))
 # What these join is tested under sanitizers part by part: graph_cache_test, device_sampler_test, scheduler_random_test.
 not_sanitized = unittest.skipIf(SANITIZED, "whole models on emulated kernels take too long under a sanitizer")
+with_cuda = unittest.skipUnless(CUDA in MODULE_NAMES, "built without the CUDA kernels")
+with_example = unittest.skipIf(CUDA == "cuda", "the example module and fault points belong to builds with tests")
 USAGE, UNAVAILABLE, NO_FIT = 64, 69, 77
 
 
@@ -49,6 +56,7 @@ class Devices(unittest.TestCase):
     def answers(self, made, model, *arguments, device):
         return ids(run_jsonl(made, "--dtype", "float32", "--device", device, *arguments, model=str(model), env=EXAMPLE))
 
+    @with_example
     def test_there_are_modules(self):
         self.assertIn("example", MODULE_NAMES)
 
@@ -89,6 +97,7 @@ class Devices(unittest.TestCase):
                                stdin=json.dumps(made[0]) + "\n", env=EXAMPLE).stderr
                     self.assertEqual("14 of 14 quantized linears" in said, module == "example", said)
 
+    @with_example
     def test_workers_of_their_own_compute_on_devices(self):
         made = requests(64, 64)
         expected = self.answers(made, LLAMA, device="cpu")
@@ -130,14 +139,14 @@ class Devices(unittest.TestCase):
             self.assertAlmostEqual(one["logprob"], other["logprob"], delta=1e-3)
 
     def logged(self, made, model, *arguments):
-        """Ids, and sums over the steps, on emulated CUDA."""
+        """Ids, and sums over the steps, on CUDA."""
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "steps"
-            answers = self.answers(made, model, *arguments, "--step-log", log, device="cuda_emulated")
+            answers = self.answers(made, model, *arguments, "--step-log", log, device=CUDA)
             steps = [json.loads(line) for line in log.read_text().splitlines()]
         return answers, {key: sum(step[key] for step in steps) for key in steps[0]}
 
-    @unittest.skipUnless("cuda_emulated" in MODULE_NAMES, "built without the emulated module")
+    @with_cuda
     @not_sanitized
     def test_graphs_change_no_token(self):
         """Alone and in company, with layers of experts and with windows, greedy and drawn."""
@@ -163,7 +172,7 @@ class Devices(unittest.TestCase):
         tight = ("--max-blocks", "8", "--block-size", "8", "--swap-space", "16MiB", "--max-model-len", "64", "--no-enable-prefix-caching")
         return made, tight, self.answers(made, LLAMA, device="cpu")
 
-    @unittest.skipUnless("cuda_emulated" in MODULE_NAMES, "built without the emulated module")
+    @with_cuda
     @not_sanitized
     def test_graphs_change_no_token_of_those_that_gave_way(self):
         made, tight, expected = self.little_room()
@@ -174,7 +183,7 @@ class Devices(unittest.TestCase):
                 self.assertGreater(figures["graph_launches"], 5)
                 self.assertGreater(figures["num_preemptions"], 0)
 
-    def asynchronous(self, made, *arguments, env=None, device="cuda_emulated"):
+    def asynchronous(self, made, *arguments, env=None, device=CUDA):
         """Ids, planned a step ahead, on a device that does its work as late as it may."""
         lines = "".join(json.dumps(request) + "\n" for request in made)
         done = run("-m", LLAMA, "--input-format", "jsonl", "--output-format", "jsonl", "--dtype", "float32", "--device", device,
@@ -189,7 +198,7 @@ class Devices(unittest.TestCase):
         return [{"prompt_token_ids": [generator.randrange(3, 64) for _ in range(2 + 5 * index)], "max_tokens": 5 + 2 * index,
                  "seed": index, **way} for index, way in enumerate(ways)]
 
-    @unittest.skipUnless("cuda_emulated" in MODULE_NAMES, "built without the emulated module")
+    @with_cuda
     @not_sanitized
     def test_planning_ahead_changes_no_token(self):
         """Answers of unequal length, some of which end early."""
@@ -205,11 +214,12 @@ class Devices(unittest.TestCase):
                     self.assertEqual(self.asynchronous(made, "--isolation", isolation), expected)
             with self.subTest(made=name, graphs=False):
                 self.assertEqual(self.asynchronous(made, "--enforce-eager", "--max-num-seqs", "2"), expected)
-            with self.subTest(made=name, device="example"):
-                self.assertEqual(self.asynchronous(made, device="example"), expected)
+            for module in MODULE_NAMES:
+                with self.subTest(made=name, device=module):
+                    self.assertEqual(self.asynchronous(made, device=module), expected)
         self.assertEqual(self.asynchronous(plain, device="cpu"), ids(run_jsonl(plain, "--dtype", "float32", model=str(LLAMA))))
 
-    @unittest.skipUnless("cuda_emulated" in MODULE_NAMES, "built without the emulated module")
+    @with_cuda
     @not_sanitized
     def test_an_answer_that_ends_early_costs_one_token_when_planned_ahead(self):
         prompt = {"prompt_token_ids": [5, 6, 7], "max_tokens": 12, "temperature": 0.0, "ignore_eos": True}
@@ -228,7 +238,7 @@ class Devices(unittest.TestCase):
                     ahead, figures = self.logged([first, prompt], LLAMA, *options, "--async-scheduling")
                     self.assertEqual((ahead, figures["num_tokens"]), (plain, computed + extra))
 
-    @unittest.skipUnless("cuda_emulated" in MODULE_NAMES, "built without the emulated module")
+    @with_cuda
     @not_sanitized
     def test_planning_ahead_with_little_room(self):
         made, tight, expected = self.little_room()
@@ -236,7 +246,8 @@ class Devices(unittest.TestCase):
             with self.subTest(mode=mode):
                 self.assertEqual(self.asynchronous(made, *tight, "--preemption-mode", mode), expected)
 
-    @unittest.skipUnless("cuda_emulated" in MODULE_NAMES, "built without the emulated module")
+    @with_cuda
+    @with_example
     @not_sanitized
     def test_planning_ahead_survives_faults(self):
         made = self.mixed({"temperature": 0.0}, {}, {"top_k": 5}, {"temperature": 0.0})
@@ -250,6 +261,7 @@ class Devices(unittest.TestCase):
         with self.subTest(fault="the worker ends"):
             self.assertEqual(self.asynchronous(made, "--isolation", "process", env={"NVLLM_FAULTS": "worker.step:6=abort"}), expected)
 
+    @with_example
     @not_sanitized
     def test_rows_that_are_no_numbers_are_found_on_a_device(self):
         made = requests(64, 64)
@@ -266,6 +278,7 @@ class Devices(unittest.TestCase):
                 self.assertIn("not finite", json.dumps(answers[1]) + done.stderr)
                 self.assertEqual([answers[0]["token_ids"], answers[2]["token_ids"]], [expected[0], expected[2]])
 
+    @with_example
     def test_narrow_types(self):
         made = requests(64, 64)
         for dtype in ("bfloat16", "float16"):
@@ -273,6 +286,7 @@ class Devices(unittest.TestCase):
                 answers = run_jsonl(made, "--dtype", dtype, "--device", "example", model=str(LLAMA), env=EXAMPLE)
                 self.assertEqual(ids(answers), ids(run_jsonl(made, "--dtype", dtype, model=str(LLAMA))))
 
+    @with_example
     def test_sequences_that_give_way_are_swapped_to_the_host_and_back(self):
         made = requests(64, 128)
         for request in made:
@@ -292,12 +306,13 @@ class Devices(unittest.TestCase):
     def test_vectors_are_those_of_the_cpu(self):
         for model in (EMBEDDINGS / "bert", LLAMA):
             with self.subTest(model=model.name):
-                pairs = zip(self.vectors(model, "example"), self.vectors(model, "cpu"), strict=True)
+                pairs = zip(self.vectors(model, MODULE_NAMES[-1]), self.vectors(model, "cpu"), strict=True)
                 for ours, expected in pairs:
                     self.assertGreater(len(expected), 8)
                     for one, other in zip(ours, expected, strict=True):
                         self.assertAlmostEqual(one, other, delta=1e-4)
 
+    @with_example
     def test_lost_devices_are_lost_workers(self):
         lost = environment(NVLLM_BACKEND_PATH=str(MODULES), NVLLM_EXAMPLE_BACKEND="lost")
         prompt = ("-m", DEMO, "-p", "Once", "--max-tokens", "3", "--temperature", "0", "--dtype", "float32")
@@ -306,6 +321,7 @@ class Devices(unittest.TestCase):
         self.assertIn("the worker is gone", done.stderr)
         self.assertEqual(done.stdout, run(*prompt).stdout)
 
+    @with_example
     def test_ops_are_measured_on_a_device(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "kernels.json"
@@ -321,6 +337,7 @@ class Devices(unittest.TestCase):
         for op in measured["ops"]:
             self.assertGreater(op["median_us"], 0, op["op"])
 
+    @with_example
     def test_what_is_missing(self):
         prompt = ("-m", DEMO, "-p", "x")
         bare = environment(NVLLM_BACKEND_PATH="/no/such/folder")
@@ -348,6 +365,7 @@ class Devices(unittest.TestCase):
         return subprocess.run([str(BIN / "nvllm-inspect"), "doctor", "--json"], env=env, capture_output=True, text=True,
                               timeout=60).stdout
 
+    @with_example
     def test_auto_takes_a_module_that_it_was_pointed_at(self):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(MODULES / "libnanovllm_example.so", pathlib.Path(folder) / "libnanovllm_cuda.so")
@@ -363,6 +381,7 @@ class Devices(unittest.TestCase):
             self.assertEqual(rows["cuda:1"]["health"], "ok")
             self.assertEqual(rows["CUDA"]["health"], "ok")
 
+    @with_example
     def test_too_little_memory_says_what_would_fit(self):
         prompt = ("-m", DEMO, "-p", "x", "--device", "example", "--dtype", "float32")
         self.fails(NO_FIT, *prompt, "--gpu-memory-utilization", "0.01", says=["example:0", "--gpu-memory-utilization 0."])
@@ -371,6 +390,7 @@ class Devices(unittest.TestCase):
         named = re.search("--gpu-memory-utilization ([0-9.]+)$", done.stderr.strip())
         self.assertEqual(run(*prompt, "--max-tokens", "1", "--gpu-memory-utilization", named[1], env=EXAMPLE).returncode, 0)
 
+    @with_example
     def test_a_start_on_the_cpu_opens_no_module(self):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(MODULES / "libnanovllm_example.so", pathlib.Path(folder) / "libnanovllm_example.so")

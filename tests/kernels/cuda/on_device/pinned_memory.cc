@@ -1,10 +1,12 @@
 // All memory of this test program is pinned memory of the host, which kernels read and write where
 // it lies: the tests hand them what they would hand the emulation.
 //
-// Blocks come from one region in sizes of powers of two and go back to a list of their size; a test
-// program needs no more.
+// Blocks come from regions in sizes of powers of two and go back to a list of their size; a test
+// program needs no more. What the CUDA runtime itself allocates while it makes a region is the C
+// library's.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -16,8 +18,9 @@
 
 namespace {
 
-constexpr size_t kRegionBytes = size_t{4} << 30;
+constexpr size_t kRegionBytes = size_t{256} << 20;
 constexpr size_t kAlignment = 256;
+constexpr size_t kOfTheCLibrary = 0;  // in place of a size class
 
 struct Header {
     size_t size_class;
@@ -28,52 +31,67 @@ class PinnedHeap {
   public:
     void* take(size_t bytes) {
         const size_t size_class = std::bit_width(bytes + kAlignment - 1);
-        const std::lock_guard lock(mutex_);
-        Header* header = free_[size_class];
-        if (header != nullptr) {
-            free_[size_class] = header->next;
-        } else {
-            header = reinterpret_cast<Header*>(fresh(size_t{1} << size_class));
-            header->size_class = size_class;
+        if (is_making_region) {
+            return payload_of(std::aligned_alloc(kAlignment, size_t{1} << (size_class + 1)),
+                              kOfTheCLibrary);
         }
-        return reinterpret_cast<std::byte*>(header) + kAlignment;
+        const std::lock_guard lock(mutex_);
+        Header* const header = free_[size_class];
+        if (header == nullptr) return payload_of(fresh(size_t{1} << size_class), size_class);
+        free_[size_class] = header->next;
+        return payload_of(header, size_class);
     }
     void release(void* memory) {
         auto* header = reinterpret_cast<Header*>(static_cast<std::byte*>(memory) - kAlignment);
+        if (header->size_class == kOfTheCLibrary) {
+            std::free(header);
+            return;
+        }
         const std::lock_guard lock(mutex_);
         header->next = free_[header->size_class];
         free_[header->size_class] = header;
     }
 
   private:
+    static void* payload_of(void* block, size_t size_class) {
+        static_cast<Header*>(block)->size_class = size_class;
+        return static_cast<std::byte*>(block) + kAlignment;
+    }
+
     std::byte* fresh(size_t bytes) {
-        if (next_ == nullptr) {
-            void* region = nullptr;
-            const cudaError_t status =
-                cudaHostAlloc(&region, kRegionBytes, cudaHostAllocPortable | cudaHostAllocMapped);
-            if (status != cudaSuccess) {
-                std::fprintf(stderr, "no pinned memory: %s\n", cudaGetErrorString(status));
-                std::abort();
-            }
-            next_ = static_cast<std::byte*>(region);
-            end_ = next_ + kRegionBytes;
+        bytes += kAlignment;
+        if (bytes > left_) {
+            left_ = std::max(bytes, kRegionBytes);
+            next_ = make_region(left_);
         }
-        bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-        if (next_ + bytes + kAlignment > end_) {
-            std::fprintf(stderr, "the tests need more pinned memory than %zu bytes\n",
-                         kRegionBytes);
-            std::abort();
-        }
-        std::byte* block = next_;
-        next_ += bytes + kAlignment;
+        std::byte* const block = next_;
+        next_ += bytes;
+        left_ -= bytes;
         return block;
     }
 
+    static std::byte* make_region(size_t bytes) {
+        void* region = nullptr;
+        is_making_region = true;
+        const cudaError_t status =
+            cudaHostAlloc(&region, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+        is_making_region = false;
+        if (status != cudaSuccess) {
+            std::fprintf(stderr, "no pinned memory: %s\n", cudaGetErrorString(status));
+            std::abort();
+        }
+        return static_cast<std::byte*>(region);
+    }
+
+    static thread_local bool is_making_region;
+
     std::mutex mutex_;
     std::byte* next_ = nullptr;
-    std::byte* end_ = nullptr;
+    size_t left_ = 0;
     Header* free_[64] = {};
 };
+
+thread_local bool PinnedHeap::is_making_region = false;
 
 PinnedHeap& heap() {
     static PinnedHeap* const only =
