@@ -1,10 +1,11 @@
 // The way from projection to attention on the GPU in one pass: norms, rotation, storage.
 //
-// Grid: one block of four warps a token; a warp takes a head at a time, a lane eight of its values.
-// Shared memory: one head of at most 256 float32 values a warp, through which a value meets the one
-// it is rotated with. Queries are read and written once, keys and values read once and written to
-// their slots: 4 bytes per output of bfloat16. Between the steps values are rounded to their type,
-// so that the bits are those of the separate ops.
+// Grid: [tokens, parts of a token's heads], blocks of four warps; a warp takes a head at a time, a
+// lane eight of its values. Of few tokens each warp has one head, as heads one after the other
+// would be all that the GPU waits for. Shared memory: one head of at most 256 float32 values a
+// warp, through which a value meets the one it is rotated with. Queries are read and written once,
+// keys and values read once and written to their slots: 4 bytes per output of bfloat16. Between the
+// steps values are rounded to their type, so that the bits are those of the separate ops.
 #include "kernels/cuda/attention_input.h"
 
 #include "kernels/cuda/kv_store.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kMostHeadDim = 32 * kRun;
+constexpr int64_t kFewTokens = 256;
 
 template <typename W>
 struct HeadNorm {
@@ -102,7 +104,9 @@ __global__ void __launch_bounds__(kWarps * 32, kAnyOccupancy)
     const bool has_slot = slot >= 0 && slot < storage.num_slots;
     const int64_t block = slot / storage.block_size;
     const int64_t offset = slot % storage.block_size;
-    for (int head = gpu::warp_id(); head < heads + 2 * kv_heads; head += kWarps) {
+    const int first_head = static_cast<int>(blockIdx.y) * kWarps + gpu::warp_id();
+    const int warps_of_token = static_cast<int>(gridDim.y) * kWarps;
+    for (int head = first_head; head < heads + 2 * kv_heads; head += warps_of_token) {
         const bool is_query = head < heads;
         const bool is_value = head >= heads + kv_heads;
         const bool exists = column < head_dim;
@@ -151,7 +155,10 @@ void attention_input(const Context& context, const ops::AttentionInputOptions& o
                      const TensorView& key_cache, const TensorView& value_cache) {
     const int64_t head_dim = value_cache.dim(3);
     NVLLM_CHECK(head_dim <= kMostHeadDim, "attention_input: heads of " + value_cache.describe());
-    if (projected.dim(0) == 0) return;
+    const int64_t tokens = projected.dim(0);
+    if (tokens == 0) return;
+    const uint32_t parts =
+        tokens <= kFewTokens ? blocks_for(options.heads + 2 * options.kv_heads, kWarps) : 1;
     const DType weights =
         options.query_norm.data != nullptr ? options.query_norm.dtype : options.key_norm.dtype;
     with_float_type(projected.dtype, [&](auto element) {
@@ -160,18 +167,17 @@ void attention_input(const Context& context, const ops::AttentionInputOptions& o
             using W = typename decltype(norm)::Type;
             with_kv_type(key_cache.dtype, [&](auto stored) {
                 using C = typename decltype(stored)::Type;
-                gpu::launch(attention_input_kernel<T, W, C>,
-                            gpu::Launch{.grid = {projected.dim(0)},
-                                        .block = {kWarps * 32},
-                                        .stream = context.stream},
-                            rows_of<T>(projected),
-                            head_norm<W>(options.query_norm, options.query_norm_options),
-                            head_norm<W>(options.key_norm, options.key_norm_options),
-                            HeadAngles{angle_rows(options.cosines), angle_rows(options.sines)},
-                            slots.as<int64_t>(),
-                            storage_of<C>(key_cache, value_cache, options.scales),
-                            static_cast<int>(options.heads), static_cast<int>(options.kv_heads),
-                            static_cast<int>(head_dim));
+                gpu::launch(
+                    attention_input_kernel<T, W, C>,
+                    gpu::Launch{
+                        .grid = {tokens, parts}, .block = {kWarps * 32}, .stream = context.stream},
+                    rows_of<T>(projected),
+                    head_norm<W>(options.query_norm, options.query_norm_options),
+                    head_norm<W>(options.key_norm, options.key_norm_options),
+                    HeadAngles{angle_rows(options.cosines), angle_rows(options.sines)},
+                    slots.as<int64_t>(), storage_of<C>(key_cache, value_cache, options.scales),
+                    static_cast<int>(options.heads), static_cast<int>(options.kv_heads),
+                    static_cast<int>(head_dim));
             });
         });
     });

@@ -38,12 +38,12 @@ struct ExactProduct {
     }
 
     static __device__ __forceinline__ void fold(const QuantizedCall& call, int first_token,
-                                                int column, int k, float (&sums)[kTokens],
-                                                float (&totals)[kTokens]) {
-        const float scale = call.scale(k / call.group_size, column);
+                                                int column, const Groups& groups,
+                                                float (&sums)[kTokens], float (&totals)[kTokens]) {
+        const float scale = call.scale(groups.weights, column);
 #pragma unroll
         for (int token = 0; token < kTokens; ++token) {
-            const float both = scale * call.x_group_scale(first_token + token, k);
+            const float both = scale * call.x_group_scale(first_token + token, groups.x);
             totals[token] = gpu::fma(sums[token], both, totals[token]);
             sums[token] = 0.0f;
         }
@@ -58,22 +58,18 @@ struct ExactProduct {
         float sums[kTokens] = {};
         float totals[kTokens] = {};
         int zero_point = call.zero_point(0, column);
-        int border = call.next_border(0);
+        Groups groups(call);
         for (int unit = 0; unit < static_cast<int>(call.parts.units); ++unit) {
             const uint4 chunk =
                 gpu::load_streaming16(call.codes<code>(tile, unit) + lane * kChunkBytes);
             const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
             multiply_unit<kDepth, kStepDepth>(
-                call, unit, border,
+                call, unit, groups,
                 [&](int step) {
                     multiply_step(call, first_token, words, unit, step, zero_point, sums);
                 },
-                [&](int k) {
-                    fold(call, first_token, column, k, sums, totals);
-                    if (k + 1 < call.product.in) {
-                        zero_point = call.zero_point((k + 1) / call.group_size, column);
-                    }
-                });
+                [&] { fold(call, first_token, column, groups, sums, totals); },
+                [&] { zero_point = call.zero_point(groups.weights, column); });
         }
 #pragma unroll
         for (int token = 0; token < kTokens; ++token) {

@@ -76,37 +76,46 @@ struct QuantizedProduct {
         }
     }
 
+    // What a lane has of the group of weights that is being summed, read when the group begins: the
+    // sums need it as late as its end.
+    struct Group {
+        int zero_points[column_tiles];
+        float scales[column_tiles][2];
+
+        __device__ __forceinline__ void load(const QuantizedCall& call, int first_tile, int group) {
+            const int lane = gpu::lane_id();
+#pragma unroll
+            for (int j = 0; j < column_tiles; ++j) {
+                const int64_t first = (first_tile + j) * kColumnTile;
+                const bool exists = first < call.parts.columns;
+                zero_points[j] = exists ? call.zero_point(group, first + (lane >> 2)) : 0;
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    scales[j][i] = exists ? call.scale(group, first + 2 * (lane & 3) + i) : 0.0f;
+                }
+            }
+        }
+    };
+
     // The sums of a group join the totals and begin anew.
     static __device__ __forceinline__ void fold(const QuantizedCall& call, int first_token,
-                                                int first_tile, int k, Sums& sums, Totals& totals) {
-        const int group = k / call.group_size;
+                                                int x_group, const Group& group, Sums& sums,
+                                                Totals& totals) {
 #pragma unroll
-        for (int j = 0; j < column_tiles; ++j) {
-            const int64_t column = (first_tile + j) * kColumnTile + 2 * (gpu::lane_id() & 3);
-            if (column >= call.parts.columns) continue;
-            const float scales[2] = {call.scale(group, column), call.scale(group, column + 1)};
+        for (int i = 0; i < token_tiles; ++i) {
+            const int token = first_token + 16 * i + (gpu::lane_id() >> 2);
+            const float x_scales[2] = {call.x_group_scale(token, x_group),
+                                       call.x_group_scale(token + 8, x_group)};
 #pragma unroll
-            for (int i = 0; i < token_tiles; ++i) {
+            for (int j = 0; j < column_tiles; ++j) {
 #pragma unroll
                 for (int v = 0; v < 4; ++v) {
-                    const int token = first_token + 16 * i + (gpu::lane_id() >> 2) + 8 * (v >> 1);
-                    const float scale = scales[v & 1] * call.x_group_scale(token, k);
+                    const float scale = group.scales[j][v & 1] * x_scales[v >> 1];
                     const auto sum = static_cast<float>(sums[i][j][v]);
                     totals[i][j][v] = gpu::fma(sum, scale, totals[i][j][v]);
                     sums[i][j][v] = 0;
                 }
             }
-        }
-    }
-
-    static __device__ __forceinline__ void load_zero_points(const QuantizedCall& call,
-                                                            int first_tile, int k,
-                                                            int (&points)[column_tiles]) {
-        const int group = k / call.group_size;
-#pragma unroll
-        for (int j = 0; j < column_tiles; ++j) {
-            const int64_t column = (first_tile + j) * kColumnTile + (gpu::lane_id() >> 2);
-            points[j] = column < call.parts.columns ? call.zero_point(group, column) : 0;
         }
     }
 
@@ -135,22 +144,17 @@ struct QuantizedProduct {
             (static_cast<int>(blockIdx.x) * warps + gpu::warp_id()) * column_tiles;
         Sums sums = {};
         Totals totals = {};
-        int zero_points[column_tiles];
-        load_zero_points(call, first_tile, 0, zero_points);
-        int border = call.next_border(0);
+        Groups groups(call);
+        Group group;
+        group.load(call, first_tile, 0);
         const auto load = [&](int unit, Units& words) { load_unit(call, first_tile, unit, words); };
-        const auto fold_group = [&](int k) {
-            fold(call, first_token, first_tile, k, sums, totals);
-            if (call.has_zero_points && k + 1 < call.product.in) {
-                load_zero_points(call, first_tile, k + 1, zero_points);
-            }
-        };
         run_units<Stages, Units, units_ahead>(
             call, first_token, memory, load, [&](int unit, const T* stage, const Units& words) {
                 multiply_unit<kDepth, kStep>(
-                    call, unit, border,
-                    [&](int step) { multiply_step(stage, words, step, zero_points, sums); },
-                    fold_group);
+                    call, unit, groups,
+                    [&](int step) { multiply_step(stage, words, step, group.zero_points, sums); },
+                    [&] { fold(call, first_token, groups.x, group, sums, totals); },
+                    [&] { group.load(call, first_tile, groups.weights); });
             });
         write(call, first_token, first_tile, totals);
     }
@@ -158,7 +162,7 @@ struct QuantizedProduct {
 
 template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
-__global__ void __launch_bounds__(warps * 32, kAnyOccupancy)
+__global__ void __launch_bounds__(warps * 32, token_tiles == 1 ? 5 : kAnyOccupancy)
     matmul_quantized_kernel(QuantizedCall call) {
     GPU_DYNAMIC_SHARED(T, memory);
     QuantizedProduct<T, code, token_tiles, column_tiles, warps, units_ahead>::run(call, memory);

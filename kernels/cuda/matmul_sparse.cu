@@ -109,15 +109,16 @@ struct SparseProduct {
 
     // The sums of a group join the totals and begin anew.
     static __device__ __forceinline__ void fold(const QuantizedCall& call, int first_token,
-                                                int column, int k, Sums& sums, Sums& totals) {
-        const int group = k / call.group_size;
-        const float scales[2] = {call.scale(group, column), call.scale(group, column + 8)};
+                                                int column, const Groups& groups, Sums& sums,
+                                                Sums& totals) {
+        const float scales[2] = {call.scale(groups.weights, column),
+                                 call.scale(groups.weights, column + 8)};
 #pragma unroll
         for (int i = 0; i < token_tiles; ++i) {
 #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 const float scale =
-                    scales[v >> 1] * call.x_group_scale(first_token + token_of(i, v), k);
+                    scales[v >> 1] * call.x_group_scale(first_token + token_of(i, v), groups.x);
                 totals[i][v] = gpu::fma(sums[i][v], scale, totals[i][v]);
                 sums[i][v] = 0.0f;
             }
@@ -131,14 +132,14 @@ struct SparseProduct {
         const bool exists = column < call.parts.columns;
         Sums sums = {};
         Sums totals = {};
-        int border = call.next_border(0);
+        Groups groups(call);
         const auto load = [&](int number, Unit& unit) {
             unit.load(call.codes<code>(tile, number));
         };
         run_units<Stages, Unit, units_ahead>(
             call, first_token, memory, load, [&](int number, const T* stage, const Unit& unit) {
                 multiply_unit<kDepth, kSparseStepDepth>(
-                    call, number, border,
+                    call, number, groups,
                     [&](int step) {
                         if (step == 0) {
                             multiply_step<0>(stage, unit, sums);
@@ -146,9 +147,10 @@ struct SparseProduct {
                             multiply_step<1>(stage, unit, sums);
                         }
                     },
-                    [&](int k) {
-                        if (exists) fold(call, first_token, column, k, sums, totals);
-                    });
+                    [&] {
+                        if (exists) fold(call, first_token, column, groups, sums, totals);
+                    },
+                    [] {});
             });
 #pragma unroll
         for (int i = 0; i < token_tiles; ++i) {
@@ -220,13 +222,14 @@ struct ExactSparseProduct {
     }
 
     static __device__ __forceinline__ void fold(const QuantizedCall& call, int first_token,
-                                                int column, int k, Sums& sums, Sums& totals) {
+                                                int column, const Groups& groups, Sums& sums,
+                                                Sums& totals) {
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
-            const float scale = call.scale(k / call.group_size, column + 8 * row);
+            const float scale = call.scale(groups.weights, column + 8 * row);
 #pragma unroll
             for (int token = 0; token < kTokens; ++token) {
-                const float both = scale * call.x_group_scale(first_token + token, k);
+                const float both = scale * call.x_group_scale(first_token + token, groups.x);
                 totals[row][token] = gpu::fma(sums[row][token], both, totals[row][token]);
                 sums[row][token] = 0.0f;
             }
@@ -241,17 +244,17 @@ struct ExactSparseProduct {
         const int first_token = static_cast<int>(blockIdx.y) * kTokens;
         Sums sums = {};
         Sums totals = {};
-        int border = call.next_border(0);
+        Groups groups(call);
         for (int number = 0; number < static_cast<int>(call.parts.units); ++number) {
             SparseUnit<code> unit;
             unit.load(call.codes<code>(tile, number));
             multiply_unit<kDepth, kSparseStepDepth>(
-                call, number, border,
+                call, number, groups,
                 [&](int step) {
                     multiply_step(call, first_token, unit,
                                   number * kDepth + step * kSparseStepDepth, step, sums);
                 },
-                [&](int k) { fold(call, first_token, column, k, sums, totals); });
+                [&] { fold(call, first_token, column, groups, sums, totals); }, [] {});
         }
 #pragma unroll
         for (int row = 0; row < 2; ++row) {

@@ -46,10 +46,10 @@ struct QuantizedCall {
         const auto* points = reinterpret_cast<const int8_t*>(packed + parts.zero_points);
         return points[group * parts.columns + column];
     }
-    // Of a token and a value of k; 1 where scales are not those of groups.
-    __device__ __forceinline__ float x_group_scale(int64_t token, int k) const {
+    // Of a token and a group of x; 1 where scales are not those of groups.
+    __device__ __forceinline__ float x_group_scale(int64_t token, int group) const {
         if (x_group_size == 0 || token >= product.tokens) return 1.0f;
-        return x_scales[token * x_scales_stride + k / x_group_size];
+        return x_scales[token * x_scales_stride + group];
     }
     __device__ __forceinline__ float finished(int64_t token, float total) const {
         total *= factor;
@@ -57,15 +57,42 @@ struct QuantizedCall {
         return has_row_scale && token < product.tokens ? total * x_scales[token * x_scales_stride]
                                                        : total;
     }
-    // The first k behind `k` at which a group of weights or of x ends.
-    __device__ __forceinline__ int next_border(int k) const {
-        int border = (k / group_size + 1) * group_size;
-        if (x_group_size > 0) {
-            const int x_border = (k / x_group_size + 1) * x_group_size;
-            border = x_border < border ? x_border : border;
-        }
-        return border < product.in ? border : product.in;
+};
+
+// The groups of weights and of x that are being summed, followed without a division: those of all
+// steps of a kernel took more instructions than its products.
+struct Groups {
+    int weights = 0;  // number of the group
+    int x = 0;
+    int end;  // the first k behind one of both
+
+    __device__ __forceinline__ explicit Groups(const QuantizedCall& call)
+        : weights_end_(call.group_size),
+          x_end_(call.x_group_size > 0 ? call.x_group_size : INT32_MAX) {
+        find_end(call);
     }
+    // On to what lies behind `end`. REQUIRES: end < in.
+    __device__ __forceinline__ void pass(const QuantizedCall& call) {
+        const int passed = end;
+        if (passed == weights_end_) {
+            ++weights;
+            weights_end_ += call.group_size;
+        }
+        if (passed == x_end_) {
+            ++x;
+            x_end_ += call.x_group_size;
+        }
+        find_end(call);
+    }
+
+  private:
+    __device__ __forceinline__ void find_end(const QuantizedCall& call) {
+        end = weights_end_ < x_end_ ? weights_end_ : x_end_;
+        if (call.product.in < end) end = call.product.in;
+    }
+
+    int weights_end_;
+    int x_end_;
 };
 
 // Rows of x on their way through shared memory: stages of one unit's k, filled by cp.async, rows of
@@ -137,21 +164,33 @@ __device__ __forceinline__ void run_units(const QuantizedCall& call, int first_t
     }
 }
 
-// The steps of a unit: multiply(step) for each that has values of x, fold(k) behind the last k of a
-// group. `border`: where the group ends that is being summed.
-template <int depth, int step_depth, typename MultiplyStep, typename Fold>
-__device__ __forceinline__ void multiply_unit(const QuantizedCall& call, int unit, int& border,
-                                              const MultiplyStep& multiply, const Fold& fold) {
+// The steps of a unit: multiply(step) for each, fold() behind the last k of a group, begin() before
+// the first k of the next. Values of x beyond `in` are 0. Groups that do not end within the unit,
+// which most do not, have a way without questions between the steps.
+template <int depth, int step_depth, typename MultiplyStep, typename Fold, typename Begin>
+__device__ __forceinline__ void multiply_unit(const QuantizedCall& call, int unit, Groups& groups,
+                                              const MultiplyStep& multiply, const Fold& fold,
+                                              const Begin& begin) {
+    const int unit_end = (unit + 1) * depth;
+    const auto end_group = [&] {
+        fold();
+        if (groups.end >= call.product.in) return;
+        groups.pass(call);
+        begin();
+    };
+    if (groups.end >= unit_end || groups.end >= call.product.in) {
+#pragma unroll
+        for (int step = 0; step < depth / step_depth; ++step) multiply(step);
+        if (groups.end <= unit_end) end_group();
+        return;
+    }
 #pragma unroll
     for (int step = 0; step < depth / step_depth; ++step) {
-        const int end = unit * depth + (step + 1) * step_depth;
-        if (end - step_depth >= call.product.in) break;
         multiply(step);
-        if (end < border) continue;
-        fold(border - 1);
-        if (border >= call.product.in) break;
-        border = call.next_border(border);
+        if (unit * depth + (step + 1) * step_depth == groups.end) end_group();
     }
+    const bool ends_within_step = call.product.in % step_depth != 0;
+    if (ends_within_step && groups.end == call.product.in && groups.end < unit_end) fold();
 }
 
 // Blocks of Product::kColumns x Product::kTokens results.

@@ -10,18 +10,24 @@ namespace {
 
 constexpr int64_t kMostDefaultTokens = 1'000'000;
 
-int32_t default_tokens(const ModelConfig& model, const EngineConfig& config) {
-    if (!model.encoder) return kDefaultBatchedTokens;
+int32_t default_tokens(const ModelConfig& model, const EngineConfig& config,
+                       const StepDefaults& defaults) {
+    if (!model.encoder) return defaults.batched_tokens;
     const int64_t longest = config.max_model_len.value_or(
         static_cast<int32_t>(std::min(model.max_positions, kMostDefaultTokens)));
-    return std::max(kDefaultBatchedTokens, static_cast<int32_t>(longest));
+    return std::max(defaults.batched_tokens, static_cast<int32_t>(longest));
 }
 
 }  // namespace
 
-EngineConfig fitted_to(const ModelConfig& model, EngineConfig config) {
+EngineConfig fitted_to(const ModelConfig& model, bool on_device, EngineConfig config) {
+    const StepDefaults& defaults = on_device ? kDeviceSteps : kCpuSteps;
     if (!config.max_num_batched_tokens) {
-        config.max_num_batched_tokens = default_tokens(model, config);
+        config.max_num_batched_tokens = default_tokens(model, config, defaults);
+    }
+    if (!config.mixed_prefill_tokens) {
+        config.mixed_prefill_tokens =
+            config.answers_are_streamed ? defaults.mixed_prefill_tokens : 0;
     }
     if (model.encoder) {
         config.enable_chunked_prefill = false;

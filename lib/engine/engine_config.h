@@ -27,7 +27,14 @@ struct CpuMask {
     auto operator<=>(const CpuMask&) const = default;
 };
 
-constexpr int32_t kDefaultBatchedTokens = 512;
+// Tokens of a step, and of prompts in a step in which somebody reads along, where nothing is said:
+// a GPU computes hundreds in the time of a few.
+struct StepDefaults {
+    int32_t batched_tokens;
+    int32_t mixed_prefill_tokens;
+};
+constexpr StepDefaults kCpuSteps{512, 64};
+constexpr StepDefaults kDeviceSteps{8192, 512};
 
 struct EngineConfig {
     // What to run.
@@ -68,12 +75,15 @@ struct EngineConfig {
 
     // Scheduling.
     int32_t max_num_seqs = 128;  // sequences computed in one step
-    // Tokens computed in one step; empty: kDefaultBatchedTokens, or what the model asks for.
+    // Tokens computed in one step; empty: StepDefaults, or what the model asks for.
     std::optional<int32_t> max_num_batched_tokens;
     bool enable_chunked_prefill = true;
     int32_t prefill_chunk_size =
         0;  // largest part of one prompt in a step; 0: the token budget alone
-    int32_t mixed_prefill_tokens = 0;  // of prompts, in a step in which answers go on; 0: any
+    // Of prompts, in a step in which answers go on; 0: any; empty: StepDefaults where somebody
+    // reads answers as they come, else any.
+    std::optional<int32_t> mixed_prefill_tokens;
+    bool answers_are_streamed = false;
     int32_t max_num_partial_prefills = 0;
     double step_time_target_ms = 0.0;  // 0: none
     bool async_scheduling = false;     // plan a step while a device computes the one before
@@ -84,8 +94,9 @@ struct EngineConfig {
     std::string inspect_socket;  // where snapshots are handed out; empty: nowhere
 };
 
-// The configuration with what was left open filled in for a model. An encoder computes a prompt in
-// one step, so a step has room for its longest; nothing of a prompt can be used for another.
-EngineConfig fitted_to(const ModelConfig& model, EngineConfig config);
+// The configuration with what was left open filled in for a model, on the CPU or on another device.
+// An encoder computes a prompt in one step, so a step has room for its longest; nothing of a prompt
+// can be used for another.
+EngineConfig fitted_to(const ModelConfig& model, bool on_device, EngineConfig config);
 
 }  // namespace nvllm

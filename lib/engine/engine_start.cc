@@ -149,7 +149,7 @@ EngineOutline outline_engine(const EngineConfig& config) {
     outline.options = load_options(config, outline.placement.num_threads());
     outline.options.device = outline.device.choice;
     outline.model = outline_model(outline.options);
-    outline.config = fitted_to(outline.model.config, config);
+    outline.config = fitted_to(outline.model.config, !outline.device.is_cpu(), config);
     outline.config.async_scheduling = config.async_scheduling && can_plan_ahead(outline.device);
     outline.memory = memory_request(outline.config, outline.model);
     add_device(outline.device, config.block_size, outline.model.config.vocab_size, outline.memory);
@@ -176,7 +176,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& p
     scheduler.max_model_len = plan.max_model_len;
     scheduler.enable_chunked_prefill = config.enable_chunked_prefill;
     scheduler.chunk_size = config.prefill_chunk_size;
-    scheduler.mixed_prefill_tokens = config.mixed_prefill_tokens;
+    scheduler.mixed_prefill_tokens = config.mixed_prefill_tokens.value();
     scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
     scheduler.step_time_target_ms = config.step_time_target_ms;
     scheduler.policy = config.scheduling_policy;

@@ -196,7 +196,8 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
              "Tokens computed in one step; smaller ones let running answers go on more evenly "
              "beside long prompts.",
              takes_suffixes(), range(1, kMany),
-             default_text(fmt::format("{}; of encoders their context", kDefaultBatchedTokens)));
+             default_text(fmt::format("{}, on a GPU {}; of encoders at least their context",
+                                      kCpuSteps.batched_tokens, kDeviceSteps.batched_tokens)));
     list.add("enable-chunked-prefill", &EngineConfig::enable_chunked_prefill,
              "Spread long prompts over several steps.");
     list.add("prefill-chunk-size", &EngineConfig::prefill_chunk_size,
@@ -211,7 +212,10 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
              "Tokens of prompts in a step in which answers go on, up to half more while few do, as "
              "many as answers if those are more: small ones keep answers flowing, large ones let "
              "prompts through; 0: as many as the step has room for.",
-             range(0, kMany));
+             range(0, kMany),
+             default_text(fmt::format("0; in nvllm-serve {}, on a GPU {}",
+                                      kCpuSteps.mixed_prefill_tokens,
+                                      kDeviceSteps.mixed_prefill_tokens)));
     list.add("max-num-partial-prefills", &EngineConfig::max_num_partial_prefills,
              "Prompts that one step may leave unfinished; 0: any number.", range(0, 65536));
     list.add("step-time-target", &EngineConfig::step_time_target_ms,

@@ -325,6 +325,7 @@ void add_outlook(const MemoryRequest& request, MemoryPlan& plan) {
     const uint64_t budget = plan.kv_budget_bytes;
     const int64_t most = request.model_max_positions;
     plan.max_num_seqs = request.max_num_seqs;
+    plan.max_num_batched_tokens = request.max_num_batched_tokens;
     plan.longest_context = static_cast<int32_t>(longest_that_fits(request, budget, most));
     plan.longest_shared_context =
         static_cast<int32_t>(longest_that_fits(request, budget, most, all));

@@ -53,6 +53,7 @@ struct MemoryPlan {
     double max_concurrency = 0.0;  // sequences of max_model_len that fit at once
     double smallest_share = 0.0;   // of num_blocks, in which one of them still fits
     int32_t max_num_seqs = 0;
+    int32_t max_num_batched_tokens = 0;
     bool whole_prompts = false;          // as in the request: what runs at once is what a step has
     int32_t longest_context = 0;         // of one sequence alone in the budget
     int32_t longest_shared_context = 0;  // of max_num_seqs sequences at once

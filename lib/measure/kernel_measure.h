@@ -14,7 +14,8 @@ namespace nvllm {
 // Probed just before and after the op it stands beside, the better of both: on shared machines it
 // changes within seconds, so that an op may still come out above its limit.
 struct Roof {
-    double read_gb_s = 0.0;        // 10^9 bytes a second; of a device read and written by a copy
+    double read_gb_s = 0.0;        // 10^9 bytes a second; of a device the more of what a copy
+                                   // reads and writes and of what choosing tokens reads
     double float32_gflop_s = 0.0;  // of the instruction set in use, all threads; none of a device
     double bfloat16_gflop_s = 0.0;
     double product_gflop_s = 0.0;  // what ops are compared with: on the CPU the peak of the type of

@@ -1,7 +1,12 @@
 """The steps of gpu_check that measure: kernels, then whole models with random weights, each beside PyTorch on the same GPU."""
 
+import collections
+import csv
 import json
 import pathlib
+import re
+import shutil
+import statistics
 import sys
 import time
 
@@ -129,8 +134,8 @@ def torch_decode_row(name, batches, prompt, output):
 
 def request(batch, prompt, output):
     if batch == 1:
-        return ["-p", 0, "-n", output, "-d", prompt, "-r", 3]
-    return ["--num-prompts", batch, "--batch", batch, "--input-len", prompt, "--output-len", output, "--repeats", 3]
+        return ["-p", 0, "-n", output, "-d", prompt, "-r", 5]
+    return ["--num-prompts", batch, "--batch", batch, "--input-len", prompt, "--output-len", output, "--repeats", 5 if batch < 32 else 3]
 
 
 def decode_rate(found, batch):
@@ -155,20 +160,49 @@ def prefill_row(name, tokens):
 def workload(session, seconds):
     """nano-vllm's: 256 requests with 100 to 1,024 tokens each way."""
     shape = Shape("tiny" if session.options.emulated else "qwen-0.6b", session.options.output)
-    dataset = ["--num-prompts", 2, "--input-len", 8, "--output-len", 3] if session.options.emulated else ["--dataset-name", "nano-vllm"]
+    dataset = ["--num-prompts", 2, "--input-len", 8, "--output-len", 3] if session.options.emulated else [
+        "--dataset-name", "nano-vllm", "--max-num-seqs", 256]
     found = ours(session, seconds, "nvllm-bench", "throughput", "--device", session.device, "-m", shape.folder, "--load-format", "dummy",
                  "--repeats", 1, *dataset)
     return {"table": [{"shape": shape.name, "output tok/s": found["output_tokens_per_second"],
                        "total tok/s": found["tokens_per_second"]}]}
 
 
+def profile_row(name, launches_before, *arguments):
+    """Where a step's time goes: the kernels of about one step of decode, each as Nsight Compute times it alone, without graphs."""
+    def measure(session, seconds):
+        if session.options.emulated or not shutil.which("ncu"):
+            raise Missing("ncu")
+        shape, log = Shape(name, session.options.output), session.options.output / "ncu.csv"
+        session.run(["ncu", "--csv", "--log-file", log, "--target-processes", "all", "--clock-control", "none", "--cache-control", "none",
+                     "--metrics", "gpu__time_duration.sum", "--launch-skip", launches_before, "--launch-count", 400,
+                     *session.program("nvllm-bench"), *arguments, "--device", session.device, "-m", shape.folder, "--load-format",
+                     "dummy", "--enforce-eager"], seconds, environment=session.environment())
+        lines = [line for line in log.read_text().splitlines() if line.startswith('"')]
+        times = collections.defaultdict(list)
+        for row in csv.DictReader(lines):
+            scale = {"ns": 1e-3, "us": 1, "ms": 1e3}[row["Metric Unit"].replace("nsecond", "ns").replace("usecond", "us")]
+            kernel = re.sub(r"\(.*|void |\(anonymous namespace\)::|nvllm::(cuda|gpu|ops)::", "", row["Kernel Name"])
+            times[kernel].append(scale * float(row["Metric Value"].replace(",", "")))
+        rows = [{"kernel": kernel[:60], "calls": len(each), "median us": statistics.median(each), "together us": sum(each)}
+                for kernel, each in times.items()]
+        return {"table": sorted(rows, key=lambda row: -row["together us"])}
+    return measure
+
+
 def end_to_end_rows(options):
     eight = ("llama-8b", [1, 8, 64, 256], 1024, 128)
+    one_stream = ("micro", "-p", 0, "-n", 24, "-r", 1, "--no-warmup")
     small = ("qwen-0.6b", [1], 32, 128)
     return [("decode of Llama-3.1-8B's shape", 100, decode_row(*eight)),
-            ("the same in PyTorch", 60, torch_decode_row(*eight)),
             ("decode of Qwen3-0.6B's shape", 30, decode_row(*small)),
             ("the same, planned ahead", 30, decode_row(*small, "--async-scheduling")),
-            ("that in PyTorch", 30, torch_decode_row(*small)),
             ("prefill of Llama-3.1-8B's shape", 30, prefill_row("llama-8b", 2048)),
-            ("nano-vllm's workload, Qwen3-0.6B's shape", 45, workload)]
+            ("nano-vllm's workload, Qwen3-0.6B's shape", 45, workload),
+            ("a step of Qwen3-0.6B's shape, 1 stream", 30, profile_row("qwen-0.6b", 3000, *one_stream, "-d", 32)),
+            ("a step of Llama-3.1-8B's shape, 1 stream", 30, profile_row("llama-8b", 3500, *one_stream, "-d", 1024)),
+            ("a step of Llama-3.1-8B's shape, 64 streams", 40,
+             profile_row("llama-8b", 6000, "throughput", "--num-prompts", 64, "--batch", 64, "--input-len", 512, "--output-len", 48,
+                         "--repeats", 1)),
+            ("Qwen3-0.6B's shape in PyTorch", 30, torch_decode_row(*small)),
+            ("Llama-3.1-8B's shape in PyTorch", 60, torch_decode_row("llama-8b", [1, 8, 64], 1024, 128))]

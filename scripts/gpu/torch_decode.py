@@ -113,23 +113,19 @@ def measure(config, batch, options):
     prompt = torch.randint(0, config["vocab_size"], (batch, options.prompt), device=device)
     ids, position = prompt[:, :1].clone(), torch.tensor([options.prompt], device=device)
     step = step_of(model, ids, position, options.way if device.type == "cuda" else "eager")
-    prefill, decode = [], []
+    for row in range(0, batch, ROWS_AT_ONCE):
+        part = prompt[row:row + ROWS_AT_ONCE]
+        ids[row:row + ROWS_AT_ONCE].copy_(model.forward(part, model.places[:options.prompt], causal=True, first_row=row))
+    synchronize(device)
+    decode = []
     for _ in range(options.repeats + 1):
-        synchronize(device)
-        begin = time.perf_counter()
-        for row in range(0, batch, ROWS_AT_ONCE):
-            part = prompt[row:row + ROWS_AT_ONCE]
-            ids[row:row + ROWS_AT_ONCE].copy_(model.forward(part, model.places[:options.prompt], causal=True, first_row=row))
-        synchronize(device)
-        middle = time.perf_counter()
         position.fill_(options.prompt)
+        begin = time.perf_counter()
         for _ in range(options.output - 1):
             step()
         synchronize(device)
-        prefill.append(middle - begin)
-        decode.append(time.perf_counter() - middle)
+        decode.append(time.perf_counter() - begin)
     return {"torch": torch.__version__, "way": options.way, "batch": batch, "prompt": options.prompt, "output": options.output,
-            "prefill tok/s": batch * options.prompt / statistics.median(prefill[1:]),
             "decode tok/s": batch * (options.output - 1) / statistics.median(decode[1:])}
 
 

@@ -81,7 +81,7 @@ MicroSetting setting_of(const Engine& engine, const EngineConfig& config, const 
             .type = model.model_type + " " + dtype_name(model.dtype),
             .model_bytes = engine.memory_plan().weight_bytes,
             .num_parameters = model.estimated_parameters(),
-            .batch_tokens = config.max_num_batched_tokens.value_or(kDefaultBatchedTokens),
+            .batch_tokens = engine.memory_plan().max_num_batched_tokens,
             .threads = environment["threads"].get<int32_t>(),
             .cache_type = config.dtype == "auto" ? dtype_name(model.dtype) : config.dtype};
 }

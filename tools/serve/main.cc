@@ -106,7 +106,7 @@ int run_program(int argc, char** argv) {
     EngineConfig engine;
     engine.isolation = Isolation::process;  // what a worker does must not end its clients' streams
     engine.watchdog_timeout_s = 60.0;
-    engine.mixed_prefill_tokens = 64;  // who reads along feels each step
+    engine.answers_are_streamed = true;
     const auto server_list = server_options();
     const auto engine_list = engine_options(WithModel::no);
     const auto question_list = question_options();

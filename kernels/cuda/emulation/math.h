@@ -39,15 +39,14 @@ inline int dot_i8x4(uint32_t a, uint32_t b, int c) {
     return c;
 }
 
-// Byte i of the result is byte (selector >> 4 i) & 7 of the eight bytes of `low` and `high`.
+// Byte i of the result is byte (selector >> 4 i) & 7 of the eight bytes of `low` and `high`: a
+// fourth bit of a selector, which means a sign to the instruction, CUDA's function takes away.
 inline uint32_t permute_bytes(uint32_t low, uint32_t high, uint32_t selector) {
     const uint64_t bytes = uint64_t{high} << 32 | low;
     uint32_t result = 0;
     for (int i = 0; i < 4; ++i) {
-        const uint32_t pick = selector >> (4 * i) & 0xf;
-        uint32_t byte = bytes >> (8 * (pick & 7)) & 0xff;
-        if ((pick & 8) != 0) byte = (byte & 0x80) != 0 ? 0xff : 0;
-        result |= byte << (8 * i);
+        const uint32_t pick = selector >> (4 * i) & 7;
+        result |= static_cast<uint32_t>(bytes >> (8 * pick) & 0xff) << (8 * i);
     }
     return result;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/emulation/scheduler.h"
+#include "kernels/cuda/gpu/extent.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -38,7 +39,8 @@ struct Array {
 
 struct Arena {
     std::byte* memory = nullptr;
-    size_t used = 0;  // with gaps
+    size_t most_bytes = kMostSharedBytes;  // of this launch
+    size_t used = 0;                       // with gaps
     size_t payload_bytes = 0;
     std::vector<Array> arrays;
 };
@@ -48,7 +50,9 @@ Arena& arena() {
         void* memory =
             mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) throw std::bad_alloc();
-        return Arena{static_cast<std::byte*>(memory), 0, 0, {}};
+        Arena fresh;
+        fresh.memory = static_cast<std::byte*>(memory);
+        return fresh;
     }();
     return instance;
 }
@@ -97,6 +101,8 @@ void begin_shared_memory(size_t dynamic_bytes) {
     own.arrays.clear();
     own.used = 0;
     own.payload_bytes = 0;
+    own.most_bytes =
+        dynamic_bytes > kSharedWithoutAsking ? kMostSharedBytes : kMostStaticSharedBytes;
     if (dynamic_bytes > 0) take(nullptr, "dynamic", dynamic_bytes, 1024);
 }
 
@@ -110,10 +116,10 @@ void* static_shared(const void* key, const char* name, size_t bytes, size_t alig
         if (array.key == key) return own.memory + array.begin;
     }
     Scheduler& scheduler = Scheduler::instance();
-    if (bytes > kMostStaticSharedBytes || own.payload_bytes + bytes > kMostSharedBytes) {
+    if (bytes > kMostStaticSharedBytes || own.payload_bytes + bytes > own.most_bytes) {
         scheduler.fail("shared memory '" + std::string(name) + "' of " + std::to_string(bytes) +
                        " bytes does not fit: a block may have 48 KiB of static and 227 KiB of all "
-                       "shared memory");
+                       "shared memory, 48 KiB where gpu::launch() asks for no more");
     }
     return own.memory + take(key, name, bytes, alignment).begin;
 }

@@ -32,6 +32,10 @@ struct Extent {
     }
 };
 
+// Dynamic shared memory that a launch takes without asking the runtime for more: of the 48 KiB that
+// every kernel has, what static arrays beside it leave.
+constexpr size_t kSharedWithoutAsking = size_t{32} << 10;
+
 struct Launch {
     Extent grid;
     Extent block;

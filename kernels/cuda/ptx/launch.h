@@ -17,8 +17,7 @@ template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), const Launch& shape, Arguments&&... arguments) {
     static_assert((std::is_trivially_copyable_v<Parameters> && ...),
                   "kernel parameters are copied as bytes");
-    constexpr size_t kWithoutAsking = 48 * 1024;
-    if (shape.shared_bytes > kWithoutAsking) {
+    if (shape.shared_bytes > kSharedWithoutAsking) {
         cuda::check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                          cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(shape.shared_bytes)),
