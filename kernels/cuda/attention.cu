@@ -25,6 +25,7 @@ constexpr int64_t kMostSplits = 512;
 constexpr size_t kMostScratchBytes = size_t{128} << 20;
 
 __global__ void __launch_bounds__(128) merge_kernel(AttentionCall call) {
+    gpu::wait_for_work_before();
     const int index = static_cast<int>(blockIdx.x) * 4 + gpu::warp_id();  // of token and head
     const int token = index / call.heads;
     if (token >= call.tokens) return;
@@ -122,7 +123,8 @@ void merge(const Context& context, const AttentionCall& call) {
     gpu::launch(merge_kernel,
                 gpu::Launch{.grid = {blocks_for(int64_t{call.tokens} * call.heads, 4)},
                             .block = {128},
-                            .stream = context.stream},
+                            .stream = context.stream,
+                            .overlaps = true},
                 call);
 }
 

@@ -72,19 +72,21 @@ struct StoredFragments {
         return swizzled<kChunks, kPerChunk>(row, chunk);
     }
 
-    // scores = queries of the warp times keys of the tile.
+    // scores = queries of the warp times keys of the tile, from row `first_key` on.
+    template <int key_tiles>
     static __device__ __forceinline__ void multiply_keys(const T* queries, int first_row,
-                                                         const C* keys,
-                                                         float (&scores)[kKeyTilesOfTile][4]) {
+                                                         const C* keys, int first_key,
+                                                         float (&scores)[key_tiles][4]) {
+        static_assert(key_tiles % 2 == 0);
         const int lane = gpu::lane_id();
-        const int key_row = (lane >> 4) * 8 + (lane & 7);
+        const int key_row = first_key + (lane >> 4) * 8 + (lane & 7);
         clear(scores);
 #pragma unroll kUnrolled
         for (int k = 0; k < dim / 16; ++k) {
             uint32_t a[4];
             QueryFragments<T, C, dim>::load(queries, first_row, k, a);
 #pragma unroll
-            for (int j = 0; j < kKeyTilesOfTile; j += 2) {
+            for (int j = 0; j < key_tiles; j += 2) {
                 uint32_t b[4];
                 gpu::ldmatrix_x4(b, keys + place(8 * j + key_row, 2 * k + ((lane >> 3) & 1)));
                 const uint32_t first[2] = {b[0], b[1]};
@@ -95,9 +97,12 @@ struct StoredFragments {
         }
     }
 
-    // sums += weights times values of the tile.
+    // sums += weights times values of the tile, their columns from those of tile `first_tile` on.
+    template <int column_tiles>
     static __device__ __forceinline__ void multiply_values(
-        const C* values, const float (&weights)[kKeyTilesOfTile][4], float (&sums)[dim / 8][4]) {
+        const C* values, int first_tile, const float (&weights)[kKeyTilesOfTile][4],
+        float (&sums)[column_tiles][4]) {
+        static_assert(column_tiles % 2 == 0);
         const int lane = gpu::lane_id();
 #pragma unroll
         for (int k = 0; k < kTile / 16; ++k) {
@@ -105,9 +110,9 @@ struct StoredFragments {
             weights_fragment<T>(weights[2 * k], weights[2 * k + 1], a);
             const int row = 16 * k + ((lane >> 3) & 1) * 8 + (lane & 7);
 #pragma unroll
-            for (int j = 0; j < dim / 8; j += 2) {
+            for (int j = 0; j < column_tiles; j += 2) {
                 uint32_t b[4];
-                gpu::ldmatrix_x4_transposed(b, values + place(row, j + (lane >> 4)));
+                gpu::ldmatrix_x4_transposed(b, values + place(row, first_tile + j + (lane >> 4)));
                 const uint32_t first[2] = {b[0], b[1]};
                 const uint32_t second[2] = {b[2], b[3]};
                 gpu::mma_m16n8k16<T>(sums[j], a, first);
@@ -118,14 +123,16 @@ struct StoredFragments {
 
     // Where pair j of a thread's sums of a row lies in the row, and its values.
     static __device__ __forceinline__ int column(int j, int lane) { return 8 * j + 2 * (lane & 3); }
-    static __device__ __forceinline__ float2 pair(const float (&sums)[dim / 8][4], int j,
+    template <int column_tiles>
+    static __device__ __forceinline__ float2 pair(const float (&sums)[column_tiles][4], int j,
                                                   int half) {
         return make_float2(sums[j][2 * half], sums[j][2 * half + 1]);
     }
 
-    static __device__ __forceinline__ void clear(float (&scores)[kKeyTilesOfTile][4]) {
+    template <int tiles>
+    static __device__ __forceinline__ void clear(float (&scores)[tiles][4]) {
 #pragma unroll
-        for (int j = 0; j < kKeyTilesOfTile; ++j) {
+        for (int j = 0; j < tiles; ++j) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) scores[j][i] = 0.0f;
         }
@@ -144,9 +151,10 @@ requires(sizeof(C) == 1) struct StoredFragments<T, C, dim> {
         return swizzled<kChunks, kPerChunk>(row, chunk);
     }
 
+    template <int key_tiles>
     static __device__ __forceinline__ void multiply_keys(const T* queries, int first_row,
-                                                         const C* keys,
-                                                         float (&scores)[kKeyTilesOfTile][4]) {
+                                                         const C* keys, int first_key,
+                                                         float (&scores)[key_tiles][4]) {
         const int lane = gpu::lane_id();
         StoredFragments<T, T, dim>::clear(scores);
 #pragma unroll kUnrolled
@@ -157,9 +165,9 @@ requires(sizeof(C) == 1) struct StoredFragments<T, C, dim> {
                 QueryFragments<T, C, dim>::load(queries, first_row, k + m, a[m]);
             }
 #pragma unroll
-            for (int j = 0; j < kKeyTilesOfTile; ++j) {
+            for (int j = 0; j < key_tiles; ++j) {
                 uint32_t b[4];
-                gpu::ldmatrix_x4(b, keys + place(8 * j + (lane & 7), k + (lane >> 3)));
+                gpu::ldmatrix_x4(b, keys + place(first_key + 8 * j + (lane & 7), k + (lane >> 3)));
 #pragma unroll
                 for (int m = 0; m < 4; ++m) {
                     uint32_t pairs[2];
@@ -170,8 +178,11 @@ requires(sizeof(C) == 1) struct StoredFragments<T, C, dim> {
         }
     }
 
+    template <int column_tiles>
     static __device__ __forceinline__ void multiply_values(
-        const C* values, const float (&weights)[kKeyTilesOfTile][4], float (&sums)[dim / 8][4]) {
+        const C* values, int first_tile, const float (&weights)[kKeyTilesOfTile][4],
+        float (&sums)[column_tiles][4]) {
+        static_assert(column_tiles % 4 == 0);
         const int lane = gpu::lane_id();
 #pragma unroll
         for (int k = 0; k < kTile / 16; ++k) {
@@ -179,9 +190,10 @@ requires(sizeof(C) == 1) struct StoredFragments<T, C, dim> {
             weights_fragment<T>(weights[2 * k], weights[2 * k + 1], a);
             const int row = 16 * k + ((lane >> 3) & 1) * 8 + (lane & 7);
 #pragma unroll
-            for (int chunk = 0; chunk < kChunks; chunk += 2) {
+            for (int chunk = 0; chunk < column_tiles / 2; chunk += 2) {
                 uint32_t b[4];
-                gpu::ldmatrix_x4_transposed(b, values + place(row, chunk + (lane >> 4)));
+                gpu::ldmatrix_x4_transposed(
+                    b, values + place(row, first_tile / 2 + chunk + (lane >> 4)));
                 multiply_chunk(a, b[0], b[1], sums[2 * chunk], sums[2 * chunk + 1]);
                 multiply_chunk(a, b[2], b[3], sums[2 * chunk + 2], sums[2 * chunk + 3]);
             }
@@ -191,7 +203,8 @@ requires(sizeof(C) == 1) struct StoredFragments<T, C, dim> {
     static __device__ __forceinline__ int column(int j, int lane) {
         return 16 * (j / 2) + 4 * (lane & 3) + 2 * (j & 1);
     }
-    static __device__ __forceinline__ float2 pair(const float (&sums)[dim / 8][4], int j,
+    template <int column_tiles>
+    static __device__ __forceinline__ float2 pair(const float (&sums)[column_tiles][4], int j,
                                                   int half) {
         const int i = 2 * half + (j & 1);
         return make_float2(sums[j & ~1][i], sums[j | 1][i]);

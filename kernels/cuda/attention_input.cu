@@ -95,6 +95,7 @@ __global__ void __launch_bounds__(kWarps * 32, kAnyOccupancy)
     attention_input_kernel(Rows<T> projected, HeadNorm<W> query_norm, HeadNorm<W> key_norm,
                            HeadAngles angles, const int64_t* __restrict__ slots, Storage<C> storage,
                            int heads, int kv_heads, int head_dim) {
+    gpu::wait_for_work_before();
     GPU_SHARED(float, rows, [kWarps][kMostHeadDim]);
     const int64_t token = blockIdx.x;
     T* const row = projected.row(token);
@@ -167,17 +168,19 @@ void attention_input(const Context& context, const ops::AttentionInputOptions& o
             using W = typename decltype(norm)::Type;
             with_kv_type(key_cache.dtype, [&](auto stored) {
                 using C = typename decltype(stored)::Type;
-                gpu::launch(
-                    attention_input_kernel<T, W, C>,
-                    gpu::Launch{
-                        .grid = {tokens, parts}, .block = {kWarps * 32}, .stream = context.stream},
-                    rows_of<T>(projected),
-                    head_norm<W>(options.query_norm, options.query_norm_options),
-                    head_norm<W>(options.key_norm, options.key_norm_options),
-                    HeadAngles{angle_rows(options.cosines), angle_rows(options.sines)},
-                    slots.as<int64_t>(), storage_of<C>(key_cache, value_cache, options.scales),
-                    static_cast<int>(options.heads), static_cast<int>(options.kv_heads),
-                    static_cast<int>(head_dim));
+                gpu::launch(attention_input_kernel<T, W, C>,
+                            gpu::Launch{.grid = {tokens, parts},
+                                        .block = {kWarps * 32},
+                                        .stream = context.stream,
+                                        .overlaps = true},
+                            rows_of<T>(projected),
+                            head_norm<W>(options.query_norm, options.query_norm_options),
+                            head_norm<W>(options.key_norm, options.key_norm_options),
+                            HeadAngles{angle_rows(options.cosines), angle_rows(options.sines)},
+                            slots.as<int64_t>(),
+                            storage_of<C>(key_cache, value_cache, options.scales),
+                            static_cast<int>(options.heads), static_cast<int>(options.kv_heads),
+                            static_cast<int>(head_dim));
             });
         });
     });

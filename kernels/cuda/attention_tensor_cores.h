@@ -1,13 +1,13 @@
 // Attention with bfloat16 or float16 queries on tensor cores (Dao et al. 2022, FlashAttention), for
 // one query a sequence as for whole prompts. For .cu files only.
 //
-// Grid: [tiles of rows, kv_heads, splits or 1]; a block is four warps of 16 rows each, or one warp
-// where sequences have at most 16 rows. Shared memory: the queries' tile, one tile of 64 keys and
-// one of 64 values as they are stored, rows of 16-byte chunks XORed with the row so that ldmatrix
-// meets no bank conflict; and where one block takes all splits, the sums of the splits before in
-// float32. The next tile of keys is under way while values are multiplied, and values while keys
-// are. Each key and value is read once for all heads of its group and all rows of the block: in a
-// decode step 2 * head_dim * the stored type's bytes a position and kv head.
+// Grid: [tiles of rows, kv_heads, splits or 1]; a block is four warps of 16 rows each, or four that
+// share 16 rows where sequences have at most so many. Shared memory: the queries' tile, one tile of
+// 64 keys and one of 64 values as they are stored, rows of 16-byte chunks XORed with the row so
+// that ldmatrix meets no bank conflict; and where one block takes all splits, the sums of the
+// splits before in float32. The next tile of keys is under way while values are multiplied, and
+// values while keys are. Each key and value is read once for all heads of its group and all rows of
+// the block: in a decode step 2 * head_dim * the stored type's bytes a position and kv head.
 //
 // Products are exact and summed in float32; probabilities are rounded to the queries' type before
 // they weigh values, and not rounded in the denominator.
@@ -19,20 +19,28 @@
 
 namespace nvllm::cuda {
 
-template <typename T, typename C, int dim, int warps>
+// share_rows: all warps have the same 16 rows. Each multiplies its part of a tile's keys; what
+// comes of it they exchange, weigh all of it alike, and each multiplies its part of the values'
+// columns. A value's chain of sums is as with one warp.
+template <typename T, typename C, int dim, int warps, bool share_rows>
 struct TensorAttention {
     static constexpr int kThreads = warps * 32;
-    static constexpr int kRows = warps * kRowsPerWarp;
+    static constexpr int kRows = share_rows ? kRowsPerWarp : warps * kRowsPerWarp;
+    static constexpr int kParts = share_rows ? warps : 1;
     static constexpr int kScales = kScaledByHead<C> ? 2 * kTile : 0;
     using Queries = QueryFragments<T, C, dim>;
     using Stored = StoredFragments<T, C, dim>;
     static constexpr int kKeyTiles = kTile / 8;  // columns of scores, in eights
-    static constexpr int kColumnTiles = dim / 8;
+    static constexpr int kOwnKeyTiles = kKeyTiles / kParts;
+    static constexpr int kColumnTiles = dim / 8 / kParts;
+    static constexpr int kScoreStride = kTile + 8;  // rows of scores in different banks
+    static constexpr int kScores = share_rows ? kRowsPerWarp * kScoreStride : 0;
 
     struct Shared {
         T* queries;
         C* keys;
         C* values;
+        float* scores;  // [kRowsPerWarp][kScoreStride], where warps share rows
         float* scales;  // [2][kTile] of keys and of values, where they have them
         float* sums;    // of splits before this one, [4 * kColumnTiles][threads]
     };
@@ -53,6 +61,12 @@ struct TensorAttention {
             sum[0] = sum[1] = 0.0f;
         }
     };
+
+    // Of the warp's rows in the block's tile, and of what it multiplies of a tile.
+    static __device__ __forceinline__ int first_row() {
+        return share_rows ? 0 : gpu::warp_id() * kRowsPerWarp;
+    }
+    static __device__ __forceinline__ int part() { return share_rows ? gpu::warp_id() : 0; }
 
     static __device__ __forceinline__ void load_queries(const AttentionCall& call,
                                                         const QueryTile& tile, T* shared) {
@@ -94,6 +108,36 @@ struct TensorAttention {
         gpu::cp_async_commit();
     }
 
+    // What this thread has of the warp's scores meets that of the other warps; a barrier between.
+    static __device__ __forceinline__ float2* score_pair(const Shared& shared, int tile, int half) {
+        const int row = (gpu::lane_id() >> 2) + 8 * half;
+        const int column = 8 * tile + 2 * (gpu::lane_id() & 3);
+        return reinterpret_cast<float2*>(shared.scores + row * kScoreStride + column);
+    }
+    static __device__ __forceinline__ void share_scores(const Shared& shared,
+                                                        const float (&own)[kOwnKeyTiles][4]) {
+#pragma unroll
+        for (int j = 0; j < kOwnKeyTiles; ++j) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                *score_pair(shared, part() * kOwnKeyTiles + j, half) =
+                    make_float2(own[j][2 * half], own[j][2 * half + 1]);
+            }
+        }
+    }
+    static __device__ __forceinline__ void gather_scores(const Shared& shared,
+                                                         float (&scores)[kKeyTiles][4]) {
+#pragma unroll
+        for (int j = 0; j < kKeyTiles; ++j) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float2 pair = *score_pair(shared, j, half);
+                scores[j][2 * half] = pair.x;
+                scores[j][2 * half + 1] = pair.y;
+            }
+        }
+    }
+
     // Scales of the positions of a thread's scores, `scales` of a tile.
     static __device__ __forceinline__ void scale(const float* scales,
                                                  float (&scores)[kKeyTiles][4]) {
@@ -113,7 +157,7 @@ struct TensorAttention {
         Ancestors ancestors[2];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int row = gpu::warp_id() * kRowsPerWarp + (gpu::lane_id() >> 2) + 8 * half;
+            const int row = first_row() + (gpu::lane_id() >> 2) + 8 * half;
             seen[half] = visible_positions(call, tile.position(row, call.group()), tile.context);
             ancestors[half] = {INT32_MAX, 0};
             if (row < tile.count && tile.is_tree(call)) {
@@ -214,7 +258,7 @@ struct TensorAttention {
         const int group = call.group();
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int row = gpu::warp_id() * kRowsPerWarp + (lane >> 2) + 8 * half;
+            const int row = first_row() + (lane >> 2) + 8 * half;
             if (row >= tile.count) continue;
             const int head = static_cast<int>(blockIdx.y) * group + (tile.first + row) % group;
             const int64_t index = int64_t{tile.token(row, group)} * call.heads + head;
@@ -222,7 +266,7 @@ struct TensorAttention {
             T* const to = static_cast<T*>(call.out) + index * call.head_dim;
 #pragma unroll
             for (int j = 0; j < kColumnTiles; ++j) {
-                const int column = Stored::column(j, lane);
+                const int column = Stored::column(part() * kColumnTiles + j, lane);
                 if (column >= call.head_dim) continue;
                 const float2 pair = Stored::pair(state.values, j, half);
                 gpu::store4(to + column, gpu::pack2<T>(pair.x * factor, pair.y * factor));
@@ -237,18 +281,18 @@ struct TensorAttention {
         const int group = call.group();
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int row = gpu::warp_id() * kRowsPerWarp + (lane >> 2) + 8 * half;
+            const int row = first_row() + (lane >> 2) + 8 * half;
             if (row >= tile.count) continue;
             const int head = static_cast<int>(blockIdx.y) * group + (tile.first + row) % group;
             const int64_t index =
                 (int64_t{blockIdx.z} * call.tokens + tile.token(row, group)) * call.heads + head;
-            if ((lane & 3) == 0) {
+            if ((lane & 3) == 0 && part() == 0) {
                 call.partial_weights[index] = make_float2(state.max[half], state.sum[half]);
             }
             float* const to = call.partial_values + index * call.head_dim;
 #pragma unroll
             for (int j = 0; j < kColumnTiles; ++j) {
-                const int column = Stored::column(j, lane);
+                const int column = Stored::column(part() * kColumnTiles + j, lane);
                 if (column >= call.head_dim) continue;
                 *reinterpret_cast<float2*>(to + column) = Stored::pair(state.values, j, half);
             }
@@ -260,14 +304,16 @@ struct TensorAttention {
         shared.queries = reinterpret_cast<T*>(memory);
         shared.keys = reinterpret_cast<C*>(shared.queries + kRows * dim);
         shared.values = shared.keys + kTile * dim;
-        shared.scales = reinterpret_cast<float*>(shared.values + kTile * dim);
+        shared.scores = reinterpret_cast<float*>(shared.values + kTile * dim);
+        shared.scales = shared.scores + kScores;
         shared.sums = shared.scales + kScales;
         return shared;
     }
 
     static size_t shared_bytes(bool all_splits) {
         const size_t tiles = dim * (sizeof(T) * kRows + sizeof(C) * 2 * kTile);
-        return tiles + sizeof(float) * kScales + (all_splits ? sizeof(float) * dim * kRows : 0);
+        return tiles + sizeof(float) * (kScores + kScales) +
+               (all_splits ? sizeof(float) * dim * kRows : 0);
     }
 
     static __device__ void run(const AttentionCall& call, unsigned char* memory) {
@@ -290,15 +336,16 @@ struct TensorAttention {
         if (first < seen.first) first = seen.first / kTile * kTile;
         int end = splits.end * kSplit;
         if (end > seen.end) end = seen.end;
+        // The keys have the longest way.
+        if (first < end) {
+            start_copy(call, table, keys, call.key_block_stride, first, seen, shared.keys);
+        }
         load_queries(call, tile, shared.queries);
         State state;
         state.clear();
         float max_before[2] = {kNoScore, kNoScore};
         float sum_before[2] = {0.0f, 0.0f};
         bool has_before = false;
-        if (first < end) {
-            start_copy(call, table, keys, call.key_block_stride, first, seen, shared.keys);
-        }
         for (; first < end; first += kTile) {
             start_copy(call, table, values, call.value_block_stride, first, seen, shared.values);
             if constexpr (kScaledByHead<C>) {
@@ -310,9 +357,14 @@ struct TensorAttention {
             float scores[kKeyTiles][4];
             gpu::cp_async_wait<1>();
             __syncthreads();
-            Stored::multiply_keys(shared.queries, kRowsPerWarp * gpu::warp_id(), shared.keys,
-                                  scores);
-            if constexpr (kScaledByHead<C>) scale(shared.scales, scores);
+            if constexpr (share_rows) {
+                float own[kOwnKeyTiles][4];
+                Stored::multiply_keys(shared.queries, 0, shared.keys, part() * kOwnKeyTiles * 8,
+                                      own);
+                share_scores(shared, own);
+            } else {
+                Stored::multiply_keys(shared.queries, first_row(), shared.keys, 0, scores);
+            }
             __syncthreads();
             const bool last = first + kTile >= end;
             if (!last) {
@@ -321,13 +373,15 @@ struct TensorAttention {
             } else {
                 gpu::cp_async_commit();  // so that the wait below means the values every time
             }
+            if constexpr (share_rows) gather_scores(shared, scores);
+            if constexpr (kScaledByHead<C>) scale(shared.scales, scores);
             const bool all_visible = first >= all_see.first && first + kTile <= all_see.end;
             if (!all_visible || call.soft_cap > 0.0f) mask(call, tile, first, scores);
             weigh(call.score_factor, scores, state);
             if constexpr (kScaledByHead<C>) scale(shared.scales + kTile, scores);
             gpu::cp_async_wait<1>();
             __syncthreads();
-            Stored::multiply_values(shared.values, scores, state.values);
+            Stored::multiply_values(shared.values, part() * kColumnTiles, scores, state.values);
             __syncthreads();
             const bool split_ends = (first + kTile) % kSplit == 0;
             if (apart || !(split_ends || last)) continue;
@@ -354,24 +408,26 @@ struct TensorAttention {
     }
 };
 
-template <typename T, typename C, int dim, int warps>
+template <typename T, typename C, int dim, int warps, bool share_rows>
 __global__ void __launch_bounds__(warps * 32, kAnyOccupancy)
     tensor_attention_kernel(AttentionCall call) {
+    gpu::wait_for_work_before();
     GPU_DYNAMIC_SHARED(unsigned char, memory);
-    TensorAttention<T, C, dim, warps>::run(call, memory);
+    TensorAttention<T, C, dim, warps, share_rows>::run(call, memory);
 }
 
-template <typename T, typename C, int dim, int warps>
+template <typename T, typename C, int dim, int warps, bool share_rows>
 void launch_tensor_attention(const Context& context, const AttentionCall& call, uint32_t splits) {
-    using Attention = TensorAttention<T, C, dim, warps>;
+    using Attention = TensorAttention<T, C, dim, warps, share_rows>;
     const int64_t tiles =
         num_tiles(call.tokens, call.sequences, call.heads / call.kv_heads, Attention::kRows);
-    gpu::launch(tensor_attention_kernel<T, C, dim, warps>,
+    gpu::launch(tensor_attention_kernel<T, C, dim, warps, share_rows>,
                 gpu::Launch{.grid = {static_cast<uint32_t>(tiles),
                                      static_cast<uint32_t>(call.kv_heads), splits},
                             .block = {Attention::kThreads},
                             .shared_bytes = Attention::shared_bytes(call.partial_values == nullptr),
-                            .stream = context.stream},
+                            .stream = context.stream,
+                            .overlaps = true},
                 call);
 }
 
@@ -379,9 +435,12 @@ template <typename T, typename C, int dim>
 void launch_tensor_attention(const Context& context, const AttentionCall& call, uint32_t splits,
                              bool few_rows) {
     if (few_rows) {
-        launch_tensor_attention<T, C, dim, 1>(context, call, splits);
+        // Four warps wait for memory less than one; of storage in bytes a part of the values has
+        // at least 32 columns.
+        constexpr int kWarps = dim * sizeof(C) >= 128 ? 4 : 2;
+        launch_tensor_attention<T, C, dim, kWarps, true>(context, call, splits);
     } else {
-        launch_tensor_attention<T, C, dim, 4>(context, call, splits);
+        launch_tensor_attention<T, C, dim, 4, false>(context, call, splits);
     }
 }
 

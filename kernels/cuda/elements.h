@@ -206,9 +206,11 @@ inline uint32_t threads_for(int64_t tasks) {
     return static_cast<uint32_t>(tasks >= kMaxThreads ? kMaxThreads : (tasks + 31) / 32 * 32);
 }
 
-// body(row, column, values that exist) for this thread's run of the grid of launch_over_runs().
+// body(row, column, values that exist) for this thread's run of the grid of launch_over_runs(),
+// whose kernels' first statement this is.
 template <typename Body>
 __device__ __forceinline__ void for_my_run(const RowLayout& layout, const Body& body) {
+    gpu::wait_for_work_before();
     const int64_t column = (int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * kRun;
     if (column < layout.width) body(int64_t{blockIdx.x}, column, layout.width - column);
 }
@@ -223,7 +225,8 @@ void launch_over_runs(const Context& context, void (*kernel)(Parameters...), con
     gpu::launch(kernel,
                 gpu::Launch{.grid = {static_cast<uint32_t>(rows.count), blocks_for(runs, threads)},
                             .block = {threads},
-                            .stream = context.stream},
+                            .stream = context.stream,
+                            .overlaps = true},
                 arguments...);
 }
 

@@ -156,6 +156,7 @@ __device__ __forceinline__ void round_row(const RoundingCall& call, int64_t toke
 template <typename T>
 __global__ void __launch_bounds__(kRoundingThreads, kAnyOccupancy)
     round_rows_kernel(RoundingCall call) {
+    gpu::wait_for_work_before();
     GPU_SHARED(float, parts, [32]);
     const int64_t token = blockIdx.x;
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
@@ -319,7 +320,8 @@ void round_rows(const Context& context, const ConstTensorView& x,
     gpu::launch(round_rows_kernel<T>,
                 gpu::Launch{.grid = {static_cast<uint32_t>(tokens)},
                             .block = {kRoundingThreads},
-                            .stream = context.stream},
+                            .stream = context.stream,
+                            .overlaps = true},
                 rows);
     call.x = rows.values;
     call.x_stride = rows.padded_in;

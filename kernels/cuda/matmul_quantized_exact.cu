@@ -86,6 +86,7 @@ struct ExactProduct {
 template <ops::WeightCode code>
 __global__ void __launch_bounds__(ExactProduct<code>::kThreads, kAnyOccupancy)
     matmul_quantized_exact_kernel(QuantizedCall call) {
+    gpu::wait_for_work_before();
     ExactProduct<code>::run(call);
 }
 

@@ -164,6 +164,7 @@ template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, i
           int units_ahead>
 __global__ void __launch_bounds__(warps * 32, token_tiles == 1 ? 5 : kAnyOccupancy)
     matmul_quantized_kernel(QuantizedCall call) {
+    gpu::wait_for_work_before();
     GPU_DYNAMIC_SHARED(T, memory);
     QuantizedProduct<T, code, token_tiles, column_tiles, warps, units_ahead>::run(call, memory);
 }

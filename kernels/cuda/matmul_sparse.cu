@@ -167,6 +167,7 @@ struct SparseProduct {
 template <typename T, ops::WeightCode code, int token_tiles, int warps, int units_ahead>
 __global__ void __launch_bounds__(warps * 32, kAnyOccupancy)
     matmul_sparse_kernel(QuantizedCall call) {
+    gpu::wait_for_work_before();
     GPU_DYNAMIC_SHARED(T, memory);
     SparseProduct<T, code, token_tiles, warps, units_ahead>::run(call, memory);
 }
@@ -274,6 +275,7 @@ struct ExactSparseProduct {
 template <ops::WeightCode code>
 __global__ void __launch_bounds__(ExactSparseProduct<code>::kThreads, kAnyOccupancy)
     matmul_sparse_exact_kernel(QuantizedCall call) {
+    gpu::wait_for_work_before();
     ExactSparseProduct<code>::run(call);
 }
 

@@ -56,6 +56,7 @@ __device__ __forceinline__ void for_each_run(int64_t width, const Body& body) {
 template <int threads, typename T, typename W>
 __global__ void __launch_bounds__(threads == 32 ? 32 * kRowsPerBlock : threads)
     rms_norm_kernel(Rows<const T> x, Scale<W> scale, float epsilon, Rows<T> out) {
+    gpu::wait_for_work_before();
     const int64_t row = row_of_thread<threads>(x.layout.count);
     if (row < 0) return;
     const T* const from = x.data + x.layout.offset(row);
@@ -82,6 +83,7 @@ template <int threads, typename T, typename W>
 __global__ void __launch_bounds__(threads == 32 ? 32 * kRowsPerBlock : threads)
     add_rms_norm_kernel(Rows<const T> x, Rows<T> residual, Scale<W> scale, float epsilon,
                         Rows<T> out) {
+    gpu::wait_for_work_before();
     const int64_t row = row_of_thread<threads>(x.layout.count);
     if (row < 0) return;
     const T* const from = x.data + x.layout.offset(row);
@@ -114,6 +116,7 @@ __global__ void __launch_bounds__(threads == 32 ? 32 * kRowsPerBlock : threads)
 template <int threads, typename T, typename W>
 __global__ void __launch_bounds__(threads == 32 ? 32 * kRowsPerBlock : threads)
     layer_norm_kernel(Rows<const T> x, Scale<W> scale, float epsilon, Rows<T> out) {
+    gpu::wait_for_work_before();
     const int64_t row = row_of_thread<threads>(x.layout.count);
     if (row < 0) return;
     const T* const from = x.data + x.layout.offset(row);
@@ -176,10 +179,12 @@ void rms_norm(const Context& context, const ConstTensorView& x, const ConstTenso
         using T = typename decltype(activation)::Type;
         using W = typename decltype(stored)::Type;
         with_threads(x, [&](auto threads, uint32_t block, uint32_t grid) {
-            gpu::launch(rms_norm_kernel<decltype(threads)::value, T, W>,
-                        gpu::Launch{.grid = {grid}, .block = {block}, .stream = context.stream},
-                        rows_of<T>(x), scale_of<W>(weight, {}, options.weight_offset),
-                        options.epsilon, rows_of<T>(out));
+            gpu::launch(
+                rms_norm_kernel<decltype(threads)::value, T, W>,
+                gpu::Launch{
+                    .grid = {grid}, .block = {block}, .stream = context.stream, .overlaps = true},
+                rows_of<T>(x), scale_of<W>(weight, {}, options.weight_offset), options.epsilon,
+                rows_of<T>(out));
         });
     });
 }
@@ -191,11 +196,12 @@ void add_rms_norm(const Context& context, const ConstTensorView& x, const Tensor
         using T = typename decltype(activation)::Type;
         using W = typename decltype(stored)::Type;
         with_threads(x, [&](auto threads, uint32_t block, uint32_t grid) {
-            gpu::launch(add_rms_norm_kernel<decltype(threads)::value, T, W>,
-                        gpu::Launch{.grid = {grid}, .block = {block}, .stream = context.stream},
-                        rows_of<T>(x), rows_of<T>(residual),
-                        scale_of<W>(weight, {}, options.weight_offset), options.epsilon,
-                        rows_of<T>(out));
+            gpu::launch(
+                add_rms_norm_kernel<decltype(threads)::value, T, W>,
+                gpu::Launch{
+                    .grid = {grid}, .block = {block}, .stream = context.stream, .overlaps = true},
+                rows_of<T>(x), rows_of<T>(residual), scale_of<W>(weight, {}, options.weight_offset),
+                options.epsilon, rows_of<T>(out));
         });
     });
 }
@@ -206,9 +212,11 @@ void layer_norm(const Context& context, const ConstTensorView& x, const ConstTen
         using T = typename decltype(activation)::Type;
         using W = typename decltype(stored)::Type;
         with_threads(x, [&](auto threads, uint32_t block, uint32_t grid) {
-            gpu::launch(layer_norm_kernel<decltype(threads)::value, T, W>,
-                        gpu::Launch{.grid = {grid}, .block = {block}, .stream = context.stream},
-                        rows_of<T>(x), scale_of<W>(weight, bias, 0.0f), epsilon, rows_of<T>(out));
+            gpu::launch(
+                layer_norm_kernel<decltype(threads)::value, T, W>,
+                gpu::Launch{
+                    .grid = {grid}, .block = {block}, .stream = context.stream, .overlaps = true},
+                rows_of<T>(x), scale_of<W>(weight, bias, 0.0f), epsilon, rows_of<T>(out));
         });
     });
 }

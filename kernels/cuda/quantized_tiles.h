@@ -202,7 +202,8 @@ void launch_tiles(const Context& context, void (*kernel)(QuantizedCall),
                                      blocks_for(call.product.tokens, Product::kTokens)},
                             .block = {Product::kThreads},
                             .shared_bytes = Product::kSharedBytes,
-                            .stream = context.stream},
+                            .stream = context.stream,
+                            .overlaps = true},
                 call);
 }
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/ops/sampling.h"
 #include "kernels/probe.h"
 #include "lib/base/clock.h"
 
@@ -95,27 +94,14 @@ double KernelBench::copied_gb_s(uint64_t bytes) {
     return 2.0 * static_cast<double>(bytes) / seconds * 1e-9;
 }
 
-// Of the op that does little but read: greedy choice from rows of scores. 0 where there is none.
-double KernelBench::chosen_from_gb_s(uint64_t bytes) {
-    const BackendTable& backend = *device_.backend();
-    if (backend.ops.sample == nullptr) return 0.0;
-    constexpr int64_t kVocab = int64_t{1} << 17;
-    const int64_t rows = std::max<int64_t>(1, static_cast<int64_t>(bytes / (kVocab * 4)));
-    const auto zeros = [&](uint64_t size) {
-        DeviceMemory memory = device_.allocate(size);
-        backend.fill(device_.id().index, queue_.stream(), memory.get(), 0, size);
-        return memory;
-    };
-    constexpr auto kRowBytes = static_cast<int64_t>(sizeof(ops::SamplingRow));
-    const DeviceMemory scores = zeros(static_cast<uint64_t>(rows * kVocab) * 4);
-    const DeviceMemory how = zeros(static_cast<uint64_t>(rows * kRowBytes));  // temperature 0
-    const DeviceMemory tokens = zeros(static_cast<uint64_t>(rows) * 4);
-    const double seconds = best_pass([&] {
-        ops::sample(context_, {scores.get(), DType::f32, {rows, kVocab}, device_.id()},
-                    {how.get(), DType::u8, {rows, kRowBytes}, device_.id()},
-                    {tokens.get(), DType::i32, {rows}, device_.id()});
-    });
-    return static_cast<double>(rows * kVocab) * 4.0 / seconds * 1e-9;
+// Of a product of one row, which does little but read a matrix of so many bytes.
+double KernelBench::read_by_product_gb_s(uint64_t bytes) {
+    constexpr int64_t kIn = 8192;
+    KernelShapes shapes = shapes_;
+    shapes.working_set_bytes = 1;
+    const auto rows = static_cast<int64_t>(bytes / (kIn * dtype_bytes(shapes.dtype)));
+    const KernelCase product = plain_product(context_, shapes, 1, kIn, std::max<int64_t>(rows, 64));
+    return product.bytes / best_pass([&] { product.run(0); }) * 1e-9;
 }
 
 // Of a square product whose three matrices together take the probe's bytes, or as much as tells the
@@ -125,16 +111,16 @@ double KernelBench::product_gflop_s() {
         static_cast<double>(probe_bytes_) / (3.0 * static_cast<double>(dtype_bytes(shapes_.dtype)));
     KernelShapes shapes = shapes_;
     shapes.working_set_bytes = 1;
-    const auto width = static_cast<int64_t>(std::sqrt(values)) / 64 * 64;
-    const KernelCase product =
-        square_product(context_, shapes, std::clamp<int64_t>(width, 64, kLargestProduct));
+    const int64_t edge =
+        std::clamp<int64_t>(static_cast<int64_t>(std::sqrt(values)) / 64 * 64, 64, kLargestProduct);
+    const KernelCase product = plain_product(context_, shapes, edge, edge, edge);
     return product.flops / best_pass([&] { product.run(0); }) * 1e-9;
 }
 
 Roof KernelBench::probe() {
     Roof roof;
     if (!device_.is_cpu()) {
-        roof.read_gb_s = std::max(copied_gb_s(probe_bytes_), chosen_from_gb_s(probe_bytes_));
+        roof.read_gb_s = std::max(copied_gb_s(probe_bytes_), read_by_product_gb_s(probe_bytes_));
         roof.product_gflop_s = product_gflop_s();
         reset();
         return roof;

@@ -34,7 +34,7 @@ class KernelBench {
     double device_seconds(const std::function<void()>& calls);
     double best_pass(const std::function<void()>& calls);
     double copied_gb_s(uint64_t bytes);
-    double chosen_from_gb_s(uint64_t bytes);
+    double read_by_product_gb_s(uint64_t bytes);
     double product_gflop_s();
 
     KernelShapes shapes_;

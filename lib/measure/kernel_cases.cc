@@ -338,8 +338,9 @@ KernelCase attention_case(const Context& context, const KernelShapes& shapes, in
 
 }  // namespace
 
-KernelCase square_product(const Context& context, const KernelShapes& shapes, int64_t width) {
-    return matmul_case(context, shapes, width, width, width);
+KernelCase plain_product(const Context& context, const KernelShapes& shapes, int64_t tokens,
+                         int64_t in, int64_t out) {
+    return matmul_case(context, shapes, tokens, in, out);
 }
 
 std::vector<KernelCaseMaker> kernel_cases(const Context& context, const KernelShapes& shapes) {

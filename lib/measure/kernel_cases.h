@@ -48,7 +48,8 @@ struct KernelCaseMaker {
 // cases.
 std::vector<KernelCaseMaker> kernel_cases(const Context& context, const KernelShapes& shapes);
 
-// A product of two matrices of [width, width].
-KernelCase square_product(const Context& context, const KernelShapes& shapes, int64_t width);
+// A product of x [tokens, in] and one matrix [out, in].
+KernelCase plain_product(const Context& context, const KernelShapes& shapes, int64_t tokens,
+                         int64_t in, int64_t out);
 
 }  // namespace nvllm

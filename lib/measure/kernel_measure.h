@@ -15,7 +15,7 @@ namespace nvllm {
 // changes within seconds, so that an op may still come out above its limit.
 struct Roof {
     double read_gb_s = 0.0;        // 10^9 bytes a second; of a device the more of what a copy
-                                   // reads and writes and of what choosing tokens reads
+                                   // reads and writes and of what a product of one row reads
     double float32_gflop_s = 0.0;  // of the instruction set in use, all threads; none of a device
     double bfloat16_gflop_s = 0.0;
     double product_gflop_s = 0.0;  // what ops are compared with: on the CPU the peak of the type of

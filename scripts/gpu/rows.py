@@ -81,7 +81,7 @@ def limits(session, seconds):
 
 
 def our_kernels(session, seconds):
-    shape = SMALL if session.options.emulated else ["--tokens", 2048, "--sequences", 64, "--context", 4096, "--working-set", "4GiB"]
+    shape = SMALL if session.options.emulated else ["--tokens", 2048, "--sequences", 64, "--context", 4096, "--working-set", "1GiB", "--repeats", 10]
     model = Shape("tiny" if session.options.emulated else "llama-8b", session.options.output)
     found = ours(session, seconds, "nvllm-bench", "kernels", "--device", session.device, "-m", model.folder, *shape)
     session.kernels = found["ops"]
@@ -97,7 +97,7 @@ def torch_kernels(session, seconds):
 
 
 def kernel_rows(options):
-    return [("limits", 30, limits), ("kernels", 60, our_kernels), ("kernels of PyTorch", 45, torch_kernels)]
+    return [("limits", 30, limits), ("kernels", 90, our_kernels), ("kernels of PyTorch", 45, torch_kernels)]
 
 
 # Rows end to end.

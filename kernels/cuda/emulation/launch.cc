@@ -59,6 +59,17 @@ void thread_body(void* of_grid) {
     check_products_at_end();
 }
 
+// Threads of the block that have waited for the work before.
+uint64_t num_waited = 0;
+
+void check_waits(const Launch& shape) {
+    const uint64_t threads = uint64_t{shape.block.x} * shape.block.y * shape.block.z;
+    if (!shape.overlaps || num_waited == threads) return;
+    throw Fault(std::to_string(threads - num_waited) +
+                " threads of a block have not called wait_for_work_before(), though the launch "
+                "may overlap the one before");
+}
+
 void run_one_block(Scheduler& scheduler, const Launch& shape, uint64_t number, const Call& call) {
     const uint3 index{static_cast<unsigned>(number % shape.grid.x),
                       static_cast<unsigned>(number / shape.grid.x % shape.grid.y),
@@ -71,13 +82,17 @@ void run_one_block(Scheduler& scheduler, const Launch& shape, uint64_t number, c
     reset_bulk_copies();
     reset_warpgroup_products();
     races::begin_block();
+    num_waited = 0;
     scheduler.run_block(index, thread_body, const_cast<Call*>(&call));
+    check_waits(shape);
     check_shared_memory();
     check_bulk_copies();
     if (counting()) finish_counting_block();
 }
 
 }  // namespace
+
+void note_wait_for_work_before() { ++num_waited; }
 
 void set_launch_recorder(Recorder recorder) { launch_recorder = recorder; }
 

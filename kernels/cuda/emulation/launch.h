@@ -24,6 +24,9 @@ struct Call {
 // device takes, or when a kernel breaks a rule. One launch at a time in the process: others wait.
 void run_grid(const Launch& shape, const Call& call);
 
+// This thread of a block has waited for the work before.
+void note_wait_for_work_before();
+
 // Where launches into a stream go instead of being run at once: a device that records graphs. Null:
 // run at once. `run` does the launch, as often as it is called.
 using Recorder = void (*)(void* stream, std::function<void()> run);
@@ -31,6 +34,10 @@ void set_launch_recorder(Recorder recorder);
 void submit(void* stream, std::function<void()> run);
 
 }  // namespace emulation
+
+// Launches run one after the other here; that every thread of those that may overlap waits is
+// checked.
+inline void wait_for_work_before() { emulation::note_wait_for_work_before(); }
 
 // Runs kernel(args...) for every thread of the shape, in the order of its stream.
 template <typename... Parameters, typename... Arguments>

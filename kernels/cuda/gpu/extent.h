@@ -41,6 +41,10 @@ struct Launch {
     Extent block;
     size_t shared_bytes = 0;  // dynamic shared memory of a block
     void* stream = nullptr;   // Context::stream
+    // Blocks may be put in place while the kernel before it still runs, which hides what a launch
+    // takes (programmatic dependent launch, sm_90). REQUIRES: the kernel's first statement is
+    // wait_for_work_before().
+    bool overlaps = false;
 };
 
 }  // namespace nvllm::gpu

@@ -11,6 +11,28 @@
 
 namespace nvllm::gpu {
 
+// The kernel launched after this one may be put in place; what the ones before have written is
+// there, and nothing of what they read is needed any more.
+__device__ __forceinline__ void wait_for_work_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Whether the calling thread's device takes launches that overlap.
+inline bool can_overlap() {
+    thread_local int asked = -1;
+    thread_local int major = 0;
+    int device = 0;
+    cuda::check(cudaGetDevice(&device), "asking for the device");
+    if (device != asked) {
+        cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                    "asking what the device can do");
+        asked = device;
+    }
+    return major >= 9;
+}
+
 // Runs kernel(args...) for every thread of the shape, in the order of its stream. Throws Error when
 // the launch is refused.
 template <typename... Parameters, typename... Arguments>
@@ -27,11 +49,18 @@ void launch(void (*kernel)(Parameters...), const Launch& shape, Arguments&&... a
     std::apply(
         [&](auto&... value) {
             void* addresses[] = {static_cast<void*>(&value)..., nullptr};
+            cudaLaunchAttribute overlap{};
+            overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+            overlap.val.programmaticStreamSerializationAllowed = 1;
+            cudaLaunchConfig_t config{};
+            config.gridDim = dim3(shape.grid.x, shape.grid.y, shape.grid.z);
+            config.blockDim = dim3(shape.block.x, shape.block.y, shape.block.z);
+            config.dynamicSmemBytes = shape.shared_bytes;
+            config.stream = static_cast<cudaStream_t>(shape.stream);
+            config.attrs = &overlap;
+            config.numAttrs = shape.overlaps && can_overlap() ? 1 : 0;
             cuda::check(
-                cudaLaunchKernel(reinterpret_cast<const void*>(kernel),
-                                 dim3(shape.grid.x, shape.grid.y, shape.grid.z),
-                                 dim3(shape.block.x, shape.block.y, shape.block.z), addresses,
-                                 shape.shared_bytes, static_cast<cudaStream_t>(shape.stream)),
+                cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), addresses),
                 "launching a kernel");
         },
         values);

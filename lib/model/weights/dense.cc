@@ -56,6 +56,33 @@ Tensor read_matrix(WeightSource& source, const LinearName& linear) {
     return source.placed(transposed(source, as_product_matrix(source, stored)));
 }
 
+// A device has to be told of each product by itself, so there linears become one matrix.
+bool are_stacked(const WeightSource& source, std::span<const LinearName> linears) {
+    return !source.device().is_cpu() && linears.size() > 1 &&
+           std::all_of(linears.begin(), linears.end(), [&](const LinearName& linear) {
+               return linear.order == MatrixOrder::out_in && linear.bias == linears.front().bias;
+           });
+}
+
+DenseMatrix read_stacked(WeightSource& source, std::span<const LinearName> linears) {
+    const int64_t in = linears.front().in;
+    int64_t out = 0;
+    for (const LinearName& linear : linears) out += linear.out;
+    DenseMatrix all{source.allocate_placed({out, in}), {}};
+    if (linears.front().bias) all.bias = source.allocate_placed({out});
+    int64_t row = 0;
+    for (const LinearName& linear : linears) {
+        source.read_matrix_into(linear.name + ".weight", {linear.out, in},
+                                all.weight.mutable_view().rows(row, linear.out));
+        if (linear.bias) {
+            source.read_matrix_into(linear.name + ".bias", {linear.out},
+                                    all.bias.mutable_view().rows(row, linear.out));
+        }
+        row += linear.out;
+    }
+    return all;
+}
+
 }  // namespace
 
 // On a device a bias has the type of the product it is added to.
@@ -68,8 +95,12 @@ Tensor read_bias(WeightSource& source, const LinearName& linear) {
 std::vector<std::unique_ptr<LinearPart>> load_dense(WeightSource& source,
                                                     std::span<const LinearName> linears) {
     std::vector<DenseMatrix> matrices;
-    for (const LinearName& linear : linears) {
-        matrices.push_back({read_matrix(source, linear), read_bias(source, linear)});
+    if (are_stacked(source, linears)) {
+        matrices.push_back(read_stacked(source, linears));
+    } else {
+        for (const LinearName& linear : linears) {
+            matrices.push_back({read_matrix(source, linear), read_bias(source, linear)});
+        }
     }
     const DType type = matrices.front().weight.view().dtype;
     const bool have_one_type =

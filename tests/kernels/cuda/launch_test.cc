@@ -22,6 +22,10 @@ void note_block(std::vector<unsigned>* blocks) {
     if (threadIdx.x == 0) blocks->push_back(blockIdx.x);
 }
 
+void wait_in_threads_below(unsigned threads) {
+    if (threadIdx.x < threads) gpu::wait_for_work_before();
+}
+
 void fail_in_thread(int thread) {
     NVLLM_CHECK(static_cast<int>(threadIdx.x) != thread, "thread " + std::to_string(thread));
 }
@@ -70,6 +74,14 @@ TEST_CASE("a recorded launch runs as often as it is asked to, with the arguments
     recorded.front()();
     CHECK(blocks == std::vector<unsigned>{0, 1, 0, 1});
     recorded.clear();
+}
+
+TEST_CASE("kernels that may overlap the one before wait for it, in every thread") {
+    const gpu::Launch overlapping{.grid = {3}, .block = {64}, .overlaps = true};
+    gpu::launch(wait_in_threads_below, overlapping, 64u);
+    CHECK_THROWS_AS(gpu::launch(wait_in_threads_below, overlapping, 63u), Fault);
+    CHECK_THROWS_AS(gpu::launch(wait_in_threads_below, overlapping, 0u), Fault);
+    gpu::launch(wait_in_threads_below, {.grid = {3}, .block = {64}}, 0u);
 }
 
 TEST_CASE("a thread's exception ends the launch, and the next one works") {
