@@ -72,11 +72,12 @@ DenseMatrix read_stacked(WeightSource& source, std::span<const LinearName> linea
     if (linears.front().bias) all.bias = source.allocate_placed({out});
     int64_t row = 0;
     for (const LinearName& linear : linears) {
-        source.read_matrix_into(linear.name + ".weight", {linear.out, in},
-                                all.weight.mutable_view().rows(row, linear.out));
+        const auto rows_of = [&](Tensor& tensor) {  // of an outline there is nothing to fill
+            return source.has_values() ? tensor.mutable_view().rows(row, linear.out) : TensorView();
+        };
+        source.read_matrix_into(linear.name + ".weight", {linear.out, in}, rows_of(all.weight));
         if (linear.bias) {
-            source.read_matrix_into(linear.name + ".bias", {linear.out},
-                                    all.bias.mutable_view().rows(row, linear.out));
+            source.read_matrix_into(linear.name + ".bias", {linear.out}, rows_of(all.bias));
         }
         row += linear.out;
     }
