@@ -30,13 +30,13 @@ def find_machine(session, seconds):
     carried = session.bundle and session.bundle / "commit"
     machine["commit"] = carried.read_text().strip() if carried and carried.exists() else ask("git", "rev-parse", "--short", "HEAD")
     machine["compiler"] = (ask("nvcc", "--version").splitlines() or [""])[-1]
+    machine["torch"] = ask("python3", "-c", "import torch; print(torch.__version__)")
     if session.options.emulated:
         machine["device"] = "none: the emulation on the host"
         return
     fields = "name,driver_version,memory.total,clocks.sm,clocks.mem,clocks.max.sm,power.limit,compute_cap"
     values = session.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], seconds).splitlines()[0].split(", ")
     machine.update(zip(["device", *fields.split(",")[1:]], values))
-    machine["torch"] = ask("python3", "-c", "import torch; print(torch.__version__)")
     machine["doctor"] = session.run([*session.program("nvllm-inspect"), "doctor"], seconds)
 
 
@@ -97,7 +97,8 @@ def run_all(session, jobs, seconds, at_once):
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=max(1, end - time.monotonic()))
         except subprocess.TimeoutExpired as late:
             return name, "late", (late.stdout or b"").decode(errors="replace")
-        how = "failed" if done.returncode != 0 else "skipped" if "skipped=" in done.stdout else "passed"
+        ran_nothing = re.search(r"test cases: +0 |Ran 0 tests", done.stdout) is not None
+        how = "failed" if done.returncode != 0 or ran_nothing else "skipped" if "skipped=" in done.stdout else "passed"
         return name, how, done.stdout
 
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
