@@ -55,23 +55,57 @@ __device__ __forceinline__ void normalise(const HeadNorm<W>& norm, int column, i
     round_values<T>(values);
 }
 
+// What turns this lane's values of every head of a token.
+struct LaneAngles {
+    float cosines[kRun];
+    float sines[kRun];
+    int half;      // of what is rotated; 0: nothing is
+    bool in_runs;  // no run has values on both sides of `half`, or of its double
+
+    __device__ __forceinline__ void load(const HeadAngles& angles, int64_t token, int column) {
+        half = angles.cosines.data != nullptr ? static_cast<int>(angles.cosines.layout.width) : 0;
+        in_runs = half % kRun == 0;
+        if (in_runs && column < 2 * half) {
+            const int pair = column < half ? column : column - half;
+            angles.cosines.load(token, pair, kRun, cosines);
+            angles.sines.load(token, pair, kRun, sines);
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < kRun; ++i) {
+            const int d = column + i;
+            if (d >= 2 * half) continue;
+            const int pair = d < half ? d : d - half;
+            cosines[i] = angles.cosines.row(token)[pair];
+            sines[i] = angles.sines.row(token)[pair];
+        }
+    }
+};
+
 // Rotates this lane's values with their partners of the same head; `head` is the warp's memory.
 template <typename T>
-__device__ __forceinline__ void rotate(const HeadAngles& angles, int64_t token, int column,
-                                       float* head, float (&values)[kRun]) {
-    const int half = static_cast<int>(angles.cosines.layout.width);
-#pragma unroll
-    for (int i = 0; i < kRun; ++i) head[column + i] = values[i];
+__device__ __forceinline__ void rotate(const LaneAngles& angles, int column, float* head,
+                                       float (&values)[kRun]) {
+    const int half = angles.half;
+    store_run(head + column, kRun, true, values);
     gpu::sync_warp();
+    if (angles.in_runs && column < 2 * half) {
+        const bool first = column < half;
+        float others[kRun];
+        load_run(head + (first ? column + half : column - half), kRun, true, others);
 #pragma unroll
-    for (int i = 0; i < kRun; ++i) {
-        const int d = column + i;
-        if (d >= 2 * half) continue;
-        const int pair = d < half ? d : d - half;
-        const float cosine = angles.cosines.row(token)[pair];
-        const float sine = angles.sines.row(token)[pair];
-        values[i] = d < half ? gpu::fma(values[i], cosine, -(head[d + half] * sine))
-                             : gpu::fma(values[i], cosine, head[pair] * sine);
+        for (int i = 0; i < kRun; ++i) {
+            const float other = others[i] * angles.sines[i];
+            values[i] = gpu::fma(values[i], angles.cosines[i], first ? -other : other);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < kRun; ++i) {
+            const int d = column + i;
+            if (d >= 2 * half) continue;
+            const float other = head[d < half ? d + half : d - half] * angles.sines[i];
+            values[i] = gpu::fma(values[i], angles.cosines[i], d < half ? -other : other);
+        }
     }
     gpu::sync_warp();
     round_values<T>(values);
@@ -107,6 +141,8 @@ __global__ void __launch_bounds__(kWarps * 32, kAnyOccupancy)
     const int64_t offset = slot % storage.block_size;
     const int first_head = static_cast<int>(blockIdx.y) * kWarps + gpu::warp_id();
     const int warps_of_token = static_cast<int>(gridDim.y) * kWarps;
+    LaneAngles lane_angles;
+    lane_angles.load(angles, token, column);
     for (int head = first_head; head < heads + 2 * kv_heads; head += warps_of_token) {
         const bool is_query = head < heads;
         const bool is_value = head >= heads + kv_heads;
@@ -117,8 +153,8 @@ __global__ void __launch_bounds__(kWarps * 32, kAnyOccupancy)
         if (!is_value) {
             const HeadNorm<W>& norm = is_query ? query_norm : key_norm;
             if (norm.scale.weight != nullptr) normalise<T>(norm, column, head_dim, values);
-            if (angles.cosines.data != nullptr) {
-                rotate<T>(angles, token, column, rows[gpu::warp_id()], values);
+            if (lane_angles.half > 0) {
+                rotate<T>(lane_angles, column, rows[gpu::warp_id()], values);
             }
         }
         if (is_query) {

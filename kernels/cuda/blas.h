@@ -12,11 +12,10 @@ namespace nvllm::cuda {
 std::string describe_blas();
 
 // Does the product and returns true, or returns false where the library is not there or does not
-// take these types and strides. Under set_batch_invariant() one plan serves every number of rows.
+// take these types and strides. With `invariant` one plan serves every number of rows.
 bool multiply_by_library(const Context& context, const ConstTensorView& x,
                          const ConstTensorView& weight, const ConstTensorView& bias,
-                         DType product_type, ops::MatmulOutput output, const TensorView& y);
-
-void set_batch_invariant(int device, bool on);
+                         DType product_type, ops::MatmulOutput output, bool invariant,
+                         const TensorView& y);
 
 }  // namespace nvllm::cuda

@@ -6,7 +6,6 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <compare>
 #include <map>
 #include <mutex>
@@ -22,8 +21,6 @@ namespace {
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 constexpr int64_t kPlanRows = 128;
 constexpr size_t kMostPlans = 4096;
-
-std::atomic<bool> is_batch_invariant{false};
 
 cudaDataType_t library_type(DType dtype) {
     if (dtype == DType::bf16) return CUDA_R_16BF;
@@ -213,11 +210,10 @@ std::string describe_blas() {
            std::to_string(library.version / 100 % 100);
 }
 
-void set_batch_invariant(int, bool on) { is_batch_invariant = on; }
-
 bool multiply_by_library(const Context& context, const ConstTensorView& x,
                          const ConstTensorView& weight, const ConstTensorView& bias,
-                         DType product_type, ops::MatmulOutput output, const TensorView& y) {
+                         DType product_type, ops::MatmulOutput output, bool invariant,
+                         const TensorView& y) {
     if (x.dtype != product_type || weight.dtype != product_type) return false;
     if (!is_aligned(x) || !is_aligned(weight) || !is_aligned(y)) return false;
     Shape shape{};
@@ -231,7 +227,7 @@ bool multiply_by_library(const Context& context, const ConstTensorView& x,
     shape.y_type = y.dtype;
     shape.has_bias = bias.data != nullptr;
     shape.accumulates = output == ops::MatmulOutput::accumulate;
-    shape.invariant = is_batch_invariant;
+    shape.invariant = invariant;
     return products_of(context.device.index)
         .multiply(context, shape, x.data, weight.data, bias.data, y.data);
 }

@@ -2,10 +2,10 @@
 //
 // Weights of the product's 16-bit type are multiplied on tensor cores, with exact products and
 // float32 sums; every other combination in float32. Where cuBLASLt is at hand, large products of
-// 16-bit types are its business (blas.h).
+// 16-bit types are its business (blas.h), but for few rows.
 #include "kernels/cuda/matmul.h"
 
-#include "kernels/cuda/matmul_tiles.h"
+#include "kernels/cuda/matmul_few_rows.h"
 
 namespace nvllm::cuda {
 
@@ -46,6 +46,14 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
     MatmulCall call = describe_product(x, weight, bias, y);
     call.accumulate = output == ops::MatmulOutput::accumulate;
     multiply(context, call, weight.dtype, product_type);
+}
+
+void matmul_few_rows(const Context& context, const ConstTensorView& x,
+                     const ConstTensorView& weight, const ConstTensorView& bias, DType product_type,
+                     ops::MatmulOutput output, const TensorView& y) {
+    MatmulCall call = describe_product(x, weight, bias, y);
+    call.accumulate = output == ops::MatmulOutput::accumulate;
+    multiply_few_rows(context, call, product_type);
 }
 
 size_t matmul_scratch_bytes(int64_t, int64_t, int) { return 0; }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/matmul_widened.h"
 #include "kernels/cuda/quantized_tiles.h"
 #include "kernels/cuda/sparse_codes.h"
 #include "kernels/error.h"
@@ -270,6 +271,13 @@ bool ends_with_steps(int64_t group_size, int64_t in, int64_t depth) {
     return group_size % depth == 0 || group_size >= in;
 }
 
+// How many k of a group are summed before the sum joins the others.
+int sum_depth(int group_size, int in) {
+    const bool is_cut =
+        group_size > kLongestSum && (group_size % kLongestSum == 0 || group_size == in);
+    return is_cut ? kLongestSum : group_size;
+}
+
 // Whether factors of a layout and x's codes are multiplied as integers of one byte: a code less its
 // zero point fits one, no step belongs to two groups, and no sum of a group leaves 32 bits.
 bool multiplies_integers(const ops::QuantizedWeight& weight, DType product_type) {
@@ -393,9 +401,12 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     call.factor = weight.factor;
     const ScratchArena::Scope scope(*context.scratch);
     if (multiplies_integers(weight, product_type)) {
+        call.sum_depth = call.group_size;
         round_rows<int8_t>(context, x, weight, call);
+        if (multiply_quantized_few_rows(context, call, layout.code, DType::i8)) return;
         return multiply_integers_on_tensor_cores(context, call, layout.code);
     }
+    call.sum_depth = sum_depth(call.group_size, call.product.in);
     if (!takes_as_it_is(x, weight, product_type)) {
         with_float_type(product_type, [&](auto element) {
             round_rows<typename decltype(element)::Type>(context, x, weight, call);
@@ -405,7 +416,7 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
         multiply_sparse(context, call, layout.code, product_type);
     } else if (product_type == DType::f32) {
         multiply_quantized_exactly(context, call, layout.code);
-    } else {
+    } else if (!multiply_quantized_few_rows(context, call, layout.code, product_type)) {
         multiply_quantized_on_tensor_cores(context, call, layout.code, product_type);
     }
 }
@@ -414,7 +425,8 @@ size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout
     // Values, and at most a scale for each step's depth of them.
     const int64_t row = (padded(layout.in, 1) + blocks_for(layout.in, kStepDepth)) *
                         static_cast<int64_t>(sizeof(float));
-    return static_cast<size_t>(tokens * row) + 128;
+    // Those that are widened are not rounded.
+    return std::max(static_cast<size_t>(tokens * row) + 128, widened_scratch_bytes(tokens, layout));
 }
 
 }  // namespace nvllm::cuda

@@ -13,18 +13,6 @@
 namespace nvllm::cuda {
 namespace {
 
-// d += a b.
-template <typename T>
-__device__ __forceinline__ void multiply_fragments(float (&d)[4], const uint32_t (&a)[4],
-                                                   const uint32_t (&b)[2]) {
-    gpu::mma_m16n8k16<T>(d, a, b);
-}
-template <typename T>
-__device__ __forceinline__ void multiply_fragments(int (&d)[4], const uint32_t (&a)[4],
-                                                   const uint32_t (&b)[2]) {
-    gpu::mma_m16n8k32<T>(d, a, b);
-}
-
 template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
 struct QuantizedProduct {

@@ -1,6 +1,8 @@
 // The module's table: the device layer, the allocator before it, and the ops.
 //
 // The same file makes libnanovllm_cuda.so and the emulated twin.
+#include <atomic>
+
 #include "kernels/backend.h"
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/allocator.h"
@@ -13,6 +15,7 @@
 #include "kernels/cuda/kv_cache.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/matmul_quantized.h"
+#include "kernels/cuda/matmul_widened.h"
 #include "kernels/cuda/moe.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/rope.h"
@@ -21,12 +24,31 @@
 namespace nvllm::cuda {
 namespace {
 
+std::atomic<bool> is_batch_invariant{false};
+
+void set_batch_invariant(int, bool on) { is_batch_invariant = on; }
+
+// Which kernel is fastest depends on the number of rows, and so do bits, unless they must not.
 void multiply(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
               const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
               const TensorView& y) {
     if (y.numel() == 0) return;
-    if (multiply_by_library(context, x, weight, bias, product_type, output, y)) return;
+    const bool invariant = is_batch_invariant;
+    if (!invariant && can_multiply_few_rows(x, weight, product_type)) {
+        return matmul_few_rows(context, x, weight, bias, product_type, output, y);
+    }
+    if (multiply_by_library(context, x, weight, bias, product_type, output, invariant, y)) return;
     cuda::matmul(context, x, weight, bias, product_type, output, y);
+}
+
+void multiply_quantized(const Context& context, const ConstTensorView& x,
+                        const ops::QuantizedWeight& weight, const ConstTensorView& bias,
+                        DType product_type, ops::MatmulOutput output, const TensorView& y) {
+    if (!is_batch_invariant && can_multiply_widened(x, weight, product_type)) {
+        multiply_widened(context, x, weight, bias, product_type, output, y, multiply);
+    } else {
+        cuda::matmul_quantized(context, x, weight, bias, product_type, output, y);
+    }
 }
 
 // Launches go to the calling thread's current device.
@@ -77,7 +99,7 @@ BackendOps make_ops() {
     ops.can_multiply_quantized = can_multiply_quantized;
     ops.quantized_weight_bytes = quantized_weight_bytes;
     ops.pack_weight = on_device<pack_weight>;
-    ops.matmul_quantized = on_device<matmul_quantized>;
+    ops.matmul_quantized = on_device<multiply_quantized>;
     ops.matmul_quantized_scratch_bytes = matmul_quantized_scratch_bytes;
     return ops;
 }

@@ -196,6 +196,28 @@ requires(sizeof(T) == 2) struct Widen<T, ops::WeightCode::int4> {
     }
 };
 
+// Codes of 8 bits four at a time.
+template <typename T>
+requires(sizeof(T) == 2) struct Widen<T, ops::WeightCode::int8> {
+    static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step,
+                                                    int zero_point, uint32_t (&b)[2]) {
+        const auto less = static_cast<float>(zero_point);
+#pragma unroll
+        for (int pair = 0; pair < 2; ++pair) {
+            using Quad = gpu::ByteQuads<int8_t>;
+            b[pair] = gpu::pack2<T>(Quad::value(words[step], 2 * pair) - less,
+                                    Quad::value(words[step], 2 * pair + 1) - less);
+        }
+    }
+};
+template <typename T>
+requires(sizeof(T) == 2) struct Widen<T, ops::WeightCode::float8> {
+    static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step, int,
+                                                    uint32_t (&b)[2]) {
+        gpu::ByteQuads<__nv_fp8_e4m3>::widen<T>(words[step], b);
+    }
+};
+
 // Four raw codes at once, as integers of one byte: less what was added for storage and less the
 // zero point. REQUIRES: of 8 bits no zero point, of 4 bits one from -8 to 119.
 template <ops::WeightCode code>

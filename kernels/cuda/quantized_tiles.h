@@ -3,14 +3,17 @@
 // Every output is one chain of sums, whatever tile it falls into: its bits do not depend on the
 // rows beside it. The products of a group of weights (and of a group of x, where x has scales of
 // groups) are summed by rising k, beginning with 0, or exactly where both are integers; that sum,
-// times the scale or scales, joins the groups before it. At last come the factor, the scale of the
-// row of x, y and the bias.
+// times the scale or scales, joins the groups before it. Inexact sums of longer groups are those of
+// kLongestSum k, one after the other, so that warps can share them. At last come the factor, the
+// scale of the row of x, y and the bias.
 #pragma once
 
 #include "kernels/cuda/matmul_tiles.h"
 #include "kernels/cuda/quantized_codes.h"
 
 namespace nvllm::cuda {
+
+constexpr int kLongestSum = 256;
 
 // A product, as plain data. x of `product`: rounded to the product's type, or codes as values of
 // that type or as bytes in the order of place_of(); rows are whole runs of 16 bytes, and zero
@@ -24,6 +27,7 @@ struct QuantizedCall {
     DType scale_type;
     bool has_zero_points;
     int group_size;         // at most `in`
+    int sum_depth;          // k that are summed before they join the others: divides group_size
     int x_group_size;       // 0: no scales of groups
     const float* x_scales;  // [tokens, groups of x], or one a token; null: none
     int64_t x_scales_stride;
@@ -59,25 +63,27 @@ struct QuantizedCall {
     }
 };
 
-// The groups of weights and of x that are being summed, followed without a division: those of all
-// steps of a kernel took more instructions than its products.
+// The groups of weights and of x whose products are being summed, and where that sum ends, followed
+// without a division: those of all steps of a kernel took more instructions than its products.
 struct Groups {
     int weights = 0;  // number of the group
     int x = 0;
-    int end;  // the first k behind one of both
+    int end;  // the first k behind the sum
 
     __device__ __forceinline__ explicit Groups(const QuantizedCall& call)
-        : weights_end_(call.group_size),
+        : group_end_(call.group_size),
+          sum_end_(call.sum_depth),
           x_end_(call.x_group_size > 0 ? call.x_group_size : INT32_MAX) {
         find_end(call);
     }
     // On to what lies behind `end`. REQUIRES: end < in.
     __device__ __forceinline__ void pass(const QuantizedCall& call) {
         const int passed = end;
-        if (passed == weights_end_) {
+        if (passed == group_end_) {
             ++weights;
-            weights_end_ += call.group_size;
+            group_end_ += call.group_size;
         }
+        if (passed == sum_end_) sum_end_ += call.sum_depth;
         if (passed == x_end_) {
             ++x;
             x_end_ += call.x_group_size;
@@ -87,13 +93,26 @@ struct Groups {
 
   private:
     __device__ __forceinline__ void find_end(const QuantizedCall& call) {
-        end = weights_end_ < x_end_ ? weights_end_ : x_end_;
+        end = sum_end_ < x_end_ ? sum_end_ : x_end_;
         if (call.product.in < end) end = call.product.in;
     }
 
-    int weights_end_;
+    int group_end_;
+    int sum_end_;
     int x_end_;
 };
+
+// d += a b.
+template <typename T>
+__device__ __forceinline__ void multiply_fragments(float (&d)[4], const uint32_t (&a)[4],
+                                                   const uint32_t (&b)[2]) {
+    gpu::mma_m16n8k16<T>(d, a, b);
+}
+template <typename T>
+__device__ __forceinline__ void multiply_fragments(int (&d)[4], const uint32_t (&a)[4],
+                                                   const uint32_t (&b)[2]) {
+    gpu::mma_m16n8k32<T>(d, a, b);
+}
 
 // Rows of x on their way through shared memory: stages of one unit's k, filled by cp.async, rows of
 // 16-byte chunks XORed with the row so that ldmatrix meets no bank conflict.
@@ -207,6 +226,10 @@ void launch_tiles(const Context& context, void (*kernel)(QuantizedCall),
                 call);
 }
 
+// At most eight rows, and sums that warps can share; else false, and nothing is done. The product
+// type i8: integers (matmul_quantized_few_rows.cu).
+bool multiply_quantized_few_rows(const Context& context, const QuantizedCall& call,
+                                 ops::WeightCode code, DType product_type);
 // The launches of matmul_quantized_tensor_cores.cu (x of bfloat16 or float16, or of one byte),
 // matmul_quantized_exact.cu (x of float32) and matmul_sparse.cu (two of each four weights).
 void multiply_quantized_on_tensor_cores(const Context& context, const QuantizedCall& call,

@@ -6,10 +6,9 @@ namespace nvllm::cuda {
 std::string describe_blas() { return "no cuBLASLt under emulation: products by our own kernels"; }
 
 bool multiply_by_library(const Context&, const ConstTensorView&, const ConstTensorView&,
-                         const ConstTensorView&, DType, ops::MatmulOutput, const TensorView&) {
+                         const ConstTensorView&, DType, ops::MatmulOutput, bool,
+                         const TensorView&) {
     return false;
 }
-
-void set_batch_invariant(int, bool) {}
 
 }  // namespace nvllm::cuda

@@ -41,13 +41,14 @@ const char* shared_array_at(const void* address, size_t bytes);
 
 }  // namespace nvllm::gpu::emulation
 
-// GPU_SHARED(float, sums, [8][32]): a static shared array `sums`. GPU_DYNAMIC_SHARED(float, rows):
-// `float* rows`.
+// GPU_SHARED(float, sums, [8][32]): a static shared array `sums`, at a multiple of 16 bytes, or of
+// more where its type wants it. GPU_DYNAMIC_SHARED(float, rows): `float* rows`.
 #define GPU_SHARED(type, name, extent)                                            \
     typedef type name##_shared_type extent;                                       \
     static char name##_shared_key;                                                \
     name##_shared_type& name =                                                    \
         *static_cast<name##_shared_type*>(::nvllm::gpu::emulation::static_shared( \
-            &name##_shared_key, #name, sizeof(name##_shared_type), alignof(name##_shared_type)))
+            &name##_shared_key, #name, sizeof(name##_shared_type),                \
+            alignof(name##_shared_type) > 16 ? alignof(name##_shared_type) : 16))
 #define GPU_DYNAMIC_SHARED(type, name) \
     type* name = static_cast<type*>(::nvllm::gpu::emulation::dynamic_shared(#name))

@@ -42,8 +42,8 @@ struct Launch {
     size_t shared_bytes = 0;  // dynamic shared memory of a block
     void* stream = nullptr;   // Context::stream
     // Blocks may be put in place while the kernel before it still runs, which hides what a launch
-    // takes (programmatic dependent launch, sm_90). REQUIRES: the kernel's first statement is
-    // wait_for_work_before().
+    // takes (programmatic dependent launch, sm_90). REQUIRES: before wait_for_work_before() the
+    // kernel reads nothing that work writes, but may read weights, and writes only shared memory.
     bool overlaps = false;
 };
 

@@ -7,6 +7,8 @@
 #include "../kept_values.h"
 #include "../reference.h"
 #include "emulated.h"
+#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/matmul_widened.h"
 #include "kernels/small_floats.h"
 
 using namespace nvllm;
@@ -31,6 +33,7 @@ struct Case {
     bool reorders = false;
     bool has_bias = false;
     float factor = 1.0f;
+    bool is_widened = false;  // to a dense matrix, by slabs
 };
 
 int8_t random_code(WeightCode code, testing::Random& random) {
@@ -187,10 +190,25 @@ void check_product(const Case& test) {
     ops::QuantizedWeight weight{layout, test.factor, test.rounding, matrix.view(), {}};
     if (test.reorders) weight.columns = {columns.data(), DType::i32, {layout.in}};
     const size_t announced = cuda::matmul_quantized_scratch_bytes(test.tokens, layout, 1);
-    cuda::matmul_quantized(machine.context(), x.matrix(test.tokens, layout.in, x_stride), weight,
-                           test.has_bias ? bias.view({layout.out}) : TensorView(), test.product,
-                           test.output, y.matrix(test.tokens, layout.out, y_stride));
+    const TensorView rows = x.matrix(test.tokens, layout.in, x_stride);
+    const ConstTensorView biases = test.has_bias ? bias.view({layout.out}) : TensorView();
+    const TensorView out = y.matrix(test.tokens, layout.out, y_stride);
+    if (test.is_widened) {
+        REQUIRE(cuda::can_multiply_widened(rows, weight, test.product));
+        cuda::multiply_widened(machine.context(), rows, weight, biases, test.product, test.output,
+                               out, cuda::matmul);
+    } else {
+        cuda::matmul_quantized(machine.context(), rows, weight, biases, test.product, test.output,
+                               out);
+    }
     CHECK(machine.context().scratch->peak_bytes() <= announced);
+    Buffer rounded(test.product, 1);
+    const auto value = [&](int64_t column, int64_t k) {
+        const double exact = matrix.value(column, k) * test.factor;
+        if (!test.is_widened) return exact;
+        rounded.set(0, static_cast<float>(exact));
+        return static_cast<double>(rounded[0]);
+    };
     bool right = true;
     for (int64_t token = 0; token < test.tokens; ++token) {
         std::vector<float> row;
@@ -199,13 +217,13 @@ void check_product(const Case& test) {
         for (int64_t column = 0; column < layout.out; ++column) {
             reference::Dot dot;
             for (int64_t k = 0; k < layout.in; ++k) {
-                dot.add(values[static_cast<size_t>(k)], matrix.value(column, k));
+                dot.add(values[static_cast<size_t>(k)], value(column, k));
             }
             const int64_t i = token * y_stride + column;
-            double expected = dot.sum * test.factor + (test.has_bias ? bias[column] : 0.0f);
+            double expected = dot.sum + (test.has_bias ? bias[column] : 0.0f);
             if (test.output == accumulate) expected += before[i];
             right = right && testing::close(y[i], expected, testing::rounding(test.activation),
-                                            2e-6 * dot.magnitude * test.factor + 1e-6);
+                                            2e-6 * dot.magnitude + 1e-6);
         }
         for (int64_t column = layout.out; column < y_stride; ++column) {
             const int64_t i = token * y_stride + column;
@@ -322,6 +340,85 @@ TEST_CASE("cuda: quantized products of integers, of all ends and groups") {
     // As floats: zero points of 8 bits, and groups that end within a step of 32.
     check_product({.layout = {WeightCode::int8, 35, 160, 32, true, DType::f32}, .rounding = rows});
     check_product({.layout = {WeightCode::int4, 35, 160, 48, true, DType::f32}, .rounding = rows});
+}
+
+TEST_CASE("cuda: quantized products of few rows, however warps share sums of them") {
+    struct Shape {
+        WeightCode code;
+        int64_t in, group_size;
+    };
+    // More than one window of parts; parts of a unit; sums of several units, the last one shorter;
+    // groups that are cut; groups that no warp has to itself.
+    const Shape shapes[] = {{WeightCode::int4, 4480, 128},  {WeightCode::float4, 2080, 16},
+                            {WeightCode::float4, 1104, 32}, {WeightCode::int8, 1000, 192},
+                            {WeightCode::int8, 1608, 1608}, {WeightCode::float8, 1536, 512},
+                            {WeightCode::int4, 576, 48},    {WeightCode::int8, 640, 320}};
+    for (const Shape& shape : shapes) {
+        for (const int64_t tokens : {1, 8}) {
+            check_product({.layout = {shape.code, 35, shape.in, shape.group_size,
+                                      is_integer(shape.code), DType::bf16},
+                           .tokens = tokens,
+                           .output = accumulate,
+                           .has_bias = true});
+            if (!is_integer(shape.code) || shape.group_size % 32 != 0) continue;
+            check_product({.layout = {shape.code, 24, shape.in, shape.group_size,
+                                      shape.code == WeightCode::int4, DType::f32},
+                           .rounding = {.code = ActivationCode::int8},
+                           .tokens = tokens});
+        }
+    }
+    under_all_schedules([] {
+        check_product({.layout = {WeightCode::int4, 40, 4480, 128, true, DType::f16},
+                       .activation = DType::f16,
+                       .product = DType::f16,
+                       .tokens = 2});
+        check_product({.layout = {WeightCode::int8, 20, 600, 600, false, DType::f32},
+                       .rounding = {.code = ActivationCode::int8}});
+    });
+}
+
+TEST_CASE("cuda: quantized products of many rows by way of a dense matrix") {
+    for (const WeightCode code : kCodes) {
+        for (const DType dtype : {DType::bf16, DType::f16}) {
+            check_product({.layout = {code, 35, 136, 32, is_integer(code), DType::bf16},
+                           .activation = dtype,
+                           .product = dtype,
+                           .tokens = 130,
+                           .gap = 8,
+                           .output = accumulate,
+                           .has_bias = true,
+                           .factor = 0.5f,
+                           .is_widened = true});
+            check_product({.layout = {code, 9, 264, 264, false, DType::bf16},
+                           .activation = dtype,
+                           .product = dtype,
+                           .tokens = 128,
+                           .is_widened = true});
+        }
+    }
+    under_all_schedules([] {
+        check_product({.layout = {WeightCode::int4, 20, 272, 128, true, DType::f16},
+                       .tokens = 128,
+                       .is_widened = true});
+    });
+}
+
+TEST_CASE("cuda: which quantized products go by way of a dense matrix") {
+    const ops::QuantizedLayout layout{WeightCode::int4, 8, 64, 32, false, DType::f32};
+    const ops::ActivationRounding codes{.code = ActivationCode::int8};
+    Buffer x(DType::bf16, 128 * 64), wide(DType::f32, 128 * 64);
+    const int32_t order[64] = {};
+    ops::QuantizedWeight weight{layout, 1.0f, {}, {}, {}};
+    CHECK(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::bf16));
+    CHECK_FALSE(cuda::can_multiply_widened(x.view({127, 64}), weight, DType::bf16));
+    CHECK_FALSE(cuda::can_multiply_widened(wide.view({128, 64}), weight, DType::bf16));
+    CHECK_FALSE(cuda::can_multiply_widened(wide.view({128, 64}), weight, DType::f32));
+    weight.activations = codes;
+    CHECK_FALSE(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::bf16));
+    weight.activations = {};
+    weight.columns = {order, DType::i32, {64}};
+    CHECK_FALSE(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::bf16));
+    CHECK(cuda::matmul_quantized_scratch_bytes(128, layout, 1) >= 8 * 64 * 2);
 }
 
 TEST_CASE("cuda: quantized products of integers, in every schedule") {
@@ -504,6 +601,9 @@ TEST_CASE("cuda: a row's quantized product has the same bits in every batch") {
     testing::Machine machine(1);
     const ops::QuantizedLayout int4{WeightCode::int4, 40, 336, 64, true, DType::f32};
     const ops::QuantizedLayout sparse{WeightCode::sparse_float8, 40, 336, 64, false, DType::f32};
+    const ops::QuantizedLayout cut{WeightCode::int8, 40, 616, 616, true, DType::f32};
+    const ops::QuantizedLayout small{WeightCode::float4, 24, 336, 16, false, DType::f32};
+    const ops::QuantizedLayout exact{WeightCode::int8, 40, 616, 616, false, DType::f32};
     struct Way {
         ops::QuantizedLayout layout;
         DType dtype;
@@ -512,6 +612,10 @@ TEST_CASE("cuda: a row's quantized product has the same bits in every batch") {
     for (const Way& way : {Way{int4, DType::bf16},
                            {int4, DType::f32},
                            {int4, DType::bf16, ActivationCode::int8},
+                           {cut, DType::bf16},
+                           {cut, DType::f32},
+                           {small, DType::f16},
+                           {exact, DType::bf16, ActivationCode::int8},
                            {sparse, DType::bf16},
                            {sparse, DType::f32}}) {
         const DType dtype = way.dtype;

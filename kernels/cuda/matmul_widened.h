@@ -1,0 +1,27 @@
+// Products of many rows with quantized weights, which become a dense matrix on the way.
+#pragma once
+
+#include "kernels/ops/matmul_quantized.h"
+
+namespace nvllm::cuda {
+
+// How slabs of the dense matrix are multiplied.
+using DenseProduct = void (*)(const Context& context, const ConstTensorView& x,
+                              const ConstTensorView& weight, const ConstTensorView& bias,
+                              DType product_type, ops::MatmulOutput output, const TensorView& y);
+
+// Whether rows are so many that it pays, and x is multiplied as it is. Scaled weights are rounded
+// to the product type, and the order of sums is the dense product's: rows of such a step have other
+// bits than those of a smaller one.
+bool can_multiply_widened(const ConstTensorView& x, const ops::QuantizedWeight& weight,
+                          DType product_type);
+
+// matmul_quantized() with scratch for a slab. REQUIRES: can_multiply_widened().
+void multiply_widened(const Context& context, const ConstTensorView& x,
+                      const ops::QuantizedWeight& weight, const ConstTensorView& bias,
+                      DType product_type, ops::MatmulOutput output, const TensorView& y,
+                      DenseProduct dense);
+
+size_t widened_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout);
+
+}  // namespace nvllm::cuda
