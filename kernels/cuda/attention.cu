@@ -38,6 +38,7 @@ __global__ void __launch_bounds__(128) merge_kernel(AttentionCall call) {
     float totals[kValues] = {};
     float max = kNoScore;
     float sum = 0.0f;
+#pragma unroll 4
     for (int split = seen.first / kSplit; split * kSplit < seen.end; ++split) {
         const int64_t part = int64_t{split} * call.tokens * call.heads + index;
         const float2 weights = call.partial_weights[part];

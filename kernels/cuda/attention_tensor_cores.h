@@ -2,12 +2,14 @@
 // one query a sequence as for whole prompts. For .cu files only.
 //
 // Grid: [tiles of rows, kv_heads, splits or 1]; a block is four warps of 16 rows each, or four that
-// share 16 rows where sequences have at most so many. Shared memory: the queries' tile, one tile of
-// 64 keys and one of 64 values as they are stored, rows of 16-byte chunks XORed with the row so
-// that ldmatrix meets no bank conflict; and where one block takes all splits, the sums of the
-// splits before in float32. The next tile of keys is under way while values are multiplied, and
-// values while keys are. Each key and value is read once for all heads of its group and all rows of
-// the block: in a decode step 2 * head_dim * the stored type's bytes a position and kv head.
+// share 16 rows where sequences have at most so many. Shared memory: the queries' tile, tiles of 64
+// keys and of 64 values as they are stored, rows of 16-byte chunks XORed with the row so that
+// ldmatrix meets no bank conflict; and where one block takes all splits, the sums of the splits
+// before in float32. There are two tiles of keys and of values where the device has room for them,
+// and the next ones are under way all the time; else one of each, and the next keys come while
+// values are multiplied, and values while keys are. Each key and value is read once for all heads
+// of its group and all rows of the block: in a decode step 2 * head_dim * the stored type's bytes a
+// position and kv head.
 //
 // Products are exact and summed in float32; probabilities are rounded to the queries' type before
 // they weigh values, and not rounded in the denominator.
@@ -21,13 +23,14 @@ namespace nvllm::cuda {
 
 // share_rows: all warps have the same 16 rows. Each multiplies its part of a tile's keys; what
 // comes of it they exchange, weigh all of it alike, and each multiplies its part of the values'
-// columns. A value's chain of sums is as with one warp.
-template <typename T, typename C, int dim, int warps, bool share_rows>
+// columns. A value's chain of sums is as with one warp. stages: tiles of keys, and of values, that
+// lie in shared memory, 1 or 2.
+template <typename T, typename C, int dim, int warps, bool share_rows, int stages>
 struct TensorAttention {
     static constexpr int kThreads = warps * 32;
     static constexpr int kRows = share_rows ? kRowsPerWarp : warps * kRowsPerWarp;
     static constexpr int kParts = share_rows ? warps : 1;
-    static constexpr int kScales = kScaledByHead<C> ? 2 * kTile : 0;
+    static constexpr int kScales = kScaledByHead<C> ? 2 * kTile : 0;  // of a stage
     using Queries = QueryFragments<T, C, dim>;
     using Stored = StoredFragments<T, C, dim>;
     static constexpr int kKeyTiles = kTile / 8;  // columns of scores, in eights
@@ -41,7 +44,7 @@ struct TensorAttention {
         C* keys;
         C* values;
         float* scores;  // [kRowsPerWarp][kScoreStride], where warps share rows
-        float* scales;  // [2][kTile] of keys and of values, where they have them
+        float* scales;  // [stages][2][kTile] of keys and of values, where they have them
         float* sums;    // of splits before this one, [4 * kColumnTiles][threads]
     };
 
@@ -87,26 +90,52 @@ struct TensorAttention {
         }
     }
 
-    // Starts the copy of 64 positions; those that nothing in the block sees become 0.
-    static __device__ __forceinline__ void start_copy(const AttentionCall& call,
-                                                      const int32_t* table, const C* cache,
-                                                      int64_t block_stride, int first,
-                                                      const Visible& seen, C* shared) {
-#pragma unroll 4
-        for (int i = static_cast<int>(threadIdx.x); i < kTile * Stored::kChunks; i += kThreads) {
-            const int row = i / Stored::kChunks;
-            const int chunk = i % Stored::kChunks;
-            const int position = first + row;
-            const bool wanted = position >= seen.first && position < seen.end &&
-                                chunk * Stored::kPerChunk < call.head_dim;
-            const C* from = cache;
-            if (wanted)
-                from +=
-                    cache_offset(call, table, block_stride, position) + chunk * Stored::kPerChunk;
-            gpu::cp_async16(shared + Stored::place(row, chunk), from, wanted ? 16 : 0);
+    // Where 64 positions lie in the cache.
+    struct Source {
+        const AttentionCall& call;
+        const int32_t* table;
+        const C* keys;  // of the block's head
+        const C* values;
+        Visible seen;
+
+        // Starts the copy of `which`, keys or values or both, of the tile at `first` as one group;
+        // positions that nothing in the block sees become 0.
+        template <bool with_keys, bool with_values>
+        __device__ __forceinline__ void start(int first, C* to_keys, C* to_values) const {
+#pragma unroll 8
+            for (int i = static_cast<int>(threadIdx.x); i < kTile * Stored::kChunks;
+                 i += kThreads) {
+                const int row = i / Stored::kChunks;
+                const int chunk = i % Stored::kChunks;
+                const int position = first + row;
+                const bool wanted = position >= seen.first && position < seen.end &&
+                                    chunk * Stored::kPerChunk < call.head_dim;
+                const int64_t block = wanted ? table[position >> call.block_shift] : 0;
+                const int in_block = position & ((1 << call.block_shift) - 1);
+                const int64_t within =
+                    wanted ? int64_t{in_block} * call.head_dim + chunk * Stored::kPerChunk : 0;
+                const int place = Stored::place(row, chunk);
+                if constexpr (with_keys) {
+                    gpu::cp_async16(to_keys + place, keys + block * call.key_block_stride + within,
+                                    wanted ? 16 : 0);
+                }
+                if constexpr (with_values) {
+                    gpu::cp_async16(to_values + place,
+                                    values + block * call.value_block_stride + within,
+                                    wanted ? 16 : 0);
+                }
+            }
+            gpu::cp_async_commit();
         }
-        gpu::cp_async_commit();
-    }
+        __device__ __forceinline__ void load_scales(int first, float* to) const {
+            if constexpr (kScaledByHead<C>) {
+                cuda::load_scales(call, table, call.key_scales, call.key_scale_block_stride, first,
+                                  seen, to);
+                cuda::load_scales(call, table, call.value_scales, call.value_scale_block_stride,
+                                  first, seen, to + kTile);
+            }
+        }
+    };
 
     // What this thread has of the warp's scores meets that of the other warps; a barrier between.
     static __device__ __forceinline__ float2* score_pair(const Shared& shared, int tile, int half) {
@@ -303,16 +332,16 @@ struct TensorAttention {
         Shared shared;
         shared.queries = reinterpret_cast<T*>(memory);
         shared.keys = reinterpret_cast<C*>(shared.queries + kRows * dim);
-        shared.values = shared.keys + kTile * dim;
-        shared.scores = reinterpret_cast<float*>(shared.values + kTile * dim);
+        shared.values = shared.keys + stages * kTile * dim;
+        shared.scores = reinterpret_cast<float*>(shared.values + stages * kTile * dim);
         shared.scales = shared.scores + kScores;
-        shared.sums = shared.scales + kScales;
+        shared.sums = shared.scales + stages * kScales;
         return shared;
     }
 
-    static size_t shared_bytes(bool all_splits) {
-        const size_t tiles = dim * (sizeof(T) * kRows + sizeof(C) * 2 * kTile);
-        return tiles + sizeof(float) * (kScores + kScales) +
+    static constexpr size_t shared_bytes(bool all_splits) {
+        const size_t tiles = dim * (sizeof(T) * kRows + sizeof(C) * 2 * stages * kTile);
+        return tiles + sizeof(float) * (kScores + stages * kScales) +
                (all_splits ? sizeof(float) * dim * kRows : 0);
     }
 
@@ -329,16 +358,26 @@ struct TensorAttention {
         const Shared shared = shared_memory(memory);
         const int32_t* const table = call.block_tables + tile.sequence * call.table_stride;
         const int64_t head_offset = (int64_t{blockIdx.y} << call.block_shift) * call.head_dim;
-        const C* const keys = static_cast<const C*>(call.keys) + head_offset;
-        const C* const values = static_cast<const C*>(call.values) + head_offset;
+        const Source source{call, table, static_cast<const C*>(call.keys) + head_offset,
+                            static_cast<const C*>(call.values) + head_offset, seen};
         const Visible all_see = visible_to_all_rows(call, tile);
         int first = splits.first * kSplit;
         if (first < seen.first) first = seen.first / kTile * kTile;
         int end = splits.end * kSplit;
         if (end > seen.end) end = seen.end;
-        // The keys have the longest way.
+        const auto stage_of = [](int position) { return position / kTile % stages; };
+        const auto start_tile = [&](int position) {
+            const int offset = stage_of(position) * kTile * dim;
+            source.template start<true, true>(position, shared.keys + offset,
+                                              shared.values + offset);
+            source.load_scales(position, shared.scales + stage_of(position) * kScales);
+        };
         if (first < end) {
-            start_copy(call, table, keys, call.key_block_stride, first, seen, shared.keys);
+            if constexpr (stages == 2) {
+                start_tile(first);
+            } else {
+                source.template start<true, false>(first, shared.keys, nullptr);
+            }
         }
         load_queries(call, tile, shared.queries);
         State state;
@@ -347,42 +386,49 @@ struct TensorAttention {
         float sum_before[2] = {0.0f, 0.0f};
         bool has_before = false;
         for (; first < end; first += kTile) {
-            start_copy(call, table, values, call.value_block_stride, first, seen, shared.values);
-            if constexpr (kScaledByHead<C>) {
-                load_scales(call, table, call.key_scales, call.key_scale_block_stride, first, seen,
-                            shared.scales);
-                load_scales(call, table, call.value_scales, call.value_scale_block_stride, first,
-                            seen, shared.scales + kTile);
+            const bool last = first + kTile >= end;
+            const C* const keys = shared.keys + stage_of(first) * kTile * dim;
+            const C* const values = shared.values + stage_of(first) * kTile * dim;
+            const float* const scales = shared.scales + stage_of(first) * kScales;
+            if constexpr (stages == 2) {
+                // All have left the tile before, whose memory the next one gets.
+                gpu::cp_async_wait<0>();
+                __syncthreads();
+                if (!last) start_tile(first + kTile);
+            } else {
+                source.template start<false, true>(first, nullptr, shared.values);
+                source.load_scales(first, shared.scales);
+                gpu::cp_async_wait<1>();
+                __syncthreads();
             }
             float scores[kKeyTiles][4];
-            gpu::cp_async_wait<1>();
-            __syncthreads();
             if constexpr (share_rows) {
                 float own[kOwnKeyTiles][4];
-                Stored::multiply_keys(shared.queries, 0, shared.keys, part() * kOwnKeyTiles * 8,
-                                      own);
+                Stored::multiply_keys(shared.queries, 0, keys, part() * kOwnKeyTiles * 8, own);
                 share_scores(shared, own);
             } else {
-                Stored::multiply_keys(shared.queries, first_row(), shared.keys, 0, scores);
+                Stored::multiply_keys(shared.queries, first_row(), keys, 0, scores);
             }
-            __syncthreads();
-            const bool last = first + kTile >= end;
-            if (!last) {
-                start_copy(call, table, keys, call.key_block_stride, first + kTile, seen,
-                           shared.keys);
-            } else {
-                gpu::cp_async_commit();  // so that the wait below means the values every time
+            if constexpr (share_rows || stages == 1) __syncthreads();
+            if constexpr (stages == 1) {
+                if (!last) {
+                    source.template start<true, false>(first + kTile, shared.keys, nullptr);
+                } else {
+                    gpu::cp_async_commit();  // so that the wait below means the values every time
+                }
             }
             if constexpr (share_rows) gather_scores(shared, scores);
-            if constexpr (kScaledByHead<C>) scale(shared.scales, scores);
+            if constexpr (kScaledByHead<C>) scale(scales, scores);
             const bool all_visible = first >= all_see.first && first + kTile <= all_see.end;
             if (!all_visible || call.soft_cap > 0.0f) mask(call, tile, first, scores);
             weigh(call.score_factor, scores, state);
-            if constexpr (kScaledByHead<C>) scale(shared.scales + kTile, scores);
-            gpu::cp_async_wait<1>();
-            __syncthreads();
-            Stored::multiply_values(shared.values, part() * kColumnTiles, scores, state.values);
-            __syncthreads();
+            if constexpr (kScaledByHead<C>) scale(scales + kTile, scores);
+            if constexpr (stages == 1) {
+                gpu::cp_async_wait<1>();
+                __syncthreads();
+            }
+            Stored::multiply_values(values, part() * kColumnTiles, scores, state.values);
+            if constexpr (stages == 1) __syncthreads();
             const bool split_ends = (first + kTile) % kSplit == 0;
             if (apart || !(split_ends || last)) continue;
             finish_sums(state);
@@ -408,20 +454,20 @@ struct TensorAttention {
     }
 };
 
-template <typename T, typename C, int dim, int warps, bool share_rows>
+template <typename T, typename C, int dim, int warps, bool share_rows, int stages>
 __global__ void __launch_bounds__(warps * 32, kAnyOccupancy)
     tensor_attention_kernel(AttentionCall call) {
     gpu::wait_for_work_before();
     GPU_DYNAMIC_SHARED(unsigned char, memory);
-    TensorAttention<T, C, dim, warps, share_rows>::run(call, memory);
+    TensorAttention<T, C, dim, warps, share_rows, stages>::run(call, memory);
 }
 
-template <typename T, typename C, int dim, int warps, bool share_rows>
+template <typename T, typename C, int dim, int warps, bool share_rows, int stages>
 void launch_tensor_attention(const Context& context, const AttentionCall& call, uint32_t splits) {
-    using Attention = TensorAttention<T, C, dim, warps, share_rows>;
+    using Attention = TensorAttention<T, C, dim, warps, share_rows, stages>;
     const int64_t tiles =
         num_tiles(call.tokens, call.sequences, call.heads / call.kv_heads, Attention::kRows);
-    gpu::launch(tensor_attention_kernel<T, C, dim, warps, share_rows>,
+    gpu::launch(tensor_attention_kernel<T, C, dim, warps, share_rows, stages>,
                 gpu::Launch{.grid = {static_cast<uint32_t>(tiles),
                                      static_cast<uint32_t>(call.kv_heads), splits},
                             .block = {Attention::kThreads},
@@ -429,6 +475,20 @@ void launch_tensor_attention(const Context& context, const AttentionCall& call, 
                             .stream = context.stream,
                             .overlaps = true},
                 call);
+}
+
+// With two stages where they fit.
+template <typename T, typename C, int dim, int warps, bool share_rows>
+void launch_tensor_attention(const Context& context, const AttentionCall& call, uint32_t splits) {
+    constexpr size_t kBytes =
+        TensorAttention<T, C, dim, warps, share_rows, 2>::shared_bytes(!share_rows);
+    if constexpr (kBytes > gpu::kSharedEverywhere) {
+        if (TensorAttention<T, C, dim, warps, share_rows, 2>::shared_bytes(
+                call.partial_values == nullptr) > gpu::most_shared_bytes()) {
+            return launch_tensor_attention<T, C, dim, warps, share_rows, 1>(context, call, splits);
+        }
+    }
+    launch_tensor_attention<T, C, dim, warps, share_rows, 2>(context, call, splits);
 }
 
 template <typename T, typename C, int dim>

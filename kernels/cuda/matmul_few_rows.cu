@@ -10,6 +10,9 @@
 namespace nvllm::cuda {
 namespace {
 
+constexpr int kWarps = 8;
+constexpr int kThreads = kWarps * 32;
+
 template <typename T>
 struct FewRowsProduct : FewRows {
     static constexpr int kSpanDepth = 32;  // 16 bytes of four lanes
@@ -96,8 +99,8 @@ struct FewRowsProduct : FewRows {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(FewRows::kThreads, 2) matmul_few_rows_kernel(MatmulCall call) {
-    GPU_SHARED(float, parts, [FewRows::kWarps * FewRows::kPartValues]);
+__global__ void __launch_bounds__(kThreads, 2) matmul_few_rows_kernel(MatmulCall call) {
+    GPU_SHARED(float, parts, [kWarps * FewRows::kPartValues]);
     FewRowsProduct<T>::run(call, parts);
 }
 
@@ -114,7 +117,7 @@ void multiply_few_rows(const Context& context, const MatmulCall& call, DType pro
     const auto launch = [&](auto kernel) {
         gpu::launch(kernel,
                     gpu::Launch{.grid = {blocks_for(call.out, FewRows::kColumns)},
-                                .block = {FewRows::kThreads},
+                                .block = {kThreads},
                                 .stream = context.stream,
                                 .overlaps = true},
                     call);

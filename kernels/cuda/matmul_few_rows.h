@@ -2,8 +2,8 @@
 // files only.
 //
 // Weights are the left factor of a product on tensor cores, 16 columns of y, and the rows of x the
-// right one. A block of eight warps has those 16 columns; each warp sums parts of k of its own, and
-// at last a thread for each value of y adds what the warps have, in the order of k or of the warps.
+// right one. A block has those 16 columns; each of its warps sums parts of k of its own, and at
+// last a thread for each value of y adds what the warps have, in the order of k or of the warps.
 // First codes or values are read before the work before is waited for: nothing else writes weights.
 #pragma once
 
@@ -13,8 +13,6 @@ namespace nvllm::cuda {
 
 struct FewRows {
     static constexpr int kMostTokens = 8;
-    static constexpr int kWarps = 8;
-    static constexpr int kThreads = kWarps * 32;
     static constexpr int kColumns = 16;
     static constexpr int kTokenStride = 20;  // four tokens and eight columns in different banks
     static constexpr int kPartValues = kMostTokens * kTokenStride;

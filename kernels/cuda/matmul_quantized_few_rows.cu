@@ -1,11 +1,11 @@
 // Products of at most eight rows with quantized weights.
 //
-// Warps share a block's 16 columns by chunks of k: one or more units that are summed together, or
-// one unit of several groups. Each sum is a part in shared memory (640 bytes, and 128 for scales
-// and zero points); a thread for each value of y takes the parts in the order of k, so its bits are
-// those of the kernels for more rows. Parts of some rounds of all warps are a window (24 KiB for
-// groups of 128, at most 48 KiB). Codes are read once, four units of a warp under way; x and scales
-// once a block.
+// The four warps of a block share its 16 columns by chunks of k: one or more units that are summed
+// together, or one unit of several groups. Each sum is a part in shared memory (640 bytes, and 128
+// for scales and zero points); a thread for each value of y takes the parts in the order of k, so
+// its bits are those of the kernels for more rows. Parts of some rounds of all warps are a window
+// (24 KiB). Codes are read once, four units of a warp under way; x and scales once a block. Blocks
+// are small, so that four of a multiprocessor wait for different things.
 #include <algorithm>
 #include <type_traits>
 
@@ -15,7 +15,9 @@
 namespace nvllm::cuda {
 namespace {
 
-constexpr int kWantedParts = 32;  // of a window
+constexpr int kWarps = 4;
+constexpr int kThreads = kWarps * 32;
+constexpr int kMostParts = 32;  // of a window
 
 // How a product is shared by warps, as plain data.
 struct Sharing {
@@ -23,11 +25,12 @@ struct Sharing {
     int parts_per_chunk = 1;  // above 1: of a chunk of one unit
     int part_depth = 0;       // k of a part
     int parts_per_scale = 1;  // whose sums, exact ones, are added before they are scaled
-    int rounds = 0;           // of all warps; a chunk of each
+    int parts_per_group = 1;
+    int rounds = 0;  // of all warps; a chunk of each
     int rounds_per_window = 0;
 
     __host__ __device__ int parts_per_window() const {
-        return rounds_per_window * FewRows::kWarps * parts_per_chunk;
+        return rounds_per_window * kWarps * parts_per_chunk;
     }
 };
 
@@ -72,42 +75,74 @@ struct QuantizedFewRows : FewRows {
         return static_cast<int>(blockIdx.x) * (kColumns / kColumnTile);
     }
 
-    static __device__ __forceinline__ void load(const QuantizedCall& call, int unit, Unit& words) {
-        if (unit >= static_cast<int>(call.parts.units)) return;
+    // Where this lane's codes of the block's two tiles begin.
+    struct Codes {
+        const unsigned char* tiles[2];
+
+        __device__ __forceinline__ explicit Codes(const QuantizedCall& call) {
 #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const uint4 chunk = gpu::load_streaming16(call.codes<code>(first_tile() + j, unit) +
-                                                      gpu::lane_id() * kChunkBytes);
-            words[j][0] = chunk.x;
-            words[j][1] = chunk.y;
-            words[j][2] = chunk.z;
-            words[j][3] = chunk.w;
+            for (int j = 0; j < 2; ++j) {
+                tiles[j] = call.codes<code>(first_tile() + j, 0) + gpu::lane_id() * kChunkBytes;
+            }
+        }
+        __device__ __forceinline__ void load(int unit, int num_units, Unit& words) const {
+            if (unit >= num_units) return;
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const uint4 chunk = gpu::load_streaming16(tiles[j] + int64_t{unit} * kUnitBytes);
+                words[j][0] = chunk.x;
+                words[j][1] = chunk.y;
+                words[j][2] = chunk.z;
+                words[j][3] = chunk.w;
+            }
+        }
+    };
+
+    // Scales and zero points of the window whose first part is number `before`; a barrier behind.
+    static __device__ __forceinline__ void load_scales(const QuantizedCall& call,
+                                                       const Sharing& sharing, int before,
+                                                       const Window& window) {
+        if (call.scale_type == DType::f32) {
+            load_scales<float>(call, sharing, before, window);
+        } else if (call.scale_type == DType::bf16) {
+            load_scales<__nv_bfloat16>(call, sharing, before, window);
+        } else {
+            load_scales<__half>(call, sharing, before, window);
         }
     }
 
-    // Scales and zero points of what this warp sums in the window that begins with a round: half a
-    // warp has the one, half the other.
+    // All that a thread loads is under way before any of it is waited for.
+    template <typename S>
     static __device__ __forceinline__ void load_scales(const QuantizedCall& call,
-                                                       const Sharing& sharing, int first_round,
+                                                       const Sharing& sharing, int before,
                                                        const Window& window) {
-        const int column = gpu::lane_id() % kColumns;
-        const int64_t of_matrix = int64_t{first_tile()} * kColumnTile + column;
-        for (int round = 0; round < sharing.rounds_per_window; ++round) {
-            const int in_window = round * kWarps + gpu::warp_id();
-            const int chunk = first_round * kWarps + in_window;
-            for (int i = 0; i < sharing.parts_per_chunk; ++i) {
-                const int k = chunk * sharing.units_per_chunk * kDepth + i * sharing.part_depth;
-                const bool exists = of_matrix < call.parts.columns && k < call.product.in;
-                const int group = k / call.group_size;
-                const int at = (in_window * sharing.parts_per_chunk + i) * kColumns + column;
-                if (gpu::lane_id() < kColumns) {
-                    window.scales[at] = exists ? call.scale(group, of_matrix) : 0.0f;
-                } else {
-                    window.zero_points[at] = exists ? call.zero_point(group, of_matrix) : 0;
-                }
-            }
+        constexpr int kPerThread = kMostParts * kColumns / kThreads;
+        const auto* const scales = reinterpret_cast<const S*>(call.packed + call.parts.scales);
+        const int64_t first_column = int64_t{first_tile()} * kColumnTile;
+        const int count = sharing.parts_per_window() * kColumns;
+        S loaded[kPerThread];
+        int points[kPerThread] = {};
+#pragma unroll
+        for (int i = 0; i < kPerThread; ++i) {
+            const int index = i * kThreads + static_cast<int>(threadIdx.x);
+            const int64_t column = first_column + index % kColumns;
+            const int part = before + index / kColumns;
+            loaded[i] = gpu::from_float<S>(0.0f);
+            if (index >= count || column >= call.parts.columns) continue;
+            if (part * sharing.part_depth >= call.product.in) continue;
+            const int64_t group =
+                sharing.parts_per_group == 1 ? part : part / sharing.parts_per_group;
+            loaded[i] = scales[group * call.parts.columns + column];
+            points[i] = call.zero_point(group, column);
         }
-        gpu::sync_warp();
+#pragma unroll
+        for (int i = 0; i < kPerThread; ++i) {
+            const int index = i * kThreads + static_cast<int>(threadIdx.x);
+            if (index >= count) continue;
+            window.scales[index] = gpu::to_float(loaded[i]);
+            if (call.has_zero_points) window.zero_points[index] = points[i];
+        }
+        if (call.has_zero_points) __syncthreads();
     }
 
     // `part`: of the window, the first of the unit's chunk. Sums that end with the unit's last k
@@ -198,12 +233,13 @@ struct QuantizedFewRows : FewRows {
                                unsigned char* memory) {
         const Window window(memory, sharing.parts_per_window());
         const auto num_units = static_cast<int>(call.parts.units);
+        const Codes codes(call);
         Walk loaded;
         Walk at;
         Unit ahead[kAhead];
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
-            load(call, loaded.unit(sharing), ahead[i]);
+            codes.load(loaded.unit(sharing), num_units, ahead[i]);
             loaded.pass(sharing);
         }
         load_scales(call, sharing, 0, window);
@@ -214,6 +250,7 @@ struct QuantizedFewRows : FewRows {
         Sum sums[4] = {};
         int round = 0;
         int first_round = 0;  // of the window
+        int before = 0;       // parts before the window
         for (int first = 0; first < sharing.rounds * sharing.units_per_chunk; first += kAhead) {
 #pragma unroll
             for (int i = 0; i < kAhead; ++i) {
@@ -222,7 +259,7 @@ struct QuantizedFewRows : FewRows {
                 const int part = (at.chunk - first_round * kWarps) * sharing.parts_per_chunk;
                 if (unit < num_units) {
                     multiply(call, sharing, window, part, unit, ahead[i], sums);
-                    load(call, loaded.unit(sharing), ahead[i]);
+                    codes.load(loaded.unit(sharing), num_units, ahead[i]);
                 }
                 loaded.pass(sharing);
                 at.pass(sharing);
@@ -233,14 +270,14 @@ struct QuantizedFewRows : FewRows {
                     continue;
                 }
                 __syncthreads();
-                const int before = first_round * kWarps * sharing.parts_per_chunk;
                 const int in_window = sharing.parts_per_window();
                 const int left = parts_in_all - before;
                 if (has_value) total.add(sharing, window, left < in_window ? left : in_window);
                 if (round == sharing.rounds) break;
                 __syncthreads();
                 first_round = round;
-                load_scales(call, sharing, first_round, window);
+                before += in_window;
+                load_scales(call, sharing, before, window);
             }
         }
         if (!has_value) return;
@@ -252,7 +289,7 @@ struct QuantizedFewRows : FewRows {
 };
 
 template <typename T, ops::WeightCode code>
-__global__ void __launch_bounds__(FewRows::kThreads, 2)
+__global__ void __launch_bounds__(kThreads, 4)
     matmul_quantized_few_rows_kernel(QuantizedCall call, Sharing sharing) {
     GPU_DYNAMIC_SHARED(unsigned char, memory);
     QuantizedFewRows<T, code>::run(call, sharing, memory);
@@ -273,6 +310,11 @@ Sharing share(const QuantizedCall& call) {
     } else if (sum_depth % kDepth != 0 && sum_depth < in) {
         sharing.units_per_chunk = 0;
         return sharing;
+    } else if (kExact && sum_depth >= in) {
+        // Sums without an order: each warp has one.
+        sharing.units_per_chunk = static_cast<int>(blocks_for(call.parts.units, kWarps));
+        sharing.part_depth = sharing.units_per_chunk * kDepth;
+        sharing.parts_per_scale = kWarps;
     } else if (kExact) {
         sharing.part_depth = kDepth;
         sharing.parts_per_scale = static_cast<int>(blocks_for(sum_depth, kDepth));
@@ -280,10 +322,12 @@ Sharing share(const QuantizedCall& call) {
         sharing.units_per_chunk = static_cast<int>(blocks_for(sum_depth, kDepth));
         sharing.part_depth = sharing.units_per_chunk * kDepth;
     }
+    sharing.parts_per_group =
+        call.group_size >= in ? INT32_MAX : call.group_size / sharing.part_depth;
     const auto chunks = blocks_for(call.parts.units, sharing.units_per_chunk);
-    sharing.rounds = static_cast<int>(blocks_for(chunks, FewRows::kWarps));
-    const int wanted = kWantedParts / (FewRows::kWarps * sharing.parts_per_chunk);
-    sharing.rounds_per_window = std::clamp(wanted, 1, sharing.rounds);
+    sharing.rounds = static_cast<int>(blocks_for(chunks, kWarps));
+    const int most = kMostParts / (kWarps * sharing.parts_per_chunk);
+    sharing.rounds_per_window = std::min(most, sharing.rounds);
     return sharing;
 }
 
@@ -301,7 +345,7 @@ bool multiply_few_rows(const Context& context, const QuantizedCall& call, ops::W
                                  QuantizedFewRows<T, kCode>::Window::kPartBytes;
             gpu::launch(matmul_quantized_few_rows_kernel<T, kCode>,
                         gpu::Launch{.grid = {blocks_for(call.product.out, FewRows::kColumns)},
-                                    .block = {FewRows::kThreads},
+                                    .block = {kThreads},
                                     .shared_bytes = bytes,
                                     .stream = context.stream,
                                     .overlaps = true},

@@ -63,24 +63,32 @@ struct SamplingScores {
     float factor;  // log2(e) / temperature
     uint64_t limit;
 
-    // body(score, token) for this thread's part of the row.
+    // body(score, token) for this thread's part of the row. Several loads are under way at once: a
+    // row is one block's, and its time that of one load after the other.
     template <typename Body>
     __device__ __forceinline__ void for_each(const Body& body) const {
+        constexpr int kAtOnce = 4;
+        constexpr int kStep = kSamplingThreads * 4;
         for (int first = static_cast<int>(threadIdx.x) * 4; first < vocab;
-             first += kSamplingThreads * 4) {
-            float values[4];
-            if (aligned) {
-                load_packed(scores + first, values);
-            } else {
+             first += kStep * kAtOnce) {
+            float values[kAtOnce][4];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    values[i] = first + i < vocab ? scores[first + i] : -INFINITY;
+            for (int i = 0; i < kAtOnce; ++i) load(first + i * kStep, values[i]);
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    const int token = first + i * kStep + j;
+                    if (token < vocab) body(values[i][j], token);
                 }
             }
+        }
+    }
+    __device__ __forceinline__ void load(int first, float (&values)[4]) const {
+        if (aligned && first < vocab) return load_packed(scores + first, values);
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                if (first + i < vocab) body(values[i], first + i);
-            }
+        for (int i = 0; i < 4; ++i) {
+            values[i] = first + i < vocab ? scores[first + i] : -INFINITY;
         }
     }
     // body(code) for those that are left.

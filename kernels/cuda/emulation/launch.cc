@@ -35,8 +35,9 @@ void check_shape(const Launch& shape) {
     if (shape.grid.y > 65535 || shape.grid.z > 65535) {
         throw Fault("a grid has at most 65535 blocks along y and z");
     }
-    if (shape.shared_bytes > kMostSharedBytes) {
-        throw Fault("a block has at most 227 KiB of shared memory; this launch asks for " +
+    if (shape.shared_bytes > most_shared_bytes()) {
+        throw Fault("a block has at most " + std::to_string(most_shared_bytes() / 1024) +
+                    " KiB of shared memory; this launch asks for " +
                     std::to_string(shape.shared_bytes) + " bytes");
     }
 }
@@ -119,3 +120,9 @@ void run_grid(const Launch& shape, const Call& call) {
 }
 
 }  // namespace nvllm::gpu::emulation
+
+namespace nvllm::gpu {
+
+size_t most_shared_bytes() { return emulation::settings().most_shared_bytes; }
+
+}  // namespace nvllm::gpu

@@ -39,6 +39,9 @@ void submit(void* stream, std::function<void()> run);
 // checked.
 inline void wait_for_work_before() { emulation::note_wait_for_work_before(); }
 
+// Of shared memory, for a block of the emulated device.
+size_t most_shared_bytes();
+
 // Runs kernel(args...) for every thread of the shape, in the order of its stream.
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), const Launch& shape, Arguments&&... arguments) {

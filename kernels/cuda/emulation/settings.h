@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/emulation/shared_memory.h"
+
 namespace nvllm::gpu::emulation {
 
 enum class Order {
@@ -30,6 +32,8 @@ struct Settings {
     uint32_t preempt_every = 0;
     // Needs access hooks: unordered accesses to the same bytes are faults.
     bool races = true;
+    // What a block may have: at most kMostSharedBytes.
+    size_t most_shared_bytes = kMostSharedBytes;
 };
 
 // The settings of the launches that follow.

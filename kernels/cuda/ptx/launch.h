@@ -19,18 +19,27 @@ __device__ __forceinline__ void wait_for_work_before() {
 #endif
 }
 
-// Whether the calling thread's device takes launches that overlap.
-inline bool can_overlap() {
+// An attribute of the calling thread's device.
+template <cudaDeviceAttr attribute>
+int device_attribute() {
     thread_local int asked = -1;
-    thread_local int major = 0;
+    thread_local int value = 0;
     int device = 0;
     cuda::check(cudaGetDevice(&device), "asking for the device");
     if (device != asked) {
-        cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        cuda::check(cudaDeviceGetAttribute(&value, attribute, device),
                     "asking what the device can do");
         asked = device;
     }
-    return major >= 9;
+    return value;
+}
+
+// Whether it takes launches that overlap.
+inline bool can_overlap() { return device_attribute<cudaDevAttrComputeCapabilityMajor>() >= 9; }
+
+// Of shared memory, for a block.
+inline size_t most_shared_bytes() {
+    return static_cast<size_t>(device_attribute<cudaDevAttrMaxSharedMemoryPerBlockOptin>());
 }
 
 // Runs kernel(args...) for every thread of the shape, in the order of its stream. Throws Error when

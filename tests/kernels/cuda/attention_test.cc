@@ -7,6 +7,7 @@
 #include "../reference.h"
 #include "../stored_kv.h"
 #include "emulated.h"
+#include "kernels/cuda/gpu/extent.h"
 
 using namespace nvllm;
 using testing::Buffer;
@@ -295,6 +296,18 @@ TEST_CASE("cuda: attention over storage of one byte a value") {
         check_batch({f32, stored, 4, 2, 64, 16}, scaled({0.5f, 0, 2.5f}), {{80, 80}, {300, 1}});
     }
 }
+
+#ifndef NVLLM_ON_DEVICE
+TEST_CASE("cuda: attention where shared memory holds one tile of keys at a time") {
+    for (auto schedule : all_schedules()) {
+        schedule.most_shared_bytes = gpu::kSharedEverywhere;
+        const gpu::emulation::ScopedSettings scoped(schedule);
+        check_batch({bf16, bf16, 4, 2, 128, 16}, {0.09f}, {{70, 70}, {90, 1}, {300, 20}, {5, 0}});
+        check_batch({f16, f16, 2, 1, 256, 16}, {0.07f}, {{70, 70}, {300, 3}});
+        check_batch({bf16, i8, 2, 1, 256, 16}, scaled({0.07f}), {{70, 70}, {300, 3}});
+    }
+}
+#endif
 
 TEST_CASE("cuda: sinks join the denominator, whoever folds the splits") {
     std::vector<float> sinks{-3.0f, 0.5f, 2.0f, 40.0f};
