@@ -34,7 +34,12 @@ struct RoundingCall {
     void* values;    // [tokens, padded_in]
     float* scales;   // [tokens, scales_stride]; null: none are kept
     int64_t scales_stride;
-    bool scales_inside;  // powers of two and E4M3: values are multiplied with them, exactly
+    bool scales_inside;  // values are multiplied with them; powers of two and E4M3: exactly
+
+    // What a row's values, where scales are inside, are still to be multiplied with.
+    __device__ __forceinline__ float scale_outside() const {
+        return rounding.global_scale > 0.0f ? 1.0f / rounding.global_scale : 1.0f;
+    }
 
     __device__ __forceinline__ float value(int64_t token, int k) const {
         const int column = columns != nullptr ? columns[k] : k;
@@ -151,7 +156,9 @@ __device__ __forceinline__ void round_row(const RoundingCall& call, int64_t toke
     }
     const float scale = scale_of(call.rounding, gpu::block_max(largest, parts));
     write_codes<T>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads, scale);
-    if (threadIdx.x == 0) call.scales[token * call.scales_stride] = scale;
+    if (threadIdx.x == 0) {
+        call.scales[token * call.scales_stride] = call.scales_inside ? call.scale_outside() : scale;
+    }
 }
 
 template <typename T>
@@ -168,11 +175,10 @@ __global__ void __launch_bounds__(kRoundingThreads, kAnyOccupancy)
     if (call.rounding.code == ActivationCode::product_type) {
         write_codes<T>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads,
                        1.0f);
-    } else if (call.group_size < call.in || call.scales_inside) {
+    } else if (call.group_size < call.in) {
         round_groups<T>(call, token);
         if (call.scales_inside && threadIdx.x == 0) {
-            const float global = call.rounding.global_scale;
-            call.scales[token * call.scales_stride] = global > 0.0f ? 1.0f / global : 1.0f;
+            call.scales[token * call.scales_stride] = call.scale_outside();
         }
     } else {
         round_row<T>(call, token, parts);
@@ -295,17 +301,10 @@ bool multiplies_integers(const ops::QuantizedWeight& weight, DType product_type)
            std::min(layout.group_size, layout.in) <= kLongestSum;
 }
 
-// x as it is, where that is what is multiplied.
-bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight,
-                    DType product_type) {
-    return weight.activations.code == ActivationCode::product_type && x.dtype == product_type &&
-           weight.columns.data == nullptr && row_layout(x).aligned;
-}
-
-// Rounds x into scratch, to values of T, and tells the product where.
+// Rounds x into scratch, to values of T.
 template <typename T>
-void round_rows(const Context& context, const ConstTensorView& x,
-                const ops::QuantizedWeight& weight, QuantizedCall& call) {
+RoundingCall round_rows(const Context& context, const ConstTensorView& x,
+                        const ops::QuantizedWeight& weight, bool scales_inside) {
     const int64_t tokens = x.dim(0);
     const int64_t in = x.dim(1);
     const ActivationRounding& rounding = weight.activations;
@@ -318,10 +317,10 @@ void round_rows(const Context& context, const ConstTensorView& x,
     rows.padded_in = static_cast<int>(padded(in, sizeof(T)));
     rows.rounding = rounding;
     rows.group_size = static_cast<int>(rounding.group_size > 0 ? rounding.group_size : in);
-    rows.scales_inside = has_scales_inside(rounding);
+    rows.scales_inside = scales_inside;
     rows.values = context.scratch->take(static_cast<size_t>(tokens * rows.padded_in) * sizeof(T));
     if (rounding.code != ActivationCode::product_type) {
-        rows.scales_stride = num_scales(rounding, in);
+        rows.scales_stride = scales_inside ? 1 : num_scales(rounding, in);
         rows.scales =
             context.scratch->take_array<float>(static_cast<size_t>(tokens * rows.scales_stride));
     }
@@ -331,6 +330,15 @@ void round_rows(const Context& context, const ConstTensorView& x,
                             .stream = context.stream,
                             .overlaps = true},
                 rows);
+    return rows;
+}
+
+// The same for a product with codes, which is told where they are.
+template <typename T>
+void round_rows(const Context& context, const ConstTensorView& x,
+                const ops::QuantizedWeight& weight, QuantizedCall& call) {
+    const RoundingCall rows =
+        round_rows<T>(context, x, weight, has_scales_inside(weight.activations));
     call.x = rows.values;
     call.x_stride = rows.padded_in;
     call.x_scales = rows.scales;
@@ -352,6 +360,21 @@ bool can_multiply_quantized(const ops::QuantizedLayout& layout, const Activation
     const int64_t depth = sparse ? kSparseStepDepth : kStepDepth;
     return ends_with_steps(layout.group_size, layout.in, depth) &&
            ends_with_steps(rounding.group_size, layout.in, depth);
+}
+
+bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight,
+                    DType product_type) {
+    return weight.activations.code == ActivationCode::product_type && x.dtype == product_type &&
+           weight.columns.data == nullptr && row_layout(x).aligned;
+}
+
+ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
+                             const ops::QuantizedWeight& weight, DType product_type) {
+    const void* const values = product_type == DType::bf16
+                                   ? round_rows<__nv_bfloat16>(context, x, weight, true).values
+                                   : round_rows<__half>(context, x, weight, true).values;
+    return ConstTensorView(values, product_type, {x.dim(0), padded(x.dim(1), 2)}, x.device)
+        .columns(0, x.dim(1));
 }
 
 size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {
@@ -425,7 +448,6 @@ size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout
     // Values, and at most a scale for each step's depth of them.
     const int64_t row = (padded(layout.in, 1) + blocks_for(layout.in, kStepDepth)) *
                         static_cast<int64_t>(sizeof(float));
-    // Those that are widened are not rounded.
     return std::max(static_cast<size_t>(tokens * row) + 128, widened_scratch_bytes(tokens, layout));
 }
 

@@ -116,8 +116,7 @@ bool can_widen(int64_t tokens, const ops::QuantizedLayout& layout) {
 bool can_multiply_widened(const ConstTensorView& x, const ops::QuantizedWeight& weight,
                           DType product_type) {
     return can_widen(x.dim(0), weight.layout) && product_type != DType::f32 &&
-           weight.activations.code == ops::ActivationCode::product_type &&
-           x.dtype == product_type && weight.columns.data == nullptr && row_layout(x).aligned;
+           weight.activations.global_scale == 0.0f;
 }
 
 void multiply_widened(const Context& context, const ConstTensorView& x,
@@ -137,13 +136,16 @@ void multiply_widened(const Context& context, const ConstTensorView& x,
     call.weight.group_size = static_cast<int>(std::min(layout.group_size, layout.in));
     call.weight.factor = weight.factor;
     call.values = context.scratch->take(static_cast<size_t>(at_once * layout.in) * 2);
+    const ConstTensorView rows = takes_as_it_is(x, weight, product_type)
+                                     ? x
+                                     : rounded_rows(context, x, weight, product_type);
     for (int64_t first = 0; first < layout.out; first += at_once) {
         const int64_t columns = std::min(at_once, layout.out - first);
         call.first_tile = static_cast<int>(first / kColumnTile);
         call.tiles = static_cast<int>(blocks_for(columns, kColumnTile));
         widen(context, call, layout.code, product_type);
         const ConstTensorView slab(call.values, product_type, {columns, layout.in}, x.device);
-        dense(context, x, slab,
+        dense(context, rows, slab,
               bias.data != nullptr ? bias.columns(first, columns) : ConstTensorView(), product_type,
               output, y.columns(first, columns));
     }
@@ -151,7 +153,9 @@ void multiply_widened(const Context& context, const ConstTensorView& x,
 
 size_t widened_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout) {
     if (!can_widen(tokens, layout)) return 0;
-    return static_cast<size_t>(slab_columns(layout) * layout.in) * 2 + 128;
+    // A slab, and rows of x and their scales.
+    const int64_t values = (slab_columns(layout) + tokens) * layout.in;
+    return static_cast<size_t>(2 * values + 4 * tokens) + 256;
 }
 
 }  // namespace nvllm::cuda

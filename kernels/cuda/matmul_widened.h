@@ -10,13 +10,14 @@ using DenseProduct = void (*)(const Context& context, const ConstTensorView& x,
                               const ConstTensorView& weight, const ConstTensorView& bias,
                               DType product_type, ops::MatmulOutput output, const TensorView& y);
 
-// Whether rows are so many that it pays, and x is multiplied as it is. Scaled weights are rounded
-// to the product type, and the order of sums is the dense product's: rows of such a step have other
-// bits than those of a smaller one.
+// Whether rows are so many that it pays, and scales of x can go into its values. Scaled weights,
+// and codes of x with their scales, are rounded to the product type, as `transformers` does, and
+// the order of sums is the dense product's: rows of such a step have other bits than those of a
+// smaller one.
 bool can_multiply_widened(const ConstTensorView& x, const ops::QuantizedWeight& weight,
                           DType product_type);
 
-// matmul_quantized() with scratch for a slab. REQUIRES: can_multiply_widened().
+// REQUIRES: can_multiply_widened().
 void multiply_widened(const Context& context, const ConstTensorView& x,
                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
                       DType product_type, ops::MatmulOutput output, const TensorView& y,

@@ -226,6 +226,14 @@ void launch_tiles(const Context& context, void (*kernel)(QuantizedCall),
                 call);
 }
 
+// Whether x is multiplied as it is.
+bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight,
+                    DType product_type);
+// x as its codes stand for it, scales included, as 16-bit values in scratch. REQUIRES: no global
+// scale.
+ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
+                             const ops::QuantizedWeight& weight, DType product_type);
+
 // At most eight rows, and sums that warps can share; else false, and nothing is done. The product
 // type i8: integers (matmul_quantized_few_rows.cu).
 bool multiply_quantized_few_rows(const Context& context, const QuantizedCall& call,

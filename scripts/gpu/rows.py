@@ -18,12 +18,36 @@ from make_checkpoint import SHAPES  # noqa: E402
 BYTES = 2  # of bfloat16
 
 
+def quantization(weights, activations=None):
+    group = {"targets": ["Linear"], "weights": weights, "input_activations": activations}
+    form = "pack-quantized" if activations is None else "int-quantized" if weights["type"] == "int" else "float-quantized"
+    return {"quant_method": "compressed-tensors", "format": form, "quantization_status": "compressed", "ignore": ["lm_head"],
+            "config_groups": {"group_0": group}}
+
+
+def channels(kind):
+    return {"num_bits": 8, "type": kind, "symmetric": True, "strategy": "channel"}
+
+
+def tokens(kind):
+    return {"num_bits": 8, "type": kind, "symmetric": True, "strategy": "token", "dynamic": True}
+
+
+SCHEMES = {
+    "W4A16": {"weights": {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 128}},
+    "W8A8": {"weights": channels("int"), "activations": tokens("int")},
+    "FP8_DYNAMIC": {"weights": channels("float"), "activations": tokens("float")},
+}
+
+
 class Shape:
     """A model's shape as a folder with config.json alone, and what one step of it costs at least."""
 
-    def __init__(self, name, output):
+    def __init__(self, name, output, scheme=None):
         self.name, self.config = name, SHAPES[name]
-        self.folder = output / "shapes" / name
+        if scheme:
+            self.config = {**self.config, "quantization_config": quantization(**SCHEMES[scheme])}
+        self.folder = output / "shapes" / f"{name}-{scheme or 'bfloat16'}"
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "config.json").write_text(json.dumps(self.config))
 
@@ -159,6 +183,18 @@ def prefill_row(name, tokens):
     return measure
 
 
+def quantized_row(name, scheme):
+    """Prompts and one stream of a shape whose linears are stored as the scheme has them."""
+    def measure(session, seconds):
+        shape = Shape("tiny" if session.options.emulated else name, session.options.output, scheme)
+        lengths = [16, 4] if session.options.emulated else [2048, 128]
+        found = ours(session, seconds, "nvllm-bench", "micro", "--device", session.device, "-m", shape.folder, "--load-format", "dummy",
+                     "-p", lengths[0], "-n", lengths[1], "-r", 3)
+        prompts, answers = (test["avg_ts"] for test in found["tests"])
+        return {"table": [{"shape": shape.name, "scheme": scheme, "prompt": lengths[0], "prompt tok/s": prompts, "decode tok/s": answers}]}
+    return measure
+
+
 def workload(session, seconds):
     """nano-vllm's: 256 requests with 100 to 1,024 tokens each way."""
     shape = Shape("tiny" if session.options.emulated else "qwen-0.6b", session.options.output)
@@ -200,6 +236,7 @@ def end_to_end_rows(options):
             ("decode of Qwen3-0.6B's shape", 30, decode_row(*small)),
             ("the same, planned ahead", 30, decode_row(*small, "--async-scheduling")),
             ("prefill of Llama-3.1-8B's shape", 30, prefill_row("llama-8b", 2048)),
+            *((f"Llama-3.1-8B's shape in {scheme}", 30, quantized_row("llama-8b", scheme)) for scheme in SCHEMES),
             ("nano-vllm's workload, Qwen3-0.6B's shape", 45, workload),
             ("a step of Qwen3-0.6B's shape, 1 stream", 30, profile_row("qwen-0.6b", 3000, *one_stream, "-d", 32)),
             ("a step of Llama-3.1-8B's shape, 1 stream", 30, profile_row("llama-8b", 3500, *one_stream, "-d", 1024)),

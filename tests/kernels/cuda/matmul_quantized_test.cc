@@ -213,7 +213,13 @@ void check_product(const Case& test) {
     for (int64_t token = 0; token < test.tokens; ++token) {
         std::vector<float> row;
         for (const int32_t column : columns) row.push_back(x[token * x_stride + column]);
-        const std::vector<double> values = rounded_row(test, row);
+        std::vector<double> values = rounded_row(test, row);
+        if (test.is_widened) {
+            for (double& one : values) {
+                rounded.set(0, static_cast<float>(one));
+                one = rounded[0];
+            }
+        }
         for (int64_t column = 0; column < layout.out; ++column) {
             reference::Dot dot;
             for (int64_t k = 0; k < layout.in; ++k) {
@@ -396,6 +402,20 @@ TEST_CASE("cuda: quantized products of many rows by way of a dense matrix") {
                            .is_widened = true});
         }
     }
+    // Codes of x with scales of rows, of groups and given ones; columns in another order.
+    for (const ops::ActivationRounding& rounding :
+         {ops::ActivationRounding{.code = ActivationCode::int8},
+          ops::ActivationRounding{.code = ActivationCode::float8, .group_size = 64},
+          ops::ActivationRounding{.code = ActivationCode::float8, .scale = 0.01f},
+          ops::ActivationRounding{.code = ActivationCode::product_type}}) {
+        check_product({.layout = {WeightCode::int8, 20, 192, 192, false, DType::bf16},
+                       .rounding = rounding,
+                       .activation = DType::f32,
+                       .tokens = 128,
+                       .gap = 3,
+                       .reorders = true,
+                       .is_widened = true});
+    }
     under_all_schedules([] {
         check_product({.layout = {WeightCode::int4, 20, 272, 128, true, DType::f16},
                        .tokens = 128,
@@ -405,19 +425,15 @@ TEST_CASE("cuda: quantized products of many rows by way of a dense matrix") {
 
 TEST_CASE("cuda: which quantized products go by way of a dense matrix") {
     const ops::QuantizedLayout layout{WeightCode::int4, 8, 64, 32, false, DType::f32};
-    const ops::ActivationRounding codes{.code = ActivationCode::int8};
-    Buffer x(DType::bf16, 128 * 64), wide(DType::f32, 128 * 64);
-    const int32_t order[64] = {};
+    Buffer x(DType::bf16, 128 * 64);
     ops::QuantizedWeight weight{layout, 1.0f, {}, {}, {}};
     CHECK(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::bf16));
     CHECK_FALSE(cuda::can_multiply_widened(x.view({127, 64}), weight, DType::bf16));
-    CHECK_FALSE(cuda::can_multiply_widened(wide.view({128, 64}), weight, DType::bf16));
-    CHECK_FALSE(cuda::can_multiply_widened(wide.view({128, 64}), weight, DType::f32));
-    weight.activations = codes;
+    CHECK_FALSE(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::f32));
+    weight.activations = {.code = ActivationCode::float4, .group_size = 16, .global_scale = 900.0f};
     CHECK_FALSE(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::bf16));
-    weight.activations = {};
-    weight.columns = {order, DType::i32, {64}};
-    CHECK_FALSE(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::bf16));
+    weight.activations = {.code = ActivationCode::int8};
+    CHECK(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::bf16));
     CHECK(cuda::matmul_quantized_scratch_bytes(128, layout, 1) >= 8 * 64 * 2);
 }
 
