@@ -15,7 +15,6 @@ namespace nvllm::cuda {
 namespace {
 
 constexpr int64_t kManyRows = 128;
-constexpr int64_t kSlabBytes = int64_t{64} << 20;
 constexpr int kWarps = 4;
 
 // Columns [first_tile, ...) of a packed matrix on their way to values [columns, in], as plain data.
@@ -101,9 +100,9 @@ void widen(const Context& context, const WidenCall& call, ops::WeightCode code,
 }
 
 // Whole tiles of columns.
-int64_t slab_columns(const ops::QuantizedLayout& layout) {
+int64_t slab_columns(const ops::QuantizedLayout& layout, int64_t slab_bytes) {
     const int64_t row_bytes = layout.in * 2;
-    const int64_t fit = std::max<int64_t>(kSlabBytes / row_bytes / kColumnTile, 1) * kColumnTile;
+    const int64_t fit = std::max<int64_t>(slab_bytes / row_bytes / kColumnTile, 1) * kColumnTile;
     return std::min<int64_t>(fit, int64_t{blocks_for(layout.out, kColumnTile)} * kColumnTile);
 }
 
@@ -122,10 +121,10 @@ bool can_multiply_widened(const ConstTensorView& x, const ops::QuantizedWeight& 
 void multiply_widened(const Context& context, const ConstTensorView& x,
                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
                       DType product_type, ops::MatmulOutput output, const TensorView& y,
-                      DenseProduct dense) {
+                      DenseProduct dense, int64_t slab_bytes) {
     if (y.numel() == 0) return;
     const ops::QuantizedLayout& layout = weight.layout;
-    const int64_t at_once = slab_columns(layout);
+    const int64_t at_once = slab_columns(layout, slab_bytes);
     const ScratchArena::Scope scope(*context.scratch);
     WidenCall call{};
     call.weight.product.in = static_cast<int>(layout.in);
@@ -154,7 +153,7 @@ void multiply_widened(const Context& context, const ConstTensorView& x,
 size_t widened_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout) {
     if (!can_widen(tokens, layout)) return 0;
     // A slab, and rows of x and their scales.
-    const int64_t values = (slab_columns(layout) + tokens) * layout.in;
+    const int64_t values = (slab_columns(layout, kSlabBytes) + tokens) * layout.in;
     return static_cast<size_t>(2 * values + 4 * tokens) + 256;
 }
 

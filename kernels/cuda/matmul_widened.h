@@ -5,6 +5,9 @@
 
 namespace nvllm::cuda {
 
+// As large as the second-level cache of the largest GPUs: a slab is read soon after it is written.
+constexpr int64_t kSlabBytes = int64_t{64} << 20;
+
 // How slabs of the dense matrix are multiplied.
 using DenseProduct = void (*)(const Context& context, const ConstTensorView& x,
                               const ConstTensorView& weight, const ConstTensorView& bias,
@@ -17,11 +20,12 @@ using DenseProduct = void (*)(const Context& context, const ConstTensorView& x,
 bool can_multiply_widened(const ConstTensorView& x, const ops::QuantizedWeight& weight,
                           DType product_type);
 
-// REQUIRES: can_multiply_widened().
+// Slabs of whole tiles of columns that have at most `slab_bytes`, or one tile. REQUIRES:
+// can_multiply_widened().
 void multiply_widened(const Context& context, const ConstTensorView& x,
                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
                       DType product_type, ops::MatmulOutput output, const TensorView& y,
-                      DenseProduct dense);
+                      DenseProduct dense, int64_t slab_bytes = kSlabBytes);
 
 size_t widened_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout);
 

@@ -114,7 +114,8 @@ void pack_weight(const Context& context, const QuantizedLayout& layout,
 // x is rounded as `weight.activations` says: to the product type, else to codes of its own. Codes
 // less their zero points are exact factors; no scaled weight is ever rounded. Sums depend on `in`,
 // the layout, the types and the instruction set alone: never on tokens, out, the other rows or the
-// number of threads.
+// number of threads. A device that is not asked for that (set_batch_invariant) may take another way
+// for many rows, on which scaled weights and scaled codes of x are rounded to the product type.
 //
 // Order of the sum on the CPU, for each output by itself. Each group of weights is summed in
 // stretches of 128 values of k from the group's begin on, its last one shorter. A stretch begins

@@ -34,6 +34,7 @@ struct Case {
     bool has_bias = false;
     float factor = 1.0f;
     bool is_widened = false;  // to a dense matrix, by slabs
+    int64_t slab_bytes = cuda::kSlabBytes;
 };
 
 int8_t random_code(WeightCode code, testing::Random& random) {
@@ -196,7 +197,7 @@ void check_product(const Case& test) {
     if (test.is_widened) {
         REQUIRE(cuda::can_multiply_widened(rows, weight, test.product));
         cuda::multiply_widened(machine.context(), rows, weight, biases, test.product, test.output,
-                               out, cuda::matmul);
+                               out, cuda::matmul, test.slab_bytes);
     } else {
         cuda::matmul_quantized(machine.context(), rows, weight, biases, test.product, test.output,
                                out);
@@ -402,6 +403,13 @@ TEST_CASE("cuda: quantized products of many rows by way of a dense matrix") {
                            .is_widened = true});
         }
     }
+    // Slabs of two tiles of columns, the last one smaller.
+    check_product({.layout = {WeightCode::int4, 43, 136, 32, true, DType::bf16},
+                   .tokens = 128,
+                   .output = accumulate,
+                   .has_bias = true,
+                   .is_widened = true,
+                   .slab_bytes = 2 * 8 * 136 * 2});
     // Codes of x with scales of rows, of groups and given ones; columns in another order.
     for (const ops::ActivationRounding& rounding :
          {ops::ActivationRounding{.code = ActivationCode::int8},
