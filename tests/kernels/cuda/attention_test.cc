@@ -252,6 +252,9 @@ TEST_CASE("cuda: attention of a step of single queries") {
         check_batch({bf16, bf16, 8, 2, 64, 16}, {0.125f}, {{37, 1}, {300, 1}, {1, 1}});
         check_batch({f16, f16, 4, 4, 128, 4}, {0.09f}, {{65, 1}, {520, 1}});
         check_batch({f32, f32, 6, 2, 64, 16}, {0.125f}, {{37, 1}, {300, 1}, {64, 1}});
+        // Nine: more than products of few rows have.
+        check_batch({bf16, bf16, 2, 1, 64, 16}, {0.125f},
+                    {{37, 1}, {520, 1}, {1, 1}, {9, 1}, {9, 1}, {70, 1}, {9, 1}, {9, 1}, {129, 1}});
     });
 }
 
