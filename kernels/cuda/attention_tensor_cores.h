@@ -89,6 +89,9 @@ struct TensorAttention {
         }
     }
 
+    // Their places in block tables are looked up together, as far as registers go.
+    static constexpr int kCopiesAtOnce = dim > 128 ? 4 : 8;
+
     // Where 64 positions lie in the cache.
     struct Source {
         const AttentionCall& call;
@@ -101,7 +104,7 @@ struct TensorAttention {
         // positions that nothing in the block sees become 0.
         template <bool with_keys, bool with_values>
         __device__ __forceinline__ void start(int first, C* to_keys, C* to_values) const {
-#pragma unroll 8
+#pragma unroll kCopiesAtOnce
             for (int i = static_cast<int>(threadIdx.x); i < kTile * Stored::kChunks;
                  i += kThreads) {
                 const int row = i / Stored::kChunks;
