@@ -277,10 +277,11 @@ bool ends_with_steps(int64_t group_size, int64_t in, int64_t depth) {
     return group_size % depth == 0 || group_size >= in;
 }
 
-// How many k of a group are summed before the sum joins the others.
-int sum_depth(int group_size, int in) {
-    const bool is_cut =
-        group_size > kLongestSum && (group_size % kLongestSum == 0 || group_size == in);
+// How many k of a group are summed before the sum joins the others. Sums of sparse matrices, which
+// no warps share, stay whole.
+int sum_depth(ops::WeightCode code, int group_size, int in) {
+    const bool ends_alike = group_size % kLongestSum == 0 || group_size == in;
+    const bool is_cut = !ops::is_sparse(code) && group_size > kLongestSum && ends_alike;
     return is_cut ? kLongestSum : group_size;
 }
 
@@ -429,7 +430,7 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
         if (multiply_quantized_few_rows(context, call, layout.code, DType::i8)) return;
         return multiply_integers_on_tensor_cores(context, call, layout.code);
     }
-    call.sum_depth = sum_depth(call.group_size, call.product.in);
+    call.sum_depth = sum_depth(layout.code, call.group_size, call.product.in);
     if (!takes_as_it_is(x, weight, product_type)) {
         with_float_type(product_type, [&](auto element) {
             round_rows<typename decltype(element)::Type>(context, x, weight, call);

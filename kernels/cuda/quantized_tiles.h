@@ -3,9 +3,9 @@
 // Every output is one chain of sums, whatever tile it falls into: its bits do not depend on the
 // rows beside it. The products of a group of weights (and of a group of x, where x has scales of
 // groups) are summed by rising k, beginning with 0, or exactly where both are integers; that sum,
-// times the scale or scales, joins the groups before it. Inexact sums of longer groups are those of
-// kLongestSum k, one after the other, so that warps can share them. At last come the factor, the
-// scale of the row of x, y and the bias.
+// times the scale or scales, joins the groups before it. Inexact sums of longer groups, but for
+// those of sparse weights, are cut every kLongestSum k, so that warps can share them. At last come
+// the factor, the scale of the row of x, y and the bias.
 #pragma once
 
 #include "kernels/cuda/matmul_tiles.h"
