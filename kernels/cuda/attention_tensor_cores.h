@@ -17,6 +17,7 @@
 #include "kernels/cuda/attention_fragments.h"
 #include "kernels/cuda/attention_tiles.h"
 #include "kernels/cuda/kv_store.h"
+#include "kernels/cuda/matmul.h"
 
 namespace nvllm::cuda {
 
@@ -89,7 +90,8 @@ struct TensorAttention {
         }
     }
 
-    // Their places in block tables are looked up together, as far as registers go.
+    // Chunks of a tile whose places in the block table are looked up together, as far as registers
+    // go.
     static constexpr int kCopiesAtOnce = dim > 128 ? 4 : 8;
 
     // Where 64 positions lie in the cache.
@@ -100,8 +102,8 @@ struct TensorAttention {
         const C* values;
         Visible seen;
 
-        // Starts the copy of `which`, keys or values or both, of the tile at `first` as one group;
-        // positions that nothing in the block sees become 0.
+        // Starts the copy of keys, values or both of the tile at `first` as one group; positions
+        // that nothing in the block sees become 0.
         template <bool with_keys, bool with_values>
         __device__ __forceinline__ void start(int first, C* to_keys, C* to_values) const {
 #pragma unroll kCopiesAtOnce
@@ -481,15 +483,14 @@ void launch_tensor_attention(const Context& context, const AttentionCall& call, 
 
 // With two stages where they fit, and where no product of few rows comes next: that is put in place
 // while splits apart are still computed, and what it has under way lies in the first-level cache,
-// of which a multiprocessor that holds two tiles has little (an H100, eight heads of 128 and 1,024
+// of which a multiprocessor that holds two tiles has little (an H100, the 8B shape behind 1,024
 // positions: 143 tokens a second with two stages, 162 with one).
 template <typename T, typename C, int dim, int warps, bool share_rows>
 void launch_tensor_attention(const Context& context, const AttentionCall& call, uint32_t splits) {
     using Attention = TensorAttention<T, C, dim, warps, share_rows, 2>;
-    constexpr int kFewTokens = 8;
     const bool apart = call.partial_values != nullptr;
     const bool fits = Attention::shared_bytes(!apart) <= gpu::most_shared_bytes();
-    if (fits && !(apart && call.tokens <= kFewTokens)) {
+    if (fits && !(apart && call.tokens <= kMostFewRows)) {
         launch_tensor_attention<T, C, dim, warps, share_rows, 2>(context, call, splits);
     } else {
         launch_tensor_attention<T, C, dim, warps, share_rows, 1>(context, call, splits);

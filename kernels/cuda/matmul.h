@@ -9,8 +9,11 @@ void matmul(const Context& context, const ConstTensorView& x, const ConstTensorV
             const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
             const TensorView& y);
 
-// Whether there are at most eight rows, of the weights' 16-bit type and in whole runs of 16 bytes,
-// for a kernel of their own: as fast as weights come from memory, in another order of sums.
+// Rows of x that have kernels of their own, dense and quantized.
+constexpr int kMostFewRows = 8;
+
+// Whether there are at most kMostFewRows, of the weights' 16-bit type and in whole runs of 16
+// bytes, for a kernel of their own: as fast as weights come from memory, in another order of sums.
 bool can_multiply_few_rows(const ConstTensorView& x, const ConstTensorView& weight,
                            DType product_type);
 // REQUIRES: can_multiply_few_rows().

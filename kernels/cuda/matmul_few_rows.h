@@ -7,12 +7,13 @@
 // First codes or values are read before the work before is waited for: nothing else writes weights.
 #pragma once
 
+#include "kernels/cuda/matmul.h"
 #include "kernels/cuda/matmul_tiles.h"
 
 namespace nvllm::cuda {
 
 struct FewRows {
-    static constexpr int kMostTokens = 8;
+    static constexpr int kMostTokens = kMostFewRows;
     static constexpr int kColumns = 16;
     static constexpr int kTokenStride = 20;  // four tokens and eight columns in different banks
     static constexpr int kPartValues = kMostTokens * kTokenStride;

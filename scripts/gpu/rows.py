@@ -184,7 +184,7 @@ def prefill_row(name, tokens):
 
 
 def quantized_row(name, scheme):
-    """Prompts and one stream of a shape whose linears are stored as the scheme has them."""
+    """Prompts and one stream of a shape whose linears are stored as the scheme has them. The host makes the codes: of a small shape."""
     def measure(session, seconds):
         shape = Shape("tiny" if session.options.emulated else name, session.options.output, scheme)
         lengths = [16, 4] if session.options.emulated else [2048, 128]
@@ -236,7 +236,7 @@ def end_to_end_rows(options):
             ("decode of Qwen3-0.6B's shape", 30, decode_row(*small)),
             ("the same, planned ahead", 30, decode_row(*small, "--async-scheduling")),
             ("prefill of Llama-3.1-8B's shape", 30, prefill_row("llama-8b", 2048)),
-            *((f"Llama-3.1-8B's shape in {scheme}", 30, quantized_row("llama-8b", scheme)) for scheme in SCHEMES),
+            *((f"Llama-3.2-1B's shape in {scheme}", 30, quantized_row("llama-1b", scheme)) for scheme in SCHEMES),
             ("nano-vllm's workload, Qwen3-0.6B's shape", 45, workload),
             ("a step of Qwen3-0.6B's shape, 1 stream", 30, profile_row("qwen-0.6b", 3000, *one_stream, "-d", 32)),
             ("a step of Llama-3.1-8B's shape, 1 stream", 30, profile_row("llama-8b", 3500, *one_stream, "-d", 1024)),

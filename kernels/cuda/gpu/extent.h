@@ -35,9 +35,6 @@ struct Extent {
 // Dynamic shared memory that a launch takes without asking the runtime for more: of the 48 KiB that
 // every kernel has, what static arrays beside it leave.
 constexpr size_t kSharedWithoutAsking = size_t{32} << 10;
-// What a block may have of it on the smallest devices from sm_80 on; most_shared_bytes() says how
-// much on this one.
-constexpr size_t kSharedEverywhere = size_t{99} << 10;
 
 struct Launch {
     Extent grid;
