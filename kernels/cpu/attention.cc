@@ -423,12 +423,25 @@ float output_factor(const AttentionBatch& batch, int64_t head, float maximum, fl
 void store_outputs(const AttentionBatch& batch, const AttentionItem& item, const State& state) {
     const auto scale = kernels().scale;
     const bool has_sinks = batch.options.sinks.data != nullptr;
-    for (int64_t row = 0; row < rows_of(batch, item); ++row) {
+    const int64_t rows = rows_of(batch, item);
+    const auto head_of = [&](int64_t row) {
         const int64_t kv_head = item.kv_head + row / rows_of_head(batch, item);
+        return kv_head * batch.group + row % batch.group;
+    };
+    const auto out_of = [&](int64_t row) {
         const int64_t query = row % rows_of_head(batch, item) / batch.group;
-        const int64_t head = kv_head * batch.group + row % batch.group;
-        float* out = batch.out.as<float>() + (item.first_query + query) * batch.out.stride(0) +
-                     head * batch.head_dim;
+        return batch.out.as<float>() + (item.first_query + query) * batch.out.stride(0) +
+               head_of(row) * batch.head_dim;
+    };
+    for (int64_t row = 0; row < rows; ++row) {
+        // Rows lie on pages of their own.
+        constexpr int64_t kRowsAhead = 8;
+        if (row + kRowsAhead < rows) {
+            const float* const ahead = out_of(row + kRowsAhead);
+            for (int64_t i = 0; i < batch.head_dim; i += 16) __builtin_prefetch(ahead + i, 1);
+        }
+        const int64_t head = head_of(row);
+        float* const out = out_of(row);
         const float denominator = state.denominator[row];
         const float factor = has_sinks ? output_factor(batch, head, state.maximum[row], denominator)
                                        : batch.value_scale / denominator;

@@ -274,6 +274,7 @@ struct QuantizedKernels {
     // sums: of each stretch of at most kQuantizedStretch values, as for_each_stretch gives them for
     // this block, what they summed up to before. Null: it takes codes for what they are.
     void (*divide_for_int4)(const QuantizedBlock& block, float* x, float* sums);
+    int32_t (*sum_codes)(const int8_t* codes, int64_t count);
 };
 
 struct Kernels {

@@ -103,9 +103,8 @@ void correct_row(const Product& product, const int8_t* codes, int64_t token) {
     for (int64_t group = 0; group < layout.groups(); ++group) {
         const int64_t begin = group * layout.group_size;
         const int64_t end = std::min(begin + layout.group_size, layout.in);
-        int32_t sum = 0;
-        for (int64_t k = begin; k < end; ++k) sum += codes[k];
-        product.corrections[token * layout.groups() + group] = -8 * sum;
+        product.corrections[token * layout.groups() + group] =
+            -8 * kernels().quantized.sum_codes(codes + begin, end - begin);
     }
 }
 

@@ -339,7 +339,8 @@ QuantizedKernels quantized_kernels() {
             {sizeof(typename C::X), sizeof(typename C::X)},
             {},
             int8_loop<C>,
-            divide_for_int4<C>()};
+            divide_for_int4<C>(),
+            sum_codes<C>};
 }
 
 }  // namespace nvllm::cpu

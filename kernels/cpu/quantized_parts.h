@@ -187,6 +187,11 @@ class PartKernel {
     // From so many rows on it pays to spread words once for all of them. Fewer wait for codes to
     // come from memory, and products must not wait until all have come.
     static constexpr int64_t rows_to_spread_once = kRowsAtOnce + 1;
+    // Whether totals of many rows stay in registers, beside the sums of a group of half as many
+    // panels: groups are short, and to store a tile's totals after each takes the time of some of
+    // its products.
+    static constexpr bool keeps_totals = S::lanes == 16 && std::is_integral_v<X>;
+    static constexpr int panels_with_totals = most_panels / 2;
 
     // More rows of sparse weights wait for multipliers, not for memory; to ask for their many words
     // twice would cost 7 % (docs/performance.md).
@@ -263,6 +268,7 @@ class PartKernel {
     static void multiply(const QuantizedBlock& block) {
         if constexpr (P::spreads) {
             if (block.rows >= rows_to_spread_once) {
+                if constexpr (keeps_totals) return multiply_many_rows(block);
                 SpreadWords::spread(block);
                 return multiply<SpreadWords>(block);
             }
@@ -288,6 +294,74 @@ class PartKernel {
         }
     }
 
+    // The same by spread words, group after group for few columns and rows, as keeps_totals has it.
+    static void multiply_many_rows(const QuantizedBlock& block) {
+        NextCodes next(block,
+                       (block.panels / panels_with_totals + 1) * (block.rows / most_rows + 1));
+        for (int panel = 0; panel < block.panels;) {
+            if (block.panels - panel >= panels_with_totals) {
+                multiply_panels<panels_with_totals>(block, panel, next);
+                panel += panels_with_totals;
+            } else {
+                multiply_panels<1>(block, panel++, next);
+            }
+        }
+    }
+    template <int panels>
+    static void multiply_panels(const QuantizedBlock& block, int first, NextCodes& next) {
+        const QuantizedBlock part = part_of(block, first, panels);
+        SpreadWords::spread(part);
+        for (int64_t row = 0; row < part.rows;) {
+            next.fetch_part();
+            row += rows_of_all_groups<most_rows, panels>(part, row);
+        }
+    }
+
+    template <int rows, int panels>
+    static int rows_of_all_groups(const QuantizedBlock& block, int64_t row) {
+        if constexpr (rows > 1) {
+            if (block.rows - row < rows) {
+                return rows_of_all_groups < rows == 6 ? 4 : rows - 1, panels > (block, row);
+            }
+        }
+        tile_of_all_groups<rows, panels>(block, row);
+        return rows;
+    }
+
+    // A function of its own, or gcc would have too few registers for what surrounds it as well.
+    template <int rows, int panels>
+    [[gnu::noinline]] static void tile_of_all_groups(const QuantizedBlock& block, int64_t row) {
+        constexpr int columns = panels * vectors;
+        for (int r = 0; r < rows; ++r) fetch_results(block, row + r, 0, panels);
+        F total[columns][rows];
+#pragma GCC unroll 8
+        for (auto& column : total) {
+#pragma GCC unroll 8
+            for (F& value : column) value = S::zero();
+        }
+        for (int64_t group = 0; group < block.groups; ++group) {
+            // Or gcc would keep in vector registers what it knows of the block, and sums in memory.
+            asm volatile("" : "+r"(row), "+r"(group) : : "memory");
+            const int64_t first = group * block.group_size;
+            const QuantizedStretch stretch{first, least(first + block.group_size, block.in), group};
+            Sum sum[columns][rows];
+            sum_stretch<SpreadWords>(block, stretch, row, 0, sum);
+#pragma GCC unroll 8
+            for (int i = 0; i < columns; ++i) {
+                const F scales = Tile::load_scales(block, i / vectors, group, i % vectors);
+#pragma GCC unroll 8
+                for (int r = 0; r < rows; ++r) {
+                    total[i][r] = S::fma(P::to_float(sum[i][r]), scales, total[i][r]);
+                }
+            }
+        }
+        asm volatile("" : "+r"(row) : : "memory");
+#pragma GCC unroll 8
+        for (int i = 0; i < columns; ++i) {
+            Tile::write_results(block, row, i / vectors, i % vectors, total[i]);
+        }
+    }
+
     template <int rows, class Source>
     static int some_rows(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
                          int64_t end) {
@@ -304,16 +378,31 @@ class PartKernel {
         return rows;
     }
 
-    // Sums stay in registers: all that touches them is inlined before arrays are taken apart.
     template <int rows, int panels, class Source>
     static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
                      int panel) {
         constexpr int columns = panels * vectors;
-        Sum sum[columns][rows];
-        const X* x[rows];
         if (rows == most_rows && stretch.end == block.in) {
             for (int r = 0; r < rows; ++r) fetch_results(block, row + r, panel, panels);
         }
+        Sum sum[columns][rows];
+        sum_stretch<Source>(block, stretch, row, panel, sum);
+#pragma GCC unroll 8
+        for (int i = 0; i < columns; ++i) {
+            F values[rows];
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; ++r) values[r] = P::to_float(sum[i][r]);
+            Tile::add_sums(block, stretch, row, panel + i / vectors, i % vectors, values);
+        }
+    }
+
+    // Sums stay in registers: all that touches them is inlined before arrays are taken apart.
+    template <class Source, int columns, int rows>
+    [[gnu::always_inline]] static void sum_stretch(const QuantizedBlock& block,
+                                                   const QuantizedStretch& stretch, int64_t row,
+                                                   int panel, Sum (&sum)[columns][rows]) {
+        constexpr int panels = columns / vectors;
+        const X* x[rows];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
             x[r] = static_cast<const X*>(block.x) + (row + r) * block.x_stride + stretch.first;
@@ -358,13 +447,6 @@ class PartKernel {
             for (; step + Few() <= steps; step += Few()) add_few_steps(step, Few());
             for (; step < steps; ++step) add_few_steps(step, std::integral_constant<int, 1>());
         }
-#pragma GCC unroll 8
-        for (int i = 0; i < columns; ++i) {
-            F values[rows];
-#pragma GCC unroll 8
-            for (int r = 0; r < rows; ++r) values[r] = P::to_float(sum[i][r]);
-            Tile::add_sums(block, stretch, row, panel + i / vectors, i % vectors, values);
-        }
     }
 
     // Part after part, so that those of x are loaded once for all columns.
@@ -390,16 +472,38 @@ class PartKernel {
 // A row of codes as the integer kernels read it; count is a multiple of 8.
 template <class C, ops::WeightCode code>
 void arrange_codes(const int8_t* codes, int64_t count, void* arranged) {
-    auto* out = static_cast<typename C::X*>(arranged);
+    using X = typename C::X;
+    auto* out = static_cast<X*>(arranged);
     constexpr bool is_int4 = code == ops::WeightCode::int4;
-    constexpr int per_word = is_int4 ? 8 : 4;
-    for (int64_t k = 0; k < count; k += per_word, out += per_word) {
-        for (int i = 0; i < per_word; ++i) {
-            const int from = is_int4 ? C::int4_order[i] : C::int8_order[i];
-            const int shift = !is_int4 && C::x_is_shifted ? 128 : 0;
-            out[i] = static_cast<typename C::X>(codes[k + from] + shift);
+    constexpr int shift = !is_int4 && C::x_is_shifted ? 128 : 0;
+    // Of each eight codes.
+    constexpr auto place = [](int i) {
+        return is_int4 ? C::int4_order[i] : i / 4 * 4 + C::int8_order[i % 4];
+    };
+    int64_t k = 0;
+    if constexpr (sizeof(X) == 1) {
+        using Bytes = int8_t __attribute__((vector_size(16)));
+        [&]<int... i>(std::integer_sequence<int, i...>) {
+            for (; k + 16 <= count; k += 16) {
+                Bytes some;
+                std::memcpy(&some, codes + k, sizeof(some));
+                some = __builtin_shufflevector(some, some, (i / 8 * 8 + place(i % 8))...);
+                some ^= static_cast<int8_t>(shift);  // adds 128 to bytes
+                std::memcpy(out + k, &some, sizeof(some));
+            }
         }
+        (std::make_integer_sequence<int, 16>());
     }
+    for (; k < count; k += 8) {
+        for (int i = 0; i < 8; ++i) out[k + i] = static_cast<X>(codes[k + place(i)] + shift);
+    }
+}
+
+template <class C>
+int32_t sum_codes(const int8_t* codes, int64_t count) {
+    int32_t sum = 0;
+    for (int64_t k = 0; k < count; ++k) sum += codes[k];
+    return sum;
 }
 
 }  // namespace nvllm::cpu

@@ -62,6 +62,25 @@ void for_each_stretch(const QuantizedBlock& block, int64_t longest, Body body) {
     }
 }
 
+// Some panels of a block, from `first` on, without what comes next.
+[[gnu::always_inline]] inline QuantizedBlock part_of(const QuantizedBlock& block, int first,
+                                                     int panels) {
+    const int64_t place = place_of(block, first, 0);
+    const int64_t scale_bytes = block.scale_type == DType::f32 ? 4 : 2;
+    QuantizedBlock part = block;
+    part.codes += first * block.panel_bytes;
+    part.next_codes = nullptr;
+    part.panels = panels;
+    part.scales = static_cast<const std::byte*>(block.scales) + place * scale_bytes;
+    if (block.zero_points != nullptr) part.zero_points += place;
+    if (block.corrections != nullptr) part.corrections += place;
+    part.totals += first * kPanelColumns;
+    part.bias += first * kPanelColumns;
+    part.y += first * block.y_panel_stride;
+    if (first + panels < block.panels) part.last_columns = kPanelColumns;
+    return part;
+}
+
 // Asks for a row of results while it is summed: rows lie on pages of their own, and to wait for
 // each where it is written would take up to a tenth of a prefill's time.
 [[gnu::always_inline]] inline void fetch_results(const QuantizedBlock& block, int64_t row,
@@ -181,21 +200,7 @@ struct QuantizedTile {
         }
     }
 
-  private:
-    // What most stretches need; nothing of the block is read between rows.
-    template <typename Sum>
-    [[gnu::always_inline]] static void add_to_totals(float* total, bool are_first, int64_t rows,
-                                                     F scales, Sum sum) {
-        if (are_first) {
-            for (int64_t row = 0; row < rows; ++row, total += kQuantizedColumns) {
-                S::store(total, S::mul(sum(row), scales));
-            }
-        } else {
-            for (int64_t row = 0; row < rows; ++row, total += kQuantizedColumns) {
-                S::store(total, S::fma(sum(row), scales, S::load(total)));
-            }
-        }
-    }
+    // Totals of a vector of a panel's columns, of a tile's rows from `row` on, become results.
     template <int rows>
     static void write_results(const QuantizedBlock& block, int64_t row, int panel, int v,
                               const F (&totals)[rows]) {
@@ -215,6 +220,22 @@ struct QuantizedTile {
             } else {
                 S::store(y, block.accumulates ? S::add(value, S::load(y, columns)) : value,
                          columns);
+            }
+        }
+    }
+
+  private:
+    // What most stretches need; nothing of the block is read between rows.
+    template <typename Sum>
+    [[gnu::always_inline]] static void add_to_totals(float* total, bool are_first, int64_t rows,
+                                                     F scales, Sum sum) {
+        if (are_first) {
+            for (int64_t row = 0; row < rows; ++row, total += kQuantizedColumns) {
+                S::store(total, S::mul(sum(row), scales));
+            }
+        } else {
+            for (int64_t row = 0; row < rows; ++row, total += kQuantizedColumns) {
+                S::store(total, S::fma(sum(row), scales, S::load(total)));
             }
         }
     }
