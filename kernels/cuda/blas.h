@@ -18,4 +18,20 @@ bool multiply_by_library(const Context& context, const ConstTensorView& x,
                          DType product_type, ops::MatmulOutput output, bool invariant,
                          const TensorView& y);
 
+// y = x weight^T of float8 codes, each sum times the scale of its row and that of its column.
+struct CodeProduct {
+    ConstTensorView x;           // [tokens, in]
+    const float* x_scales;       // [tokens]
+    ConstTensorView weight;      // [columns, in]
+    const float* weight_scales;  // [columns]
+    ConstTensorView bias;        // as a dense product's
+    ops::MatmulOutput output;
+    TensorView y;
+};
+
+// Whether the library multiplies such codes, wherever they lie.
+bool library_takes_codes(const Context& context, const CodeProduct& product);
+// REQUIRES: library_takes_codes().
+void multiply_codes_by_library(const Context& context, const CodeProduct& product);
+
 }  // namespace nvllm::cuda

@@ -14,6 +14,7 @@
 #include "kernels/cuda/allocator.h"
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/cublaslt.h"
+#include "kernels/error.h"
 
 namespace nvllm::cuda {
 namespace {
@@ -24,6 +25,7 @@ constexpr size_t kMostPlans = 4096;
 
 cudaDataType_t library_type(DType dtype) {
     if (dtype == DType::bf16) return CUDA_R_16BF;
+    if (dtype == DType::f8_e4m3) return CUDA_R_8F_E4M3;
     return dtype == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
@@ -34,6 +36,19 @@ struct Shape {
     bool has_bias, accumulates, invariant;
 
     auto operator<=>(const Shape&) const = default;
+
+    // Codes have scales: of each row of x, and of each of the weights.
+    bool are_codes() const { return factors == DType::f8_e4m3; }
+};
+
+// Where a product's operands lie; scales of codes only.
+struct Operands {
+    const void* x;
+    const void* weight;
+    const void* bias;
+    void* y;
+    const float* x_scales = nullptr;
+    const float* weight_scales = nullptr;
 };
 
 // The library's descriptions of a product, given back at the end.
@@ -61,7 +76,13 @@ class Description {
 
     bool is_made() const { return is_made_; }
 
-    bool set_bias(const void* bias) { return set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+    bool set_pointers(const Operands& operands) {
+        return (operands.bias == nullptr ||
+                set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias)) &&
+               (operands.x_scales == nullptr ||
+                (set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.weight_scales) &&
+                 set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.x_scales)));
+    }
 
     cublasLtMatmulDesc_t operation = nullptr;
     cublasLtMatrixLayout_t weight = nullptr;
@@ -79,9 +100,16 @@ class Description {
 
     bool describe_operation(const Shape& shape) {
         if (!set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T)) return false;
+        if (shape.are_codes() && !describe_scales()) return false;
         if (!shape.has_bias) return true;
         return set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS) &&
                set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(shape.bias_type));
+    }
+
+    bool describe_scales() {
+        const int32_t each_row = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+        return set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, each_row) &&
+               set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, each_row);
     }
 
     const CublasLt& library_;
@@ -124,20 +152,24 @@ class Products {
         }
     }
 
-    bool multiply(const Context& context, const Shape& shape, const void* x, const void* weight,
-                  const void* bias, void* y) {
+    bool takes(const Shape& shape) {
+        if (handle_ == nullptr) return false;
+        const std::lock_guard lock(mutex_);
+        return plan_for(shape).algorithm.has_value();
+    }
+
+    bool multiply(const Context& context, const Shape& shape, const Operands& operands) {
         if (handle_ == nullptr) return false;
         const std::lock_guard lock(mutex_);
         Plan& plan = plan_for(shape);
-        if (!plan.algorithm) return false;
-        if (bias != nullptr && !plan.product->set_bias(bias)) return false;
+        if (!plan.algorithm || !plan.product->set_pointers(operands)) return false;
         const float alpha = 1.0f;
         const float beta = shape.accumulates ? 1.0f : 0.0f;
-        const cublasStatus_t status =
-            library_.matmul(handle_, plan.product->operation, &alpha, weight, plan.product->weight,
-                            x, plan.product->x, &beta, y, plan.product->y, y, plan.product->y,
-                            &*plan.algorithm, workspace_of(context.stream), kWorkspaceBytes,
-                            static_cast<cudaStream_t>(context.stream));
+        const cublasStatus_t status = library_.matmul(
+            handle_, plan.product->operation, &alpha, operands.weight, plan.product->weight,
+            operands.x, plan.product->x, &beta, operands.y, plan.product->y, operands.y,
+            plan.product->y, &*plan.algorithm, workspace_of(context.stream), kWorkspaceBytes,
+            static_cast<cudaStream_t>(context.stream));
         if (status == CUBLAS_STATUS_SUCCESS) return true;
         // Nothing was put into the stream: the kernels take this shape from now on.
         plan.algorithm.reset();
@@ -199,6 +231,25 @@ bool is_aligned(const ConstTensorView& view) {
     return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && bytes % 16 == 0;
 }
 
+Shape shape_of(const ConstTensorView& x, const ConstTensorView& weight, const ConstTensorView& bias,
+               ops::MatmulOutput output, const TensorView& y) {
+    Shape shape{};
+    shape.tokens = x.dim(0);
+    shape.in = x.dim(1);
+    shape.out = weight.dim(0);
+    shape.x_stride = x.stride(0);
+    shape.y_stride = y.stride(0);
+    shape.factors = x.dtype;
+    shape.bias_type = bias.dtype;
+    shape.y_type = y.dtype;
+    shape.has_bias = bias.data != nullptr;
+    shape.accumulates = output == ops::MatmulOutput::accumulate;
+    return shape;
+}
+Shape shape_of(const CodeProduct& product) {
+    return shape_of(product.x, product.weight, product.bias, product.output, product.y);
+}
+
 }  // namespace
 
 std::string describe_blas() {
@@ -216,20 +267,24 @@ bool multiply_by_library(const Context& context, const ConstTensorView& x,
                          const TensorView& y) {
     if (x.dtype != product_type || weight.dtype != product_type) return false;
     if (!is_aligned(x) || !is_aligned(weight) || !is_aligned(y)) return false;
-    Shape shape{};
-    shape.tokens = x.dim(0);
-    shape.in = x.dim(1);
-    shape.out = weight.dim(0);
-    shape.x_stride = x.stride(0);
-    shape.y_stride = y.stride(0);
-    shape.factors = product_type;
-    shape.bias_type = bias.dtype;
-    shape.y_type = y.dtype;
-    shape.has_bias = bias.data != nullptr;
-    shape.accumulates = output == ops::MatmulOutput::accumulate;
+    Shape shape = shape_of(x, weight, bias, output, y);
     shape.invariant = invariant;
     return products_of(context.device.index)
-        .multiply(context, shape, x.data, weight.data, bias.data, y.data);
+        .multiply(context, shape, {x.data, weight.data, bias.data, y.data});
+}
+
+bool library_takes_codes(const Context& context, const CodeProduct& product) {
+    if (!is_aligned(product.x) || !is_aligned(product.weight) || !is_aligned(product.y)) {
+        return false;
+    }
+    return products_of(context.device.index).takes(shape_of(product));
+}
+
+void multiply_codes_by_library(const Context& context, const CodeProduct& product) {
+    const Operands operands{product.x.data, product.weight.data, product.bias.data,
+                            product.y.data, product.x_scales,    product.weight_scales};
+    NVLLM_CHECK(products_of(context.device.index).multiply(context, shape_of(product), operands),
+                "cuBLASLt no longer multiplies codes of float8");
 }
 
 }  // namespace nvllm::cuda

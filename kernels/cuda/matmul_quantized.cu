@@ -1,12 +1,14 @@
 // Products with quantized weights on the GPU: packing, rounding of x, and which kernel takes which
 // types.
 //
-// round_rows_kernel: a block of 256 threads a token, its values read twice (for the scale, then the
-// codes) and written once; 128 bytes of shared memory. pack_kernel: a thread for each 16 bytes of
-// packed codes.
+// round_rows_kernel: a block of 256 threads a token, its values read once, by runs of 8, and kept
+// until the row's scale is known (those of rows beyond 8,192, and of groups, are read twice),
+// written once; 128 bytes of shared memory. pack_kernel: a thread for each 16 bytes of packed
+// codes.
 #include "kernels/cuda/matmul_quantized.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cuda/matmul_widened.h"
 #include "kernels/cuda/quantized_tiles.h"
@@ -20,12 +22,13 @@ using ops::ActivationCode;
 using ops::ActivationRounding;
 
 constexpr int kRoundingThreads = 256;
+constexpr int kKeptRuns = 4;  // of a row, by each thread
 
 // Rows of x on their way to what is multiplied, as plain data.
 struct RoundingCall {
     const void* x;
-    DType x_type;
     int64_t x_stride;
+    bool x_aligned;          // as a RowLayout is
     const int32_t* columns;  // may be null
     int in;
     int padded_in;
@@ -41,9 +44,24 @@ struct RoundingCall {
         return rounding.global_scale > 0.0f ? 1.0f / rounding.global_scale : 1.0f;
     }
 
+    template <typename X>
     __device__ __forceinline__ float value(int64_t token, int k) const {
         const int column = columns != nullptr ? columns[k] : k;
-        return load_float(x, x_type, token * x_stride + column);
+        return gpu::to_float(static_cast<const X*>(x)[token * x_stride + column]);
+    }
+    // Zeros beyond `in`.
+    template <typename X>
+    __device__ __forceinline__ void load(int64_t token, int k, float (&run)[kRun]) const {
+        if (columns == nullptr) {
+            load_run(static_cast<const X*>(x) + token * x_stride + k, in - k, x_aligned, run);
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < kRun; ++i) run[i] = k + i < in ? value<X>(token, k + i) : 0.0f;
+    }
+    // What values are divided by, where `scale` is theirs.
+    __device__ __forceinline__ float divisor(float scale) const {
+        return rounding.global_scale > 0.0f ? scale / rounding.global_scale : scale;
     }
 };
 
@@ -112,24 +130,46 @@ __device__ __forceinline__ float scale_of(const ActivationRounding& rounding, fl
 
 template <typename T>
 __device__ __forceinline__ int place_in_row(int k) {
-    if constexpr (sizeof(T) == 1) return place_of(k);
+    if constexpr (std::is_same_v<T, int8_t>) return place_of(k);
     return k;
 }
 
-template <typename T>
+template <typename T, typename X>
 __device__ __forceinline__ void write_codes(const RoundingCall& call, int64_t token, int begin,
                                             int end, int first, int step, float scale) {
-    const float global = call.rounding.global_scale;
-    const float divisor = global > 0.0f ? scale / global : scale;
+    const float divisor = call.divisor(scale);
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     for (int k = begin + first; k < end; k += step) {
-        const float code = round_value(call.rounding.code, call.value(token, k) / divisor);
+        const float code = round_value(call.rounding.code, call.value<X>(token, k) / divisor);
         to[place_in_row<T>(k)] = gpu::from_float<T>(call.scales_inside ? code * scale : code);
     }
 }
 
-// Groups of a row, a warp each; the order of the largest magnitude does not matter.
+// A run of eight; REQUIRES: k < in.
 template <typename T>
+__device__ __forceinline__ void write_run(const RoundingCall& call, int64_t token, int k,
+                                          float scale, float (&run)[kRun]) {
+    const float divisor = call.divisor(scale);
+#pragma unroll
+    for (float& value : run) {
+        const float code = round_value(call.rounding.code, value / divisor);
+        value = call.scales_inside ? code * scale : code;
+    }
+    T* const to = static_cast<T*>(call.values) + token * call.padded_in;
+    if constexpr (std::is_same_v<T, int8_t>) {
+#pragma unroll
+        for (int i = 0; i < kRun; i += 2) {
+            const T pair[2] = {gpu::from_float<T>(run[i]), gpu::from_float<T>(run[i + 1])};
+            memcpy(to + place_of(k + i), pair, 2);
+        }
+    } else {
+        const int left = call.padded_in - k;
+        store_run(to + k, left, left >= kRun, run);
+    }
+}
+
+// Groups of a row, a warp each; the order of the largest magnitude does not matter.
+template <typename T, typename X>
 __device__ __forceinline__ void round_groups(const RoundingCall& call, int64_t token) {
     const int groups = (call.in + call.group_size - 1) / call.group_size;
     const int warps = static_cast<int>(blockDim.x) / 32;
@@ -138,30 +178,54 @@ __device__ __forceinline__ void round_groups(const RoundingCall& call, int64_t t
         const int end = begin + call.group_size < call.in ? begin + call.group_size : call.in;
         float largest = 0.0f;
         for (int k = begin + gpu::lane_id(); k < end; k += 32) {
-            largest = fmaxf(largest, fabsf(call.value(token, k)));
+            largest = fmaxf(largest, fabsf(call.value<X>(token, k)));
         }
         const float scale = scale_of(call.rounding, gpu::warp_max(largest));
-        write_codes<T>(call, token, begin, end, gpu::lane_id(), 32, scale);
+        write_codes<T, X>(call, token, begin, end, gpu::lane_id(), 32, scale);
         if (call.scales != nullptr && !call.scales_inside && gpu::lane_id() == 0) {
             call.scales[token * call.scales_stride + group] = scale;
         }
     }
 }
 
-template <typename T>
+template <typename T, typename X>
 __device__ __forceinline__ void round_row(const RoundingCall& call, int64_t token, float* parts) {
+    const auto begin_of = [](int run) {
+        return (run * kRoundingThreads + static_cast<int>(threadIdx.x)) * kRun;
+    };
+    float kept[kKeptRuns][kRun];
     float largest = 0.0f;
-    for (int k = static_cast<int>(threadIdx.x); k < call.in; k += kRoundingThreads) {
-        largest = fmaxf(largest, fabsf(call.value(token, k)));
+    const auto find_largest = [&](const float(&run)[kRun]) {
+#pragma unroll
+        for (const float value : run) largest = fmaxf(largest, fabsf(value));
+    };
+#pragma unroll
+    for (int i = 0; i < kKeptRuns; ++i) {
+        if (begin_of(i) >= call.in) break;
+        call.load<X>(token, begin_of(i), kept[i]);
+        find_largest(kept[i]);
+    }
+    float run[kRun];
+    for (int i = kKeptRuns; begin_of(i) < call.in; ++i) {
+        call.load<X>(token, begin_of(i), run);
+        find_largest(run);
     }
     const float scale = scale_of(call.rounding, gpu::block_max(largest, parts));
-    write_codes<T>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads, scale);
+#pragma unroll
+    for (int i = 0; i < kKeptRuns; ++i) {
+        if (begin_of(i) >= call.in) break;
+        write_run<T>(call, token, begin_of(i), scale, kept[i]);
+    }
+    for (int i = kKeptRuns; begin_of(i) < call.in; ++i) {
+        call.load<X>(token, begin_of(i), run);
+        write_run<T>(call, token, begin_of(i), scale, run);
+    }
     if (threadIdx.x == 0) {
         call.scales[token * call.scales_stride] = call.scales_inside ? call.scale_outside() : scale;
     }
 }
 
-template <typename T>
+template <typename T, typename X>
 __global__ void __launch_bounds__(kRoundingThreads, kAnyOccupancy)
     round_rows_kernel(RoundingCall call) {
     gpu::wait_for_work_before();
@@ -173,15 +237,15 @@ __global__ void __launch_bounds__(kRoundingThreads, kAnyOccupancy)
         to[place_in_row<T>(k)] = gpu::from_float<T>(0.0f);
     }
     if (call.rounding.code == ActivationCode::product_type) {
-        write_codes<T>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads,
-                       1.0f);
+        write_codes<T, X>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads,
+                          1.0f);
     } else if (call.group_size < call.in) {
-        round_groups<T>(call, token);
+        round_groups<T, X>(call, token);
         if (call.scales_inside && threadIdx.x == 0) {
             call.scales[token * call.scales_stride] = call.scale_outside();
         }
     } else {
-        round_row<T>(call, token, parts);
+        round_row<T, X>(call, token, parts);
     }
 }
 
@@ -311,8 +375,8 @@ RoundingCall round_rows(const Context& context, const ConstTensorView& x,
     const ActivationRounding& rounding = weight.activations;
     RoundingCall rows{};
     rows.x = x.data;
-    rows.x_type = x.dtype;
     rows.x_stride = x.stride(0);
+    rows.x_aligned = row_layout(x).aligned;
     rows.columns = weight.columns.data != nullptr ? weight.columns.as<int32_t>() : nullptr;
     rows.in = static_cast<int>(in);
     rows.padded_in = static_cast<int>(padded(in, sizeof(T)));
@@ -325,12 +389,14 @@ RoundingCall round_rows(const Context& context, const ConstTensorView& x,
         rows.scales =
             context.scratch->take_array<float>(static_cast<size_t>(tokens * rows.scales_stride));
     }
-    gpu::launch(round_rows_kernel<T>,
-                gpu::Launch{.grid = {static_cast<uint32_t>(tokens)},
-                            .block = {kRoundingThreads},
-                            .stream = context.stream,
-                            .overlaps = true},
-                rows);
+    with_float_type(x.dtype, [&](auto element) {
+        gpu::launch(round_rows_kernel<T, typename decltype(element)::Type>,
+                    gpu::Launch{.grid = {static_cast<uint32_t>(tokens)},
+                                .block = {kRoundingThreads},
+                                .stream = context.stream,
+                                .overlaps = true},
+                    rows);
+    });
     return rows;
 }
 
@@ -376,6 +442,13 @@ ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
                                    : round_rows<__half>(context, x, weight, true).values;
     return ConstTensorView(values, product_type, {x.dim(0), padded(x.dim(1), 2)}, x.device)
         .columns(0, x.dim(1));
+}
+
+CodedRows rounded_codes(const Context& context, const ConstTensorView& x,
+                        const ops::QuantizedWeight& weight) {
+    const RoundingCall rows = round_rows<__nv_fp8_e4m3>(context, x, weight, false);
+    const ConstTensorView codes(rows.values, DType::f8_e4m3, {x.dim(0), rows.padded_in}, x.device);
+    return {codes.columns(0, x.dim(1)), rows.scales};
 }
 
 size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {

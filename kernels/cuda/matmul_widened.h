@@ -1,6 +1,8 @@
-// Products of many rows with quantized weights, which become a dense matrix on the way.
+// Products of many rows with quantized weights, which become a dense matrix on the way: of values,
+// or of their codes, where a library multiplies those.
 #pragma once
 
+#include "kernels/cuda/blas.h"
 #include "kernels/ops/matmul_quantized.h"
 
 namespace nvllm::cuda {
@@ -26,6 +28,20 @@ void multiply_widened(const Context& context, const ConstTensorView& x,
                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
                       DType product_type, ops::MatmulOutput output, const TensorView& y,
                       DenseProduct dense, int64_t slab_bytes = kSlabBytes);
+
+// What multiplies matrices of codes.
+struct CodeLibrary {
+    bool (*takes)(const Context& context, const CodeProduct& product);
+    void (*multiply)(const Context& context, const CodeProduct& product);
+};
+
+// The same for weights and rows of x in float8 that have a scale each, by their codes: exact
+// products, whose sums are scaled once. False, with nothing done, where others are given, there are
+// few rows, or the library takes none.
+bool multiply_as_codes(const Context& context, const ConstTensorView& x,
+                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
+                       ops::MatmulOutput output, const TensorView& y, const CodeLibrary& library,
+                       int64_t slab_bytes = kSlabBytes);
 
 size_t widened_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout);
 

@@ -234,6 +234,15 @@ bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight
 ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
                              const ops::QuantizedWeight& weight, DType product_type);
 
+// Codes of rows in float8, and what each row's are to be multiplied with.
+struct CodedRows {
+    ConstTensorView codes;
+    const float* scales;
+};
+// x so, in scratch. REQUIRES: rounded to float8 with one scale a row.
+CodedRows rounded_codes(const Context& context, const ConstTensorView& x,
+                        const ops::QuantizedWeight& weight);
+
 // At most eight rows, and sums that warps can share; else false, and nothing is done. The product
 // type i8: integers (matmul_quantized_few_rows.cu).
 bool multiply_quantized_few_rows(const Context& context, const QuantizedCall& call,

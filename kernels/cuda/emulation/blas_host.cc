@@ -11,4 +11,7 @@ bool multiply_by_library(const Context&, const ConstTensorView&, const ConstTens
     return false;
 }
 
+bool library_takes_codes(const Context&, const CodeProduct&) { return false; }
+void multiply_codes_by_library(const Context&, const CodeProduct&) {}
+
 }  // namespace nvllm::cuda

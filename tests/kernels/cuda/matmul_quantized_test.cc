@@ -34,6 +34,7 @@ struct Case {
     bool has_bias = false;
     float factor = 1.0f;
     bool is_widened = false;  // to a dense matrix, by slabs
+    bool as_codes = false;    // of float8, by slabs
     int64_t slab_bytes = cuda::kSlabBytes;
 };
 
@@ -166,6 +167,29 @@ std::vector<double> rounded_row(const Case& test, const std::vector<float>& x) {
     return values;
 }
 
+// A library of products of codes, on the host.
+void multiply_plain_codes(const Context&, const cuda::CodeProduct& product) {
+    for (int64_t token = 0; token < product.x.dim(0); ++token) {
+        for (int64_t column = 0; column < product.weight.dim(0); ++column) {
+            float sum = 0.0f;
+            for (int64_t k = 0; k < product.x.dim(1); ++k) {
+                const auto at = [&](const ConstTensorView& codes, int64_t row) {
+                    return from_float8(codes.as<uint8_t>()[row * codes.stride(0) + k]);
+                };
+                sum += at(product.x, token) * at(product.weight, column);
+            }
+            sum *= product.x_scales[token] * product.weight_scales[column];
+            if (product.bias.data != nullptr)
+                sum += static_cast<float>(product.bias.as<BFloat16>()[column]);
+            auto& y = product.y.as<BFloat16>()[token * product.y.stride(0) + column];
+            if (product.output == accumulate) sum += static_cast<float>(y);
+            y = BFloat16(sum);
+        }
+    }
+}
+constexpr cuda::CodeLibrary kPlainCodes = {
+    [](const Context&, const cuda::CodeProduct&) { return true; }, multiply_plain_codes};
+
 void check_product(const Case& test) {
     const ops::QuantizedLayout& layout = test.layout;
     CAPTURE(static_cast<int>(layout.code));
@@ -198,6 +222,9 @@ void check_product(const Case& test) {
         REQUIRE(cuda::can_multiply_widened(rows, weight, test.product));
         cuda::multiply_widened(machine.context(), rows, weight, biases, test.product, test.output,
                                out, cuda::matmul, test.slab_bytes);
+    } else if (test.as_codes) {
+        REQUIRE(cuda::multiply_as_codes(machine.context(), rows, weight, biases, test.output, out,
+                                        kPlainCodes, test.slab_bytes));
     } else {
         cuda::matmul_quantized(machine.context(), rows, weight, biases, test.product, test.output,
                                out);
@@ -429,6 +456,65 @@ TEST_CASE("cuda: quantized products of many rows by way of a dense matrix") {
                        .tokens = 128,
                        .is_widened = true});
     });
+}
+
+TEST_CASE("cuda: quantized products of many rows as codes of float8") {
+    const ops::ActivationRounding rounding{.code = ActivationCode::float8};
+    check_product({.layout = {WeightCode::float8, 35, 144, 144, false, DType::bf16},
+                   .rounding = rounding,
+                   .tokens = 130,
+                   .gap = 8,
+                   .output = accumulate,
+                   .has_bias = true,
+                   .factor = 0.5f,
+                   .as_codes = true});
+    // Slabs of two tiles of columns, the last one smaller; columns in another order.
+    check_product({.layout = {WeightCode::float8, 43, 272, 272, false, DType::f32},
+                   .rounding = {.code = ActivationCode::float8, .scale = 0.01f},
+                   .tokens = 128,
+                   .one_row_of_scales = true,
+                   .reorders = true,
+                   .as_codes = true,
+                   .slab_bytes = 2 * 8 * 272});
+    under_all_schedules([&] {
+        check_product({.layout = {WeightCode::float8, 20, 208, 208, false, DType::f16},
+                       .rounding = rounding,
+                       .tokens = 128,
+                       .as_codes = true});
+    });
+}
+
+TEST_CASE("cuda: which quantized products are of codes") {
+    Buffer x(DType::bf16, 128 * 64);
+    Buffer y(DType::bf16, 128 * 8);
+    testing::Machine machine(1);
+    int asked = 0;
+    static int* counted = nullptr;
+    counted = &asked;
+    const cuda::CodeLibrary library = {[](const Context&, const cuda::CodeProduct&) {
+                                           ++*counted;
+                                           return false;
+                                       },
+                                       multiply_plain_codes};
+    const auto asks = [&](const ops::QuantizedLayout& layout,
+                          const ops::ActivationRounding& rounding, int64_t tokens) {
+        asked = 0;
+        const ops::QuantizedWeight weight{layout, 1.0f, rounding, {}, {}};
+        CHECK_FALSE(cuda::multiply_as_codes(machine.context(), x.view({tokens, layout.in}), weight,
+                                            {}, overwrite, y.view({tokens, 8}), library));
+        return asked > 0;
+    };
+    const ops::QuantizedLayout rows{WeightCode::float8, 8, 64, 64, false, DType::f32};
+    const ops::ActivationRounding rounding{.code = ActivationCode::float8};
+    CHECK(asks(rows, rounding, 128));
+    CHECK_FALSE(asks(rows, rounding, 127));
+    CHECK_FALSE(asks({WeightCode::float8, 8, 64, 32, false, DType::f32}, rounding, 128));
+    CHECK_FALSE(asks({WeightCode::int8, 8, 64, 64, false, DType::f32}, rounding, 128));
+    CHECK_FALSE(asks({WeightCode::float8, 8, 56, 56, false, DType::f32}, rounding, 128));
+    CHECK_FALSE(asks(rows, {}, 128));
+    CHECK_FALSE(asks(rows, {.code = ActivationCode::float8, .group_size = 32}, 128));
+    CHECK_FALSE(asks(rows, {.code = ActivationCode::float8, .powers_of_two = true}, 128));
+    CHECK_FALSE(asks(rows, {.code = ActivationCode::int8}, 128));
 }
 
 TEST_CASE("cuda: which quantized products go by way of a dense matrix") {
