@@ -11,7 +11,7 @@ import sys
 
 from rows import end_to_end_rows, kernel_rows
 from session import Session
-from steps import build_tests, find_machine, run_kernel_tests, run_model_tests, run_sanitizer
+from steps import build_tests, find_machine, run_kernel_tests, run_model_tests, run_quantized_models, run_sanitizer
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
@@ -38,6 +38,7 @@ def main():
     session.step("build the tests", 200, build_tests)
     session.step("kernels' tests on the device", 90, run_kernel_tests)
     session.step("models on the device beside the CPU", 90, run_model_tests)
+    session.step("quantized models on the device beside the CPU", 60, run_quantized_models)
     for name, seconds, measure in [*kernel_rows(options), *end_to_end_rows(options)]:
         session.step(name, seconds, measure)
     session.step("compute-sanitizer", 60, run_sanitizer)

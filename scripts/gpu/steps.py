@@ -1,6 +1,7 @@
 """The steps of gpu_check that prove: what machine this is, the tests on the device, compute-sanitizer."""
 
 import concurrent.futures
+import json
 import os
 import re
 import shutil
@@ -117,6 +118,39 @@ def run_kernel_tests(session, seconds):
 
 def run_model_tests(session, seconds):
     return run_all(session, model_tests(session), seconds, 8)
+
+
+QUANTIZED = ("W4A16", "W8A8", "FP8_DYNAMIC")
+# Mean divergence of bfloat16 on the device from the CPU's float32: where activations are rounded to 8 bits some become neighbouring codes.
+FURTHEST = 0.02
+
+
+def run_quantized_models(session, seconds):
+    """The bundled demo, quantized: its predictions on the device beside the CPU's, windows of 512 tokens. Rows of many tokens go by way of
+    dense matrices or of codes; with --batch-invariant all go by our kernels."""
+    end = time.monotonic() + seconds
+    table = []
+
+    def run(program, *arguments):
+        return session.run([*session.program(program), *arguments], end - time.monotonic(), environment=session.environment())
+
+    folder = (session.options.output / "quantized").absolute()
+    folder.mkdir(exist_ok=True)
+    size = ["-c", 200, "--chunks", 1] if session.options.emulated else ["-c", 512, "--chunks", 16]
+    for scheme in QUANTIZED:
+        model, base, result = folder / scheme, folder / f"{scheme}.base", folder / "result.json"
+        shutil.rmtree(model, ignore_errors=True)
+        run("nvllm-quantize", "--scheme", scheme, "--method", "rtn", "-o", model)
+        run("nvllm-bench", "perplexity", "-m", model, "-f", "README.md", *size, "--save-all-logits", base)
+        for ways in ([], ["--batch-invariant"]):
+            run("nvllm-bench", "perplexity", "-m", model, "--kl-divergence", "--kl-divergence-base", base, "--device", session.device,
+                *ways, "--output-json", result)
+            found = json.loads(result.read_text())
+            table.append({"scheme": scheme, "options": " ".join(ways), **{key: found[key] for key in ("mean_kld", "max_kld", "same_top")}})
+    worst = max(row["mean_kld"] for row in table)
+    if worst > FURTHEST:
+        raise ValueError(f"a mean divergence of {worst}: {table}")
+    return {"table": table}
 
 
 def run_sanitizer(session, seconds):
