@@ -106,10 +106,15 @@ class Description {
                set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(shape.bias_type));
     }
 
+    // An algorithm is chosen for scales that lie somewhere; nothing reads them then.
     bool describe_scales() {
+        alignas(16) static const float somewhere[4] = {};
+        const float* const scales = somewhere;
         const int32_t each_row = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
         return set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, each_row) &&
-               set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, each_row);
+               set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, each_row) &&
+               set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales) &&
+               set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales);
     }
 
     const CublasLt& library_;
