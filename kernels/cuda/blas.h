@@ -18,13 +18,14 @@ bool multiply_by_library(const Context& context, const ConstTensorView& x,
                          DType product_type, ops::MatmulOutput output, bool invariant,
                          const TensorView& y);
 
-// y = x weight^T of float8 codes, each sum times the scale of its row and that of its column.
+// y = x weight^T of codes: of float8, each sum times the scale of its row and that of its column;
+// of int8, y being int32, as they are.
 struct CodeProduct {
     ConstTensorView x;           // [tokens, in]
-    const float* x_scales;       // [tokens]
+    const float* x_scales;       // [tokens]; of int8: null
     ConstTensorView weight;      // [columns, in]
-    const float* weight_scales;  // [columns]
-    ConstTensorView bias;        // as a dense product's
+    const float* weight_scales;  // [columns]; the same
+    ConstTensorView bias;        // as a dense product's; of int8: none
     ops::MatmulOutput output;
     TensorView y;
 };

@@ -26,6 +26,8 @@ constexpr size_t kMostPlans = 4096;
 cudaDataType_t library_type(DType dtype) {
     if (dtype == DType::bf16) return CUDA_R_16BF;
     if (dtype == DType::f8_e4m3) return CUDA_R_8F_E4M3;
+    if (dtype == DType::i8) return CUDA_R_8I;
+    if (dtype == DType::i32) return CUDA_R_32I;
     return dtype == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
@@ -37,8 +39,9 @@ struct Shape {
 
     auto operator<=>(const Shape&) const = default;
 
-    // Codes have scales: of each row of x, and of each of the weights.
-    bool are_codes() const { return factors == DType::f8_e4m3; }
+    // Of each row of x, and of each of the weights.
+    bool has_scales() const { return factors == DType::f8_e4m3; }
+    bool are_integers() const { return factors == DType::i8; }
 };
 
 // Where a product's operands lie; scales of codes only.
@@ -56,7 +59,10 @@ class Description {
   public:
     Description(const CublasLt& library, const Shape& shape) : library_(library) {
         const cudaDataType_t factors = library_type(shape.factors);
-        is_made_ = ok(library.make_operation(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F)) &&
+        const bool integers = shape.are_integers();
+        is_made_ = ok(library.make_operation(&operation,
+                                             integers ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F,
+                                             integers ? CUDA_R_32I : CUDA_R_32F)) &&
                    ok(library.make_layout(&weight, factors, as_size(shape.in), as_size(shape.out),
                                           shape.in)) &&
                    ok(library.make_layout(&x, factors, as_size(shape.in), as_size(shape.tokens),
@@ -100,7 +106,7 @@ class Description {
 
     bool describe_operation(const Shape& shape) {
         if (!set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T)) return false;
-        if (shape.are_codes() && !describe_scales()) return false;
+        if (shape.has_scales() && !describe_scales()) return false;
         if (!shape.has_bias) return true;
         return set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS) &&
                set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(shape.bias_type));
@@ -168,11 +174,15 @@ class Products {
         const std::lock_guard lock(mutex_);
         Plan& plan = plan_for(shape);
         if (!plan.algorithm || !plan.product->set_pointers(operands)) return false;
-        const float alpha = 1.0f;
-        const float beta = shape.accumulates ? 1.0f : 0.0f;
+        const float factors[2] = {1.0f, shape.accumulates ? 1.0f : 0.0f};
+        const int32_t whole_factors[2] = {1, shape.accumulates ? 1 : 0};
+        const bool integers = shape.are_integers();
+        const void* const alpha = integers ? static_cast<const void*>(whole_factors) : factors;
+        const void* const beta =
+            integers ? static_cast<const void*>(whole_factors + 1) : factors + 1;
         const cublasStatus_t status = library_.matmul(
-            handle_, plan.product->operation, &alpha, operands.weight, plan.product->weight,
-            operands.x, plan.product->x, &beta, operands.y, plan.product->y, operands.y,
+            handle_, plan.product->operation, alpha, operands.weight, plan.product->weight,
+            operands.x, plan.product->x, beta, operands.y, plan.product->y, operands.y,
             plan.product->y, &*plan.algorithm, workspace_of(context.stream), kWorkspaceBytes,
             static_cast<cudaStream_t>(context.stream));
         if (status == CUBLAS_STATUS_SUCCESS) return true;
@@ -289,7 +299,7 @@ void multiply_codes_by_library(const Context& context, const CodeProduct& produc
     const Operands operands{product.x.data, product.weight.data, product.bias.data,
                             product.y.data, product.x_scales,    product.weight_scales};
     NVLLM_CHECK(products_of(context.device.index).multiply(context, shape_of(product), operands),
-                "cuBLASLt no longer multiplies codes of float8");
+                "cuBLASLt no longer multiplies such codes");
 }
 
 }  // namespace nvllm::cuda

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/cuda/matmul_as_codes.h"
 #include "kernels/cuda/matmul_widened.h"
 #include "kernels/cuda/quantized_tiles.h"
 #include "kernels/cuda/sparse_codes.h"
@@ -38,6 +39,9 @@ struct RoundingCall {
     float* scales;   // [tokens, scales_stride]; null: none are kept
     int64_t scales_stride;
     bool scales_inside;  // values are multiplied with them; powers of two and E4M3: exactly
+    bool are_placed;     // as place_of() has it, not in the order of k
+
+    __device__ __forceinline__ int place(int k) const { return are_placed ? place_of(k) : k; }
 
     // What a row's values, where scales are inside, are still to be multiplied with.
     __device__ __forceinline__ float scale_outside() const {
@@ -128,12 +132,6 @@ __device__ __forceinline__ float scale_of(const ActivationRounding& rounding, fl
     return scale > 0.0f ? scale : 1.0f;
 }
 
-template <typename T>
-__device__ __forceinline__ int place_in_row(int k) {
-    if constexpr (std::is_same_v<T, int8_t>) return place_of(k);
-    return k;
-}
-
 template <typename T, typename X>
 __device__ __forceinline__ void write_codes(const RoundingCall& call, int64_t token, int begin,
                                             int end, int first, int step, float scale) {
@@ -141,7 +139,7 @@ __device__ __forceinline__ void write_codes(const RoundingCall& call, int64_t to
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     for (int k = begin + first; k < end; k += step) {
         const float code = round_value(call.rounding.code, call.value<X>(token, k) / divisor);
-        to[place_in_row<T>(k)] = gpu::from_float<T>(call.scales_inside ? code * scale : code);
+        to[call.place(k)] = gpu::from_float<T>(call.scales_inside ? code * scale : code);
     }
 }
 
@@ -157,15 +155,17 @@ __device__ __forceinline__ void write_run(const RoundingCall& call, int64_t toke
     }
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     if constexpr (std::is_same_v<T, int8_t>) {
+        if (call.are_placed) {
 #pragma unroll
-        for (int i = 0; i < kRun; i += 2) {
-            const T pair[2] = {gpu::from_float<T>(run[i]), gpu::from_float<T>(run[i + 1])};
-            memcpy(to + place_of(k + i), pair, 2);
+            for (int i = 0; i < kRun; i += 2) {
+                const T pair[2] = {gpu::from_float<T>(run[i]), gpu::from_float<T>(run[i + 1])};
+                memcpy(to + place_of(k + i), pair, 2);
+            }
+            return;
         }
-    } else {
-        const int left = call.padded_in - k;
-        store_run(to + k, left, left >= kRun, run);
     }
+    const int left = call.padded_in - k;
+    store_run(to + k, left, left >= kRun, run);
 }
 
 // Groups of a row, a warp each; the order of the largest magnitude does not matter.
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kRoundingThreads, kAnyOccupancy)
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     for (int k = call.in + static_cast<int>(threadIdx.x); k < call.padded_in;
          k += kRoundingThreads) {
-        to[place_in_row<T>(k)] = gpu::from_float<T>(0.0f);
+        to[call.place(k)] = gpu::from_float<T>(0.0f);
     }
     if (call.rounding.code == ActivationCode::product_type) {
         write_codes<T, X>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads,
@@ -353,7 +353,6 @@ int sum_depth(ops::WeightCode code, int group_size, int in) {
 // zero point fits one, no step belongs to two groups, and no sum of a group leaves 32 bits.
 bool multiplies_integers(const ops::QuantizedWeight& weight, DType product_type) {
     constexpr int64_t kDepth = kProductDepth<int8_t>;
-    constexpr int64_t kLongestSum = (int64_t{1} << 17) - 1;  // of products of -128 by -128
     const ops::QuantizedLayout& layout = weight.layout;
     const ActivationRounding& rounding = weight.activations;
     const bool has_integers = layout.code == ops::WeightCode::int4 ||
@@ -363,13 +362,14 @@ bool multiplies_integers(const ops::QuantizedWeight& weight, DType product_type)
     return product_type != DType::f32 && has_integers && rounds_to_integers &&
            ends_with_steps(layout.group_size, layout.in, kDepth) &&
            ends_with_steps(rounding.group_size, layout.in, kDepth) &&
-           std::min(layout.group_size, layout.in) <= kLongestSum;
+           std::min(layout.group_size, layout.in) <= kMostIntegerTerms;
 }
 
 // Rounds x into scratch, to values of T.
 template <typename T>
 RoundingCall round_rows(const Context& context, const ConstTensorView& x,
-                        const ops::QuantizedWeight& weight, bool scales_inside) {
+                        const ops::QuantizedWeight& weight, bool scales_inside,
+                        bool are_placed = false) {
     const int64_t tokens = x.dim(0);
     const int64_t in = x.dim(1);
     const ActivationRounding& rounding = weight.activations;
@@ -383,6 +383,7 @@ RoundingCall round_rows(const Context& context, const ConstTensorView& x,
     rows.rounding = rounding;
     rows.group_size = static_cast<int>(rounding.group_size > 0 ? rounding.group_size : in);
     rows.scales_inside = scales_inside;
+    rows.are_placed = are_placed;
     rows.values = context.scratch->take(static_cast<size_t>(tokens * rows.padded_in) * sizeof(T));
     if (rounding.code != ActivationCode::product_type) {
         rows.scales_stride = scales_inside ? 1 : num_scales(rounding, in);
@@ -404,8 +405,8 @@ RoundingCall round_rows(const Context& context, const ConstTensorView& x,
 template <typename T>
 void round_rows(const Context& context, const ConstTensorView& x,
                 const ops::QuantizedWeight& weight, QuantizedCall& call) {
-    const RoundingCall rows =
-        round_rows<T>(context, x, weight, has_scales_inside(weight.activations));
+    const RoundingCall rows = round_rows<T>(
+        context, x, weight, has_scales_inside(weight.activations), std::is_same_v<T, int8_t>);
     call.x = rows.values;
     call.x_stride = rows.padded_in;
     call.x_scales = rows.scales;
@@ -445,10 +446,25 @@ ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
 }
 
 CodedRows rounded_codes(const Context& context, const ConstTensorView& x,
-                        const ops::QuantizedWeight& weight) {
-    const RoundingCall rows = round_rows<__nv_fp8_e4m3>(context, x, weight, false);
-    const ConstTensorView codes(rows.values, DType::f8_e4m3, {x.dim(0), rows.padded_in}, x.device);
-    return {codes.columns(0, x.dim(1)), rows.scales};
+                        const ops::QuantizedWeight& weight, DType codes) {
+    const RoundingCall rows = codes == DType::i8
+                                  ? round_rows<int8_t>(context, x, weight, false)
+                                  : round_rows<__nv_fp8_e4m3>(context, x, weight, false);
+    const ConstTensorView all(rows.values, codes, {x.dim(0), rows.padded_in}, x.device);
+    return {all.columns(0, x.dim(1)), rows.scales};
+}
+
+QuantizedCall describe_weight(const ops::QuantizedWeight& weight) {
+    const ops::QuantizedLayout& layout = weight.layout;
+    QuantizedCall call{};
+    call.product.in = static_cast<int>(layout.in);
+    call.packed = weight.packed.as<unsigned char>();
+    call.parts = packed_parts(layout);
+    call.scale_type = layout.scale_type;
+    call.has_zero_points = layout.has_zero_points;
+    call.group_size = static_cast<int>(std::min(layout.group_size, layout.in));
+    call.factor = weight.factor;
+    return call;
 }
 
 size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {
@@ -485,17 +501,11 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
                       DType product_type, ops::MatmulOutput output, const TensorView& y) {
     if (y.numel() == 0) return;
     const ops::QuantizedLayout& layout = weight.layout;
-    QuantizedCall call{};
+    QuantizedCall call = describe_weight(weight);
     call.product = describe_product(x, weight.packed, bias, y);
     call.product.accumulate = output == ops::MatmulOutput::accumulate;
     call.x = x.data;
     call.x_stride = x.stride(0);
-    call.packed = weight.packed.as<unsigned char>();
-    call.parts = packed_parts(layout);
-    call.scale_type = layout.scale_type;
-    call.has_zero_points = layout.has_zero_points;
-    call.group_size = static_cast<int>(std::min(layout.group_size, layout.in));
-    call.factor = weight.factor;
     const ScratchArena::Scope scope(*context.scratch);
     if (multiplies_integers(weight, product_type)) {
         call.sum_depth = call.group_size;
@@ -522,7 +532,8 @@ size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout
     // Values, and at most a scale for each step's depth of them.
     const int64_t row = (padded(layout.in, 1) + blocks_for(layout.in, kStepDepth)) *
                         static_cast<int64_t>(sizeof(float));
-    return std::max(static_cast<size_t>(tokens * row) + 128, widened_scratch_bytes(tokens, layout));
+    return std::max({static_cast<size_t>(tokens * row) + 128, widened_scratch_bytes(tokens, layout),
+                     codes_scratch_bytes(tokens, layout)});
 }
 
 }  // namespace nvllm::cuda

@@ -4,9 +4,6 @@
 // two by two (quantized_codes.h), so the values go through shared memory, 9 KiB a block, to be
 // written 16 bytes at a time. Each code is read once, each value written once: 2.5 bytes a weight
 // of 4 bits; the dense product reads the 2 of a slab again, in part from the second-level cache.
-//
-// unpack_kernel: the same for codes of float8 as they are, 2.5 KiB of shared memory a block; each
-// is read and written once.
 #include "kernels/cuda/matmul_widened.h"
 
 #include <algorithm>
@@ -102,102 +99,17 @@ void widen(const Context& context, const WidenCall& call, ops::WeightCode code,
     });
 }
 
-// Columns [first_tile, ...) of a packed matrix on their way to codes [columns, in] and scales
-// [columns], as plain data.
-struct UnpackCall {
-    QuantizedCall weight;
-    int first_tile;
-    int tiles;
-    unsigned char* codes;
-    float* scales;
-};
-
-__global__ void __launch_bounds__(kWarps * 32) unpack_kernel(UnpackCall call) {
-    gpu::wait_for_work_before();
-    constexpr ops::WeightCode kCode = ops::WeightCode::float8;
-    constexpr int kDepth = unit_depth(kCode);
-    constexpr int kChunks = kDepth / 16;  // of a column: one for each lane
-    static_assert(kChunks * kColumnTile == 32);
-    constexpr int kStride = kDepth + 16;
-    GPU_SHARED(unsigned char, memory, [kWarps][kColumnTile * kStride]);
-    const QuantizedCall& weight = call.weight;
-    const auto units = static_cast<int>(weight.parts.units);
-    const int64_t number = int64_t{blockIdx.x} * kWarps + gpu::warp_id();
-    if (number >= int64_t{call.tiles} * units) return;
-    const int tile = static_cast<int>(number / units);
-    const int unit = static_cast<int>(number % units);
-    const int lane = gpu::lane_id();
-    const int column = lane / kChunks;
-    const uint4 chunk = gpu::load_streaming16(weight.codes<kCode>(call.first_tile + tile, unit) +
-                                              lane * kChunkBytes);
-    const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
-    unsigned char* const codes = memory[gpu::warp_id()];
-#pragma unroll
-    for (int step = 0; step < kDepth / kStepDepth; ++step) {
-        unsigned char* const to = codes + column * kStride + step * kStepDepth;
-#pragma unroll
-        for (int i = 0; i < 4; i += 2) {
-            const auto pair = static_cast<uint16_t>(words[step] >> (8 * i));
-            memcpy(to + k_of(lane, i), &pair, 2);
-        }
-    }
-    gpu::sync_warp();
-    const int64_t row = int64_t{tile} * kColumnTile + column;
-    const int k = unit * kDepth + lane % kChunks * 16;
-    if (k < weight.product.in) {
-        gpu::store16(call.codes + row * weight.product.in + k,
-                     gpu::load16(codes + column * kStride + lane % kChunks * 16));
-    }
-    if (unit == 0 && lane % kChunks == 0) {
-        const int64_t own = int64_t{call.first_tile + tile} * kColumnTile + column;
-        call.scales[row] = weight.scale(0, own) * weight.factor;
-    }
+bool can_widen(int64_t tokens, const ops::QuantizedLayout& layout) {
+    return tokens >= kManyRows && !ops::is_sparse(layout.code) && layout.in % kRun == 0;
 }
 
-// A product with a packed matrix as far as the kernels above read it.
-QuantizedCall describe_weight(const ops::QuantizedWeight& weight) {
-    const ops::QuantizedLayout& layout = weight.layout;
-    QuantizedCall call{};
-    call.product.in = static_cast<int>(layout.in);
-    call.packed = weight.packed.as<unsigned char>();
-    call.parts = packed_parts(layout);
-    call.scale_type = layout.scale_type;
-    call.has_zero_points = layout.has_zero_points;
-    call.group_size = static_cast<int>(std::min(layout.group_size, layout.in));
-    call.factor = weight.factor;
-    return call;
-}
+}  // namespace
 
-// Whole tiles of columns.
 int64_t slab_columns(const ops::QuantizedLayout& layout, int64_t slab_bytes, int64_t value_bytes) {
     const int64_t row_bytes = layout.in * value_bytes;
     const int64_t fit = std::max<int64_t>(slab_bytes / row_bytes / kColumnTile, 1) * kColumnTile;
     return std::min<int64_t>(fit, int64_t{blocks_for(layout.out, kColumnTile)} * kColumnTile);
 }
-
-bool can_widen(int64_t tokens, const ops::QuantizedLayout& layout) {
-    return tokens >= kManyRows && !ops::is_sparse(layout.code) && layout.in % kRun == 0;
-}
-
-// Whether weights and x are codes of float8 with a scale a row.
-bool are_codes(const ops::QuantizedWeight& weight) {
-    const ops::QuantizedLayout& layout = weight.layout;
-    const ops::ActivationRounding& rounding = weight.activations;
-    return layout.code == ops::WeightCode::float8 && layout.groups() == 1 && layout.in % 16 == 0 &&
-           rounding.code == ops::ActivationCode::float8 && rounding.group_size == 0 &&
-           !rounding.powers_of_two && rounding.global_scale == 0.0f;
-}
-
-// Of a slab's columns.
-CodeProduct part_of(const CodeProduct& all, int64_t first, int64_t columns) {
-    CodeProduct part = all;
-    part.weight = all.weight.rows(0, columns);
-    if (all.bias.data != nullptr) part.bias = all.bias.columns(first, columns);
-    part.y = all.y.columns(first, columns);
-    return part;
-}
-
-}  // namespace
 
 bool can_multiply_widened(const ConstTensorView& x, const ops::QuantizedWeight& weight,
                           DType product_type) {
@@ -231,55 +143,11 @@ void multiply_widened(const Context& context, const ConstTensorView& x,
     }
 }
 
-bool multiply_as_codes(const Context& context, const ConstTensorView& x,
-                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
-                       ops::MatmulOutput output, const TensorView& y, const CodeLibrary& library,
-                       int64_t slab_bytes) {
-    const ops::QuantizedLayout& layout = weight.layout;
-    if (!can_widen(x.dim(0), layout) || !are_codes(weight)) return false;
-    const int64_t at_once = std::min(slab_columns(layout, slab_bytes, 1), layout.out);
-    const ScratchArena::Scope scope(*context.scratch);
-    UnpackCall call{};
-    call.weight = describe_weight(weight);
-    const int64_t room = int64_t{blocks_for(at_once, kColumnTile)} * kColumnTile;
-    call.codes = context.scratch->take_array<unsigned char>(static_cast<size_t>(room * layout.in));
-    call.scales = context.scratch->take_array<float>(static_cast<size_t>(room));
-    CodeProduct product{};
-    product.x = ConstTensorView(call.codes, DType::f8_e4m3, {x.dim(0), layout.in}, x.device);
-    product.weight = ConstTensorView(call.codes, DType::f8_e4m3, {at_once, layout.in}, x.device);
-    product.weight_scales = call.scales;
-    product.bias = bias;
-    product.output = output;
-    product.y = y;
-    const int64_t rest = layout.out % at_once;
-    if (!library.takes(context, part_of(product, 0, at_once))) return false;
-    if (rest > 0 && !library.takes(context, part_of(product, layout.out - rest, rest)))
-        return false;
-    const CodedRows rows = rounded_codes(context, x, weight);
-    product.x = rows.codes;
-    product.x_scales = rows.scales;
-    for (int64_t first = 0; first < layout.out; first += at_once) {
-        const int64_t columns = std::min(at_once, layout.out - first);
-        call.first_tile = static_cast<int>(first / kColumnTile);
-        call.tiles = static_cast<int>(blocks_for(columns, kColumnTile));
-        gpu::launch(unpack_kernel,
-                    gpu::Launch{.grid = {blocks_for(call.tiles * call.weight.parts.units, kWarps)},
-                                .block = {kWarps * 32},
-                                .stream = context.stream,
-                                .overlaps = true},
-                    call);
-        library.multiply(context, part_of(product, first, columns));
-    }
-    return true;
-}
-
 size_t widened_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout) {
     if (!can_widen(tokens, layout)) return 0;
     // A slab, and rows of x and their scales.
     const int64_t values = (slab_columns(layout, kSlabBytes, 2) + tokens) * layout.in;
-    const int64_t columns = slab_columns(layout, kSlabBytes, 1);
-    const int64_t codes = (columns + tokens) * layout.in + 4 * columns;
-    return static_cast<size_t>(std::max(2 * values, codes) + 4 * tokens) + 512;
+    return static_cast<size_t>(2 * values + 4 * tokens) + 256;
 }
 
 }  // namespace nvllm::cuda

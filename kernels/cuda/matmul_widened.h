@@ -10,6 +10,9 @@ namespace nvllm::cuda {
 // As large as the second-level cache of the largest GPUs: a slab is read soon after it is written.
 constexpr int64_t kSlabBytes = int64_t{64} << 20;
 
+// Columns of a slab, whole tiles of them: as many as `slab_bytes` hold, at least one tile.
+int64_t slab_columns(const ops::QuantizedLayout& layout, int64_t slab_bytes, int64_t value_bytes);
+
 // How slabs of the dense matrix are multiplied.
 using DenseProduct = void (*)(const Context& context, const ConstTensorView& x,
                               const ConstTensorView& weight, const ConstTensorView& bias,
@@ -28,20 +31,6 @@ void multiply_widened(const Context& context, const ConstTensorView& x,
                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
                       DType product_type, ops::MatmulOutput output, const TensorView& y,
                       DenseProduct dense, int64_t slab_bytes = kSlabBytes);
-
-// What multiplies matrices of codes.
-struct CodeLibrary {
-    bool (*takes)(const Context& context, const CodeProduct& product);
-    void (*multiply)(const Context& context, const CodeProduct& product);
-};
-
-// The same for weights and rows of x in float8 that have a scale each, by their codes: exact
-// products, whose sums are scaled once. False, with nothing done, where others are given, there are
-// few rows, or the library takes none.
-bool multiply_as_codes(const Context& context, const ConstTensorView& x,
-                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
-                       ops::MatmulOutput output, const TensorView& y, const CodeLibrary& library,
-                       int64_t slab_bytes = kSlabBytes);
 
 size_t widened_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout);
 

@@ -14,6 +14,7 @@
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/kv_cache.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/matmul_as_codes.h"
 #include "kernels/cuda/matmul_quantized.h"
 #include "kernels/cuda/matmul_widened.h"
 #include "kernels/cuda/moe.h"

@@ -14,6 +14,8 @@
 namespace nvllm::cuda {
 
 constexpr int kLongestSum = 256;
+constexpr int64_t kMostIntegerTerms =
+    (int64_t{1} << 17) - 1;  // products of -128 by -128 in 32 bits
 
 // A product, as plain data. x of `product`: rounded to the product's type, or codes as values of
 // that type or as bytes in the order of place_of(); rows are whole runs of 16 bytes, and zero
@@ -234,14 +236,17 @@ bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight
 ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
                              const ops::QuantizedWeight& weight, DType product_type);
 
-// Codes of rows in float8, and what each row's are to be multiplied with.
+// A matrix as kernels read it; `product` has its `in` alone.
+QuantizedCall describe_weight(const ops::QuantizedWeight& weight);
+
+// Codes of rows in float8 or int8, and what each row's are to be multiplied with.
 struct CodedRows {
     ConstTensorView codes;
     const float* scales;
 };
-// x so, in scratch. REQUIRES: rounded to float8 with one scale a row.
+// x so, in scratch, in the order of k. REQUIRES: rounded to such codes with one scale a row.
 CodedRows rounded_codes(const Context& context, const ConstTensorView& x,
-                        const ops::QuantizedWeight& weight);
+                        const ops::QuantizedWeight& weight, DType codes);
 
 // At most eight rows, and sums that warps can share; else false, and nothing is done. The product
 // type i8: integers (matmul_quantized_few_rows.cu).

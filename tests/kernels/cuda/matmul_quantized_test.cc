@@ -8,6 +8,7 @@
 #include "../reference.h"
 #include "emulated.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/matmul_as_codes.h"
 #include "kernels/cuda/matmul_widened.h"
 #include "kernels/small_floats.h"
 
@@ -169,21 +170,32 @@ std::vector<double> rounded_row(const Case& test, const std::vector<float>& x) {
 
 // A library of products of codes, on the host.
 void multiply_plain_codes(const Context&, const cuda::CodeProduct& product) {
+    const bool integers = product.x.dtype == DType::i8;
+    const auto at = [&](const ConstTensorView& codes, int64_t row, int64_t k) {
+        const int64_t index = row * codes.stride(0) + k;
+        return integers ? static_cast<double>(codes.as<int8_t>()[index])
+                        : from_float8(codes.as<uint8_t>()[index]);
+    };
     for (int64_t token = 0; token < product.x.dim(0); ++token) {
         for (int64_t column = 0; column < product.weight.dim(0); ++column) {
-            float sum = 0.0f;
+            double sum = 0.0;
             for (int64_t k = 0; k < product.x.dim(1); ++k) {
-                const auto at = [&](const ConstTensorView& codes, int64_t row) {
-                    return from_float8(codes.as<uint8_t>()[row * codes.stride(0) + k]);
-                };
-                sum += at(product.x, token) * at(product.weight, column);
+                sum += at(product.x, token, k) * at(product.weight, column, k);
+            }
+            const int64_t place = token * product.y.stride(0) + column;
+            if (integers) {
+                REQUIRE(product.bias.data == nullptr);
+                REQUIRE(product.output == overwrite);
+                product.y.as<int32_t>()[place] = static_cast<int32_t>(sum);
+                continue;
             }
             sum *= product.x_scales[token] * product.weight_scales[column];
-            if (product.bias.data != nullptr)
-                sum += static_cast<float>(product.bias.as<BFloat16>()[column]);
-            auto& y = product.y.as<BFloat16>()[token * product.y.stride(0) + column];
+            auto& y = product.y.as<BFloat16>()[place];
             if (product.output == accumulate) sum += static_cast<float>(y);
-            y = BFloat16(sum);
+            if (product.bias.data != nullptr) {
+                sum += static_cast<float>(product.bias.as<BFloat16>()[column]);
+            }
+            y = BFloat16(static_cast<float>(sum));
         }
     }
 }
@@ -458,30 +470,45 @@ TEST_CASE("cuda: quantized products of many rows by way of a dense matrix") {
     });
 }
 
-TEST_CASE("cuda: quantized products of many rows as codes of float8") {
-    const ops::ActivationRounding rounding{.code = ActivationCode::float8};
-    check_product({.layout = {WeightCode::float8, 35, 144, 144, false, DType::bf16},
-                   .rounding = rounding,
-                   .tokens = 130,
-                   .gap = 8,
-                   .output = accumulate,
-                   .has_bias = true,
-                   .factor = 0.5f,
-                   .as_codes = true});
-    // Slabs of two tiles of columns, the last one smaller; columns in another order.
-    check_product({.layout = {WeightCode::float8, 43, 272, 272, false, DType::f32},
-                   .rounding = {.code = ActivationCode::float8, .scale = 0.01f},
-                   .tokens = 128,
-                   .one_row_of_scales = true,
-                   .reorders = true,
-                   .as_codes = true,
-                   .slab_bytes = 2 * 8 * 272});
-    under_all_schedules([&] {
-        check_product({.layout = {WeightCode::float8, 20, 208, 208, false, DType::f16},
-                       .rounding = rounding,
-                       .tokens = 128,
+TEST_CASE("cuda: quantized products of many rows as codes") {
+    const auto rounding_of = [](WeightCode code) {
+        return code == WeightCode::int8 ? ActivationCode::int8 : ActivationCode::float8;
+    };
+    for (const WeightCode code : {WeightCode::float8, WeightCode::int8}) {
+        check_product({.layout = {code, 35, 144, 144, false, DType::bf16},
+                       .rounding = {.code = rounding_of(code)},
+                       .tokens = 130,
+                       .gap = 8,
+                       .output = accumulate,
+                       .has_bias = true,
+                       .factor = 0.5f,
                        .as_codes = true});
-    });
+        // Slabs of two tiles of columns, the last one smaller; columns in another order.
+        check_product({.layout = {code, 43, 272, 272, false, DType::f32},
+                       .rounding = {.code = rounding_of(code), .scale = 0.01f},
+                       .tokens = 128,
+                       .one_row_of_scales = true,
+                       .reorders = true,
+                       .has_bias = true,
+                       .as_codes = true,
+                       .slab_bytes = 2 * 8 * 272});
+        under_all_schedules([&] {
+            check_product({.layout = {code, 20, 208, 208, false, DType::f16},
+                           .rounding = {.code = rounding_of(code)},
+                           .tokens = 128,
+                           .as_codes = true});
+        });
+    }
+    // Sums of integers become values of any type.
+    for (const DType dtype : {DType::f32, DType::f16}) {
+        check_product({.layout = {WeightCode::int8, 17, 64, 64, false, DType::f32},
+                       .rounding = {.code = ActivationCode::int8},
+                       .activation = dtype,
+                       .tokens = 128,
+                       .gap = 3,
+                       .output = accumulate,
+                       .as_codes = true});
+    }
 }
 
 TEST_CASE("cuda: which quantized products are of codes") {
@@ -506,10 +533,16 @@ TEST_CASE("cuda: which quantized products are of codes") {
     };
     const ops::QuantizedLayout rows{WeightCode::float8, 8, 64, 64, false, DType::f32};
     const ops::ActivationRounding rounding{.code = ActivationCode::float8};
-    CHECK(asks(rows, rounding, 128));
-    CHECK_FALSE(asks(rows, rounding, 127));
+    const ops::QuantizedLayout integers{WeightCode::int8, 8, 64, 64, false, DType::f32};
+    const ops::ActivationRounding to_integers{.code = ActivationCode::int8};
+    CHECK(asks(rows, rounding, 64));
+    CHECK_FALSE(asks(rows, rounding, 63));
+    CHECK(asks(integers, to_integers, 128));
+    CHECK_FALSE(asks(integers, to_integers, 127));
+    CHECK_FALSE(asks({WeightCode::int8, 8, 64, 64, true, DType::f32}, to_integers, 128));
+    CHECK_FALSE(asks({WeightCode::int8, 8, 64, 32, false, DType::f32}, to_integers, 128));
     CHECK_FALSE(asks({WeightCode::float8, 8, 64, 32, false, DType::f32}, rounding, 128));
-    CHECK_FALSE(asks({WeightCode::int8, 8, 64, 64, false, DType::f32}, rounding, 128));
+    CHECK_FALSE(asks(integers, rounding, 128));
     CHECK_FALSE(asks({WeightCode::float8, 8, 56, 56, false, DType::f32}, rounding, 128));
     CHECK_FALSE(asks(rows, {}, 128));
     CHECK_FALSE(asks(rows, {.code = ActivationCode::float8, .group_size = 32}, 128));
