@@ -37,6 +37,7 @@ struct Case {
     bool is_widened = false;  // to a dense matrix, by slabs
     bool as_codes = false;    // of float8, by slabs
     int64_t slab_bytes = cuda::kSlabBytes;
+    bool largest_last = false;  // of a row of x
 };
 
 int8_t random_code(WeightCode code, testing::Random& random) {
@@ -223,6 +224,9 @@ void check_product(const Case& test) {
     std::vector<int32_t> columns(static_cast<size_t>(layout.in));
     for (size_t i = 0; i < columns.size(); ++i) {
         columns[i] = static_cast<int32_t>(test.reorders ? (i * 7 + 3) % columns.size() : i);
+    }
+    for (int64_t token = 0; test.largest_last && token < test.tokens; ++token) {
+        x.set(token * x_stride + columns.back(), 2.0f);
     }
     ops::QuantizedWeight weight{layout, test.factor, test.rounding, matrix.view(), {}};
     if (test.reorders) weight.columns = {columns.data(), DType::i32, {layout.in}};
@@ -468,6 +472,24 @@ TEST_CASE("cuda: quantized products of many rows by way of a dense matrix") {
                        .tokens = 128,
                        .is_widened = true});
     });
+}
+
+TEST_CASE("cuda: quantized products round long rows") {
+    // More than a block keeps of a row, which ends within a thread's run.
+    for (const DType dtype : {DType::bf16, DType::f32}) {
+        for (const bool reorders : {false, true}) {
+            check_product({.layout = {WeightCode::int8, 4, 10004, 10004, false, DType::f32},
+                           .rounding = {.code = ActivationCode::int8},
+                           .activation = dtype,
+                           .reorders = reorders,
+                           .largest_last = true});
+            check_product({.layout = {WeightCode::float8, 4, 10000, 10000, false, DType::f32},
+                           .rounding = {.code = ActivationCode::float8},
+                           .activation = dtype,
+                           .reorders = reorders,
+                           .largest_last = true});
+        }
+    }
 }
 
 TEST_CASE("cuda: quantized products of many rows as codes") {
