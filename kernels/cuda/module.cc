@@ -46,10 +46,9 @@ void multiply_quantized(const Context& context, const ConstTensorView& x,
                         const ops::QuantizedWeight& weight, const ConstTensorView& bias,
                         DType product_type, ops::MatmulOutput output, const TensorView& y) {
     constexpr CodeLibrary library = {library_takes_codes, multiply_codes_by_library};
-    if (!is_batch_invariant && multiply_as_codes(context, x, weight, bias, output, y, library)) {
-        return;
-    }
-    if (!is_batch_invariant && can_multiply_widened(x, weight, product_type)) {
+    const bool may_differ = !is_batch_invariant && product_type != DType::f32;
+    if (may_differ && multiply_as_codes(context, x, weight, bias, output, y, library)) return;
+    if (may_differ && can_multiply_widened(x, weight, product_type)) {
         multiply_widened(context, x, weight, bias, product_type, output, y, multiply);
     } else {
         cuda::matmul_quantized(context, x, weight, bias, product_type, output, y);
