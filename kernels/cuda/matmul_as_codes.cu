@@ -19,38 +19,31 @@ namespace {
 // no widening.
 constexpr int64_t kManyRows = 64;
 constexpr int64_t kManyRowsOfIntegers = 128;
-constexpr int kWarps = 4;
 constexpr int kThreads = 256;
 
-// Columns [first_tile, ...) of a packed matrix on their way to codes [columns, in] and scales
-// [columns], as plain data.
+// A slab on its way to codes [columns, in] and scales [columns], as plain data.
 struct UnpackCall {
-    QuantizedCall weight;
-    int first_tile;
-    int tiles;
+    Slab slab;
     unsigned char* codes;
     float* scales;
 };
 
 template <ops::WeightCode code>
-__global__ void __launch_bounds__(kWarps * 32) unpack_kernel(UnpackCall call) {
+__global__ void __launch_bounds__(Slab::kWarps * 32) unpack_kernel(UnpackCall call) {
     gpu::wait_for_work_before();
     constexpr int kDepth = unit_depth(code);
     constexpr int kChunks = kDepth / 16;  // of a column: one for each lane
     static_assert(kChunks * kColumnTile == 32);
     constexpr int kStride = kDepth + 16;
-    GPU_SHARED(unsigned char, memory, [kWarps][kColumnTile * kStride]);
-    const QuantizedCall& weight = call.weight;
-    const auto units = static_cast<int>(weight.parts.units);
-    const int64_t number = int64_t{blockIdx.x} * kWarps + gpu::warp_id();
-    if (number >= int64_t{call.tiles} * units) return;
-    const int tile = static_cast<int>(number / units);
-    const int unit = static_cast<int>(number % units);
+    GPU_SHARED(unsigned char, memory, [Slab::kWarps][kColumnTile * kStride]);
+    const QuantizedCall& weight = call.slab.weight;
+    int tile;
+    int unit;
+    if (!call.slab.find(tile, unit)) return;
     const int lane = gpu::lane_id();
     const int column = lane / kChunks;
-    const uint4 chunk = gpu::load_streaming16(weight.codes<code>(call.first_tile + tile, unit) +
-                                              lane * kChunkBytes);
-    const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+    uint32_t words[4];
+    call.slab.load<code>(tile, unit, words);
     constexpr uint32_t kAbove = code == ops::WeightCode::int8 ? 0x80808080u : 0;  // of stored ones
     unsigned char* const codes = memory[gpu::warp_id()];
 #pragma unroll
@@ -70,8 +63,7 @@ __global__ void __launch_bounds__(kWarps * 32) unpack_kernel(UnpackCall call) {
                      gpu::load16(codes + column * kStride + lane % kChunks * 16));
     }
     if (unit == 0 && lane % kChunks == 0) {
-        const int64_t own = int64_t{call.first_tile + tile} * kColumnTile + column;
-        call.scales[row] = weight.scale(0, own) * weight.factor;
+        call.scales[row] = weight.scale(0, call.slab.column(tile, column)) * weight.factor;
     }
 }
 
@@ -211,18 +203,11 @@ void finish(const Context& context, const CodeProduct& part, const int32_t* sums
 }
 
 void unpack(const Context& context, const UnpackCall& call, DType codes) {
-    const auto launch = [&](auto kernel) {
-        gpu::launch(kernel,
-                    gpu::Launch{.grid = {blocks_for(call.tiles * call.weight.parts.units, kWarps)},
-                                .block = {kWarps * 32},
-                                .stream = context.stream,
-                                .overlaps = true},
-                    call);
-    };
+    const gpu::Launch launch = call.slab.launch(context);
     if (codes == DType::i8) {
-        launch(unpack_kernel<ops::WeightCode::int8>);
+        gpu::launch(unpack_kernel<ops::WeightCode::int8>, launch, call);
     } else {
-        launch(unpack_kernel<ops::WeightCode::float8>);
+        gpu::launch(unpack_kernel<ops::WeightCode::float8>, launch, call);
     }
 }
 
@@ -241,7 +226,7 @@ bool multiply_as_codes(const Context& context, const ConstTensorView& x,
     const ScratchArena::Scope scope(*context.scratch);
     const auto room = static_cast<size_t>(whole_runs(at_once));
     UnpackCall call{};
-    call.weight = describe_weight(weight);
+    call.slab.weight = describe_weight(weight);
     call.codes = context.scratch->take_array<unsigned char>(room * static_cast<size_t>(layout.in));
     call.scales = context.scratch->take_array<float>(room);
     int32_t* const sums =
@@ -267,8 +252,7 @@ bool multiply_as_codes(const Context& context, const ConstTensorView& x,
     product.x_scales = rows.scales;
     for (int64_t first = 0; first < layout.out; first += at_once) {
         const int64_t columns = std::min(at_once, layout.out - first);
-        call.first_tile = static_cast<int>(first / kColumnTile);
-        call.tiles = static_cast<int>(blocks_for(columns, kColumnTile));
+        call.slab.take_columns(first, columns);
         unpack(context, call, codes);
         library.multiply(context, as_multiplied(first, columns));
         if (sums != nullptr) finish(context, part_of(product, first, columns), sums);

@@ -15,33 +15,28 @@ namespace nvllm::cuda {
 namespace {
 
 constexpr int64_t kManyRows = 128;
-constexpr int kWarps = 4;
 
-// Columns [first_tile, ...) of a packed matrix on their way to values [columns, in], as plain data.
+// A slab on its way to values [columns, in], as plain data.
 struct WidenCall {
-    QuantizedCall weight;
-    int first_tile;
-    int tiles;
+    Slab slab;
     void* values;
 };
 
 template <typename T, ops::WeightCode code>
-__global__ void __launch_bounds__(kWarps * 32) widen_kernel(WidenCall call) {
+__global__ void __launch_bounds__(Slab::kWarps * 32) widen_kernel(WidenCall call) {
     gpu::wait_for_work_before();
     constexpr int kDepth = unit_depth(code);
     constexpr int kSteps = kDepth / kStepDepth;
     constexpr int kStride = kDepth + 8;  // so that columns lie in different banks
-    GPU_SHARED(T, memory, [kWarps][kColumnTile * kStride]);
-    const QuantizedCall& weight = call.weight;
-    const auto units = static_cast<int>(weight.parts.units);
-    const int64_t number = int64_t{blockIdx.x} * kWarps + gpu::warp_id();
-    if (number >= int64_t{call.tiles} * units) return;
-    const int tile = call.first_tile + static_cast<int>(number / units);
-    const int unit = static_cast<int>(number % units);
+    GPU_SHARED(T, memory, [Slab::kWarps][kColumnTile * kStride]);
+    const QuantizedCall& weight = call.slab.weight;
+    int tile;
+    int unit;
+    if (!call.slab.find(tile, unit)) return;
     const int lane = gpu::lane_id();
-    const uint4 chunk = gpu::load_streaming16(weight.codes<code>(tile, unit) + lane * kChunkBytes);
-    const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
-    const int64_t column = int64_t{tile} * kColumnTile + (lane >> 2);
+    uint32_t words[4];
+    call.slab.load<code>(tile, unit, words);
+    const int64_t column = call.slab.column(tile, lane >> 2);
     T* const values = memory[gpu::warp_id()];
     int group = -1;
     float scale = 0.0f;
@@ -73,7 +68,7 @@ __global__ void __launch_bounds__(kWarps * 32) widen_kernel(WidenCall call) {
         const int own_column = i / kChunks;
         const int k = unit * kDepth + i % kChunks * kRun;
         if (k >= weight.product.in) continue;
-        const int64_t row = (number / units) * kColumnTile + own_column;
+        const int64_t row = int64_t{tile} * kColumnTile + own_column;
         gpu::store16(out + row * weight.product.in + k,
                      gpu::load16(values + own_column * kStride + i % kChunks * kRun));
     }
@@ -81,14 +76,7 @@ __global__ void __launch_bounds__(kWarps * 32) widen_kernel(WidenCall call) {
 
 void widen(const Context& context, const WidenCall& call, ops::WeightCode code,
            DType product_type) {
-    const auto launch = [&](auto kernel) {
-        gpu::launch(kernel,
-                    gpu::Launch{.grid = {blocks_for(call.tiles * call.weight.parts.units, kWarps)},
-                                .block = {kWarps * 32},
-                                .stream = context.stream,
-                                .overlaps = true},
-                    call);
-    };
+    const auto launch = [&](auto kernel) { gpu::launch(kernel, call.slab.launch(context), call); };
     with_dense_code(code, [&](auto known) {
         constexpr ops::WeightCode kCode = decltype(known)::kValue;
         if (product_type == DType::bf16) {
@@ -126,15 +114,14 @@ void multiply_widened(const Context& context, const ConstTensorView& x,
     const int64_t at_once = slab_columns(layout, slab_bytes, 2);
     const ScratchArena::Scope scope(*context.scratch);
     WidenCall call{};
-    call.weight = describe_weight(weight);
+    call.slab.weight = describe_weight(weight);
     call.values = context.scratch->take(static_cast<size_t>(at_once * layout.in) * 2);
     const ConstTensorView rows = takes_as_it_is(x, weight, product_type)
                                      ? x
                                      : rounded_rows(context, x, weight, product_type);
     for (int64_t first = 0; first < layout.out; first += at_once) {
         const int64_t columns = std::min(at_once, layout.out - first);
-        call.first_tile = static_cast<int>(first / kColumnTile);
-        call.tiles = static_cast<int>(blocks_for(columns, kColumnTile));
+        call.slab.take_columns(first, columns);
         widen(context, call, layout.code, product_type);
         const ConstTensorView slab(call.values, product_type, {columns, layout.in}, x.device);
         dense(context, rows, slab,

@@ -239,6 +239,49 @@ ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
 // A matrix as kernels read it; `product` has its `in` alone.
 QuantizedCall describe_weight(const ops::QuantizedWeight& weight);
 
+// Some tiles of columns of a matrix, taken apart by a warp for each unit, as plain data.
+struct Slab {
+    static constexpr int kWarps = 4;  // of a block
+
+    QuantizedCall weight;
+    int first_tile = 0;
+    int tiles = 0;
+
+    void take_columns(int64_t first, int64_t columns) {
+        first_tile = static_cast<int>(first / kColumnTile);
+        tiles = static_cast<int>(blocks_for(columns, kColumnTile));
+    }
+    gpu::Launch launch(const Context& context) const {
+        return {.grid = {blocks_for(tiles * weight.parts.units, kWarps)},
+                .block = {kWarps * 32},
+                .stream = context.stream,
+                .overlaps = true};
+    }
+
+    // This warp's tile of the slab and unit of it; false beyond the last.
+    __device__ __forceinline__ bool find(int& tile, int& unit) const {
+        const auto units = static_cast<int>(weight.parts.units);
+        const int64_t number = int64_t{blockIdx.x} * kWarps + gpu::warp_id();
+        tile = static_cast<int>(number / units);
+        unit = static_cast<int>(number % units);
+        return tile < tiles;
+    }
+    // The sixteen bytes of codes that a lane has of such a unit.
+    template <ops::WeightCode code>
+    __device__ __forceinline__ void load(int tile, int unit, uint32_t (&words)[4]) const {
+        const uint4 chunk = gpu::load_streaming16(weight.codes<code>(first_tile + tile, unit) +
+                                                  gpu::lane_id() * kChunkBytes);
+        words[0] = chunk.x;
+        words[1] = chunk.y;
+        words[2] = chunk.z;
+        words[3] = chunk.w;
+    }
+    // The matrix' column of a column of a tile of the slab.
+    __device__ __forceinline__ int64_t column(int tile, int of_tile) const {
+        return int64_t{first_tile + tile} * kColumnTile + of_tile;
+    }
+};
+
 // Codes of rows in float8 or int8, and what each row's are to be multiplied with.
 struct CodedRows {
     ConstTensorView codes;
