@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_quantized.h"
 #include "kernels/cpu/quantized_layout.h"
 #include "kernels/cpu/rows.h"
@@ -186,7 +187,7 @@ void pack_corrections(const Packing& packing, int64_t panel) {
             int32_t sum = 0;
             if (column < packing.columns_of(panel)) {
                 const int8_t* codes = packing.codes_of(panel * kPanelColumns + column);
-                for (int64_t k = begin; k < end; ++k) sum += codes[k];
+                sum = kernels().quantized.sum_codes(codes + begin, end - begin);
             }
             to[packing.place(panel, group, column)] = -128 * sum;
         }

@@ -268,9 +268,12 @@ class PartKernel {
     static void multiply(const QuantizedBlock& block) {
         if constexpr (P::spreads) {
             if (block.rows >= rows_to_spread_once) {
-                if constexpr (keeps_totals) return multiply_many_rows(block);
-                SpreadWords::spread(block);
-                return multiply<SpreadWords>(block);
+                if constexpr (keeps_totals) {
+                    return multiply_many_rows(block);
+                } else {
+                    SpreadWords::spread(block);
+                    return multiply<SpreadWords>(block);
+                }
             }
         }
         if (block.fetches_early && block.rows <= most_rows_fetched_early) {
@@ -499,6 +502,7 @@ void arrange_codes(const int8_t* codes, int64_t count, void* arranged) {
     }
 }
 
+// One for each instruction set, which the compiler takes it to.
 template <class C>
 int32_t sum_codes(const int8_t* codes, int64_t count) {
     int32_t sum = 0;

@@ -66,7 +66,7 @@ void for_each_stretch(const QuantizedBlock& block, int64_t longest, Body body) {
 [[gnu::always_inline]] inline QuantizedBlock part_of(const QuantizedBlock& block, int first,
                                                      int panels) {
     const int64_t place = place_of(block, first, 0);
-    const int64_t scale_bytes = block.scale_type == DType::f32 ? 4 : 2;
+    const auto scale_bytes = static_cast<int64_t>(dtype_bytes(block.scale_type));
     QuantizedBlock part = block;
     part.codes += first * block.panel_bytes;
     part.next_codes = nullptr;

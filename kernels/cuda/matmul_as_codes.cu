@@ -8,6 +8,7 @@
 #include "kernels/cuda/matmul_as_codes.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/cuda/quantized_codes.h"
 #include "kernels/cuda/quantized_tiles.h"
@@ -123,12 +124,13 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(FinishCall call) {
     store_run(y, left, call.y_aligned, values);
 }
 
-// What is multiplied with what: int8, float8, or else float32, neither.
-DType type_of_codes(const ops::QuantizedLayout& layout) {
-    if (layout.groups() > 1 || layout.in % 16 != 0) return DType::f32;
+// As what weights, and x, are multiplied: float8 or int8; none: not as codes.
+std::optional<DType> type_of_codes(const ops::QuantizedLayout& layout) {
+    if (layout.groups() > 1 || layout.in % 16 != 0) return std::nullopt;
     if (layout.code == ops::WeightCode::float8) return DType::f8_e4m3;
     const bool fits = layout.in <= kMostIntegerTerms && !layout.has_zero_points;
-    return layout.code == ops::WeightCode::int8 && fits ? DType::i8 : DType::f32;
+    if (layout.code == ops::WeightCode::int8 && fits) return DType::i8;
+    return std::nullopt;
 }
 
 bool are_many(int64_t tokens, DType codes) {
@@ -219,9 +221,9 @@ bool multiply_as_codes(const Context& context, const ConstTensorView& x,
                        int64_t slab_bytes) {
     const ops::QuantizedLayout& layout = weight.layout;
     const int64_t tokens = x.dim(0);
-    const DType codes = type_of_codes(layout);
-    if (y.numel() == 0 || codes == DType::f32 || !are_many(tokens, codes)) return false;
-    if (!rounds_to(weight.activations, codes)) return false;
+    const std::optional<DType> codes = type_of_codes(layout);
+    if (y.numel() == 0 || !codes || !are_many(tokens, *codes)) return false;
+    if (!rounds_to(weight.activations, *codes)) return false;
     const int64_t at_once = std::min(columns_at_once(tokens, layout, slab_bytes), layout.out);
     const ScratchArena::Scope scope(*context.scratch);
     const auto room = static_cast<size_t>(whole_runs(at_once));
@@ -234,8 +236,9 @@ bool multiply_as_codes(const Context& context, const ConstTensorView& x,
             ? context.scratch->take_array<int32_t>(room * static_cast<size_t>(tokens))
             : nullptr;
     CodeProduct product{};
-    product.x = ConstTensorView(call.codes, codes, {tokens, layout.in}, x.device);
-    product.weight = ConstTensorView(call.codes, codes, {at_once, layout.in}, x.device);
+    // Whether a library takes such codes does not depend on where those of x lie.
+    product.x = ConstTensorView(call.codes, *codes, {tokens, layout.in}, x.device);
+    product.weight = ConstTensorView(call.codes, *codes, {at_once, layout.in}, x.device);
     product.weight_scales = call.scales;
     product.bias = bias;
     product.output = output;
@@ -247,13 +250,13 @@ bool multiply_as_codes(const Context& context, const ConstTensorView& x,
     const int64_t rest = layout.out % at_once;
     if (!library.takes(context, as_multiplied(0, at_once))) return false;
     if (rest > 0 && !library.takes(context, as_multiplied(layout.out - rest, rest))) return false;
-    const CodedRows rows = rounded_codes(context, x, weight, codes);
+    const CodedRows rows = rounded_codes(context, x, weight, *codes);
     product.x = rows.codes;
     product.x_scales = rows.scales;
     for (int64_t first = 0; first < layout.out; first += at_once) {
         const int64_t columns = std::min(at_once, layout.out - first);
         call.slab.take_columns(first, columns);
-        unpack(context, call, codes);
+        unpack(context, call, *codes);
         library.multiply(context, as_multiplied(first, columns));
         if (sums != nullptr) finish(context, part_of(product, first, columns), sums);
     }
@@ -261,8 +264,8 @@ bool multiply_as_codes(const Context& context, const ConstTensorView& x,
 }
 
 size_t codes_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout) {
-    const DType codes = type_of_codes(layout);
-    if (codes == DType::f32 || !are_many(tokens, codes)) return 0;
+    const std::optional<DType> codes = type_of_codes(layout);
+    if (!codes || !are_many(tokens, *codes)) return 0;
     const int64_t columns =
         whole_runs(std::min(columns_at_once(tokens, layout, kSlabBytes), layout.out));
     const int64_t sums = codes == DType::i8 ? tokens * columns : 0;

@@ -132,14 +132,21 @@ __device__ __forceinline__ float scale_of(const ActivationRounding& rounding, fl
     return scale > 0.0f ? scale : 1.0f;
 }
 
+// What is stored for a value, where `scale` is its scale and `divisor` what that makes of it.
+__device__ __forceinline__ float coded(const RoundingCall& call, float value, float scale,
+                                       float divisor) {
+    const float code = round_value(call.rounding.code, value / divisor);
+    return call.scales_inside ? code * scale : code;
+}
+
 template <typename T, typename X>
 __device__ __forceinline__ void write_codes(const RoundingCall& call, int64_t token, int begin,
                                             int end, int first, int step, float scale) {
     const float divisor = call.divisor(scale);
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     for (int k = begin + first; k < end; k += step) {
-        const float code = round_value(call.rounding.code, call.value<X>(token, k) / divisor);
-        to[call.place(k)] = gpu::from_float<T>(call.scales_inside ? code * scale : code);
+        to[call.place(k)] =
+            gpu::from_float<T>(coded(call, call.value<X>(token, k), scale, divisor));
     }
 }
 
@@ -149,10 +156,7 @@ __device__ __forceinline__ void write_run(const RoundingCall& call, int64_t toke
                                           float scale, float (&run)[kRun]) {
     const float divisor = call.divisor(scale);
 #pragma unroll
-    for (float& value : run) {
-        const float code = round_value(call.rounding.code, value / divisor);
-        value = call.scales_inside ? code * scale : code;
-    }
+    for (float& value : run) value = coded(call, value, scale, divisor);
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     if constexpr (std::is_same_v<T, int8_t>) {
         if (call.are_placed) {

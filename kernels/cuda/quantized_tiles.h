@@ -14,8 +14,8 @@
 namespace nvllm::cuda {
 
 constexpr int kLongestSum = 256;
-constexpr int64_t kMostIntegerTerms =
-    (int64_t{1} << 17) - 1;  // products of -128 by -128 in 32 bits
+// Products of -128 by -128 whose sum fits 32 bits.
+constexpr int64_t kMostIntegerTerms = (int64_t{1} << 17) - 1;
 
 // A product, as plain data. x of `product`: rounded to the product's type, or codes as values of
 // that type or as bytes in the order of place_of(); rows are whole runs of 16 bytes, and zero

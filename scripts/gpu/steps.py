@@ -1,4 +1,4 @@
-"""The steps of gpu_check that prove: what machine this is, the tests on the device, compute-sanitizer."""
+"""The steps of gpu_check that prove: what machine this is, the tests on the device, quantized models, compute-sanitizer."""
 
 import concurrent.futures
 import json
@@ -14,6 +14,9 @@ from session import Missing
 # Files of small tests that together use every primitive.
 SANITIZED = ("hopper_test", "matrix_test", "memory_test", "warp_test", "norm_test", "moe_test", "sampling_test", "kv_cache_test")
 EMULATION_ONLY = ("counters_test.cc", "launch_test.cc", "planted_bugs_test.cc")
+QUANTIZED = ("W4A16", "W8A8", "FP8_DYNAMIC")
+# Mean divergence of bfloat16 on the device from the CPU's float32: where activations are rounded to 8 bits some become neighbouring codes.
+MOST_DIVERGENCE = 0.02
 
 
 def build_folder(session):
@@ -120,11 +123,6 @@ def run_model_tests(session, seconds):
     return run_all(session, model_tests(session), seconds, 8)
 
 
-QUANTIZED = ("W4A16", "W8A8", "FP8_DYNAMIC")
-# Mean divergence of bfloat16 on the device from the CPU's float32: where activations are rounded to 8 bits some become neighbouring codes.
-FURTHEST = 0.02
-
-
 def run_quantized_models(session, seconds):
     """The bundled demo, quantized: its predictions on the device beside the CPU's, windows of 512 tokens. Rows of many tokens go by way of
     dense matrices or of codes; with --batch-invariant all go by our kernels."""
@@ -141,15 +139,14 @@ def run_quantized_models(session, seconds):
         model, base, result = folder / scheme, folder / f"{scheme}.base", folder / "result.json"
         shutil.rmtree(model, ignore_errors=True)
         run("nvllm-quantize", "--scheme", scheme, "--method", "rtn", "-o", model)
-        run("nvllm-bench", "perplexity", "-m", model, "-f", "README.md", "--device", "cpu", *size,
-            "--save-all-logits", base)
+        run("nvllm-bench", "perplexity", "-m", model, "-f", "README.md", "--device", "cpu", *size, "--save-all-logits", base)
         for ways in ([], ["--batch-invariant"]):
             run("nvllm-bench", "perplexity", "-m", model, "--kl-divergence", "--kl-divergence-base", base, "--device", session.device,
                 *ways, "--output-json", result)
             found = json.loads(result.read_text())
             table.append({"scheme": scheme, "options": " ".join(ways), **{key: found[key] for key in ("mean_kld", "max_kld", "same_top")}})
     worst = max(row["mean_kld"] for row in table)
-    if worst > FURTHEST:
+    if worst > MOST_DIVERGENCE:
         raise ValueError(f"a mean divergence of {worst}: {table}")
     return {"table": table}
 

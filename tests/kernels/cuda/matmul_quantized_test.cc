@@ -35,7 +35,7 @@ struct Case {
     bool has_bias = false;
     float factor = 1.0f;
     bool is_widened = false;  // to a dense matrix, by slabs
-    bool as_codes = false;    // of float8, by slabs
+    bool as_codes = false;    // by slabs
     int64_t slab_bytes = cuda::kSlabBytes;
     bool largest_last = false;  // of a row of x
 };
@@ -537,11 +537,9 @@ TEST_CASE("cuda: which quantized products are of codes") {
     Buffer x(DType::bf16, 128 * 64);
     Buffer y(DType::bf16, 128 * 8);
     testing::Machine machine(1);
-    int asked = 0;
-    static int* counted = nullptr;
-    counted = &asked;
+    static int asked;
     const cuda::CodeLibrary library = {[](const Context&, const cuda::CodeProduct&) {
-                                           ++*counted;
+                                           ++asked;
                                            return false;
                                        },
                                        multiply_plain_codes};
