@@ -31,6 +31,7 @@ ConfigFields::ConfigFields(const nlohmann::json& object, std::string file_name)
 }
 
 const nlohmann::json* ConfigFields::find(const char* key) const {
+    asked_->insert(key);
     const auto found = object_.find(key);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
 }

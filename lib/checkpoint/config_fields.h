@@ -3,15 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/base/unused_keys.h"
+
 namespace nvllm {
 
 // A view of one JSON object; the object must outlive it. Keys that are absent or null read as
-// empty.
+// empty. Copies share the record of what was asked for; views of inner objects have their own.
 class ConfigFields {
   public:
     // Throws bad_data when `object` is not an object.
@@ -35,12 +38,16 @@ class ConfigFields {
     // One whole number or a list of them, of any size that JSON can hold; at most 4096.
     std::vector<int64_t> integers(const char* key) const;
 
+    // The keys that were asked for so far, by this view and its copies.
+    const KeySet& asked() const { return *asked_; }
+
     // Throws bad_data: "FILE: "KEY" is VALUE; WHAT".
     [[noreturn]] void refuse(const char* key, const std::string& what) const;
 
   private:
     const nlohmann::json& object_;
     std::string file_name_;
+    std::shared_ptr<KeySet> asked_ = std::make_shared<KeySet>();
 };
 
 }  // namespace nvllm
