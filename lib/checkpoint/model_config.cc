@@ -14,6 +14,7 @@
 #include "lib/base/json.h"
 #include "lib/checkpoint/config_fields.h"
 #include "lib/checkpoint/family_defaults.h"
+#include "lib/checkpoint/quantization_config.h"
 #include "lib/checkpoint/quoted.h"
 #include "lib/checkpoint/rope_config.h"
 
@@ -340,7 +341,9 @@ ModelConfig parse_model_config(const std::string& json, const std::string& file_
 
 ModelConfig read_model_config(const std::filesystem::path& directory) {
     const std::filesystem::path path = directory / "config.json";
-    return parse_model_config(read_file(path, kMaxConfigBytes), path.string());
+    ModelConfig config = parse_model_config(read_file(path, kMaxConfigBytes), path.string());
+    for (std::string& note : quantization_notes(directory)) config.notes.push_back(std::move(note));
+    return config;
 }
 
 int64_t ModelConfig::estimated_parameters() const {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "kernels/error.h"
@@ -60,6 +61,39 @@ PresetScheme preset(std::string name, Arguments weights,
     return {std::move(name), {"", weights, inputs, std::nullopt}};
 }
 
+// vLLM's kernels for inputs of 8 bits and weights of 4 take those packed alone, whatever
+// compressed-tensors would infer.
+PresetScheme packed(PresetScheme preset) {
+    preset.scheme.format = "pack-quantized";
+    return preset;
+}
+
+// What people write who mean a scheme of another name, and the beginning of what they write.
+struct OtherName {
+    std::string_view begins;
+    const char* meant;
+};
+constexpr auto kOtherNames = std::to_array<OtherName>({
+    {"W8A8_FP8", "FP8 or FP8_DYNAMIC"},
+    {"W8A8FP8", "FP8 or FP8_DYNAMIC"},
+    {"FP8_E4M3", "FP8 or FP8_DYNAMIC"},
+    {"FP8_STATIC", "FP8"},
+    {"INT4", "W4A16"},
+    {"Q4_", "W4A16 (Q4_... are types of GGUF, which is not written)"},
+    {"Q5_", "W5A16 (Q5_... are types of GGUF, which is not written)"},
+    {"Q6_", "W6A16 (Q6_... are types of GGUF, which is not written)"},
+    {"Q8_", "W8A16 (Q8_... are types of GGUF, which is not written)"},
+    {"IQ", "W4A16 (IQ... are types of GGUF, which is not written)"},
+});
+
+std::optional<std::string> name_meant(const std::string& wanted,
+                                      const std::vector<std::string>& names) {
+    for (const OtherName& other : kOtherNames) {
+        if (wanted.starts_with(other.begins)) return other.meant;
+    }
+    return nearest_name(wanted, names);
+}
+
 // W2A16 ... W8A16, and integer activations of 4 and 8 bits where the weights have no more.
 void add_integers(std::vector<PresetScheme>& schemes) {
     for (int bits = 2; bits <= 8; ++bits) {
@@ -69,6 +103,7 @@ void add_integers(std::vector<PresetScheme>& schemes) {
         const auto tokens = [](int count) { return dynamic(integers(count, Strategy::token)); };
         if (bits <= 4) schemes.push_back(preset(fmt::format("W{}A4", bits), weights, tokens(4)));
         schemes.push_back(preset(fmt::format("W{}A8", bits), weights, tokens(8)));
+        if (bits == 4) schemes.back() = packed(schemes.back());
     }
     Arguments asymmetric = integers(4, Strategy::group);
     asymmetric.symmetric = false;
@@ -77,8 +112,8 @@ void add_integers(std::vector<PresetScheme>& schemes) {
         schemes.push_back(
             preset(name, integers(8, Strategy::channel), dynamic(integers(8, Strategy::token))));
     }
-    schemes.push_back(
-        preset("W4AFP8", integers(4, Strategy::group), dynamic(floats(8, Strategy::token))));
+    schemes.push_back(packed(
+        preset("W4AFP8", integers(4, Strategy::group), dynamic(floats(8, Strategy::token)))));
 }
 
 std::vector<PresetScheme> make_schemes() {
@@ -139,7 +174,7 @@ const PresetScheme& find_preset_scheme(std::string_view name) {
         if (row.name == wanted) return row;
         names.push_back(row.name);
     }
-    const auto nearest = nearest_name(wanted, names);
+    const auto nearest = name_meant(wanted, names);
     throw Error(ErrorKind::usage,
                 fmt::format("'{}' is no scheme that is known{}; there are {}", name,
                             nearest ? fmt::format(" (did you mean {}?)", *nearest) : "",
@@ -158,7 +193,8 @@ std::string scheme_name(const QuantizationScheme& scheme) {
     const bool is_preset = found != presets.end();
     std::string name =
         is_preset ? found->name : fmt::format("{}, {} bits", scheme.format, scheme.weights->bits);
-    const bool is_foreign = !scheme.format.empty() && scheme.format != inferred_format(scheme);
+    const bool is_foreign = !scheme.format.empty() && scheme.format != inferred_format(scheme) &&
+                            !(is_preset && scheme.format == found->scheme.format);
     if (is_preset && is_foreign) name = fmt::format("{} ({})", scheme.format, name);
     if (group && (!is_preset || group != found->scheme.weights->group_size)) {
         name += fmt::format(", groups of {}", *group);

@@ -10,6 +10,7 @@
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/checkpoint/quantization_fields.h"
+#include "lib/checkpoint/quantization_keys.h"
 #include "lib/checkpoint/target_matcher.h"
 
 namespace nvllm {
@@ -51,8 +52,9 @@ QuantizationConfig::QuantizationConfig(Fields fields) : fields_(std::move(fields
     }
 }
 
-const QuantizationScheme* QuantizationConfig::scheme_for(std::string_view linear_name) const {
-    const std::optional<size_t> group = matcher_->group_of(linear_name);
+const QuantizationScheme* QuantizationConfig::scheme_for(std::string_view linear_name,
+                                                         std::string_view class_name) const {
+    const std::optional<size_t> group = matcher_->group_of(linear_name, class_name);
     if (!group || !fields_.groups[*group].scheme.weights) return nullptr;
     return &fields_.groups[*group].scheme;
 }
@@ -61,11 +63,10 @@ bool QuantizationConfig::keeps_two_of_four(std::string_view linear_name) const {
     return sparse_ != nullptr && sparse_->group_of(linear_name).has_value();
 }
 
-bool QuantizationConfig::has_float8_cache() const {
-    if (!fields_.kv_cache_scheme) return false;
+bool is_float8_cache(const QuantizationArguments& arguments) {
     QuantizationArguments like = float8_cache_scheme();
-    like.range_share = fields_.kv_cache_scheme->range_share;
-    return like == *fields_.kv_cache_scheme;
+    like.range_share = arguments.range_share;
+    return like == arguments;
 }
 
 std::string QuantizationConfig::format() const {
@@ -81,14 +82,26 @@ std::string QuantizationConfig::format() const {
 QuantizationConfig parse_quantization_config(const Json& section, const std::string& source_name) {
     const ConfigFields fields(section, source_name);
     const std::string method = fields.text("quant_method").value_or("compressed-tensors");
+    QuantizationConfig::Fields read;
+    std::vector<std::string> unused;
     if (method == "compressed-tensors" || method == "sparseml") {
-        return QuantizationConfig(read_compressed_tensors(fields));
+        read = read_compressed_tensors(fields, unused);
+        note_unused(fields, QuantizationObject::compressed_tensors, "", unused);
+    } else if (method == "awq") {
+        read = read_awq(fields);
+        note_unused(fields, QuantizationObject::awq, "", unused);
+    } else if (method == "gptq") {
+        read = read_gptq(fields);
+        note_unused(fields, QuantizationObject::gptq, "", unused);
+    } else if (method == "fp8") {
+        read = read_fp8(fields);
+        note_unused(fields, QuantizationObject::fp8, "", unused);
+    } else {
+        fields.refuse("quant_method",
+                      "methods that can be read are compressed-tensors, awq, gptq and fp8");
     }
-    if (method == "awq") return QuantizationConfig(read_awq(fields));
-    if (method == "gptq") return QuantizationConfig(read_gptq(fields));
-    if (method == "fp8") return QuantizationConfig(read_fp8(fields));
-    fields.refuse("quant_method",
-                  "methods that can be read are compressed-tensors, awq, gptq and fp8");
+    read.unused_keys = std::move(unused);
+    return QuantizationConfig(std::move(read));
 }
 
 std::optional<QuantizationConfig> read_quantization_config(const std::filesystem::path& directory) {
@@ -105,6 +118,20 @@ std::optional<QuantizationConfig> read_quantization_config(const std::filesystem
         section["quant_method"] = "gptq";
     }
     return parse_quantization_config(section, beside.string());
+}
+
+std::vector<std::string> quantization_notes(const std::filesystem::path& directory) {
+    try {
+        const std::optional<QuantizationConfig> config = read_quantization_config(directory);
+        if (!config) return {};
+        std::vector<std::string> notes = config->notes();
+        const std::string where = (directory / "config.json").string() + ": quantization_config";
+        const std::string unused = unused_keys_note(where, config->unused_keys());
+        if (!unused.empty()) notes.push_back(unused);
+        return notes;
+    } catch (const Error&) {
+        return {};  // whoever needs the settings says it
+    }
 }
 
 nlohmann::ordered_json quantization_config_json(const QuantizationConfig& config) {

@@ -74,6 +74,10 @@ inline QuantizationArguments float8_cache_scheme() {
     return arguments;
 }
 
+// Whether keys and values are meant to be kept as float8_cache_scheme() says, however their ranges
+// were found.
+bool is_float8_cache(const QuantizationArguments& arguments);
+
 // Storage formats by compressed-tensors' names ("pack-quantized", ...), and those of others: "awq",
 // "gptq", "gptq_v2", "fp8-block". Empty only in a preset, where it follows from the arguments.
 struct QuantizationScheme {
@@ -117,6 +121,10 @@ class QuantizationConfig {
         std::vector<std::string> ignore;
         std::optional<QuantizationArguments> kv_cache_scheme;
         std::optional<SparsityConfig> sparsity;
+        // Keys that the reader passed over although they may change answers ("config_groups.a.b"),
+        // and what else is not heeded, in words for the user.
+        std::vector<std::string> unused_keys;
+        std::vector<std::string> notes;
     };
     explicit QuantizationConfig(Fields fields);
 
@@ -126,15 +134,19 @@ class QuantizationConfig {
     const std::optional<QuantizationArguments>& kv_cache_scheme() const {
         return fields_.kv_cache_scheme;
     }
-    // Whether keys and values are meant to be kept as float8_cache_scheme() says, however their
-    // ranges were found.
-    bool has_float8_cache() const;
+    bool has_float8_cache() const {
+        return fields_.kv_cache_scheme && is_float8_cache(*fields_.kv_cache_scheme);
+    }
     const std::optional<SparsityConfig>& sparsity() const { return fields_.sparsity; }
+    const std::vector<std::string>& unused_keys() const { return fields_.unused_keys; }
+    const std::vector<std::string>& notes() const { return fields_.notes; }
 
-    // How the linear of this name ("model.layers.0.mlp.up_proj") is stored; null: dense. An exact
+    // How the linear of this name ("model.layers.0.mlp.up_proj"), or the module of another class
+    // ("Embedding"), is stored; null: dense. An exact
     // name wins over a pattern, a pattern over a class, and of two groups with the same target the
     // later; what `ignore` matches is dense. Valid as long as this.
-    const QuantizationScheme* scheme_for(std::string_view linear_name) const;
+    const QuantizationScheme* scheme_for(std::string_view linear_name,
+                                         std::string_view class_name = "Linear") const;
     // Whether sparsity() says that the linear of this name is stored as sparse-24-bitmask.
     bool keeps_two_of_four(std::string_view linear_name) const;
     // The format of all, "mixed-precision" where groups differ.
@@ -150,6 +162,9 @@ class QuantizationConfig {
 // beside it. Empty: the weights are not quantized. Throws bad_data naming file, key and what is
 // allowed.
 std::optional<QuantizationConfig> read_quantization_config(const std::filesystem::path& directory);
+// What of those is not heeded, unused_keys() included, in words; empty where there are no such
+// settings or they cannot be read.
+std::vector<std::string> quantization_notes(const std::filesystem::path& directory);
 // The same of the value of "quantization_config"; `source_name` begins messages.
 QuantizationConfig parse_quantization_config(const nlohmann::json& section,
                                              const std::string& source_name);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/checkpoint/quantization_fields.h"
+#include "lib/checkpoint/quantization_keys.h"
 
 namespace nvllm {
 namespace {
@@ -40,19 +41,67 @@ std::string format_of_group(const ConfigFields& group, const std::string& of_all
     return format == "fakequant" ? "dense" : format;
 }
 
-std::optional<QuantizationArguments> read_operand(const ConfigFields& group, const char* key) {
+// What is passed over in the section's inner objects.
+struct PassedOver {
+    std::vector<std::string>& unused;
+    std::vector<std::string> notes;
+};
+
+std::optional<QuantizationArguments> read_operand(const ConfigFields& group,
+                                                  const std::string& path, const char* key,
+                                                  PassedOver& passed) {
     const std::optional<ConfigFields> operand = group.object(key);
     if (!operand) return std::nullopt;
-    return read_quantization_arguments(*operand);
+    const QuantizationArguments arguments = read_quantization_arguments(*operand);
+    note_unused(*operand, QuantizationObject::arguments, path + key, passed.unused);
+    return arguments;
 }
 
-QuantizationGroup read_group(const ConfigFields& fields, const std::string& format) {
+// What would be computed otherwise than the file means is refused, or noted where it would only be
+// computed with more precision.
+void check_activations(const ConfigFields& fields, const std::string& path,
+                       const QuantizationScheme& scheme, PassedOver& passed) {
+    if (scheme.output_activations) {
+        fields.refuse("output_activations",
+                      "outputs of linears that are rounded (output_activations, output_scale) "
+                      "cannot be run; quantize the model without them");
+    }
+    if (!scheme.input_activations) return;
+    const QuantizationArguments& inputs = *scheme.input_activations;
+    if (inputs.strategy == QuantizationStrategy::attn_head) {
+        fields.refuse("input_activations",
+                      "attention with a scale for each head (strategy attn_head) cannot be run; "
+                      "quantize the model with strategy tensor");
+    }
+    if (!inputs.symmetric && inputs.dynamic == DynamicScales::no && scheme.weights) {
+        fields.refuse("input_activations",
+                      "asymmetric inputs with scales in the file (symmetric false, dynamic false: "
+                      "input_zero_point) cannot be run; quantize the model with symmetric inputs "
+                      "(W8A8)");
+    }
+    const auto note = [&](const char* what) {
+        passed.notes.push_back(
+            fmt::format("{}: {}input_activations: {}", fields.file_name(), path, what));
+    };
+    if (!scheme.weights) {
+        note("not used: inputs of what has no quantized weights are not rounded");
+    } else if (!inputs.symmetric) {
+        note("not used: asymmetric inputs are not rounded");
+    } else if (inputs.bits != 4 && inputs.bits != 8) {
+        note("not used: only inputs of 4 or 8 bits are rounded");
+    }
+}
+
+QuantizationGroup read_group(const ConfigFields& fields, const std::string& path,
+                             const std::string& format, PassedOver& passed) {
     QuantizationGroup group;
     group.targets = fields.texts("targets").value_or(std::vector<std::string>{"Linear"});
-    group.scheme.weights = read_operand(fields, "weights");
-    group.scheme.input_activations = read_operand(fields, "input_activations");
-    group.scheme.output_activations = read_operand(fields, "output_activations");
+    group.scheme.weights = read_operand(fields, path, "weights", passed);
+    group.scheme.input_activations = read_operand(fields, path, "input_activations", passed);
+    group.scheme.output_activations = read_operand(fields, path, "output_activations", passed);
     group.scheme.format = format_of_group(fields, format, group.scheme);
+    note_unused(fields, QuantizationObject::group, path.substr(0, path.size() - 1), passed.unused);
+    check_activations(fields, path, group.scheme, passed);
     return group;
 }
 
@@ -69,7 +118,8 @@ QuantizationGroup read_named_group(const ConfigFields& groups, const std::string
     return group;
 }
 
-std::vector<QuantizationGroup> read_groups(const ConfigFields& section, const std::string& format) {
+std::vector<QuantizationGroup> read_groups(const ConfigFields& section, const std::string& format,
+                                           PassedOver& passed) {
     std::vector<QuantizationGroup> result;
     const std::optional<ConfigFields> groups = section.object("config_groups");
     if (!groups) return result;
@@ -82,12 +132,13 @@ std::vector<QuantizationGroup> read_groups(const ConfigFields& section, const st
             continue;
         }
         const std::optional<ConfigFields> group = groups->object(name.c_str());
-        if (group) result.push_back(read_group(*group, format));
+        if (!group) continue;
+        result.push_back(read_group(*group, "config_groups." + name + ".", format, passed));
     }
     return result;
 }
 
-std::optional<SparsityConfig> read_sparsity(const ConfigFields& section) {
+std::optional<SparsityConfig> read_sparsity(const ConfigFields& section, PassedOver& passed) {
     const std::optional<ConfigFields> fields = section.object("sparsity_config");
     if (!fields || fields->json().empty()) return std::nullopt;
     SparsityConfig sparsity;
@@ -96,7 +147,48 @@ std::optional<SparsityConfig> read_sparsity(const ConfigFields& section) {
     sparsity.global_sparsity = fields->number("global_sparsity", 0.0, 1.0).value_or(0.0);
     sparsity.targets = fields->texts("targets").value_or(std::vector<std::string>{});
     sparsity.ignore = fields->texts("ignore").value_or(std::vector<std::string>{});
+    note_unused(*fields, QuantizationObject::sparsity, "sparsity_config", passed.unused);
     return sparsity;
+}
+
+// Rotations that were multiplied into the weights are there already; those of inputs, outputs,
+// queries or cached keys are computed while the model runs.
+void check_transforms(const ConfigFields& section) {
+    const Json* const transforms = section.find("transform_config");
+    if (transforms == nullptr) return;
+    const auto refuse = [&](const std::string& what) {
+        section.refuse("transform_config",
+                       what +
+                           "; transforms that are computed while the model runs (QuIP, R3, R4) "
+                           "are not supported, those folded into weights are");
+    };
+    if (!transforms->is_object()) refuse("an object is expected");
+    const auto groups = transforms->find("config_groups");
+    if (groups == transforms->end() || groups->is_null()) return;
+    for (const auto& [name, group] : groups->items()) {
+        const auto apply = group.is_object() ? group.find("apply") : group.end();
+        if (apply == group.end() || !apply->is_array()) refuse(name + " is no transform");
+        for (const Json& one : *apply) {
+            const std::string location =
+                one.is_object() ? one.value("location", Json()).dump() : "";
+            if (location.starts_with("\"weight_")) continue;
+            refuse(fmt::format("{} transforms {}", name, location));
+        }
+    }
+}
+
+// Scales of other caches than float8's lie unused beside the weights.
+void check_cache_scheme(const ConfigFields& section, const Fields& fields, PassedOver& passed) {
+    if (!fields.kv_cache_scheme) return;
+    if (fields.kv_cache_scheme->strategy == QuantizationStrategy::attn_head) {
+        section.refuse("kv_cache_scheme",
+                       "keys and values with a scale for each head (strategy attn_head) cannot be "
+                       "run; quantize the model with strategy tensor");
+    }
+    if (is_float8_cache(*fields.kv_cache_scheme)) return;
+    passed.notes.push_back(section.file_name() +
+                           ": kv_cache_scheme: not used: only keys and values of float8 with one "
+                           "static scale are; --kv-cache-dtype says how they are kept");
 }
 
 // Others than compressed-tensors leave modules out by parts of their names.
@@ -130,13 +222,17 @@ QuantizationArguments grouped_integers(const ConfigFields& section, int bits, co
 
 }  // namespace
 
-Fields read_compressed_tensors(const ConfigFields& section) {
+Fields read_compressed_tensors(const ConfigFields& section, std::vector<std::string>& unused) {
     Fields fields;
+    PassedOver passed{unused, {}};
     const std::string format = read_format(section);
-    fields.groups = read_groups(section, format);
+    check_transforms(section);
+    fields.groups = read_groups(section, format, passed);
     fields.ignore = section.texts("ignore").value_or(std::vector<std::string>{});
-    fields.kv_cache_scheme = read_operand(section, "kv_cache_scheme");
-    fields.sparsity = read_sparsity(section);
+    fields.kv_cache_scheme = read_operand(section, "", "kv_cache_scheme", passed);
+    check_cache_scheme(section, fields, passed);
+    fields.sparsity = read_sparsity(section, passed);
+    fields.notes = std::move(passed.notes);
     return fields;
 }
 
@@ -145,10 +241,14 @@ Fields read_awq(const ConfigFields& section) {
     if (section.integer(bits_key, 1, 32).value_or(4) != 4) {
         section.refuse(bits_key, "AWQ weights have 4 bits");
     }
-    std::string version = section.text("version").value_or("gemm");
+    const char* const version_key = section.has("version") ? "version" : "format";
+    std::string version = section.text(version_key).value_or("gemm");
     std::transform(version.begin(), version.end(), version.begin(),
                    [](unsigned char c) { return std::tolower(c); });
-    if (version != "gemm") section.refuse("version", "the layout \"gemm\" is read, no other");
+    if (version != "gemm") section.refuse(version_key, "the layout \"gemm\" is read, no other");
+    if (section.text("backend").value_or("") == "llm-awq") {
+        section.refuse("backend", "llm-awq has a layout of its own; \"gemm\" is read, no other");
+    }
     const char* group_key = section.has("group_size") ? "group_size" : "q_group_size";
     QuantizationScheme scheme;
     scheme.format = "awq";
@@ -171,9 +271,11 @@ Fields read_gptq(const ConfigFields& section) {
     if (exceptions != nullptr && !exceptions->empty()) {
         section.refuse("dynamic", "rules for single modules are not supported");
     }
-    const std::string version = section.text("checkpoint_format").value_or("gptq");
+    const char* const version_key =
+        section.has("checkpoint_format") ? "checkpoint_format" : "format";
+    const std::string version = section.text(version_key).value_or("gptq");
     if (version != "gptq" && version != "gptq_v2") {
-        section.refuse("checkpoint_format", "gptq or gptq_v2 is expected");
+        section.refuse(version_key, "gptq or gptq_v2 is expected");
     }
     QuantizationScheme scheme;
     scheme.format = version;

@@ -96,20 +96,21 @@ TargetMatcher::TargetMatcher(const std::vector<std::vector<std::string>>& target
     for (const std::string& target : ignore) ignore_.emplace_back(target);
 }
 
-bool TargetMatcher::ignores(std::string_view name) const {
+bool TargetMatcher::ignores(std::string_view name, std::string_view class_name) const {
     for (const TargetPattern& pattern : ignore_) {
-        if (pattern.matches_name(name) || pattern.matches_class()) return true;
+        if (pattern.matches_name(name) || pattern.is_class(class_name)) return true;
     }
     return false;
 }
 
-std::optional<size_t> TargetMatcher::group_of(std::string_view name) const {
-    if (ignores(name)) return std::nullopt;
+std::optional<size_t> TargetMatcher::group_of(std::string_view name,
+                                              std::string_view class_name) const {
+    if (ignores(name, class_name)) return std::nullopt;
     for (const Row& row : rows_) {
         if (row.pattern.matches_name(name)) return row.group;
     }
     for (const Row& row : rows_) {
-        if (row.pattern.matches_class()) return row.group;
+        if (row.pattern.is_class(class_name)) return row.group;
     }
     return std::nullopt;
 }

@@ -17,8 +17,7 @@ class TargetPattern {
     explicit TargetPattern(const std::string& target);
     // Throws bad_data when matching takes unreasonably long.
     bool matches_name(std::string_view name) const;
-    // All that asks here is of the class Linear.
-    bool matches_class() const { return target_ == "Linear"; }
+    bool is_class(std::string_view name) const { return target_ == name; }
     bool is_pattern() const { return code_ != nullptr; }
     const std::string& text() const { return target_; }
 
@@ -33,15 +32,16 @@ class TargetMatcher {
     // `targets`: of each group. Throws bad_data for a broken pattern.
     TargetMatcher(const std::vector<std::vector<std::string>>& targets,
                   const std::vector<std::string>& ignore);
-    // The index of the group; empty: none, or ignored.
-    std::optional<size_t> group_of(std::string_view name) const;
+    // The index of the group of a module of this name and class; empty: none, or ignored.
+    std::optional<size_t> group_of(std::string_view name,
+                                   std::string_view class_name = "Linear") const;
 
   private:
     struct Row {
         TargetPattern pattern;
         size_t group;
     };
-    bool ignores(std::string_view name) const;
+    bool ignores(std::string_view name, std::string_view class_name) const;
 
     std::vector<Row> rows_;  // as they are tried: names, then patterns, each in order of bytes
     std::vector<TargetPattern> ignore_;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
+#include "lib/base/file.h"
+#include "lib/checkpoint/quantization_keys.h"
 #include "tests/lib/checkpoint/temporary_folder.h"
 
 namespace nvllm {
@@ -230,6 +232,161 @@ TEST_CASE("quantization: settings are found in config.json, its text part, or be
     folder.write("config.json", R"({"text_config": {"quantization_config":
         {"quant_method": "awq", "bits": 4, "group_size": 32}}})");
     CHECK(read_quantization_config(folder.path())->method() == "awq");
+}
+
+// A group of 8 bits whose inputs are as `inputs` says.
+Json with_inputs(const Json& inputs) {
+    return compressed({{"g",
+                        {{"targets", {"Linear"}},
+                         {"weights", {{"num_bits", 8}, {"strategy", "channel"}}},
+                         {"input_activations", inputs}}}});
+}
+
+std::vector<std::string> unused(const Json& section) { return parse(section).unused_keys(); }
+
+TEST_CASE("quantization: a key that nobody knows is named, at whatever depth it lies") {
+    Json section = with_inputs({{"num_bits", 8}, {"dynamic", true}});
+    section["kv_cache_scheme"] = {{"num_bits", 8}, {"type", "float"}};
+    section["sparsity_config"] = {{"format", "dense"}};
+    CHECK(unused(section).empty());
+    section["odd"] = 1;
+    section["config_groups"]["g"]["odd"] = 1;
+    section["config_groups"]["g"]["weights"]["odd"] = 1;
+    section["config_groups"]["g"]["input_activations"]["odd"] = 1;
+    section["kv_cache_scheme"]["odd"] = 1;
+    section["sparsity_config"]["odd"] = 1;
+    CHECK(unused(section) == std::vector<std::string>{"config_groups.g.weights.odd",
+                                                      "config_groups.g.input_activations.odd",
+                                                      "config_groups.g.odd", "kv_cache_scheme.odd",
+                                                      "sparsity_config.odd", "odd"});
+    CHECK(unused({{"quant_method", "awq"}, {"rotation", "hadamard"}, {"backend", "auto"}}) ==
+          std::vector<std::string>{"rotation"});
+    CHECK(unused({{"quant_method", "gptq"}, {"adapter", {{"rank", 4}}}, {"damp_percent", 0.1}}) ==
+          std::vector<std::string>{"adapter"});
+    CHECK(unused({{"quant_method", "fp8"}, {"scale_fmt", "ue8m0"}, {"dequantize", true}}) ==
+          std::vector<std::string>{"dequantize", "scale_fmt"});
+}
+
+TEST_CASE("quantization: every key of the newest packages is used, harmless or named") {
+    const Json keys = Json::parse(read_file(std::filesystem::path(NVLLM_SOURCE_DIR) /
+                                            "tests/fixtures/quantization_keys.json"));
+    // Sections that say enough for all keys that are asked for to be asked for, by the object that
+    // the keys are of; and which of its keys are named.
+    struct Row {
+        const char* object;
+        Json section;
+        std::string path;
+        std::vector<std::string> named;
+    };
+    const Json group = with_inputs({{"num_bits", 8}, {"dynamic", true}});
+    const std::string arguments = "config_groups.g.weights.";
+    const std::vector<Row> rows = {{"compressed-tensors", group, "", {"moe_sparsity_config"}},
+                                   {"group", group, "config_groups.g.", {}},
+                                   {"arguments", group, arguments, {}},
+                                   {"awq", {{"quant_method", "awq"}}, "", {}},
+                                   {"gptq", {{"quant_method", "gptq"}}, "", {}},
+                                   {"fp8", {{"quant_method", "fp8"}}, "", {"scale_fmt"}}};
+    for (const Row& row : rows) {
+        REQUIRE(keys.at(row.object).size() > 4);
+        std::vector<std::string> named;
+        for (const std::string key : keys.at(row.object)) {
+            Json section = row.section;
+            Json& object = row.path.empty()        ? section
+                           : row.path == arguments ? section["config_groups"]["g"]["weights"]
+                                                   : section["config_groups"]["g"];
+            // A value of no use: whoever uses the key refuses it, or has asked for it.
+            if (!object.contains(key)) object[key] = Json::object();
+            if (key == "dequantize" || key == "desc_act") object[key] = false;
+            if (key == "expert_dtype") object[key] = "fp8";
+            try {
+                for (const std::string& found : unused(section)) named.push_back(found);
+            } catch (const Error& error) {
+                CHECK(std::string(error.what()).find(key) != std::string::npos);
+            }
+        }
+        CAPTURE(row.object);
+        CHECK(named == row.named);
+    }
+}
+
+TEST_CASE("quantization: what cannot be run as the file means it is refused by its name") {
+    const Json asymmetric = {{"num_bits", 8}, {"symmetric", false}};
+    CHECK(refusal(with_inputs(asymmetric)).find("asymmetric inputs") != std::string::npos);
+    Json section = with_inputs({{"num_bits", 8}, {"dynamic", true}});
+    section["config_groups"]["g"]["output_activations"] = {{"num_bits", 8}};
+    CHECK(refusal(section).find("output_activations") != std::string::npos);
+    section = compressed(Json::object());
+    section["kv_cache_scheme"] = {{"num_bits", 8}, {"type", "float"}, {"strategy", "attn_head"}};
+    CHECK(refusal(section).find("a scale for each head") != std::string::npos);
+    section = compressed({{"attention",
+                           {{"targets", {"LlamaAttention"}},
+                            {"input_activations", {{"num_bits", 8}, {"strategy", "attn_head"}}}}}});
+    CHECK(refusal(section).find("a scale for each head") != std::string::npos);
+}
+
+TEST_CASE("quantization: transforms that lie in the weights are read, others refused") {
+    const auto with = [](const char* location) {
+        Json section = compressed({{"g", {{"weights", weights(4, 32)}}}});
+        section["transform_config"] = {
+            {"config_groups",
+             {{"u", {{"apply", {{{"location", location}, {"targets", {"Linear"}}}}}}}}}};
+        return refusal(section);
+    };
+    CHECK(with("weight_input").empty());
+    CHECK(with("weight_output").empty());
+    for (const char* const location : {"input", "output", "q_attn", "k_cache", "elsewhere"}) {
+        CHECK(with(location).find("\"transform_config\"") != std::string::npos);
+        CHECK(with(location).find(location) != std::string::npos);
+    }
+    Json section = compressed(Json::object());
+    section["transform_config"] = Json::object();
+    CHECK(refusal(section).empty());
+}
+
+TEST_CASE("quantization: what is computed with more precision than the file means is told") {
+    const auto notes = [](const Json& section) { return parse(section).notes(); };
+    CHECK(notes(with_inputs({{"num_bits", 8}, {"dynamic", true}})).empty());
+    const auto dynamic =
+        notes(with_inputs({{"num_bits", 8}, {"dynamic", true}, {"symmetric", false}}));
+    REQUIRE(dynamic.size() == 1);
+    CHECK(dynamic[0] ==
+          "config.json: config_groups.g.input_activations: not used: asymmetric inputs are not "
+          "rounded");
+    Json section = compressed(Json::object());
+    section["kv_cache_scheme"] = {{"num_bits", 8}, {"type", "int"}};
+    REQUIRE(notes(section).size() == 1);
+    CHECK(notes(section)[0].find("kv_cache_scheme: not used") != std::string::npos);
+    section["kv_cache_scheme"] = {{"num_bits", 8}, {"type", "float"}};
+    CHECK(notes(section).empty());
+}
+
+TEST_CASE("quantization: notes of a directory name the file and the section") {
+    const test::TemporaryFolder folder;
+    folder.write("config.json", R"({"quantization_config": {"quant_method": "gptq", "odd": 1}})");
+    const std::vector<std::string> notes = quantization_notes(folder.path());
+    REQUIRE(notes.size() == 1);
+    CHECK(notes[0].ends_with("config.json: quantization_config: not used: odd"));
+    folder.write("config.json", R"({"quantization_config": {"quant_method": "other"}})");
+    CHECK(quantization_notes(folder.path()).empty());
+    folder.write("config.json", "{}");
+    CHECK(quantization_notes(folder.path()).empty());
+}
+
+TEST_CASE("quantization: schemes under the names that others have for them") {
+    for (const auto& [wrong, meant] : std::vector<std::pair<const char*, const char*>>{
+             {"W8A8_fp8", "did you mean FP8 or FP8_DYNAMIC?"},
+             {"Q4_K_M", "did you mean W4A16"},
+             {"int4", "did you mean W4A16?"}}) {
+        CHECK_THROWS_WITH_AS(find_preset_scheme(wrong), doctest::Contains(meant), Error);
+    }
+}
+
+TEST_CASE("quantization: an embedding is meant by its own class or name") {
+    const QuantizationConfig config =
+        parse(compressed({{"a", {{"targets", {"Linear"}}, {"weights", weights(4, 32)}}},
+                          {"b", {{"targets", {"Embedding"}}, {"weights", weights(8, 32)}}}}));
+    CHECK(config.scheme_for("model.embed_tokens", "Embedding")->weights->bits == 8);
+    CHECK(config.scheme_for("model.embed_tokens")->weights->bits == 4);
 }
 
 }  // namespace

@@ -1,0 +1,124 @@
+// One list for each object; readers say by asking which keys they use.
+#include "lib/checkpoint/quantization_keys.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+
+namespace nvllm {
+namespace {
+
+// How weights were made, how others run them, and what is repeated elsewhere.
+constexpr auto kCompressedTensors = std::to_array<HarmlessKey>({
+    {"quantization_status"},
+    {"global_compression_ratio"},
+    {"version"},
+    {"run_compressed"},
+    {"use_optimized_inference"},
+    {"dequantize", "false"},
+});
+
+constexpr auto kArguments = std::to_array<HarmlessKey>({
+    {"zp_dtype"},  // the file says it
+    {"observer"},  // of whoever made the file
+    {"observer_kwargs"},
+});
+
+constexpr auto kSparsity = std::to_array<HarmlessKey>({
+    {"registry_requires_subclass"},
+});
+
+constexpr auto kAwq = std::to_array<HarmlessKey>({
+    {"act_group_aware"},
+    {"batch_size"},
+    {"block_name_to_quantize"},
+    {"cache_block_outputs"},
+    {"damp_percent"},
+    {"dataset"},
+    {"desc_act", "false"},
+    {"do_fuse"},
+    {"exllama_config"},
+    {"format"},  // beside version, which wins
+    {"fuse_max_seq_len"},
+    {"max_input_length"},
+    {"meta"},
+    {"model_seqlen"},
+    {"module_name_preceding_first_block"},
+    {"modules_in_block_to_quantize"},
+    {"modules_to_fuse"},
+    {"pad_token_id"},
+    {"sym"},  // zero points are stored either way
+    {"tokenizer"},
+    {"true_sequential"},
+});
+
+constexpr auto kGptq = std::to_array<HarmlessKey>({
+    {"act_group_aware"},
+    {"backend"},
+    {"batch_size"},
+    {"block_name_to_quantize"},
+    {"cache_block_outputs"},
+    {"damp_auto_increment"},
+    {"damp_percent"},
+    {"dataset"},
+    {"disable_exllama"},
+    {"exllama_config"},
+    {"format"},  // beside checkpoint_format, which wins
+    {"is_marlin_format", "false"},
+    {"max_input_length"},
+    {"meta"},
+    {"model_file_base_name"},
+    {"model_name_or_path"},
+    {"model_seqlen"},
+    {"module_name_preceding_first_block"},
+    // What stays dense has a dense tensor.
+    {"modules_in_block_to_quantize"},
+    {"mse"},
+    {"pad_token_id"},
+    {"quantizer"},
+    {"static_groups"},
+    {"tokenizer"},
+    {"true_sequential"},
+    {"use_cuda_fp16"},
+    {"use_exllama"},
+    {"version"},
+});
+
+constexpr auto kFp8 = std::to_array<HarmlessKey>({
+    {"dequantize", "false"},
+    {"expert_dtype", "\"fp8\""},
+    {"modules_to_convert"},  // what stays dense has a dense tensor
+});
+
+}  // namespace
+
+std::span<const HarmlessKey> harmless_keys(QuantizationObject object) {
+    switch (object) {
+        case QuantizationObject::compressed_tensors:
+            return kCompressedTensors;
+        case QuantizationObject::group:
+            return {};
+        case QuantizationObject::arguments:
+            return kArguments;
+        case QuantizationObject::sparsity:
+            return kSparsity;
+        case QuantizationObject::awq:
+            return kAwq;
+        case QuantizationObject::gptq:
+            return kGptq;
+        case QuantizationObject::fp8:
+            return kFp8;
+    }
+    NVLLM_CHECK(false, "an object that has a list");
+}
+
+void note_unused(const ConfigFields& fields, QuantizationObject object, const std::string& path,
+                 std::vector<std::string>& unused) {
+    const std::string prefix = path.empty() ? "" : path + ".";
+    for (std::string& key : unused_keys(fields.json(), fields.asked(), harmless_keys(object))) {
+        unused.push_back(prefix + key);
+    }
+}
+
+}  // namespace nvllm
