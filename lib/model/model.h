@@ -10,6 +10,7 @@
 #include "kernels/ops/kv_cache.h"
 #include "kernels/view.h"
 #include "lib/checkpoint/model_config.h"
+#include "lib/model/channel_flow.h"
 
 namespace nvllm {
 
@@ -87,6 +88,8 @@ class Model {
     virtual size_t scratch_bytes(int64_t tokens, int64_t rows) const = 0;
     // Whether a pass on a device never waits for the host, so that a graph can hold it.
     virtual bool is_capturable() const = 0;
+    // Of block `index`, in the order of computation; empty where the family states none.
+    virtual std::span<const ChannelFlow> channel_flows(int32_t) const { return {}; }
     // Bytes of weights resident (mapped or owned).
     virtual size_t weight_bytes() const = 0;
 };

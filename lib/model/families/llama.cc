@@ -111,6 +111,70 @@ struct LlamaLoader {
         }
     }
 
+    ChannelFlow from_norm(const std::string& name, std::vector<std::string> readers) const {
+        ChannelFlow flow;
+        flow.writer = name;
+        flow.readers = std::move(readers);
+        flow.channels = config.hidden_size;
+        flow.weight_offset = traits.norm_offset;
+        return flow;
+    }
+
+    static ChannelFlow from_linear(const std::string& name, int64_t first_row, int64_t channels,
+                                   const std::string& reader) {
+        ChannelFlow flow;
+        flow.kind = ChannelFlow::Writer::linear;
+        flow.writer = name;
+        flow.readers = {reader};
+        flow.channels = channels;
+        flow.first_row = first_row;
+        return flow;
+    }
+
+    // Attention is linear in its values.
+    void add_attention_flows(const std::string& block, std::vector<ChannelFlow>& flows) const {
+        const std::string name = block + ".self_attn";
+        const int64_t width = config.num_heads * config.head_dim;
+        const int64_t kv_width = config.num_kv_heads * config.head_dim;
+        if (traits.fused_projections) {
+            const std::string fused = name + ".qkv_proj";
+            flows.push_back(from_norm(block + ".input_layernorm", {fused}));
+            flows.push_back(from_linear(fused, width + kv_width, kv_width, name + ".o_proj"));
+        } else {
+            flows.push_back(from_norm(block + ".input_layernorm",
+                                      {name + ".q_proj", name + ".k_proj", name + ".v_proj"}));
+            flows.push_back(from_linear(name + ".v_proj", 0, kv_width, name + ".o_proj"));
+        }
+        flows.back().columns_per_channel = width / kv_width;
+    }
+
+    // A gated MLP is linear in what goes up.
+    void add_mlp_flows(const std::string& block, size_t index,
+                       std::vector<ChannelFlow>& flows) const {
+        const std::string norm = block + (traits.norms_around_layers ? ".pre_feedforward_layernorm"
+                                                                     : ".post_attention_layernorm");
+        if (config.num_experts > 0 && config.sparse_layers[index]) {
+            const std::string layer = fmt::format("{}.{}", block, traits.experts.layer);
+            std::vector<std::string> readers = {layer + ".gate"};
+            std::vector<ChannelFlow> inner;
+            for (const ExpertLinears& expert : expert_linears(layer)) {
+                readers.insert(readers.end(), {expert.gate.name, expert.up.name});
+                inner.push_back(from_linear(expert.up.name, 0, expert.up.out, expert.down.name));
+            }
+            flows.push_back(from_norm(norm, std::move(readers)));
+            flows.insert(flows.end(), inner.begin(), inner.end());
+        } else if (traits.fused_projections) {
+            const int64_t inner = config.intermediate_size;
+            const std::string fused = block + ".mlp.gate_up_proj";
+            flows.push_back(from_norm(norm, {fused}));
+            flows.push_back(from_linear(fused, inner, inner, block + ".mlp.down_proj"));
+        } else {
+            flows.push_back(from_norm(norm, {block + ".mlp.gate_proj", block + ".mlp.up_proj"}));
+            flows.push_back(from_linear(block + ".mlp.up_proj", 0, config.intermediate_size,
+                                        block + ".mlp.down_proj"));
+        }
+    }
+
     DecoderBlock block(size_t index) const {
         const std::string name = fmt::format("{}layers.{}", traits.prefix, index);
         const int64_t hidden = config.hidden_size;
@@ -127,6 +191,8 @@ struct LlamaLoader {
         }
         load_mlp(name, index, block);
         block.rotary = window > 0 && config.sliding_rope ? 1 : 0;
+        add_attention_flows(name, block.flows);
+        add_mlp_flows(name, index, block.flows);
         return block;
     }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <variant>
 
+#include "lib/model/channel_flow.h"
 #include "lib/model/layers/attention.h"
 #include "lib/model/layers/mlp.h"
 #include "lib/model/layers/norm.h"
@@ -19,6 +20,7 @@ struct DecoderBlock {
     std::variant<Mlp, SparseMlp> mlp;
     std::optional<Norm> after_mlp_norm;
     std::optional<size_t> rotary;  // which of the model's rotary embeddings; empty: none
+    std::vector<ChannelFlow> flows;
 
     // hidden [tokens, hidden], in place. `angles` are those of `rotary`, or null.
     void apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
