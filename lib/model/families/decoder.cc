@@ -114,6 +114,10 @@ class Decoder final : public Model {
                            [](const DecoderBlock& block) { return block.is_capturable(); });
     }
 
+    std::span<const ChannelFlow> channel_flows(int32_t index) const override {
+        return parts_.blocks[static_cast<size_t>(index)].flows;
+    }
+
     size_t weight_bytes() const override {
         size_t bytes = parts_.token_embedding.bytes() + parts_.position_embedding.bytes() +
                        parts_.final_norm.bytes() + (parts_.tied ? 0 : parts_.head.bytes());
@@ -137,7 +141,14 @@ std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettin
 }
 
 Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, int64_t hidden) {
-    return source.read_placed_matrix(name, {rows, hidden});
+    const std::string module = name.substr(0, name.rfind('.'));
+    const QuantizationScheme* const scheme =
+        source.keeps_files() && !source.has(name) && source.quantization() != nullptr
+            ? source.quantization()->scheme_for(module, "Embedding")
+            : nullptr;
+    if (scheme == nullptr) return source.read_placed_matrix(name, {rows, hidden});
+    const Tensor values = read_values(source, {module, hidden, rows}, *scheme);
+    return source.placed(as_type(source, values, source.product_type()));
 }
 
 void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,

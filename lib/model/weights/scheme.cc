@@ -8,6 +8,7 @@
 
 #include "kernels/error.h"
 #include "lib/model/weights/dense.h"
+#include "lib/model/weights/outline_source.h"
 #include "lib/model/weights/quantized_part.h"
 #include "lib/model/weights/quantized_reader.h"
 #include "lib/model/weights/sparse_bitmask.h"
@@ -87,6 +88,14 @@ std::vector<std::unique_ptr<LinearPart>> load_together(WeightSource& source,
     return are_dense ? load_dense(source, names) : std::vector<std::unique_ptr<LinearPart>>();
 }
 
+// What the adopter has instead of a linear that then need not be loaded; null: nothing.
+std::unique_ptr<LinearPart> deferred(WeightSource& source, const LinearName& name) {
+    if (source.adopter() == nullptr) return nullptr;
+    std::unique_ptr<LinearPart> part = source.adopter()->defer(name);
+    if (part != nullptr) source.pass_over(name.name);
+    return part;
+}
+
 std::unique_ptr<LinearPart> adopted(const WeightSource& source, std::span<const LinearName> names,
                                     size_t index, std::unique_ptr<LinearPart> part) {
     LinearAdopter* const adopter = source.adopter();
@@ -157,6 +166,31 @@ void LinearWeight::apply(const Context& context, const ConstTensorView& x, ops::
     }
 }
 
+Tensor read_values(WeightSource& source, const LinearName& linear,
+                   const QuantizationScheme& scheme) {
+    const QuantizedReader reader(source, linear, scheme);
+    const QuantizedMatrix matrix = find_scheme(scheme.format, linear.name).read(reader);
+    return source.has_values() ? dequantized(matrix, source.threads())
+                               : outline_tensor(DType::f32, {linear.out, linear.in});
+}
+
+Tensor read_values(WeightSource& source, const LinearName& linear) {
+    if (const QuantizationScheme* const scheme = scheme_of(source, linear)) {
+        return read_values(source, linear, *scheme);
+    }
+    if (stores_sparse(source, linear)) {
+        const SparseMatrix matrix =
+            read_sparse(source, linear, {DType::bf16, DType::f16, DType::f32});
+        return as_float32(source, with_zeros(source, matrix));
+    }
+    if (linear.order == MatrixOrder::out_in) {
+        return as_float32(
+            source, source.read(linear.weight(), {linear.out, linear.in}, WeightRole::matrix));
+    }
+    const Tensor stored = source.read(linear.weight(), {linear.in, linear.out}, WeightRole::matrix);
+    return transposed(as_float32(source, stored), source.threads());
+}
+
 LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names) {
     std::vector<std::unique_ptr<LinearPart>> parts;
     // An adopter is given each linear by itself.
@@ -164,7 +198,8 @@ LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names
     source.release_stored();  // they keep what they made of it
     if (!parts.empty()) return LinearWeight(std::move(parts));
     for (size_t i = 0; i < names.size(); ++i) {
-        std::unique_ptr<LinearPart> part = load_part(source, names[i]);
+        std::unique_ptr<LinearPart> part = deferred(source, names[i]);
+        if (part == nullptr) part = load_part(source, names[i]);
         source.release_stored();
         parts.push_back(adopted(source, names, i, std::move(part)));
     }

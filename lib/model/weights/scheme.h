@@ -97,6 +97,12 @@ class LinearWeight {
     std::vector<std::unique_ptr<LinearPart>> parts_;
 };
 
+// The linear's matrix as float32 [out, in], however it is stored. Throws bad_data.
+Tensor read_values(WeightSource& source, const LinearName& linear);
+// The same of a matrix that is stored so, be it no linear.
+Tensor read_values(WeightSource& source, const LinearName& linear,
+                   const QuantizationScheme& scheme);
+
 // Loads each name as one part: quantized where the source says so and does not keep it dense.
 // Throws bad_data.
 LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names);

@@ -11,6 +11,7 @@
 #include "kernels/ops/elementwise.h"
 #include "lib/model/weights/float_type.h"
 #include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/scheme.h"
 
 namespace nvllm {
 namespace {
@@ -50,6 +51,8 @@ void WeightSource::QuantizedLinears::count(const std::string& scheme, bool is_na
     ++(is_native ? native : widened);
     ++(is_native ? counts.native : counts.widened);
 }
+
+std::unique_ptr<LinearPart> LinearAdopter::defer(const LinearName&) { return nullptr; }
 
 Tensor WeightSource::read_stored(const std::string& name, std::initializer_list<int64_t>,
                                  std::initializer_list<DType>) {

@@ -34,6 +34,9 @@ class LinearAdopter {
     // input.
     virtual std::unique_ptr<LinearPart> adopt(std::span<const LinearName> names, size_t index,
                                               std::unique_ptr<LinearPart> part) = 0;
+    // A part to adopt instead of the stored one, whose tensors then count as read; null: the stored
+    // one is loaded.
+    virtual std::unique_ptr<LinearPart> defer(const LinearName&);
 };
 
 // Used by one thread while a model is made.
