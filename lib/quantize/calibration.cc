@@ -13,6 +13,7 @@
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/base/random.h"
+#include "lib/quantize/text_check.h"
 
 namespace nvllm {
 extern const std::string_view calibration_text_jsonl;  // cmake/embed.cmake
@@ -105,24 +106,51 @@ struct Reader {
         }
     }
 
-    void read_content(std::string content, const std::string& name, bool is_lines) {
-        if (is_lines) {
-            read_lines(content, name);
+    // A list of objects or of texts.
+    void read_list(const nlohmann::ordered_json& list, const std::string& name) {
+        for (size_t i = 0; i < list.size(); ++i) {
+            const std::string place = fmt::format("{}: item {}", name, i + 1);
+            texts.push_back(list[i].is_string() && options.format.empty()
+                                ? CalibrationText{list[i].get<std::string>()}
+                                : text_of_line(list[i], place));
+        }
+    }
+
+    // One list, one object, or an object a line: all of them are called .json.
+    void read_json(std::string_view content, const std::string& name) {
+        const auto whole = nlohmann::ordered_json::parse(content, nullptr, false);
+        if (whole.is_array()) return read_list(parse_ordered_json(content, name), name);
+        if (whole.is_object()) {
+            texts.push_back(text_of_line(parse_ordered_json(content, name), name + ":1"));
+            return;
+        }
+        read_lines(content, name);
+    }
+
+    void read_content(std::string content, const std::string& name, bool is_json) {
+        refuse_other_than_text(content, name);
+        if (is_json) {
+            read_json(content, name);
         } else {
             texts.push_back({std::move(content)});
         }
     }
 
+    static bool is_json(const fs::path& file) {
+        const std::string ending = file.extension().string();
+        return ending == ".jsonl" || ending == ".ndjson" || ending == ".json";
+    }
+
     void read_named(const std::string& name) {
         if (name == "-") {
             std::string content(std::istreambuf_iterator<char>(std::cin), {});
-            const bool is_lines = content.starts_with('{');
-            read_content(std::move(content), "standard input", is_lines);
+            const bool is_object = content.starts_with('{') || content.starts_with("[{");
+            read_content(std::move(content), "standard input", is_object);
             return;
         }
         std::error_code ignored;
         if (!fs::is_directory(name, ignored)) {
-            read_content(read_file(name), name, fs::path(name).extension() == ".jsonl");
+            read_content(read_file(name), name, is_json(name));
             return;
         }
         std::vector<fs::path> files;

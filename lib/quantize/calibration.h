@@ -14,8 +14,9 @@
 namespace nvllm::quantize {
 
 struct CalibrationOptions {
-    // Text (.txt or anything else), JSON lines (.jsonl) of objects with "text" or "messages",
-    // folders of such files, "-" for standard input. Empty: the bundled text.
+    // Text (.txt or anything else that is text), JSON (.json, .jsonl: a list, or lines, of objects
+    // with "text" or "messages"), folders of such files, "-" for standard input. Empty: the bundled
+    // text.
     std::vector<std::string> files;
     // How an object of a JSON lines file becomes text: "Question: {question}"; empty: as above.
     std::string format;
@@ -42,7 +43,8 @@ struct CalibrationText {
     bool is_rendered = false;  // by a chat template, which wrote all special tokens there are to be
 };
 
-// Texts in the order they are found: files of a folder by name. Throws not_found, io, bad_data.
+// Texts in the order they are found: files of a folder by name. Throws not_found, io; bad_data, for
+// a file of another format (Parquet, compressed, any binary one) too, which it names.
 std::vector<CalibrationText> read_calibration_texts(const CalibrationOptions& options,
                                                     const ConversationRenderer& renderer);
 

@@ -54,6 +54,44 @@ TEST_CASE("lines of JSON: text, messages by the template, and a format of one's 
           std::string::npos);
 }
 
+TEST_CASE("a .json file is a list of objects or texts, one object, or an object a line") {
+    const test::Folder folder;
+    CalibrationOptions options;
+    const auto of = [&](const char* content) {
+        const std::string file = (folder.path() / "a.json").string();
+        write_file(file, content);
+        options.files = {file};
+        return texts_of(options);
+    };
+    CHECK(of("[{\"text\": \"A\"},\n \"B\"]") == std::vector<std::string>{"A", "B"});
+    CHECK(of("{\n\"text\": \"A\"\n}") == std::vector<std::string>{"A"});
+    CHECK(of("{\"text\": \"A\"}\n{\"text\": \"B\"}\n") == std::vector<std::string>{"A", "B"});
+    const std::string message =
+        test::error_of(ErrorKind::bad_data, [&] { of("[{\"text\": \"A\"}, {\"body\": 1}]"); });
+    CHECK(message.find("a.json: item 2: has neither") != std::string::npos);
+}
+
+TEST_CASE("files of other formats are refused by the format's name, with what to do") {
+    const test::Folder folder;
+    using namespace std::string_literals;
+    for (const auto& [begin, says] : std::vector<std::pair<std::string, const char*>>{
+             {"PAR1\x15\x04"s, "is Parquet; "},
+             {"\x1f\x8b\x08\0"s, "is compressed (gzip); "},
+             {"\x28\xb5\x2f\xfd"s, "is compressed (zstd); "},
+             {"PK\x03\x04"s, "is a zip archive; "},
+             {"ARROW1\0\0"s, "is Arrow; "},
+             {"\xff\xfeO\0n\0"s, "is text in UTF-16; "},
+             {"some text \0 and no text"s, "is no text; "}}) {
+        const std::string file = (folder.path() / "data.txt").string();
+        write_file(file, begin + "more");
+        CalibrationOptions options;
+        options.files = {file};
+        const std::string message = test::error_of(ErrorKind::bad_data, [&] { texts_of(options); });
+        INFO(message);
+        CHECK(message.find("data.txt: "s + says) != std::string::npos);
+    }
+}
+
 TEST_CASE("folders give their files by name") {
     const test::Folder folder;
     write_file(folder.path() / "b.txt", "second");
