@@ -38,5 +38,12 @@ cmake --build --preset tsan -j "$jobs" --target $threaded
 # shellcheck disable=SC2086
 printf '%s\n' $threaded | xargs -P "$jobs" -I{} env NVLLM_ISA=avx2 build/tsan/bin/{}
 
+step "quantized models in transformers"
+if python3 -c 'import compressed_tensors, transformers, torch' 2>/dev/null; then
+    python3 scripts/fixtures/check_quantized.py build/release
+else
+    echo "left out: compressed-tensors, transformers and torch are not installed here"
+fi
+
 step "fuzzing"
 scripts/fuzz.sh
