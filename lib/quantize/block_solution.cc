@@ -17,10 +17,6 @@ namespace {
 
 constexpr int64_t kRowGrain = 8;
 
-DType stored_type(const ObservedModel& model, const LinearName& name) {
-    return model.checkpoint().find(name.weight())->dtype;
-}
-
 Tensor copy_of(const ConstTensorView& matrix) {
     Tensor copy = Tensor::allocate(DType::f32, {matrix.dim(0), matrix.dim(1)});
     std::memcpy(copy.mutable_view().data, matrix.data,
@@ -155,7 +151,8 @@ class BlockSolver {
             const bool is_scaled = scaling_.columns.contains(linear) ||
                                    scaling_.rows.contains(linear) ||
                                    task_.plan.rotation() != nullptr;
-            if (!task_.plan.linear(linear).is_changed() && !is_scaled) continue;
+            const bool is_dequantized = task_.model.is_stored_otherwise(linear);
+            if (!task_.plan.linear(linear).is_changed() && !is_scaled && !is_dequantized) continue;
             block.linears.push_back(solve_linear(linear, is_scaled));
             add_scaled_bias(block.linears.back(), block);
             if (task_.done) task_.done(block.linears.back().record);
@@ -213,8 +210,7 @@ class BlockSolver {
         clip(linear, values);
         run_solvers(plan, observed, statistics, values, solved);
         if (!solved.matrix) {
-            solved.dense =
-                converted(values, stored_type(task_.model, observed.name), task_.model.threads());
+            solved.dense = converted(values, task_.model.dense_type(linear), task_.model.threads());
         }
         fill_record(plan, is_scaled, observed, statistics, solved);
         return solved;
@@ -241,7 +237,7 @@ class BlockSolver {
         }
         LinearProblem problem{task_.context, weight, gram.view()};
         problem.num_tokens = statistics != nullptr ? statistics->num_tokens : 0;
-        problem.scale_type = plan.scale_type(stored_type(task_.model, observed.name));
+        problem.scale_type = plan.scale_type(task_.model.dense_type(solved.linear));
         if (plan.pruner != nullptr) {
             problem.options = plan.pruned_by->solver;
             solved.record.dampening = plan.pruner->solve(problem).dampening;
@@ -267,7 +263,7 @@ class BlockSolver {
         const char* const without_codes = plan.is_sparse ? "sparse-24-bitmask" : "dense";
         record.format = solved.matrix ? plan.format : without_codes;
         record.bits_per_weight =
-            bits_per_weight(solved, plan, stored_type(task_.model, observed.name));
+            bits_per_weight(solved, plan, task_.model.dense_type(solved.linear));
         const Tensor kept = effective_weight(solved, task_.model, task_.plan);
         const Tensor original = task_.model.weight(solved.linear);
         record.sparsity = share_of_zeros(kept.view());
@@ -350,7 +346,7 @@ std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const Observed
             continue;
         }
         for (auto& packed : pack(*solved.matrix, name.name, plan.linear(solved.linear).format,
-                                 stored_type(model, name))) {
+                                 model.dense_type(solved.linear))) {
             if (is_sparse && packed.name == name.name + ".weight") {
                 add_sparse(packed.tensor, name.name);
             } else {

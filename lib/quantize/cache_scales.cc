@@ -36,8 +36,7 @@ std::vector<NamedTensor> cache_scales(const BlockTask& task, int32_t block,
                                       const std::vector<SolvedLinear>& solved) {
     const ObservedModel& model = task.model;
     const size_t linear = linear_of_values(model, block);
-    const DType type =
-        model.checkpoint().find(model.linears()[linear].name.name + ".weight")->dtype;
+    const DType type = model.dense_type(linear);
     std::span<const float> divisors;
     for (const SolvedLinear& other : solved) {
         if (other.linear != linear || other.row_divisors.empty()) continue;

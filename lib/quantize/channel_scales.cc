@@ -12,13 +12,6 @@
 namespace nvllm::quantize {
 namespace {
 
-std::string parent_of(const std::string& name) { return name.substr(0, name.rfind('.')); }
-
-// Gemma stores norm weights less 1.
-float norm_offset(const ObservedModel& model) {
-    return model.model().config().architecture.starts_with("Gemma") ? 1.0f : 0.0f;
-}
-
 // The largest factor that folding may multiply a weight with.
 constexpr float kMostFactor = 1e4f;
 
@@ -30,8 +23,13 @@ class BlockScaler {
     }
 
     ChannelScaling scale() {
-        for (const Modifier& modifier : task_.plan.recipe().modifiers) {
-            if (find_method(modifier.method).scales && block_) apply(modifier);
+        const std::vector<Modifier>& modifiers = task_.plan.recipe().modifiers;
+        for (size_t i = 0; i < modifiers.size() && block_; ++i) {
+            for (const ScaledFlow& scaled : task_.plan.scaled_flows(i)) {
+                if (scaled.block == *block_) fold(modifiers[i], scaled);
+            }
+            if (modifiers[i].method != "awq" || !modifiers[i].scaling.clips) continue;
+            for (const size_t linear : linears_) clip(linear);
         }
         for (const auto& [name, values] : norms_) store_norm(name, values);
         return std::move(scaling_);
@@ -39,63 +37,6 @@ class BlockScaler {
 
   private:
     const LinearName& name_of(size_t linear) const { return task_.model.linears()[linear].name; }
-
-    void apply(const Modifier& modifier) {
-        const bool is_awq = modifier.method == "awq";
-        std::vector<ScalingMapping> mappings = modifier.scaling.mappings;
-        if (mappings.empty()) mappings = family_mappings(task_.model, is_awq);
-        for (const ScalingMapping& mapping : mappings) {
-            for (const std::string& norm : norms_matching(mapping.smooth)) {
-                fold(modifier, norm, std::nullopt, balanced_by(mapping, std::nullopt));
-            }
-            for (const size_t linear : linears_) {
-                if (!matches_any(name_of(linear).name, {mapping.smooth})) continue;
-                fold(modifier, "", linear, balanced_by(mapping, linear));
-            }
-        }
-        if (!is_awq || !modifier.scaling.clips) return;
-        for (const size_t linear : linears_) clip(linear);
-    }
-
-    // Norms of this block: vectors NORM.weight.
-    std::vector<std::string> norms_matching(const std::string& pattern) const {
-        std::vector<std::string> found;
-        for (const std::string_view tensor : task_.model.checkpoint().names()) {
-            if (!tensor.ends_with(".weight") || block_of_name(tensor) != block_) continue;
-            if (task_.model.checkpoint().find(tensor)->rank != 1) continue;
-            const std::string name(tensor.substr(0, tensor.size() - 7));
-            if (matches_any(name, {pattern})) found.push_back(name);
-        }
-        return found;
-    }
-
-    std::vector<size_t> balanced_by(const ScalingMapping& mapping,
-                                    std::optional<size_t> smooth) const {
-        std::vector<size_t> found;
-        for (const size_t linear : linears_) {
-            const std::string& name = name_of(linear).name;
-            if (!matches_any(name, mapping.balance)) continue;
-            // One expert's matrices have nothing to do with another's.
-            if (smooth && parent_of(name) != parent_of(name_of(*smooth).name)) continue;
-            found.push_back(linear);
-        }
-        return found;
-    }
-
-    // Whether factors of this many channels can be folded into the two sides at all.
-    bool fits(int64_t channels, const std::string& norm, std::optional<size_t> smooth,
-              const std::vector<size_t>& balance) const {
-        if (balance.empty()) return false;
-        for (const size_t linear : balance) {
-            const auto* const statistics = task_.statistics.of(task_.model.linears()[linear].site);
-            if (name_of(linear).in != channels || statistics == nullptr ||
-                name_of(linear).order != MatrixOrder::out_in) {
-                return false;
-            }
-        }
-        if (smooth) return name_of(*smooth).order == MatrixOrder::out_in;
-        return !task_.model.checkpoint().find(norm + ".bias");
-    }
 
     Tensor weight_so_far(size_t linear) const {
         Tensor weight = task_.model.weight(linear);
@@ -141,8 +82,7 @@ class BlockScaler {
         result.gram = gram_so_far(linear);
         const LinearPlan& plan = task_.plan.linear(linear);
         if (plan.scheme != nullptr) result.arguments = &*plan.scheme->weights;
-        result.scale_type =
-            plan.scale_type(task_.model.checkpoint().find(name_of(linear).weight())->dtype);
+        result.scale_type = plan.scale_type(task_.model.dense_type(linear));
         return result;
     }
 
@@ -159,11 +99,8 @@ class BlockScaler {
         return values;
     }
 
-    void fold(const Modifier& modifier, const std::string& norm, std::optional<size_t> smooth,
-              const std::vector<size_t>& balance) {
-        const int64_t channels =
-            smooth ? name_of(*smooth).out : task_.model.checkpoint().find(norm + ".weight")->dim(0);
-        if (!fits(channels, norm, smooth, balance)) return;
+    void fold(const Modifier& modifier, const ScaledFlow& scaled) {
+        const std::vector<size_t>& balance = scaled.readers;
         held_.clear();
         std::vector<BalancedLinear> linears;
         for (const size_t linear : balance) linears.push_back(balanced(linear));
@@ -186,12 +123,19 @@ class BlockScaler {
             if (!(factor > 0.0f) || !std::isfinite(factor)) factor = 1.0f;
             factor = std::clamp(factor, 1.0f / kMostFactor, kMostFactor);
         }
-        if (smooth) {
-            multiply(scaling_.rows, *smooth, factors);
+        if (scaled.writer) {
+            multiply(scaling_.rows, *scaled.writer, rows_of(scaled, factors));
         } else {
-            factors = fold_into_norm(norm, factors);
+            factors = fold_into_norm(*scaled.flow, factors);
         }
         for (const size_t linear : balance) multiply(scaling_.columns, linear, factors);
+    }
+
+    // Divisors of all rows of the writer, of which the flow's channels are some.
+    std::vector<float> rows_of(const ScaledFlow& scaled, const std::vector<float>& factors) const {
+        std::vector<float> rows(static_cast<size_t>(name_of(*scaled.writer).out), 1.0f);
+        std::copy(factors.begin(), factors.end(), rows.begin() + scaled.flow->first_row);
+        return rows;
     }
 
     static void multiply(std::map<size_t, std::vector<float>>& map, size_t linear,
@@ -203,11 +147,11 @@ class BlockScaler {
 
     // The norm's weights divided by the factors, in the type they are stored in; the factors that
     // this comes to, which the other side makes up for exactly.
-    std::vector<float> fold_into_norm(const std::string& norm, std::vector<float> factors) {
-        auto& values = norms_[norm];
-        if (values.empty()) values = *task_.model.vector(norm + ".weight");
-        const DType type = task_.model.checkpoint().find(norm + ".weight")->dtype;
-        const float offset = norm_offset(task_.model);
+    std::vector<float> fold_into_norm(const ChannelFlow& flow, std::vector<float> factors) {
+        auto& values = norms_[flow.writer];
+        if (values.empty()) values = *task_.model.vector(flow.writer + ".weight");
+        const DType type = task_.model.checkpoint().find(flow.writer + ".weight")->dtype;
+        const float offset = flow.weight_offset;
         for (size_t i = 0; i < values.size(); ++i) {
             const float before = values[i] + offset;
             const float stored = rounded(type, before / factors[i] - offset);
@@ -230,17 +174,9 @@ class BlockScaler {
 
     void store_norm(const std::string& name, const std::vector<float>& values) {
         const DType type = task_.model.checkpoint().find(name + ".weight")->dtype;
-        Tensor tensor = Tensor::allocate(type, {static_cast<int64_t>(values.size())});
-        for (size_t i = 0; i < values.size(); ++i) {
-            if (type == DType::bf16) {
-                tensor.mutable_view().as<BFloat16>()[i] = BFloat16(values[i]);
-            } else if (type == DType::f16) {
-                tensor.mutable_view().as<Float16>()[i] = Float16(values[i]);
-            } else {
-                tensor.mutable_view().as<float>()[i] = values[i];
-            }
-        }
-        scaling_.norms.push_back({name + ".weight", tensor});
+        const ConstTensorView view(values.data(), DType::f32,
+                                   {static_cast<int64_t>(values.size())});
+        scaling_.norms.push_back({name + ".weight", converted(view, type, task_.model.threads())});
     }
 
     // Not of queries and keys, whose products decide where attention looks.
@@ -266,30 +202,6 @@ class BlockScaler {
 };
 
 }  // namespace
-
-std::vector<ScalingMapping> family_mappings(const ObservedModel& model, bool all) {
-    bool has_feedforward_norm = false;
-    for (const std::string_view name : model.checkpoint().names()) {
-        has_feedforward_norm =
-            has_feedforward_norm || name.ends_with("pre_feedforward_layernorm.weight");
-    }
-    std::vector<ScalingMapping> mappings = {
-        {"re:.*input_layernorm$",
-         {"re:.*q_proj$", "re:.*k_proj$", "re:.*v_proj$", "re:.*qkv_proj$"}},
-        {"re:.*v_proj$", {"re:.*o_proj$"}},
-        {has_feedforward_norm ? "re:.*pre_feedforward_layernorm$"
-                              : "re:.*post_attention_layernorm$",
-         {"re:.*gate_proj$", "re:.*up_proj$", "re:.*mlp\\.gate$", "re:.*block_sparse_moe\\.gate$",
-          "re:.*w1$", "re:.*w3$"}},
-        {"re:.*up_proj$", {"re:.*down_proj$"}},
-        {"re:.*w3$", {"re:.*w2$"}}};
-    if (!all) {
-        std::erase_if(mappings, [](const ScalingMapping& mapping) {
-            return !mapping.smooth.ends_with("norm$");
-        });
-    }
-    return mappings;
-}
 
 ChannelScaling scale_channels(const BlockTask& task, const std::vector<size_t>& linears) {
     return BlockScaler(task, linears).scale();

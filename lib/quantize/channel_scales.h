@@ -52,8 +52,4 @@ std::vector<float> activation_aware_factors(const Context& context,
 GroupLimits search_limits(const Context& context, const BalancedLinear& linear);
 inline constexpr int64_t kWidestClip = 256;
 
-// Mappings of the model's family, found by the names it has: for awq (`all`) or, as smoothquant has
-// them, only those behind norms.
-std::vector<ScalingMapping> family_mappings(const ObservedModel& model, bool all);
-
 }  // namespace nvllm::quantize

@@ -12,6 +12,7 @@
 #include "lib/base/json.h"
 #include "lib/base/memory_info.h"
 #include "lib/checkpoint/safetensors.h"
+#include "lib/quantize/report.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -133,6 +134,19 @@ bool is_weights(const fs::path& file) {
            file.filename().string().ends_with(".index.json");
 }
 
+// What the source said of its own weights, here or of its text part, is no longer true.
+void erase_quantization(nlohmann::ordered_json& config) {
+    for (const char* const key : {"quantization_config", "compression_config"}) config.erase(key);
+    const auto text = config.find("text_config");
+    if (text != config.end() && text->is_object()) erase_quantization(*text);
+}
+
+// Files about the source's own quantization.
+bool is_about_quantization(const fs::path& file) {
+    const fs::path name = file.filename();
+    return name == "quantize_config.json" || name == "quant_config.json" || name == kReportFile;
+}
+
 }  // namespace
 
 WrittenSizes write_weights(const Checkpoint& source, const Replacement& replacement,
@@ -144,6 +158,7 @@ void write_config(const fs::path& source, const fs::path& folder,
                   const std::optional<QuantizationConfig>& config, bool unties) {
     const fs::path file = source / "config.json";
     nlohmann::ordered_json object = parse_ordered_json(read_file(file), file.string());
+    erase_quantization(object);
     if (unties) object["tie_word_embeddings"] = false;
     if (config) object["quantization_config"] = quantization_config_json(*config);
     write_new_file(folder / "config.json", object.dump(2) + "\n");
@@ -152,7 +167,8 @@ void write_config(const fs::path& source, const fs::path& folder,
 void copy_companions(const fs::path& source, const fs::path& folder) {
     for (const fs::directory_entry& entry : fs::directory_iterator(source)) {
         const fs::path target = folder / entry.path().filename();
-        if (!entry.is_regular_file() || is_weights(entry.path()) || fs::exists(target)) continue;
+        const bool is_left_out = is_weights(entry.path()) || is_about_quantization(entry.path());
+        if (!entry.is_regular_file() || is_left_out || fs::exists(target)) continue;
         copy_to_new_file(entry.path(), target);
     }
 }

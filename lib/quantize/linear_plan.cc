@@ -23,6 +23,13 @@ void check_format(const LinearName& name, const QuantizationScheme& scheme,
                                 "too",
                                 name.name, format));
     }
+    const bool is_of_integers = format == "pack-quantized" || format == "int-quantized";
+    if (is_of_integers && scheme.weights->kind != NumberKind::integer) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {} stores integers, and its scheme has floats; leave --format "
+                                "out",
+                                name.name, format));
+    }
     // Of its readers some wrap what is below 0 and some do not.
     if (format == "gptq" && !scheme.weights->symmetric) {
         throw Error(ErrorKind::bad_data,
@@ -98,6 +105,64 @@ void check_targets(const std::vector<std::string>& targets, const ObservedModel&
     }
 }
 
+// What changes channels or weights would change what was rounded before it.
+void check_order(const Recipe& recipe) {
+    std::string pruner, quantizer;
+    for (const Modifier& modifier : recipe.modifiers) {
+        const Method& method = find_method(modifier.method);
+        const bool prepares = method.scales || modifier.method == "rotation";
+        const std::string& before = quantizer.empty() ? pruner : quantizer;
+        if (prepares && !before.empty()) {
+            throw Error(ErrorKind::bad_data,
+                        fmt::format("{0} comes after {1}, and would change the weights that {1} "
+                                    "decided: name {0} before it",
+                                    modifier.method, before));
+        }
+        const Solver* const solver =
+            method.solver == nullptr ? nullptr : find_solver(method.solver);
+        if (solver != nullptr && solver->prunes) pruner = modifier.method;
+        if (!modifier.groups.empty()) quantizer = modifier.method;
+    }
+}
+
+// Whether two modifiers would do the same to a linear.
+bool is_the_same(const LinearPlan& plan, const QuantizationScheme& scheme, const Solver* solver) {
+    return *plan.scheme == scheme && plan.quantizer == solver;
+}
+
+std::string described(const Modifier& modifier, const QuantizationScheme& scheme) {
+    return fmt::format("{} ({})", modifier.method, scheme_name(scheme));
+}
+
+// Matrices that are no linears (embeddings) and that a pattern means all the same: readers that
+// know more classes than linears would look for their scales.
+std::vector<std::string> tables_meant(const ObservedModel& model,
+                                      const std::vector<QuantizationGroup>& groups) {
+    constexpr std::string_view kWeight = ".weight";
+    std::set<std::string_view> linears;
+    for (const ObservedLinear& linear : model.linears()) linears.insert(linear.name.name);
+    std::vector<std::string> targets;
+    for (const QuantizationGroup& group : groups) {
+        std::copy_if(group.targets.begin(), group.targets.end(), std::back_inserter(targets),
+                     [](const std::string& target) { return target != "Linear"; });
+    }
+    std::vector<std::string> tables;
+    for (const std::string_view tensor : model.checkpoint().names()) {
+        if (!tensor.ends_with(kWeight) || model.checkpoint().find(tensor)->rank != 2) continue;
+        const std::string_view name = tensor.substr(0, tensor.size() - kWeight.size());
+        if (!linears.contains(name) && matches_any(name, targets)) tables.emplace_back(name);
+    }
+    return tables;
+}
+
+// But for what only calibration has to know.
+bool multiplies_alike(std::optional<QuantizationArguments> a,
+                      std::optional<QuantizationArguments> b) {
+    if (a) a->range_share = kMovingRangeShare;
+    if (b) b->range_share = kMovingRangeShare;
+    return a == b;
+}
+
 // Every layer must have a place for scales of its keys and values.
 void check_cached(const ObservedModel& model) {
     for (int32_t block = 0; block < model.model().num_blocks(); ++block) {
@@ -129,9 +194,17 @@ bool matches_any(std::string_view name, const std::vector<std::string>& patterns
 
 ModelPlan::ModelPlan(Recipe recipe, const ObservedModel& model)
     : recipe_(std::move(recipe)), linears_(model.linears().size()) {
+    check_order(recipe_);
+    check_ignored(model);
     ignore_routers(model);
     for (const Modifier& modifier : recipe_.modifiers) resolve(modifier, model);
+    note_mixed_inputs(model);
     add_rotation(model);
+    for (const Modifier& modifier : recipe_.modifiers) {
+        const bool scales = find_method(modifier.method).scales;
+        scaled_flows_.push_back(scales ? flows_to_scale(modifier, model, notes_)
+                                       : std::vector<ScaledFlow>());
+    }
     if (recipe_.compresses_zeros) find_sparse(model);
     if (kv_cache_scheme()) check_cached(model);
     const bool changes = kv_cache_scheme().has_value() ||
@@ -142,6 +215,45 @@ ModelPlan::ModelPlan(Recipe recipe, const ObservedModel& model)
                     "the recipe changes no linear of this model: all are ignored");
     }
     if (quantizes()) config(model);  // what cannot be said is found before it is computed
+}
+
+void ModelPlan::check_ignored(const ObservedModel& model) {
+    std::set<std::string> told;
+    for (const Modifier& modifier : recipe_.modifiers) {
+        for (const std::string& pattern : modifier.ignore) {
+            const bool is_met = std::any_of(model.linears().begin(), model.linears().end(),
+                                            [&](const ObservedLinear& linear) {
+                                                return matches_any(linear.name.name, {pattern});
+                                            });
+            if (is_met || !told.insert(pattern).second) continue;
+            const std::string what =
+                fmt::format("'{}' is to be ignored and matches no linear of this model", pattern);
+            if (!recipe_.ignore_must_match) {
+                notes_.push_back(what);
+                continue;
+            }
+            throw Error(ErrorKind::bad_data,
+                        fmt::format("{}; they are called like {} (a pattern begins with re:)", what,
+                                    model.linears().front().name.name));
+        }
+    }
+}
+
+// vLLM makes one matrix of those that read the same input.
+void ModelPlan::note_mixed_inputs(const ObservedModel& model) {
+    for (size_t i = 1; i < linears_.size(); ++i) {
+        const ObservedLinear& before = model.linears()[i - 1];
+        const ObservedLinear& linear = model.linears()[i];
+        const bool is_alike =
+            (linears_[i - 1].scheme == nullptr) == (linears_[i].scheme == nullptr) &&
+            (linears_[i].scheme == nullptr || *linears_[i].scheme == *linears_[i - 1].scheme);
+        if (before.site != linear.site || is_alike) continue;
+        notes_.push_back(
+            fmt::format("{} and {} read one input and get different schemes: vLLM makes one matrix "
+                        "of them and refuses that",
+                        before.name.name, linear.name.name));
+        return;
+    }
 }
 
 // What chooses experts is small and decides much; engines expect it dense.
@@ -173,7 +285,7 @@ void ModelPlan::find_sparse(const ObservedModel& model) {
         LinearPlan& plan = linears_[i];
         if (plan.pruner == nullptr || plan.pruned_by->solver.mask != MaskStructure{2, 4}) continue;
         const LinearName& name = model.linears()[i].name;
-        const DType type = model.checkpoint().find(name.weight())->dtype;
+        const DType type = model.dense_type(i);
         const bool is_stored = plan.scheme == nullptr ? type == DType::bf16 || type == DType::f16
                                                       : plan.format == "float-quantized";
         if (!is_stored || name.order != MatrixOrder::out_in || name.in % 4 != 0) {
@@ -238,16 +350,33 @@ void ModelPlan::resolve(const Modifier& modifier, const ObservedModel& model) {
         if (scheme == nullptr) continue;
         LinearPlan& plan = linears_[i];
         if (solver->prunes) {
+            if (plan.quantizer != nullptr) {
+                throw Error(ErrorKind::bad_data,
+                            fmt::format("{}: {} comes after {}, which rounded it already: name {} "
+                                        "first",
+                                        linear.name.name, modifier.method,
+                                        plan.quantized_by->method, modifier.method));
+            }
             plan.pruner = solver;
             plan.pruned_by = &modifier;
         }
         if (prunes_only || !scheme->weights) continue;
+        const Solver* const quantizer = solver->quantizes ? solver : find_solver("rtn");
+        if (plan.quantizer != nullptr && !is_the_same(plan, *scheme, quantizer)) {
+            throw Error(
+                ErrorKind::bad_data,
+                fmt::format("{0}: two modifiers round it, {1} and then {2}; which is meant? Put it "
+                            "into the ignore list of the other (ignore: [\"{0}\"], or re: and a "
+                            "pattern)",
+                            linear.name.name, described(*plan.quantized_by, *plan.scheme),
+                            described(modifier, *scheme)));
+        }
         check_groups(linear.name, *scheme->weights);
         plan.scheme = scheme;
         plan.format =
             scheme->format.empty() ? std::string(inferred_format(*scheme)) : scheme->format;
         check_format(linear.name, *scheme, plan.format);
-        plan.quantizer = solver->quantizes ? solver : find_solver("rtn");
+        plan.quantizer = quantizer;
         plan.quantized_by = &modifier;
     }
 }
@@ -313,54 +442,77 @@ QuantizationConfig ModelPlan::config_of_one_scheme(const ObservedModel& model,
     return config;
 }
 
-QuantizationConfig ModelPlan::config(const ObservedModel& model) const {
-    for (size_t i = 0; i < linears_.size(); ++i) {
-        if (linears_[i].scheme == nullptr) continue;
-        if (method_of(linears_[i].format) == "compressed-tensors") break;
-        return config_of_one_scheme(model, i);
-    }
+QuantizationConfig ModelPlan::config_by_patterns(const ObservedModel& model) const {
     QuantizationConfig::Fields fields;
     std::set<std::string> ignore;
     for (const Modifier& modifier : recipe_.modifiers) {
         fields.groups.insert(fields.groups.end(), modifier.groups.begin(), modifier.groups.end());
         if (!modifier.groups.empty()) ignore.insert(modifier.ignore.begin(), modifier.ignore.end());
     }
+    for (std::string& table : tables_meant(model, fields.groups)) ignore.insert(std::move(table));
     for (QuantizationGroup& group : fields.groups) {
         if (group.scheme.format.empty()) group.scheme.format = inferred_format(group.scheme);
     }
     fields.ignore.assign(ignore.begin(), ignore.end());
     fields.kv_cache_scheme = kv_cache_scheme();
     fields.sparsity = sparsity(model);
-    QuantizationConfig config(fields);
-    const auto says_the_same = [&](size_t i) {
-        const QuantizationScheme* const said = config.scheme_for(model.linears()[i].name.name);
-        const QuantizationScheme* const meant = linears_[i].scheme;
-        return (said == nullptr) == (meant == nullptr) &&
-               (meant == nullptr || said->weights == meant->weights);
-    };
-    bool agrees = true;
-    for (size_t i = 0; i < linears_.size(); ++i) agrees = agrees && says_the_same(i);
-    if (agrees) return config;
-    // Modifiers that ignore what others quantize: every linear by its own name.
-    for (QuantizationGroup& group : fields.groups) group.targets.clear();
-    fields.ignore.clear();
+    return QuantizationConfig(std::move(fields));
+}
+
+// Of modifiers that ignore what others quantize: every linear by its own name.
+QuantizationConfig ModelPlan::config_by_names(const ObservedModel& model) const {
+    QuantizationConfig::Fields fields;
+    fields.kv_cache_scheme = kv_cache_scheme();
+    fields.sparsity = sparsity(model);
     for (size_t i = 0; i < linears_.size(); ++i) {
         const std::string& name = model.linears()[i].name.name;
         if (linears_[i].scheme == nullptr) {
             fields.ignore.push_back(name);
             continue;
         }
-        for (QuantizationGroup& group : fields.groups) {
-            if (group.scheme.weights == linears_[i].scheme->weights &&
-                group.scheme.input_activations == linears_[i].scheme->input_activations) {
-                group.targets.push_back(name);
-                break;
-            }
+        QuantizationScheme scheme = *linears_[i].scheme;
+        scheme.format = linears_[i].format;
+        auto group =
+            std::find_if(fields.groups.begin(), fields.groups.end(),
+                         [&](const QuantizationGroup& other) { return other.scheme == scheme; });
+        if (group == fields.groups.end()) {
+            group = fields.groups.insert(group, QuantizationGroup{{}, scheme});
         }
+        group->targets.push_back(name);
     }
-    std::erase_if(fields.groups,
-                  [](const QuantizationGroup& group) { return group.targets.empty(); });
-    return QuantizationConfig(fields);
+    return QuantizationConfig(std::move(fields));
+}
+
+// As readers will understand it: each linear is what it is meant to be, inputs included.
+bool ModelPlan::says_the_same(const QuantizationConfig& config, const ObservedModel& model) const {
+    const nlohmann::json written = nlohmann::json::parse(quantization_config_json(config).dump());
+    const QuantizationConfig read = parse_quantization_config(written, "quantization_config");
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const QuantizationScheme* const said = read.scheme_for(model.linears()[i].name.name);
+        const LinearPlan& meant = linears_[i];
+        if ((said == nullptr) != (meant.scheme == nullptr)) return false;
+        if (said == nullptr) continue;
+        const bool is_alike =
+            said->format == meant.format &&
+            multiplies_alike(said->weights, meant.scheme->weights) &&
+            multiplies_alike(said->input_activations, meant.scheme->input_activations);
+        if (!is_alike) return false;
+    }
+    return true;
+}
+
+QuantizationConfig ModelPlan::config(const ObservedModel& model) const {
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        if (linears_[i].scheme == nullptr) continue;
+        if (method_of(linears_[i].format) == "compressed-tensors") break;
+        return config_of_one_scheme(model, i);
+    }
+    QuantizationConfig config = config_by_patterns(model);
+    if (says_the_same(config, model)) return config;
+    config = config_by_names(model);
+    if (says_the_same(config, model)) return config;
+    throw Error(ErrorKind::bad_data,
+                "compressed-tensors has no way to say what this recipe makes of the linears");
 }
 
 }  // namespace nvllm::quantize

@@ -9,6 +9,7 @@
 #include "lib/quantize/observed_model.h"
 #include "lib/quantize/recipe.h"
 #include "lib/quantize/rotation.h"
+#include "lib/quantize/scaling_plan.h"
 
 namespace nvllm::quantize {
 
@@ -41,14 +42,21 @@ struct LinearPlan {
 class ModelPlan {
   public:
     // Throws bad_data for a target that matches nothing, for a linear whose inputs the group size
-    // does not divide, and for what the storage format cannot express.
+    // does not divide, for linears that two modifiers round in two ways, for methods in an order
+    // that cannot be kept, and for what the storage format cannot express.
     ModelPlan(Recipe recipe, const ObservedModel& model);
     ModelPlan(const ModelPlan&) = delete;
     ModelPlan& operator=(const ModelPlan&) = delete;
 
     const Recipe& recipe() const { return recipe_; }
+    // What the user should know of it before it is carried out.
+    const std::vector<std::string>& notes() const { return notes_; }
     // Of the model's linear of this index.
     const LinearPlan& linear(size_t index) const { return linears_[index]; }
+    // What the modifier of this index in recipe() scales.
+    const std::vector<ScaledFlow>& scaled_flows(size_t modifier) const {
+        return scaled_flows_[modifier];
+    }
     // Whether the checkpoint will have anything to say of linears or of keys and values, other than
     // that they are dense.
     bool quantizes() const;
@@ -63,6 +71,11 @@ class ModelPlan {
 
   private:
     void resolve(const Modifier& modifier, const ObservedModel& model);
+    void check_ignored(const ObservedModel& model);
+    void note_mixed_inputs(const ObservedModel& model);
+    QuantizationConfig config_by_patterns(const ObservedModel& model) const;
+    QuantizationConfig config_by_names(const ObservedModel& model) const;
+    bool says_the_same(const QuantizationConfig& config, const ObservedModel& model) const;
     QuantizationConfig config_of_one_scheme(const ObservedModel& model, size_t example) const;
     void ignore_routers(const ObservedModel& model);
     void add_rotation(const ObservedModel& model);
@@ -73,6 +86,8 @@ class ModelPlan {
     std::vector<std::unique_ptr<QuantizationConfig>> matchers_;  // that schemes point into
     std::vector<LinearPlan> linears_;
     std::unique_ptr<const ModelRotation> rotation_;
+    std::vector<std::vector<ScaledFlow>> scaled_flows_;  // of each modifier
+    std::vector<std::string> notes_;
 };
 
 // Whether one of the patterns (names, "Linear", "re:...") means this linear.

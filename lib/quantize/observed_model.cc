@@ -11,6 +11,7 @@
 #include "kernels/ops/elementwise.h"
 #include "lib/base/memory_info.h"
 #include "lib/model/weights/dense.h"
+#include "lib/quantize/deferred_part.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -78,6 +79,32 @@ Tensor converted(const ConstTensorView& values, DType type, ThreadPool& threads)
 
 class ObservedModel::Adopter final : public LinearAdopter {
   public:
+    explicit Adopter(CheckpointSource& source) : source_(source) {}
+
+    // What is stored quantized multiplies as the dense model that it stands for.
+    std::unique_ptr<LinearPart> defer(const LinearName& name) override {
+        if (is_dense(source_, name)) return nullptr;
+        auto part = std::make_unique<DeferredPart>(
+            name, source_.product_type(), [this, name] { return dequantized_linear(name); });
+        deferred_.push_back(part.get());
+        return part;
+    }
+
+    LinearWeight dequantized_linear(const LinearName& name) {
+        std::vector<std::unique_ptr<LinearPart>> parts;
+        parts.push_back(
+            make_dense_part(as_type(source_, read_values(source_, name), source_.product_type()),
+                            read_bias(source_, name), source_.product_type()));
+        source_.release_stored();
+        return LinearWeight(std::move(parts));
+    }
+
+    void release(std::optional<int32_t> block) {
+        for (DeferredPart* const part : deferred_) {
+            if (block_of_name(part->name().name) == block) part->release();
+        }
+    }
+
     std::unique_ptr<LinearPart> adopt(std::span<const LinearName> names, size_t index,
                                       std::unique_ptr<LinearPart> part) override {
         if (index == 0) ++num_sites_;
@@ -91,6 +118,8 @@ class ObservedModel::Adopter final : public LinearAdopter {
     Listening listening_;
     std::vector<ObservedLinear> linears_;
     std::vector<ObservedPart*> parts_;  // the model's own
+    CheckpointSource& source_;
+    std::vector<DeferredPart*> deferred_;  // alike
     size_t num_sites_ = 0;
 };
 
@@ -110,14 +139,8 @@ std::optional<int32_t> block_of_name(std::string_view name) {
 
 ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool& threads,
                              std::optional<DType> product_type)
-    : threads_(threads), adopter_(std::make_unique<Adopter>()) {
+    : threads_(threads) {
     const ModelConfig config = read_model_config(directory);
-    if (config.quantized) {
-        throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: its weights are quantized already; start from the model they "
-                                "were made from",
-                                (directory / "config.json").string()));
-    }
     if (config.encoder || !config.generates) {
         throw Error(ErrorKind::bad_data,
                     fmt::format("{}: {} predicts no tokens; only models that do can be quantized",
@@ -125,6 +148,12 @@ ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool&
     }
     checkpoint_ = std::make_shared<const Checkpoint>(Checkpoint::open(directory));
     product_type_ = product_type.value_or(config.dtype == DType::bf16 ? DType::bf16 : DType::f32);
+    source_ = std::make_unique<CheckpointSource>(*checkpoint_, product_type_, threads);
+    if (auto quantization = read_quantization_config(directory)) {
+        source_->set_quantization(
+            std::make_shared<const QuantizationConfig>(*std::move(quantization)));
+    }
+    adopter_ = std::make_unique<Adopter>(*source_);
     ModelLoadOptions options;
     options.directory = directory;
     options.dtype = product_type_;
@@ -132,7 +161,22 @@ ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool&
     options.prefetch = false;
     options.checkpoint = checkpoint_;
     options.adopter = adopter_.get();
+    check_tables();
     model_ = load_model(options);
+}
+
+// What is dequantized are linears.
+void ObservedModel::check_tables() const {
+    for (const std::string_view name : checkpoint_->names()) {
+        if (!name.ends_with("embed_tokens.weight_packed") &&
+            !name.ends_with("embed_tokens.weight_scale")) {
+            continue;
+        }
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {}: the source's embedding is quantized; start from a model "
+                                "whose embedding is dense",
+                                checkpoint_->file_of(name), name));
+    }
 }
 
 ObservedModel::~ObservedModel() = default;
@@ -147,12 +191,44 @@ std::vector<size_t> ObservedModel::linears_of(std::optional<int32_t> block) cons
     return found;
 }
 
+bool ObservedModel::is_stored_otherwise(size_t linear) const {
+    const LinearName& name = linears()[linear].name;
+    return name.tied_to.empty() && !is_dense(*source_, name);
+}
+
+DType ObservedModel::dense_type(size_t linear) const {
+    if (is_stored_otherwise(linear)) return model_->config().dtype;
+    return checkpoint_->find(linears()[linear].name.weight())->dtype;
+}
+
+std::vector<std::string> ObservedModel::stored_names(size_t linear) const {
+    const LinearName& name = linears()[linear].name;
+    if (!is_stored_otherwise(linear)) return {name.weight()};
+    std::vector<std::string> names;
+    for (const std::string_view tensor : checkpoint_->names()) {
+        const bool is_its_own =
+            tensor.starts_with(name.name) && tensor.substr(name.name.size()).starts_with('.');
+        if (is_its_own && !tensor.ends_with(".bias")) names.emplace_back(tensor);
+    }
+    return names;
+}
+
+uint64_t ObservedModel::stored_bytes(size_t linear) const {
+    uint64_t bytes = 0;
+    for (const std::string& name : stored_names(linear)) {
+        const ConstTensorView view = *checkpoint_->find(name);
+        bytes += static_cast<uint64_t>(view.numel()) * dtype_bytes(view.dtype);
+    }
+    return bytes;
+}
+
 void ObservedModel::set_observer(LinearObserver* observer) {
     adopter_->listening_.observer = observer;
 }
 
 Tensor ObservedModel::weight(size_t linear) const {
     const LinearName& name = linears()[linear].name;
+    if (is_stored_otherwise(linear)) return read_values(*source_, name);
     const Tensor wide = matrix(name.weight());
     return name.order == MatrixOrder::out_in ? wide : transposed(wide, threads_);
 }
@@ -184,6 +260,8 @@ void ObservedModel::replace(size_t linear, const Tensor& weight) {
 void ObservedModel::restore(size_t linear) { adopter_->parts_[linear]->replace(nullptr); }
 
 void ObservedModel::release_block(int32_t block) const {
+    adopter_->release(block);
+    source_->release_stored();
     for (const std::string_view name : checkpoint_->names()) {
         if (block_of_name(name) != block) continue;
         const ConstTensorView view = *checkpoint_->find(name);

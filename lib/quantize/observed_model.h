@@ -13,6 +13,7 @@
 
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/model/loader.h"
+#include "lib/model/weights/checkpoint_source.h"
 #include "lib/model/weights/scheme.h"
 
 namespace nvllm::quantize {
@@ -35,8 +36,9 @@ struct ObservedLinear {
 class ObservedModel {
   public:
     // Products in `product_type`; where nobody names one in bfloat16 if the weights are, else in
-    // float32. Throws as load_model(), and bad_data for a model that is quantized already, has no
-    // weights or is an encoder. `threads` outlives the model.
+    // float32. Linears that are stored quantized are dequantized block by block. Throws as
+    // load_model(), and bad_data for a model that has no weights or is an encoder. `threads`
+    // outlives the model.
     ObservedModel(const std::filesystem::path& directory, ThreadPool& threads,
                   std::optional<DType> product_type = std::nullopt);
     ~ObservedModel();
@@ -54,6 +56,15 @@ class ObservedModel {
 
     // Who is told from here on; null: nobody.
     void set_observer(LinearObserver* observer);
+    // What the source's own quantization_config says; null: it is dense.
+    const QuantizationConfig* quantization() const { return source_->quantization(); }
+    // Whether the source stores the linear quantized, or without its zeros.
+    bool is_stored_otherwise(size_t linear) const;
+    // The type that the linear's matrix has where it is dense.
+    DType dense_type(size_t linear) const;
+    // The tensors that the source keeps the linear in, but for its bias, and their bytes.
+    std::vector<std::string> stored_names(size_t linear) const;
+    uint64_t stored_bytes(size_t linear) const;
     // A copy of the linear's stored matrix: float32 [out, in], however it lies in the file.
     Tensor weight(size_t linear) const;
     // The same of any stored matrix by its whole name. REQUIRES: it is there.
@@ -69,10 +80,12 @@ class ObservedModel {
 
   private:
     class Adopter;
+    void check_tables() const;
 
     ThreadPool& threads_;
     DType product_type_ = DType::f32;
     std::shared_ptr<const Checkpoint> checkpoint_;
+    std::unique_ptr<CheckpointSource> source_;  // of values, however they are stored
     std::unique_ptr<Adopter> adopter_;
     std::unique_ptr<Model> model_;
 };

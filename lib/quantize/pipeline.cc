@@ -13,7 +13,10 @@
 #include "lib/base/fault_points.h"
 #include "lib/base/json.h"
 #include "lib/base/memory_info.h"
+#include "lib/base/random.h"
 #include "lib/quantize/activation_store.h"
+#include "lib/quantize/source_check.h"
+#include "lib/quantize/verification.h"
 #include "lib/text/tokenizer.h"
 
 namespace nvllm::quantize {
@@ -23,18 +26,39 @@ void check_stop(const PipelineEvents& events) {
     if (events.is_stopped && events.is_stopped()) throw Stopped{};
 }
 
-// Of the header and of every tensor's beginning: other weights in the same shapes are told apart
-// without reading all of them.
+// Of the header and of a few places of every tensor: other weights in the same shapes are told
+// apart without reading all of them. A few changed values are seen by the file's time alone.
 uint64_t digest_of_samples(const SafetensorsFile& file) {
     constexpr uint64_t kSampleBytes = 1024;
+    constexpr uint64_t kSamples = 16;
     const std::byte* const bytes = file.bytes().data();
     uint64_t sum = digest(nullptr, 0);
     uint64_t data_begin = file.bytes().size();
     for (const SafetensorsEntry& entry : file.entries()) {
-        sum = digest(bytes + entry.begin, std::min(kSampleBytes, entry.end - entry.begin), sum);
+        const uint64_t distance =
+            std::max(kSampleBytes, (entry.end - entry.begin + kSamples - 1) / kSamples);
+        for (uint64_t begin = entry.begin; begin < entry.end; begin += distance) {
+            sum = digest(bytes + begin, std::min(kSampleBytes, entry.end - begin), sum);
+        }
         data_begin = std::min(data_begin, entry.begin);
     }
     return digest(bytes, data_begin, sum);
+}
+
+// When the file was written last, in ticks of the system's own.
+int64_t time_of(const std::filesystem::path& file) {
+    return std::filesystem::last_write_time(file).time_since_epoch().count();
+}
+
+// What a recipe that needs no text is checked with.
+std::vector<int32_t> any_tokens(int32_t vocab_size) {
+    constexpr uint32_t kCount = 32;
+    std::vector<int32_t> tokens;
+    for (uint32_t i = 0; i < kCount; ++i) {
+        const auto words = philox({i, 0, 0, 0}, philox_key(0));
+        tokens.push_back(static_cast<int32_t>(words[0] % static_cast<uint32_t>(vocab_size)));
+    }
+    return tokens;
 }
 
 CalibrationSet read_calibration(const PipelineOptions& options, const ObservedModel& model) {
@@ -86,7 +110,11 @@ bool Pipeline::is_needed(int32_t stage) const {
     if (plan_.rotation() != nullptr) return true;
     const std::vector<size_t> linears = linears_of_stage(stage);
     return std::any_of(linears.begin(), linears.end(),
-                       [&](size_t linear) { return plan_.linear(linear).is_changed(); });
+                       [&](size_t linear) { return changes(linear); });
+}
+
+bool Pipeline::changes(size_t linear) const {
+    return plan_.linear(linear).is_changed() || model_.is_stored_otherwise(linear);
 }
 
 // Blocks are run whatever changes in them; what lies behind them only when it is told of.
@@ -97,9 +125,21 @@ bool Pipeline::sees_any(int32_t stage) const {
            });
 }
 
+std::vector<std::string> Pipeline::notes() const {
+    std::vector<std::string> notes = plan_.notes();
+    const std::vector<std::string>& of_source = model_.model().config().notes;
+    notes.insert(notes.begin(), of_source.begin(), of_source.end());
+    if (model_.quantization() == nullptr) return notes;
+    notes.push_back(
+        fmt::format("{}: its weights are quantized already ({}); they are dequantized "
+                    "first, and what was lost stays lost",
+                    options_.model.string(), model_.quantization()->format()));
+    return notes;
+}
+
 size_t Pipeline::num_changed() const {
     size_t count = 0;
-    for (size_t i = 0; i < model_.linears().size(); ++i) count += plan_.linear(i).is_changed();
+    for (size_t i = 0; i < model_.linears().size(); ++i) count += changes(i) ? 1 : 0;
     return count;
 }
 
@@ -117,6 +157,7 @@ std::string Pipeline::identity() const {
     for (const auto& file : model_.checkpoint().files()) {
         files.push_back({{"name", file->path().filename().string()},
                          {"bytes", file->bytes().size()},
+                         {"modified", time_of(file->path())},
                          {"digest", digest_of_samples(*file)}});
     }
     object["files"] = std::move(files);
@@ -193,6 +234,15 @@ void Pipeline::observe(int32_t stage, const PipelineEvents& events) {
                 scales_cache(stage) ? &cached_ : nullptr, events);
     model_.set_observer(nullptr);
     statistics_.finish(forward_->context());
+    for (const size_t linear : linears_of_stage(stage)) {
+        const SiteStatistics* const statistics = statistics_.of(model_.linears()[linear].site);
+        if (statistics == nullptr || statistics->is_finite()) continue;
+        throw Error(
+            ErrorKind::bad_data,
+            fmt::format("inputs of {} are not finite numbers; does the model work with this "
+                        "calibration text?",
+                        model_.linears()[linear].name.name));
+    }
 }
 
 void Pipeline::propagate(int32_t stage, const SolvedBlock& block, const PipelineEvents& events) {
@@ -215,6 +265,7 @@ SolvedBlock Pipeline::block_of_stage(int32_t stage, const PipelineEvents& events
         ++result.num_resumed;
         num_done_ += block.linears.size();
     } else {
+        if (is_block(stage)) check_finite(model_.checkpoint(), stage, threads_);
         if (calibration_ && sees_any(stage)) observe(stage, events);
         const BlockTask task{model_,
                              plan_,
@@ -248,6 +299,7 @@ bool Pipeline::finish_published() const {
 }
 
 PipelineResult Pipeline::run(const PipelineEvents& events) {
+    check_finite(model_.checkpoint(), std::nullopt, threads_);
     journal_.emplace(options_.output, identity(), options_.interrupted);
     PipelineResult result;
     const int64_t longest = calibration_ ? calibration_->longest : 1;
@@ -271,6 +323,7 @@ PipelineResult Pipeline::run(const PipelineEvents& events) {
     activations_.reset();
     forward_.reset();
     write_output(result);
+    verify_output(result);
     return result;
 }
 
@@ -288,7 +341,11 @@ void Pipeline::write_output(PipelineResult& result) {
     for (size_t i = 0; i < stages.size(); ++i) {
         const SolvedBlock block = load(i);
         for (const SolvedLinear& solved : block.linears) {
-            replacement.replaced.insert(model_.linears()[solved.linear].name.name + ".weight");
+            const LinearName& name = model_.linears()[solved.linear].name;
+            if (!name.tied_to.empty()) continue;  // the embedding stays
+            for (std::string& stored : model_.stored_names(solved.linear)) {
+                replacement.replaced.insert(std::move(stored));
+            }
         }
         for (const NamedTensor& other : block.others) replacement.replaced.insert(other.name);
     }
@@ -301,12 +358,25 @@ void Pipeline::write_output(PipelineResult& result) {
     copy_companions(options_.model, unpublished_);
 }
 
+void Pipeline::verify_output(PipelineResult& result) {
+    constexpr size_t kMostTokens = 32;
+    std::vector<int32_t> tokens = calibration_ ? calibration_->samples.front()
+                                               : any_tokens(model_.model().config().vocab_size);
+    tokens.resize(std::min(tokens.size(), kMostTokens));
+    const WrittenModel written{unpublished_, [&](int32_t block) -> std::optional<SolvedBlock> {
+                                   if (!journal_->has_block(block)) return std::nullopt;
+                                   return load_block(journal_->block_file(block), model_, plan_);
+                               }};
+    result.block_errors = verify_written(model_, plan_, written, tokens);
+}
+
 Report Pipeline::report(const PipelineResult& result) const {
     Report report;
     report.model = std::filesystem::absolute(options_.model / "").parent_path().filename().string();
     report.recipe = write_json(recipe_json(plan_.recipe()));
     if (calibration_) report.calibration = calibration_->description;
     report.linears = result.linears;
+    report.block_errors = result.block_errors;
     report.sizes = result.sizes;
     return report;
 }

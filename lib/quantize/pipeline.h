@@ -68,6 +68,7 @@ struct Stopped {};
 
 struct PipelineResult {
     std::vector<LinearRecord> linears;
+    std::vector<double> block_errors;  // as verify_written() gives them
     WrittenSizes sizes;
     size_t num_resumed = 0;  // blocks that an interrupted run had done
 };
@@ -82,9 +83,11 @@ class Pipeline {
     const ResourcePlan& resources() const { return resources_; }
     const ModelPlan& plan() const { return plan_; }
     const ObservedModel& model() const { return model_; }
+    // What the user should know of the model and the plan before they are carried out.
+    std::vector<std::string> notes() const;
     // Null when the recipe needs none.
     const CalibrationSet* calibration() const { return calibration_ ? &*calibration_ : nullptr; }
-    // Linears that will change.
+    // Linears that will change, be it that they are stored dense afterwards.
     size_t num_changed() const;
     // Throws does_not_fit when memory or disk cannot hold what the plan says.
     void check_resources() const;
@@ -92,7 +95,9 @@ class Pipeline {
     // Whether this very run was ended after its output had appeared: nothing is left to do, and
     // what lay beside the output is gone now.
     bool finish_published() const;
-    // Everything up to the folder that would become the output; publish() makes it appear.
+    // Everything up to the folder that would become the output, which is then loaded and run beside
+    // the source; publish() makes it appear. Throws bad_data where a value of the source is no
+    // number, or the output is not what was solved.
     PipelineResult run(const PipelineEvents& events);
     // What a report says of that, but for an evaluation.
     Report report(const PipelineResult& result) const;
@@ -105,6 +110,7 @@ class Pipeline {
     int32_t num_stages() const { return model_.model().num_blocks() + 1; }
     std::vector<size_t> linears_of_stage(int32_t stage) const;
     bool is_needed(int32_t stage) const;
+    bool changes(size_t linear) const;
     bool sees_any(int32_t stage) const;
     bool is_block(int32_t stage) const { return stage < model_.model().num_blocks(); }
     bool scales_cache(int32_t stage) const { return is_block(stage) && plan_.kv_cache_scheme(); }
@@ -118,6 +124,7 @@ class Pipeline {
                      const PipelineEvents& events);
     SolvedBlock block_of_stage(int32_t stage, const PipelineEvents& events, PipelineResult& result);
     void write_output(PipelineResult& result);
+    void verify_output(PipelineResult& result);
 
     PipelineOptions options_;
     ThreadPool threads_;

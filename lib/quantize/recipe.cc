@@ -116,7 +116,9 @@ MaskStructure parse_mask_structure(const std::string& text) {
 
 Recipe recipe_from_flags(const RecipeFlags& flags) {
     Recipe recipe;
+    recipe.ignore_must_match = true;
     bool is_quantized = flags.scheme == "none";
+    std::string quantizer;  // the method that rounds
     for (size_t i = flags.methods.size(); i-- > 0;) {
         const Method& method = find_method(flags.methods[i]);
         Modifier modifier;
@@ -129,7 +131,16 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
         modifier.seed = flags.seed;
         const Solver* const solver =
             method.solver != nullptr ? find_solver(method.solver) : nullptr;
-        if (!is_quantized && solver != nullptr && solver->quantizes) {
+        const bool rounds = solver != nullptr && solver->quantizes;
+        if (rounds && !quantizer.empty() && !method.scales) {
+            throw Error(ErrorKind::usage,
+                        fmt::format("--method {0}, then {1}: both round, and {1} would undo what "
+                                    "{0} did; name one of them, and awq or smoothquant before it "
+                                    "to scale channels",
+                                    method.name, quantizer));
+        }
+        if (!is_quantized && rounds) {
+            quantizer = method.name;
             const bool has_order = std::string_view(method.solver) == "gptq";
             modifier.groups = {{modifier.targets, scheme_of(flags, has_order)}};
             is_quantized = true;
@@ -151,6 +162,26 @@ void set_format(Recipe& recipe, const std::string& format) {
     for (Modifier& modifier : recipe.modifiers) {
         for (QuantizationGroup& group : modifier.groups) group.scheme.format = format;
     }
+}
+
+std::vector<std::string> settle_actorder(Recipe& recipe) {
+    bool is_changed = false;
+    for (Modifier& modifier : recipe.modifiers) {
+        for (QuantizationGroup& group : modifier.groups) {
+            const std::string& format = group.scheme.format;
+            const bool has_place = format == "awq" || format.starts_with("gptq");
+            if (has_place || !group.scheme.weights ||
+                group.scheme.weights->actorder != ActivationOrder::group) {
+                continue;
+            }
+            group.scheme.weights->actorder = ActivationOrder::weight;
+            is_changed = true;
+        }
+    }
+    if (!is_changed) return {};
+    return {
+        "actorder group (true) became static: compressed-tensors no longer reads groups in another "
+        "order; --format gptq has a place for them"};
 }
 
 nlohmann::ordered_json recipe_json(const Recipe& recipe) {

@@ -49,6 +49,9 @@ struct Recipe {
     // Linears of which two of four values were made zero are stored without them, as
     // sparse-24-bitmask.
     bool compresses_zeros = false;
+    // An entry of an ignore list that matches no linear is a mistake, not only noted: recipes are
+    // shared between models, flags are typed for one.
+    bool ignore_must_match = false;
 };
 
 struct Method {
@@ -85,6 +88,11 @@ Recipe recipe_from_flags(const RecipeFlags& flags);
 // How all that is quantized is stored: "awq", "gptq", "gptq_v2"; "compressed-tensors": as schemes
 // have it.
 void set_format(Recipe& recipe, const std::string& format);
+
+// Groups in another order (actorder group) get the static one where they would be stored as
+// compressed-tensors, of which version 0.19 and later refuse them. Returns what was changed, in
+// words for the user.
+std::vector<std::string> settle_actorder(Recipe& recipe);
 
 // "2:4": of four values two become zeros; "0:0" and "unstructured": none. Throws usage.
 MaskStructure parse_mask_structure(const std::string& text);

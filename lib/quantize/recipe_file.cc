@@ -119,7 +119,7 @@ class RecipeReader {
 
     static std::string unknown(const char* what, const std::string& name,
                                const std::vector<std::string>& names) {
-        const auto nearest = nearest_name(name, names);
+        const auto nearest = name_meant(name, names);
         return fmt::format("unknown {} '{}'{}; there are: {}", what, name,
                            nearest ? "; did you mean " + *nearest + "?" : "",
                            fmt::join(names, ", "));
@@ -140,6 +140,19 @@ class RecipeReader {
             return object;
         }
         return node.IsScalar() ? scalar_json(node) : Json(nullptr);
+    }
+
+    // Fields of other tools that mean one of these.
+    static std::optional<std::string> name_meant(const std::string& name,
+                                                 const std::vector<std::string>& names) {
+        if (name == "structure") return "mask_structure";
+        if (name == "zero_point" || name == "symmetric" || name == "sym") {
+            return "scheme: W4A16_ASYM (or W4A16), or symmetric among the weights of config_groups";
+        }
+        if (name == "bits" || name == "num_bits" || name == "w_bit") {
+            return "scheme: W4A16 (or W8A16 ...)";
+        }
+        return nearest_name(name, names);
     }
 
     // Typed values, with the line in messages.
@@ -295,8 +308,7 @@ class RecipeReader {
     }
     void read_cache_scheme(const YAML::Node& value, Fields& fields) {
         const Json section = {{"kv_cache_scheme", json_of(value)}};
-        const std::string place = fmt::format("{}:{}", source_, value.Mark().line + 1);
-        const QuantizationConfig config = parse_quantization_config(section, place);
+        const QuantizationConfig config = parsed_section(section, value);
         if (!config.has_float8_cache()) {
             fail(value,
                  "keys and values are quantized to {num_bits: 8, type: float, strategy: tensor, "
@@ -379,10 +391,42 @@ class RecipeReader {
     void add_config_groups(Fields& fields) {
         const Json section = {{"quant_method", "compressed-tensors"},
                               {"config_groups", fields.groups}};
-        const std::string place = fmt::format("{}:{}", source_, fields.groups_node.Mark().line + 1);
-        const QuantizationConfig config = parse_quantization_config(section, place);
+        const QuantizationConfig config = parsed_section(section, fields.groups_node);
+        note_observers(fields.groups);
         for (const QuantizationGroup& group : config.groups()) {
             fields.modifier.groups.push_back(group);
+        }
+    }
+
+    // What compressed-tensors' objects in a recipe say. What nobody knows is a mistake here.
+    QuantizationConfig parsed_section(const Json& section, const YAML::Node& node) {
+        const std::string place = fmt::format("{}:{}", source_, node.Mark().line + 1);
+        QuantizationConfig config = parse_quantization_config(section, place);
+        for (const std::string& key : config.unused_keys()) {
+            fail(node, fmt::format("unknown field '{}'; a group has targets, weights, "
+                                   "input_activations and format",
+                                   key));
+        }
+        result_.notes.insert(result_.notes.end(), config.notes().begin(), config.notes().end());
+        return config;
+    }
+
+    // Those of weights see all of them, so that every way of following a range is the same.
+    void note_observers(const Json& groups) {
+        for (const auto& [name, group] : groups.items()) {
+            if (!group.is_object()) continue;
+            for (const char* const operand : {"weights", "input_activations"}) {
+                const auto arguments = group.find(operand);
+                if (arguments == group.end() || !arguments->is_object()) continue;
+                const std::string observer = arguments->value("observer", Json("minmax")).dump();
+                QuantizationArguments ranges;
+                const bool is_known = set_observer(ranges, observer.substr(1, observer.size() - 2));
+                if (is_known || observer == "null") continue;
+                result_.notes.push_back(
+                    fmt::format("config_groups.{}.{}: observer {} is not heeded; scales are those "
+                                "of the whole range (minmax)",
+                                name, operand, observer));
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
@@ -48,6 +49,9 @@ Report parse_report(const nlohmann::ordered_json& object) {
     report.recipe = write_json(object.at("recipe"));
     report.calibration = object.at("calibration").get<std::string>();
     for (const auto& linear : object.at("linears")) report.linears.push_back(parse_record(linear));
+    if (object.contains("block_errors")) {
+        report.block_errors = object.at("block_errors").get<std::vector<double>>();
+    }
     report.sizes.source_bytes = object.at("source_bytes").get<uint64_t>();
     report.sizes.written_bytes = object.at("written_bytes").get<uint64_t>();
     if (object.contains("evaluation")) {
@@ -94,6 +98,7 @@ nlohmann::ordered_json report_json(const Report& report) {
         object["evaluation"] = divergence_json(*report.evaluation);
         object["evaluation"]["ppl_convention"] = convention_name(PerplexityConvention::hf);
     }
+    if (!report.block_errors.empty()) object["block_errors"] = report.block_errors;
     object["linears"] = nlohmann::ordered_json::array();
     for (const LinearRecord& record : report.linears) {
         object["linears"].push_back(record_json(record));
@@ -117,6 +122,32 @@ Report read_report(const std::filesystem::path& folder) {
                 fmt::format("{}: is no report of the schema {}", file.string(), kSchema));
 }
 
+std::vector<std::string> report_warnings(const Report& report) {
+    constexpr double kNothingLeft = 0.9;
+    std::vector<std::string> warnings;
+    for (const LinearRecord& record : report.linears) {
+        if (record.relative_error < kNothingLeft) continue;
+        warnings.push_back(
+            fmt::format("warning: {}: hardly anything is left of it (error {:.3g}); a "
+                        "finer scheme or --ignore keeps it",
+                        record.name, record.relative_error));
+    }
+    for (size_t block = 0; block < report.block_errors.size(); ++block) {
+        if (report.block_errors[block] < kNothingLeft) continue;
+        warnings.push_back(
+            fmt::format("warning: block {} gives something else than it did (error "
+                        "{:.3g} of what it adds)",
+                        block, report.block_errors[block]));
+    }
+    constexpr size_t kMost = 8;
+    if (warnings.size() > kMost) {
+        const size_t more = warnings.size() - kMost;
+        warnings.resize(kMost);
+        warnings.push_back(fmt::format("warning: and {} more like these", more));
+    }
+    return warnings;
+}
+
 std::string report_text(const Report& report, bool linears) {
     std::string text;
     for (const LinearRecord& record : report.linears) {
@@ -129,6 +160,11 @@ std::string report_text(const Report& report, bool linears) {
         text += fmt::format("linears  {}, {:.3f} bits a weight, mean relative error {:.3g}\n",
                             report.linears.size(), report.bits_per_weight(), report.mean_error());
         text += fmt::format("worst    {}, {:.3g}\n", worst->name, worst->relative_error);
+    }
+    const auto worst = std::max_element(report.block_errors.begin(), report.block_errors.end());
+    if (worst != report.block_errors.end()) {
+        text += fmt::format("blocks   as written, worst {}: error {:.3g} of what it adds\n",
+                            worst - report.block_errors.begin(), *worst);
     }
     text += fmt::format("weights  {} from {}\n", describe_bytes(report.sizes.written_bytes),
                         describe_bytes(report.sizes.source_bytes));

@@ -22,6 +22,7 @@ struct Report {
     std::string recipe;       // JSON, as recipe_json() has it
     std::string calibration;  // in words; empty: none
     std::vector<LinearRecord> linears;
+    std::vector<double> block_errors;  // as verify_written() gives them; empty: not known
     WrittenSizes sizes;
     std::optional<DivergenceReport> evaluation;
 
@@ -36,6 +37,9 @@ nlohmann::ordered_json report_json(const Report& report);
 void write_report(const Report& report, const std::filesystem::path& folder);
 // Throws not_found when the folder has none, bad_data.
 Report read_report(const std::filesystem::path& folder);
+// What of it is likely not what the user wanted, in words: linears of which nothing is left, blocks
+// that became others.
+std::vector<std::string> report_warnings(const Report& report);
 // Totals; with `linears` a line for each too.
 std::string report_text(const Report& report, bool linears);
 

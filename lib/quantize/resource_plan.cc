@@ -46,10 +46,10 @@ void Pipeline::plan_stage(int32_t stage) {
     std::map<size_t, uint64_t> ranges;  // by site: what static scales are made of
     for (const size_t index : linears_of_stage(stage)) {
         const LinearName& name = model_.linears()[index].name;
-        if (!plan_.linear(index).is_changed()) continue;
+        if (!changes(index)) continue;
         const auto values = static_cast<double>(name.in) * static_cast<double>(name.out);
         const auto count = static_cast<uint64_t>(values);
-        const DType stored = model_.checkpoint().find(name.weight())->dtype;
+        const DType stored = model_.dense_type(index);
         // While it is solved: float32 as it was, as it becomes and as it is judged.
         largest = std::max(largest, 3 * count * sizeof(float));
         // Mapped values, and codes.
@@ -58,7 +58,7 @@ void Pipeline::plan_stage(int32_t stage) {
         plan.output_bytes +=
             static_cast<uint64_t>(values * planned_bits(plan_.linear(index), stored) / 8.0);
         // The embedding stays beside what was tied to it.
-        if (name.tied_to.empty()) plan.output_bytes -= count * dtype_bytes(stored);
+        if (name.tied_to.empty()) plan.output_bytes -= model_.stored_bytes(index);
         plan.operations += 4.0 * values * tokens + 2.0 * values * static_cast<double>(name.in);
         const size_t site = model_.linears()[index].site;
         sites[site] = name.in;

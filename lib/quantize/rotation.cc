@@ -143,8 +143,12 @@ ModelRotation::ModelRotation(const ObservedModel& model, uint64_t seed)
             refuse("its norms take means off");
         }
     }
+    const std::span<const ChannelFlow> flows = model.model().channel_flows(0);
+    const bool has_offsets = std::any_of(flows.begin(), flows.end(), [](const ChannelFlow& flow) {
+        return flow.weight_offset != 0.0f;
+    });
     if (final_norm(model).empty() || outer_name(model, "embed_tokens.weight").empty() ||
-        model.model().config().architecture.starts_with("Gemma")) {
+        has_offsets) {
         refuse("it is not known where its stream begins and ends");
     }
     for (const ObservedLinear& linear : model.linears()) {

@@ -14,6 +14,11 @@ constexpr int64_t kChannelGrain = 64;
 
 }  // namespace
 
+bool SiteStatistics::is_finite() const {
+    return std::all_of(sum_abs.begin(), sum_abs.end(),
+                       [](double sum) { return std::isfinite(sum); });
+}
+
 void StatisticsCollector::watch(size_t site, int64_t in, bool wants_gram) {
     SiteStatistics& statistics = sites_[site];
     statistics.sum_abs.resize(static_cast<size_t>(in));

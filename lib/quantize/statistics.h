@@ -17,6 +17,8 @@ struct SiteStatistics {
     std::vector<float> max_abs;   // alike
     SampleRanges ranges;          // where some scale is to be made of them
 
+    // Whether all inputs were finite numbers.
+    bool is_finite() const;
     float mean_abs(size_t channel) const {
         return num_tokens == 0
                    ? 0.0f

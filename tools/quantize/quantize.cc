@@ -106,6 +106,7 @@ quantize::Report make_output(Pipeline& pipeline, const QuantizeOptions& options,
          },
          [&](double share) { teller.share(share); }, [] { return stop_signal().has_value(); }});
     quantize::Report report = pipeline.report(result);
+    for (const std::string& warning : quantize::report_warnings(report)) say(warning);
     evaluate_into(report, options, pipeline_options, pipeline.unpublished());
     quantize::write_report(report, pipeline.unpublished());
     pipeline.publish();
@@ -150,6 +151,7 @@ int run_quantize(const Invocation& invocation) {
     for (const std::string& note : notes) say(note);
     const quantize::PipelineOptions pipeline_options = options.pipeline(choose_model(options));
     Pipeline pipeline(pipeline_options, recipe);
+    for (const std::string& note : pipeline.notes()) say(note);
     if (options.dry_run) {
         write_output(plan_text(pipeline, pipeline_options));
         if (pipeline.plan().quantizes()) {

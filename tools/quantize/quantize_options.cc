@@ -27,11 +27,12 @@ void add_recipe_options(OptionList<QuantizeOptions>& list) {
     list.add("targets", &QuantizeOptions::targets,
              "Linears that are meant: names, re: with a regular expression, or Linear.",
              value_name("TARGET"), default_text("Linear"));
-    list.add("ignore", &QuantizeOptions::ignore, "Linears that stay as they are.",
-             value_name("TARGET"));
+    list.add("ignore", &QuantizeOptions::ignore,
+             "Linears that stay as they are, beside lm_head; none: not even that.",
+             value_name("TARGET"), default_text("lm_head"));
     list.add("actorder", &QuantizeOptions::actorder,
              "gptq: the order in which columns are decided. static: by descending activations; "
-             "group: groups are made in that order too.",
+             "group: groups are made in that order too, which --format gptq alone has a place for.",
              choices({"off", "static", "group"}));
     list.add("dampening-frac", &QuantizeOptions::dampening_frac,
              "gptq, sparsegpt: what is added to second moments, as a share of their mean.",
@@ -59,8 +60,8 @@ void add_recipe_options(OptionList<QuantizeOptions>& list) {
 void add_calibration_options(OptionList<QuantizeOptions>& list) {
     list.group("Calibration");
     list.add("calibration", &QuantizeOptions::calibration,
-             "Text, JSON lines with text or messages, a folder of such files, or - for standard "
-             "input.",
+             "Text, JSON lines or lists with text or messages, a folder of such files, or - for "
+             "standard input.",
              value_name("FILE"), default_text("the bundled text"));
     list.add("calibration-format", &QuantizeOptions::calibration_format,
              "How an object of a JSON lines file becomes text: 'Question: {question}'.");
@@ -117,9 +118,11 @@ OptionList<QuantizeOptions> quantize_options() {
     list.add("output", &QuantizeOptions::output, "Directory to make.", short_name('o'),
              value_name("DIR"), default_text("MODEL-SCHEME in the current folder"));
     list.add("format", &QuantizeOptions::format,
-             "How quantized weights are stored: compressed-tensors; awq, as AutoAWQ's gemm; gptq, "
-             "as AutoGPTQ does; gptq_v2, with zero points as they are.",
-             choices({"compressed-tensors", "awq", "gptq", "gptq_v2"}));
+             "How quantized weights are stored: compressed-tensors, by the scheme; pack-quantized "
+             "or int-quantized, the same with integers packed or a byte each; awq, as AutoAWQ's "
+             "gemm; gptq, as AutoGPTQ does; gptq_v2, with zero points as they are.",
+             choices({"compressed-tensors", "pack-quantized", "int-quantized", "awq", "gptq",
+                      "gptq_v2"}));
     list.add("save-compressed", &QuantizeOptions::save_compressed,
              "Store linears that --mask-structure 2:4 pruned without their zeros, as "
              "sparse-24-bitmask; only older engines and this one read that.");
@@ -140,6 +143,7 @@ quantize::Recipe QuantizeOptions::recipe(std::vector<std::string>& notes) const 
     }
     quantize::set_format(made, format);
     made.compresses_zeros = save_compressed;
+    for (std::string& note : quantize::settle_actorder(made)) notes.push_back(std::move(note));
     return made;
 }
 
@@ -149,7 +153,10 @@ quantize::Recipe QuantizeOptions::recipe_of_flags() const {
     if (!methods.empty()) flags.methods = methods;
     flags.group_size = group_size;
     flags.targets = targets;
-    flags.ignore = ignore;
+    if (ignore == std::vector<std::string>{"none"}) flags.ignore.clear();
+    for (const std::string& target : ignore) {
+        if (!flags.ignore.empty() && target != "lm_head") flags.ignore.push_back(target);
+    }
     flags.actorder = actorder;
     flags.mask_structure = mask_structure;
     flags.float8_cache = kv_cache_scheme == "fp8";

@@ -22,7 +22,7 @@ struct QuantizeOptions {
     std::vector<std::string> methods;  // empty: gptq
     std::string group_size;
     std::vector<std::string> targets;
-    std::vector<std::string> ignore = {"lm_head"};
+    std::vector<std::string> ignore;  // beside lm_head; "none": not even that
     std::string actorder = "static";
     double dampening_frac = 0.01;
     int64_t block_size = 128;

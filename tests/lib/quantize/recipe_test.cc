@@ -147,6 +147,53 @@ TEST_CASE("observers of inputs are a field of the modifier, or of the arguments 
     CHECK(other.notes == std::vector<std::string>{"observer mse is not heeded"});
 }
 
+TEST_CASE("observers of weights that are not followed are told") {
+    const auto notes = [](const char* operand, const char* observer) {
+        return parse_recipe(
+                   fmt::format(
+                       "QuantizationModifier:\n  config_groups:\n    g: {{targets: [Linear], "
+                       "{}: {{num_bits: 8, observer: {}}}}}\n",
+                       operand, observer),
+                   "r")
+            .notes;
+    };
+    for (const char* const same : {"minmax", "static_minmax", "memoryless_minmax", "null"}) {
+        CHECK(notes("weights", same).empty());
+    }
+    REQUIRE(notes("weights", "mse").size() == 1);
+    CHECK(notes("weights", "mse")[0].find(
+              "config_groups.g.weights: observer \"mse\" is not heeded") == 0);
+    REQUIRE(notes("weights: {num_bits: 8}, input_activations", "mse").size() == 1);
+}
+
+TEST_CASE("groups in another order become static ones where compressed-tensors stores them") {
+    const char* const yaml = "GPTQModifier: {scheme: W4A16, actorder: true}";
+    const auto order = [](const Recipe& recipe) {
+        return recipe.modifiers[0].groups[0].scheme.weights->actorder;
+    };
+    Recipe recipe = parse_recipe(yaml, "r").recipe;
+    CHECK(settle_actorder(recipe).size() == 1);
+    CHECK(order(recipe) == ActivationOrder::weight);
+    CHECK(settle_actorder(recipe).empty());
+    recipe = parse_recipe(yaml, "r").recipe;
+    set_format(recipe, "gptq");
+    CHECK(settle_actorder(recipe).empty());
+    CHECK(order(recipe) == ActivationOrder::group);
+}
+
+TEST_CASE("two methods that round are refused, and scaling before one is not") {
+    RecipeFlags flags;
+    flags.methods = {"gptq", "awq"};
+    const std::string message = test::error_of(ErrorKind::usage, [&] { recipe_from_flags(flags); });
+    CHECK(message.find("--method gptq, then awq: both round") == 0);
+    flags.methods = {"rtn", "gptq"};
+    CHECK_THROWS_AS(recipe_from_flags(flags), Error);
+    flags.methods = {"awq", "gptq"};
+    const Recipe recipe = recipe_from_flags(flags);
+    CHECK(recipe.modifiers[0].groups.empty());
+    CHECK_FALSE(recipe.modifiers[1].groups.empty());
+}
+
 TEST_CASE("what is wrong in a recipe is said with its line") {
     const auto message = [](const char* yaml) {
         return test::error_of(ErrorKind::bad_data, [&] { parse_recipe(yaml, "recipe.yaml"); });
@@ -167,6 +214,13 @@ TEST_CASE("what is wrong in a recipe is said with its line") {
               .find("recipe.yaml:2: keys and values are quantized to") == 0);
     CHECK(message("SmoothQuantModifier: {kv_cache_scheme: {num_bits: 8, type: float}}")
               .find("takes no scheme") != std::string::npos);
+    CHECK(message("GPTQModifier:\n  config_groups:\n    g: {scheme: MXFP4}\n")
+              .find("recipe.yaml:3: unknown field 'config_groups.g.scheme'") == 0);
+    CHECK(message("GPTQModifier: {config_groups: {g: {weights: {num_bits: 4, simetric: true}}}}")
+              .find("'config_groups.g.weights.simetric'") != std::string::npos);
+    CHECK(message("SparseGPTModifier: {structure: \"2:4\"}").find("did you mean mask_structure?") !=
+          std::string::npos);
+    CHECK(message("AWQModifier: {zero_point: true}").find("W4A16_ASYM") != std::string::npos);
     CHECK(message("[1, 2").find("recipe.yaml:") == 0);
     CHECK(message("- a\n").find("mapping of stages") != std::string::npos);
 }
