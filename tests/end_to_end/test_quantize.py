@@ -228,6 +228,15 @@ class Quantize(QuantizeTest):
         short.write_text("A dog.")
         error = self.fails(BAD_DATA, "-m", DEMO, "-o", self.folder / "out", "--calibration", short)
         self.assertRegex(error, r"at least 1024 are needed.*\d+ tokens or more")
+        listed = self.folder / "list.json"
+        listed.write_text(json.dumps([{"text": TEXT * 4}, {"text": TEXT * 4}]))
+        lines.write_text("".join(json.dumps({"text": TEXT * 4}) + "\n" for _ in range(2)))
+        read = [quantize("-m", DEMO, "-o", self.folder / "out", "--dry-run", "--calibration", file).stdout.replace(str(file), "")
+                for file in (listed, lines)]
+        self.assertEqual(*read)
+        parquet = self.folder / "data.parquet"
+        parquet.write_bytes(b"PAR1" + TEXT.encode() * 20 + b"PAR1")
+        self.assertIn("is Parquet", self.fails(BAD_DATA, "-m", DEMO, "-o", self.folder / "out", "--calibration", parquet))
         lines.write_text('{"question": "Why?"}\n')
         self.assertIn("lines.jsonl:1", self.fails(BAD_DATA, "-m", DEMO, "-o", self.folder / "out", "--calibration", lines))
 
@@ -294,8 +303,73 @@ quant_stage:
         out.mkdir()
         self.assertIn("exists already", self.fails(CANNOT_CREATE, "-m", DEMO, "-o", out, "--method", "rtn"))
         self.fails(NO_INPUT, "report", out)
-        quantized = self.made("rtn", "--method", "rtn")
-        self.assertIn("quantized already", self.fails(BAD_DATA, "-m", quantized, "-o", self.folder / "again"))
+
+    def test_a_source_that_is_quantized_already(self):
+        first = self.made("first", "--method", "rtn", "--scheme", "FP8_BLOCK")
+        second = self.folder / "second"
+        done = quantize("-m", first, "-o", second, "--method", "rtn", "--scheme", "W8A16", "--group-size", 32)
+        self.assertIn("quantized already (float-quantized); they are dequantized first", done.stderr)
+        tensors = header(second)
+        self.assertIn("model.layers.0.mlp.down_proj.weight_packed", tensors)
+        self.assertNotIn("model.layers.0.mlp.down_proj.weight", tensors)
+        said = [run("-m", folder, "-p", "Once upon a time", "-n", 16, "--temperature", 0).stdout for folder in (DEMO, second)]
+        self.assertEqual(said[0][:24], said[1][:24])
+
+    def test_mappings_are_checked_against_the_model(self):
+        recipe = self.folder / "recipe.yaml"
+        template = """
+quant_stage:
+  quant_modifiers:
+    SmoothQuantModifier: {smoothing_strength: 0.5, mappings: [[MAPPING]]}
+    QuantizationModifier: {scheme: W8A8, targets: Linear, ignore: ["lm_head"]}
+"""
+        for mapping, says in (('["re:.*q_proj", "re:.*k_proj", "re:.*v_proj"], "re:.*self_attn"', "writes nothing that they read"),
+                              ('["re:.*gate_proj", "re:.*up_proj"], "re:.*input_layernorm"', "writes nothing that they read"),
+                              ('["re:.*gate_proj"], "re:.*post_attention_layernorm"', "is read by model.layers.0.mlp.up_proj too"),
+                              ('["re:.*gate_proj", "re:.*up_proj"], "re:.*post_attention_layernorm"', None)):
+            with self.subTest(mapping):
+                recipe.write_text(template.replace("MAPPING", mapping))
+                arguments = ("-m", DEMO, "-o", self.folder / "out", "--recipe", recipe, *LITTLE)
+                if says is None:
+                    quantize(*arguments)
+                    self.assertIn("blocks   as written", quantize("report", self.folder / "out").stdout)
+                    continue
+                error = self.fails(BAD_DATA, *arguments)
+                self.assertIn("the mapping [[", error)
+                self.assertIn(says, error)
+                self.assertFalse((self.folder / "out").exists())
+
+    def test_what_is_not_done_as_asked_is_told(self):
+        out = self.folder / "out"
+
+        def told(*arguments):
+            done = quantize("-m", DEMO, "-o", out, "--dry-run", *arguments)
+            return done.stderr
+
+        self.assertIn("actorder group (true) became static", told("--actorder", "group"))
+        self.assertNotIn("actorder", told("--actorder", "group", "--format", "gptq"))
+        recipe = self.folder / "recipe.yaml"
+        recipe.write_text("QuantizationModifier: {ignore: [lm_head], config_groups: {g: {targets: [Linear], "
+                          "weights: {num_bits: 4, strategy: group, group_size: 128, observer: mse}}}}\n")
+        self.assertIn('observer "mse" is not heeded', told("--recipe", recipe))
+        self.assertIn("both round", self.fails(USAGE, "-m", DEMO, "-o", out, "--method", "gptq", "--method", "awq"))
+        self.assertIn("smoothquant comes after gptq", self.fails(BAD_DATA, "-m", DEMO, "-o", out, "--method", "gptq", "--method",
+                                                                 "smoothquant"))
+        self.assertIn("matches no linear", self.fails(BAD_DATA, "-m", DEMO, "-o", out, "--ignore", "re:.*nothing"))
+        # Beside the output matrix, which stays dense unless nothing is ignored.
+        self.assertIn("24 of 29", quantize("-m", DEMO, "-o", out, "--dry-run", "--ignore", "re:.*q_proj").stdout)
+        self.assertIn("29 of 29", quantize("-m", DEMO, "-o", out, "--dry-run", "--ignore", "none").stdout)
+
+    def test_four_bits_with_rounded_inputs_are_stored_packed(self):
+        packed = self.made("packed", "--scheme", "W4A8", "--method", "rtn")
+        wide = self.made("wide", "--scheme", "W4A8", "--method", "rtn", "--format", "int-quantized")
+        for folder, name, form in ((packed, "weight_packed", "pack-quantized"), (wide, "weight", "int-quantized")):
+            self.assertIn(f"model.layers.0.mlp.down_proj.{name}", header(folder))
+            config = json.loads((folder / "config.json").read_text())["quantization_config"]
+            self.assertEqual((config["format"], config["config_groups"]["group_0"]["format"]), (form, form))
+        self.assertLess((packed / "model.safetensors").stat().st_size, 0.75 * (wide / "model.safetensors").stat().st_size)
+        said = [run("-m", folder, "-p", "Once upon a time", "-n", 16, "--temperature", 0).stdout for folder in (packed, wide)]
+        self.assertEqual(*said)
 
 
 if __name__ == "__main__":
