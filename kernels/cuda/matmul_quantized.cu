@@ -24,6 +24,8 @@ using ops::ActivationRounding;
 
 constexpr int kRoundingThreads = 256;
 constexpr int kKeptRuns = 4;  // of a row, by each thread
+constexpr uint32_t kInfinityBits = 0x7f800000u;
+constexpr uint32_t kNaNBits = 0x7fc00000u;
 
 // Rows of x on their way to what is multiplied, as plain data.
 struct RoundingCall {
@@ -123,8 +125,19 @@ __device__ __forceinline__ float power_of_two(float largest, ActivationCode code
     return exponent == 0 ? 0x1p-127f : gpu::bits_as_float(static_cast<uint32_t>(exponent) << 23);
 }
 
-// A group of zeros has any scale.
-__device__ __forceinline__ float scale_of(const ActivationRounding& rounding, float largest) {
+// The bits of |x|, which order as magnitudes do. Infinity comes above all numbers and NaN above
+// infinity, so that a maximum of them keeps what is no number; fmaxf() would drop a NaN.
+__device__ __forceinline__ uint32_t magnitude_bits(float x) {
+    return gpu::float_as_bits(x) & 0x7fffffffu;
+}
+__device__ __forceinline__ uint32_t larger(uint32_t a, uint32_t b) { return a < b ? b : a; }
+
+// Of a group whose largest value has these magnitude_bits(). A group of zeros has any scale; one
+// with a value that is not finite has none (kernels/cpu/activation_codes.cc), nor have its
+// products.
+__device__ __forceinline__ float scale_of(const ActivationRounding& rounding, uint32_t magnitude) {
+    if (magnitude >= kInfinityBits) return gpu::bits_as_float(kNaNBits);
+    const float largest = gpu::bits_as_float(magnitude);
     if (rounding.scale > 0.0f) return rounding.scale;
     if (rounding.powers_of_two) return power_of_two(largest, rounding.code);
     float scale = largest / half_range(rounding.code);
@@ -180,9 +193,9 @@ __device__ __forceinline__ void round_groups(const RoundingCall& call, int64_t t
     for (int group = gpu::warp_id(); group < groups; group += warps) {
         const int begin = group * call.group_size;
         const int end = begin + call.group_size < call.in ? begin + call.group_size : call.in;
-        float largest = 0.0f;
+        uint32_t largest = 0;
         for (int k = begin + gpu::lane_id(); k < end; k += 32) {
-            largest = fmaxf(largest, fabsf(call.value<X>(token, k)));
+            largest = larger(largest, magnitude_bits(call.value<X>(token, k)));
         }
         const float scale = scale_of(call.rounding, gpu::warp_max(largest));
         write_codes<T, X>(call, token, begin, end, gpu::lane_id(), 32, scale);
@@ -193,15 +206,16 @@ __device__ __forceinline__ void round_groups(const RoundingCall& call, int64_t t
 }
 
 template <typename T, typename X>
-__device__ __forceinline__ void round_row(const RoundingCall& call, int64_t token, float* parts) {
+__device__ __forceinline__ void round_row(const RoundingCall& call, int64_t token,
+                                          uint32_t* parts) {
     const auto begin_of = [](int run) {
         return (run * kRoundingThreads + static_cast<int>(threadIdx.x)) * kRun;
     };
     float kept[kKeptRuns][kRun];
-    float largest = 0.0f;
+    uint32_t largest = 0;
     const auto find_largest = [&](const float(&run)[kRun]) {
 #pragma unroll
-        for (const float value : run) largest = fmaxf(largest, fabsf(value));
+        for (const float value : run) largest = larger(largest, magnitude_bits(value));
     };
 #pragma unroll
     for (int i = 0; i < kKeptRuns; ++i) {
@@ -233,7 +247,7 @@ template <typename T, typename X>
 __global__ void __launch_bounds__(kRoundingThreads, kAnyOccupancy)
     round_rows_kernel(RoundingCall call) {
     gpu::wait_for_work_before();
-    GPU_SHARED(float, parts, [32]);
+    GPU_SHARED(uint32_t, parts, [32]);
     const int64_t token = blockIdx.x;
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     for (int k = call.in + static_cast<int>(threadIdx.x); k < call.padded_in;

@@ -10,6 +10,7 @@ import pathlib
 import random
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -21,6 +22,7 @@ from serve_testing import Server
 MODULES = pathlib.Path(os.environ.get("NVLLM_TEST_MODULES", BIN.parent / "test_modules"))
 FAMILIES = sorted(path.parent for path in (SOURCE / "tests" / "fixtures" / "families").glob("*/config.json"))
 EMBEDDINGS = SOURCE / "tests" / "fixtures" / "embeddings"
+QUANTIZED = SOURCE / "tests" / "fixtures" / "quantized"
 LLAMA = next(path for path in FAMILIES if path.name == "llama")
 EXAMPLE = environment(NVLLM_BACKEND_PATH=str(MODULES))
 MODULE_NAMES = sorted(re.fullmatch("libnanovllm_(.*)", path.stem)[1] for path in MODULES.glob("libnanovllm_*.so"))
@@ -31,6 +33,7 @@ not_sanitized = unittest.skipIf(SANITIZED, "whole models on emulated kernels tak
 with_cuda = unittest.skipUnless(CUDA in MODULE_NAMES, "built without the CUDA kernels")
 with_example = unittest.skipIf(CUDA == "cuda", "the example module and fault points belong to builds with tests")
 USAGE, UNAVAILABLE, NO_FIT = 64, 69, 77
+NAN, INFINITY = 0x7fc00000, 0x7f800000  # as bits of float32
 
 
 def requests(vocab_size, context):
@@ -40,6 +43,22 @@ def requests(vocab_size, context):
     return [{"prompt_token_ids": (shared if index % 2 == 0 else [])
              + [generator.randrange(3, vocab_size) for _ in range(1 + 6 * index)],
              "max_tokens": 3, "ignore_eos": True, "temperature": 0.0} for index in range(3)]
+
+
+def set_value(path, tensor, index, float32_bits):
+    """Overwrites one value of a tensor of float32, float16 or bfloat16 in a safetensors file."""
+    content = bytearray(path.read_bytes())
+    begin = 8 + int.from_bytes(content[:8], "little")
+    entry = json.loads(content[8:begin])[tensor]
+    if entry["dtype"] == "F32":
+        value = float32_bits.to_bytes(4, "little")
+    elif entry["dtype"] == "BF16":
+        value = (float32_bits >> 16).to_bytes(2, "little")
+    else:
+        value = struct.pack("<e", struct.unpack("<f", float32_bits.to_bytes(4, "little"))[0])
+    at = begin + entry["data_offsets"][0] + index * len(value)
+    content[at:at + len(value)] = value
+    path.write_bytes(content)
 
 
 def ids(answers):
@@ -277,6 +296,27 @@ class Devices(unittest.TestCase):
                 answers = [json.loads(line) for line in done.stdout.splitlines()]
                 self.assertIn("not finite", json.dumps(answers[1]) + done.stderr)
                 self.assertEqual([answers[0]["token_ids"], answers[2]["token_ids"]], [expected[0], expected[2]])
+
+    @not_sanitized
+    def test_a_weight_that_is_no_number_is_a_fault_though_activations_are_rounded(self):
+        """Rounding x to codes must not make numbers of NaN or infinity: every device refuses as the CPU does."""
+        options = ("--prompt-ids", "5,9,11", "--max-tokens", "4", "--temperature", "0", "--ignore-eos", "--output-format", "json")
+        for scheme in ("w8a8", "w4a8", "nvfp4", "fp8_dynamic"):
+            with tempfile.TemporaryDirectory() as folder:
+                model = pathlib.Path(folder) / scheme
+                shutil.copytree(QUANTIZED / scheme, model)
+                for bits in (None, NAN, INFINITY):
+                    if bits is not None:
+                        set_value(model / "model.safetensors", "model.layers.1.post_attention_layernorm.weight", 3, bits)
+                    for device in ("cpu", *MODULE_NAMES):
+                        with self.subTest(scheme=scheme, device=device, bits=bits):
+                            done = run("-m", model, *options, "--device", device, check=False, env=EXAMPLE)
+                            answer = json.loads(done.stdout)
+                            if bits is None:
+                                self.assertEqual((done.returncode, len(answer["token_ids"])), (0, 4), done.stderr)
+                            else:
+                                self.assertEqual((done.returncode, answer["token_ids"]), (70, []))
+                                self.assertIn("not finite", answer["error"]["message"])
 
     @with_example
     def test_narrow_types(self):

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "kept_values.h"
@@ -393,6 +394,7 @@ TEST_CASE("quantized products round x to integers of each row") {
 }
 
 TEST_CASE("quantized products: what is no number does not become one, and stays in its row") {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
@@ -411,10 +413,14 @@ TEST_CASE("quantized products: what is no number does not become one, and stays 
                 CAPTURE(rounding.scale);
                 Matrix matrix(machine, layout_of(code, 20, 96, 96));
                 matrix.activations = rounding;
-                std::vector<float> x = x_of(3, 96);
-                x[96 + 5] = std::nanf("");
-                const std::vector<float> y = run(machine, matrix, x, {3, DType::bf16});
-                for (size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i / 20 == 1));
+                for (const float value : {NAN, kInfinity, -kInfinity}) {
+                    std::vector<float> x = x_of(3, 96);
+                    x[96 + 5] = value;
+                    const std::vector<float> y = run(machine, matrix, x, {3, DType::bf16});
+                    for (size_t i = 0; i < y.size(); ++i) {
+                        CHECK(std::isfinite(y[i]) == (i / 20 != 1));
+                    }
+                }
             }
         }
     });

@@ -2,6 +2,7 @@
 // independence of the batch.
 #include "kernels/cuda/matmul_quantized.h"
 
+#include <limits>
 #include <optional>
 
 #include "../kept_values.h"
@@ -283,6 +284,66 @@ void check_product(const Case& test) {
     CHECK(right);
 }
 
+// The products of rows x by a matrix, every way that the module may take for so many.
+std::vector<Buffer> products_every_way(const Case& test, const ops::QuantizedWeight& weight,
+                                       const TensorView& x) {
+    testing::Machine machine(1);
+    std::vector<Buffer> all;
+    const auto multiplied = [&](const auto& multiply) {
+        Buffer y(test.activation, x.dim(0) * test.layout.out);
+        multiply(y.view({x.dim(0), test.layout.out}));
+        all.push_back(std::move(y));
+    };
+    multiplied([&](const TensorView& y) {
+        cuda::matmul_quantized(machine.context(), x, weight, {}, test.product, overwrite, y);
+    });
+    if (cuda::can_multiply_widened(x, weight, test.product)) {
+        multiplied([&](const TensorView& y) {
+            cuda::multiply_widened(machine.context(), x, weight, {}, test.product, overwrite, y,
+                                   cuda::matmul, cuda::kSlabBytes);
+        });
+    }
+    if (test.as_codes) {
+        multiplied([&](const TensorView& y) {
+            REQUIRE(cuda::multiply_as_codes(machine.context(), x, weight, {}, overwrite, y,
+                                            kPlainCodes, cuda::kSlabBytes));
+        });
+    }
+    return all;
+}
+
+// A row with such a value, alone or in all its columns, has no finite output; other rows have the
+// bits that they have beside a row of numbers.
+void check_not_finite(const Case& test, float value, bool is_all) {
+    const ops::QuantizedLayout& layout = test.layout;
+    CAPTURE(static_cast<int>(layout.code));
+    CAPTURE(static_cast<int>(test.rounding.code));
+    CAPTURE(test.rounding.scale);
+    CAPTURE(test.tokens);
+    CAPTURE(value);
+    testing::Machine machine(1);
+    testing::Random random(7);
+    Matrix matrix(test, random);
+    matrix.pack(machine.context());
+    const ops::QuantizedWeight weight{layout, 1.0f, test.rounding, matrix.view(), {}};
+    Buffer x(test.activation, random.values(test.tokens * layout.in));
+    const TensorView rows = x.view({test.tokens, layout.in});
+    const std::vector<Buffer> before = products_every_way(test, weight, rows);
+    const int64_t bad = test.tokens / 2;
+    for (int64_t k = is_all ? 0 : layout.in - 3; k < (is_all ? layout.in : layout.in - 2); ++k) {
+        x.set(bad * layout.in + k, value);
+    }
+    const std::vector<Buffer> after = products_every_way(test, weight, rows);
+    bool right = true;
+    for (size_t way = 0; way < before.size(); ++way) {
+        for (int64_t i = 0; i < before[way].size(); ++i) {
+            right = right && (i / layout.out == bad ? !std::isfinite(after[way][i])
+                                                    : after[way][i] == before[way][i]);
+        }
+    }
+    CHECK(right);
+}
+
 constexpr WeightCode kCodes[] = {WeightCode::int4, WeightCode::int8, WeightCode::float4,
                                  WeightCode::float8};
 
@@ -364,6 +425,51 @@ TEST_CASE(
                            .product = dtype,
                            .tokens = 5});
         }
+    }
+}
+
+TEST_CASE("cuda: what is no number does not become one as x is rounded, and stays in its row") {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    const std::vector<std::pair<ops::ActivationRounding, WeightCode>> ways = {
+        {{}, WeightCode::int4},
+        {{.code = ActivationCode::int8}, WeightCode::int8},
+        {{.code = ActivationCode::int8}, WeightCode::int4},
+        {{.code = ActivationCode::int8, .scale = 0.01f}, WeightCode::int8},
+        {{.code = ActivationCode::int8, .group_size = 32}, WeightCode::int8},
+        {{.code = ActivationCode::int8}, WeightCode::sparse_float8},
+        {{.code = ActivationCode::int4}, WeightCode::int4},
+        {{.code = ActivationCode::float8}, WeightCode::float8},
+        {{.code = ActivationCode::float8, .scale = 0.01f}, WeightCode::float8},
+        {{.code = ActivationCode::float8, .group_size = 32}, WeightCode::float8},
+        {{.code = ActivationCode::float8, .group_size = 32, .powers_of_two = true},
+         WeightCode::float8},
+        {{.code = ActivationCode::float4, .group_size = 32, .powers_of_two = true},
+         WeightCode::float4},
+        {{.code = ActivationCode::float4, .group_size = 16, .global_scale = 900.0f},
+         WeightCode::float4}};
+    for (const auto& [rounding, code] : ways) {
+        const bool has_plain_codes =
+            (code == WeightCode::int8 || code == WeightCode::float8) && rounding.group_size == 0;
+        Case test{.layout = {code, 20, 96, 96, false, DType::f32}, .rounding = rounding};
+        // Few rows, those of tensor cores, and those that go by way of a dense matrix or as codes.
+        for (const int64_t tokens : {1, 3, 8, 20, 70, 130}) {
+            test.tokens = tokens;
+            test.as_codes = has_plain_codes && tokens == 130;
+            check_not_finite(test, NAN, false);
+            check_not_finite(test, kInfinity, false);
+            if (tokens != 3 && tokens != 20) continue;
+            check_not_finite(test, -kInfinity, false);
+            check_not_finite(test, NAN, true);
+        }
+        test.activation = test.product = DType::f32;
+        test.tokens = 3;
+        test.as_codes = false;
+        check_not_finite(test, NAN, false);
+        check_not_finite(test, -kInfinity, false);
+        // Beyond what a block keeps of a row.
+        test.layout.in = test.layout.group_size = 8232;
+        test.layout.out = 3;
+        check_not_finite(test, NAN, false);
     }
 }
 
