@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -60,8 +61,19 @@ void thread_body(void* of_grid) {
     check_products_at_end();
 }
 
-// Threads of the block that have waited for the work before.
+// What kernels were compiled as, where tests say so.
+std::mutex versions_mutex;
+std::map<const void*, CompiledVersion> versions;
+
+bool waits_for_work_before(const void* kernel) {
+    const std::lock_guard lock(versions_mutex);
+    const auto found = versions.find(kernel);
+    return found == versions.end() || gpu::waits_for_work_before(found->second);
+}
+
+// Threads of the block that have waited for the work before, in a kernel whose code does.
 uint64_t num_waited = 0;
+bool is_waiting_code = true;
 
 void check_waits(const Launch& shape) {
     const uint64_t threads = uint64_t{shape.block.x} * shape.block.y * shape.block.z;
@@ -93,7 +105,18 @@ void run_one_block(Scheduler& scheduler, const Launch& shape, uint64_t number, c
 
 }  // namespace
 
-void note_wait_for_work_before() { ++num_waited; }
+void note_wait_for_work_before() { num_waited += is_waiting_code ? 1 : 0; }
+
+void set_compiled_version(const void* kernel, CompiledVersion version) {
+    const std::lock_guard lock(versions_mutex);
+    versions[kernel] = version;
+}
+
+Launch as_compiled(const Launch& shape, const void* kernel) {
+    Launch launched = shape;
+    launched.overlaps = shape.overlaps && waits_for_work_before(kernel);
+    return launched;
+}
 
 void set_launch_recorder(Recorder recorder) { launch_recorder = recorder; }
 
@@ -109,6 +132,7 @@ void run_grid(const Launch& shape, const Call& call) {
     static std::mutex one_at_a_time;
     const std::lock_guard lock(one_at_a_time);
     check_shape(shape);
+    is_waiting_code = waits_for_work_before(call.kernel);
     Scheduler& scheduler = Scheduler::instance();
     scheduler.begin_launch(settings(), dim3(shape.grid.x, shape.grid.y, shape.grid.z),
                            dim3(shape.block.x, shape.block.y, shape.block.z));

@@ -42,8 +42,9 @@ struct Launch {
     size_t shared_bytes = 0;  // dynamic shared memory of a block
     void* stream = nullptr;   // Context::stream
     // Blocks may be put in place while the kernel before it still runs, which hides what a launch
-    // takes (programmatic dependent launch, sm_90). REQUIRES: before wait_for_work_before() the
-    // kernel reads nothing that work writes, but may read weights, and writes only shared memory.
+    // takes (programmatic dependent launch, sm_90), where the compiled kernel waits. REQUIRES:
+    // before wait_for_work_before() the kernel reads nothing that work writes, but may read
+    // weights, and writes only shared memory.
     bool overlaps = false;
 };
 

@@ -84,6 +84,25 @@ TEST_CASE("kernels that may overlap the one before wait for it, in every thread"
     gpu::launch(wait_in_threads_below, {.grid = {3}, .block = {64}}, 0u);
 }
 
+TEST_CASE("a kernel that was compiled without the wait overlaps nothing, whatever the device") {
+    using gpu::waits_for_work_before;
+    CHECK(waits_for_work_before({90, 90}));
+    CHECK(waits_for_work_before({100, 103}));
+    CHECK(!waits_for_work_before({80, 80}));
+    CHECK(!waits_for_work_before({80, 90}));  // its driver made code of compute_80 for a newer GPU
+    CHECK(!waits_for_work_before({89, 89}));
+    const gpu::Launch overlapping{.grid = {3}, .block = {64}, .overlaps = true};
+    const auto* const kernel = reinterpret_cast<const void*>(&wait_in_threads_below);
+    for (const gpu::CompiledVersion& version : {gpu::CompiledVersion{80, 80}, {80, 90}}) {
+        gpu::emulation::set_compiled_version(kernel, version);
+        CHECK(!gpu::emulation::as_compiled(overlapping, kernel).overlaps);
+        gpu::launch(wait_in_threads_below, overlapping, 64u);
+    }
+    gpu::emulation::set_compiled_version(kernel, {90, 90});
+    CHECK(gpu::emulation::as_compiled(overlapping, kernel).overlaps);
+    CHECK_THROWS_AS(gpu::launch(wait_in_threads_below, overlapping, 63u), Fault);
+}
+
 TEST_CASE("a thread's exception ends the launch, and the next one works") {
     CHECK_THROWS_AS(gpu::launch(fail_in_thread, {.grid = {2}, .block = {64}}, 40), Error);
     gpu::launch(fail_in_thread, {.grid = {2}, .block = {64}}, 64);
