@@ -11,14 +11,55 @@ find_path(NVLLM_CUDA_INCLUDE cuda_bf16.h
 
 file(GLOB NVLLM_CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
 
+# Sets NVLLM_CUDA_ARCHITECTURES to a list where it is "auto". Programmatic launches, the cards' own instructions and a start
+# without the driver's compiler need code of their own ("real"); what 80 makes as PTX, all later GPUs can use.
+function(nvllm_choose_cuda_architectures)
+    if(NOT NVLLM_CUDA_ARCHITECTURES STREQUAL "auto")
+        return()
+    endif()
+    set(chosen "80;90a-real;100a-real;120a-real")
+    find_program(NVLLM_NVIDIA_SMI nvidia-smi)
+    if(NOT "$ENV{NVLLM_CUDA_ARCHITECTURES}" STREQUAL "")
+        set(chosen "$ENV{NVLLM_CUDA_ARCHITECTURES}")
+    elseif(NVLLM_NVIDIA_SMI)
+        execute_process(COMMAND ${NVLLM_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+            OUTPUT_VARIABLE capabilities ERROR_QUIET RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
+        string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${capabilities}")
+        if(status EQUAL 0 AND capabilities)
+            nvllm_real_architectures(chosen ${capabilities})
+        endif()
+    endif()
+    message(STATUS "GPUs that libnanovllm_cuda.so is compiled for: ${chosen}")
+    set(NVLLM_CUDA_ARCHITECTURES "${chosen}" PARENT_SCOPE)
+endfunction()
+
+# nvllm_real_architectures(list 8.6 9.0 ...): 86-real, 90a-real: each once. Earlier ones than Ampere, which the kernels do not run
+# on, are left out; the list stays as it is where nothing else is there.
+function(nvllm_real_architectures list)
+    set(all "")
+    foreach(capability IN LISTS ARGN)
+        string(REPLACE "." "" number ${capability})
+        if(number GREATER_EQUAL 90)
+            list(APPEND all "${number}a-real")
+        elseif(number GREATER_EQUAL 80)
+            list(APPEND all "${number}-real")
+        endif()
+    endforeach()
+    if(all)
+        list(REMOVE_DUPLICATES all)
+        set(${list} "${all}" PARENT_SCOPE)
+    endif()
+endfunction()
+
 # The module for real GPUs (kernels/cuda/CMakeLists.txt): where a toolkit is found, or wherever it is asked for.
 set(NVLLM_CUDA auto CACHE STRING "Whether to build libnanovllm_cuda.so: auto (where nvcc is found), on, off")
-set(NVLLM_CUDA_ARCHITECTURES 80 CACHE STRING
-    "GPUs to compile for. 80 is code for Ampere that later ones can use too; releases: 80;86;89;90a;100a;120a")
+set(NVLLM_CUDA_ARCHITECTURES auto CACHE STRING
+    "GPUs to compile for, as CMake has them (releases: 80;86;89;90a;100a;120a); auto: $NVLLM_CUDA_ARCHITECTURES, else this machine's, else one of each generation since Ampere")
 set(NVLLM_CUDA_MODULE FALSE)
 if(NVLLM_CUDA STREQUAL on OR (NVLLM_CUDA STREQUAL auto AND NOT NVLLM_SANITIZE AND NOT NVLLM_BUILD_FUZZERS))
     find_program(NVLLM_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
     if(NVLLM_NVCC)
+        nvllm_choose_cuda_architectures()
         set(CMAKE_CUDA_COMPILER ${NVLLM_NVCC} CACHE FILEPATH "The CUDA compiler")
         set(CMAKE_CUDA_ARCHITECTURES ${NVLLM_CUDA_ARCHITECTURES})
         enable_language(CUDA)

@@ -1,8 +1,11 @@
-# Sourced by the other scripts: Debian packages by need, and one function that installs what is missing.
+# Sourced by the other scripts: Debian packages by need, one function that installs what is missing, and settings of builds.
 
 # What was compiled in one checkout serves another one, where ccache is there; with precompiled headers too.
 export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}" CCACHE_NOHASHDIR=1
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+
+# Without a GPU these scripts run no code of the CUDA module: one architecture shows that it compiles.
+[ -e /dev/nvidiactl ] || export NVLLM_CUDA_ARCHITECTURES="${NVLLM_CUDA_ARCHITECTURES:-80}"
 
 packages_build="g++ cmake ninja-build pkg-config libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libfmt-dev
     libpcre2-dev libutf8proc-dev libedit-dev libboost1.81-dev libboost-context1.81-dev
