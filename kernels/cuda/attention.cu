@@ -18,11 +18,12 @@ namespace nvllm::cuda {
 namespace {
 
 constexpr float kLog2OfE = 1.44269504f;
-constexpr int kMostHeadDim = 256;
 constexpr int kFewRows = 16;          // rows of a sequence that one warp takes
 constexpr int64_t kManyBlocks = 264;  // two a multiprocessor of the largest GPU
 constexpr int64_t kMostSplits = 512;
-constexpr size_t kMostScratchBytes = size_t{128} << 20;
+// 8,192 splits of a token's 32 heads of 128 values take 130 MiB: somewhat above a power of two, so
+// that contexts of powers of two are split.
+constexpr size_t kMostScratchBytes = size_t{144} << 20;
 
 __global__ void __launch_bounds__(128) merge_kernel(AttentionCall call) {
     gpu::wait_for_work_before();
@@ -34,7 +35,7 @@ __global__ void __launch_bounds__(128) merge_kernel(AttentionCall call) {
     const int context = call.context_lengths[sequence];
     const int position = context - (call.query_starts[sequence + 1] - token);
     const Visible seen = visible_positions(call, position, context);
-    constexpr int kValues = kMostHeadDim / 32;
+    constexpr int kValues = kMaxHeadDim / 32;
     float totals[kValues] = {};
     float max = kNoScore;
     float sum = 0.0f;
@@ -137,7 +138,7 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& block_tables, const ops::PagedAttentionOptions& options,
                      const TensorView& out) {
     if (queries.dim(0) == 0 || context_lengths.dim(0) == 0) return;
-    NVLLM_CHECK(key_cache.dim(3) <= kMostHeadDim, "paged_attention: keys " + key_cache.describe());
+    NVLLM_CHECK(key_cache.dim(3) <= kMaxHeadDim, "paged_attention: keys " + key_cache.describe());
     NVLLM_CHECK(std::has_single_bit(static_cast<uint64_t>(key_cache.dim(2))),
                 "paged_attention needs a power of two as block size: " + key_cache.describe());
     NVLLM_CHECK(

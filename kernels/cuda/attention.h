@@ -5,6 +5,8 @@
 
 namespace nvllm::cuda {
 
+constexpr int kMaxHeadDim = 256;  // of paged_attention
+
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
                      const ConstTensorView& query_starts, const ConstTensorView& context_lengths,

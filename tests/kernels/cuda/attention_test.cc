@@ -414,3 +414,11 @@ TEST_CASE("cuda: rows that only fill up a batch become zero") {
         for (int64_t i = 0; i < out.size(); ++i) CHECK(out[i] == 0.0f);
     }
 }
+
+TEST_CASE("cuda: scratch holds the splits of contexts that are powers of two") {
+    // 131,072 positions in splits of 256, 16 sequences with 32 heads of 128 values: values, a
+    // maximum and a sum for each.
+    constexpr size_t kBytes = size_t{131072} / 256 * 16 * 32 * (128 + 2) * sizeof(float);
+    CHECK(cuda::paged_attention_scratch_bytes(16, 32, 128, 1) >= kBytes);
+    CHECK(cuda::paged_attention_scratch_bytes(1024, 32, 128, 1) < 2 * kBytes);
+}
