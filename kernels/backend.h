@@ -37,7 +37,7 @@
 namespace nvllm {
 
 // Changes whenever a table of before could not be used any more.
-inline constexpr uint32_t kBackendVersion = 3;
+inline constexpr uint32_t kBackendVersion = 4;
 // What a module exports: NVLLM_BACKEND_ENTRY() { return &table; }
 inline constexpr const char* kBackendEntry = "nvllm_backend";
 #define NVLLM_BACKEND_ENTRY \
@@ -162,7 +162,8 @@ struct BackendTable {
     // Waits for all that was put into the stream; what failed of it is thrown here at the latest.
     void (*synchronize)(int device, DeviceStream stream) = nullptr;
 
-    DeviceEvent (*make_event)(int device) = nullptr;
+    // elapsed_ms() takes events that were made with `timed` alone.
+    DeviceEvent (*make_event)(int device, bool timed) = nullptr;
     void (*end_event)(int device, DeviceEvent event) = nullptr;
     void (*record)(int device, DeviceEvent event, DeviceStream stream) = nullptr;
     // What comes later in the stream waits for the event.
@@ -170,7 +171,7 @@ struct BackendTable {
     bool (*is_done)(int device, DeviceEvent event) = nullptr;
     // Returns when it is.
     void (*await)(int device, DeviceEvent event) = nullptr;
-    // Between two recorded events that are done.
+    // Between two recorded events that are done. REQUIRES: both timed.
     double (*elapsed_ms)(int device, DeviceEvent begin, DeviceEvent end) = nullptr;
 
     // What is put into the stream (not a null one) from begin_capture() to end_capture() is kept
@@ -183,6 +184,13 @@ struct BackendTable {
 
     // From now on sums do not depend on the rows beside them (--batch-invariant).
     void (*set_batch_invariant)(int device, bool on) = nullptr;
+
+    // The largest head_dim that paged_attention takes; 0: any.
+    int64_t max_head_dim = 0;
+    // Takes what is called with a sentence for people, each once in a process, about what makes the
+    // devices slower than they need be: right away for what is known, later for what comes up.
+    // Null: there is no such thing.
+    void (*set_warn)(void (*warn)(const char* sentence)) = nullptr;
 
     BackendOps ops;
 };
@@ -224,7 +232,8 @@ void visit_functions(const BackendTable& table, Visit&& visit) {
     const auto& [version, table_bytes, name, kind, look, memory, allocate, release, trim,
                  allocate_pinned, release_pinned, copy, fill, make_stream, end_stream, synchronize,
                  make_event, end_event, record, wait, is_done, await, elapsed_ms, begin_capture,
-                 end_capture, launch, end_graph, set_batch_invariant, ops] = table;
+                 end_capture, launch, end_graph, set_batch_invariant, max_head_dim, set_warn, ops] =
+        table;
     visit("look", look);
     visit("memory", memory);
     visit("allocate", allocate);

@@ -100,7 +100,7 @@ DeviceQueue::~DeviceQueue() {
 }
 
 DeviceMark::DeviceMark(const ComputeDevice& device) : device_(device) {
-    if (!device.is_cpu()) event_ = device.backend()->make_event(device.id().index);
+    if (!device.is_cpu()) event_ = device.backend()->make_event(device.id().index, false);
 }
 
 DeviceMark::~DeviceMark() {

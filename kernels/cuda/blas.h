@@ -11,6 +11,10 @@ namespace nvllm::cuda {
 // "cuBLASLt 13.1", or why products are computed without it.
 std::string describe_blas();
 
+// Calls warn(sentence) where there is no library, and the first time that the library refuses a
+// product which it had planned; each once in a process.
+void warn_about_blas(void (*warn)(const char* sentence));
+
 // Does the product and returns true, or returns false where the library is not there or does not
 // take these types and strides. With `invariant` one plan serves every number of rows.
 bool multiply_by_library(const Context& context, const ConstTensorView& x,

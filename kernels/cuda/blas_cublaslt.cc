@@ -6,10 +6,12 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <compare>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "kernels/cuda/allocator.h"
 #include "kernels/cuda/blas.h"
@@ -153,6 +155,21 @@ std::optional<cublasLtMatmulAlgo_t> find_algorithm(const CublasLt& library, cubl
     return best.algo;
 }
 
+// Who is told what makes products slow; null before somebody asks.
+std::atomic<void (*)(const char*)> told{nullptr};
+
+// An algorithm was chosen for matrices of that shape, and these lie where it does not take them.
+void warn_of_refusal(const Shape& shape, cublasStatus_t status) {
+    static std::atomic<bool> is_said{false};
+    const auto warn = told.load();
+    if (warn == nullptr || is_said.exchange(true)) return;
+    warn(("cuBLASLt refused a product that it had planned (" + std::to_string(shape.tokens) +
+          " rows of " + std::to_string(shape.in) + " by " + std::to_string(shape.out) +
+          ", status " + std::to_string(status) +
+          "): such products are computed by kernels of the module from now on, slower")
+             .c_str());
+}
+
 // Plans and workspaces of one device. One product at a time is laid out, as plans' descriptions
 // hold the bias of the product that comes next.
 class Products {
@@ -188,6 +205,7 @@ class Products {
         if (status == CUBLAS_STATUS_SUCCESS) return true;
         // Nothing was put into the stream: the kernels take this shape from now on.
         plan.algorithm.reset();
+        warn_of_refusal(shape, status);
         return false;
     }
 
@@ -274,6 +292,16 @@ std::string describe_blas() {
     }
     return "cuBLASLt " + std::to_string(library.version / 10000) + "." +
            std::to_string(library.version / 100 % 100);
+}
+
+void warn_about_blas(void (*warn)(const char* sentence)) {
+    static std::atomic<bool> is_said{false};
+    told = warn;
+    const std::string& fault = cublaslt().fault;
+    if (fault.empty() || is_said.exchange(true)) return;
+    warn((fault + ": products of many rows are computed by kernels of the module, several times "
+                  "slower; put the folder of the CUDA toolkit's libraries into LD_LIBRARY_PATH")
+             .c_str());
 }
 
 bool multiply_by_library(const Context& context, const ConstTensorView& x,

@@ -25,7 +25,7 @@ DeviceStream make_stream(int device);
 void end_stream(int device, DeviceStream stream);
 void synchronize(int device, DeviceStream stream);
 
-DeviceEvent make_event(int device);
+DeviceEvent make_event(int device, bool timed);
 void end_event(int device, DeviceEvent event);
 void record(int device, DeviceEvent event, DeviceStream stream);
 void wait(int device, DeviceStream stream, DeviceEvent event);

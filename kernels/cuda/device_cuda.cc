@@ -163,10 +163,11 @@ void synchronize(int device, DeviceStream stream) {
     check(cudaGetLastError(), "computing");
 }
 
-DeviceEvent make_event(int device) {
+DeviceEvent make_event(int device, bool timed) {
     make_current(device);
     cudaEvent_t event = nullptr;
-    check(cudaEventCreate(&event), "making an event");
+    check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming),
+          "making an event");
     return event;
 }
 

@@ -136,6 +136,8 @@ BackendTable make_table() {
     table.launch = device::launch;
     table.end_graph = device::end_graph;
     table.set_batch_invariant = set_batch_invariant;
+    table.max_head_dim = kMaxHeadDim;
+    table.set_warn = warn_about_blas;
     table.ops = make_ops();
     return table;
 }

@@ -118,6 +118,18 @@ void check_device_stores(const ChosenDevice& device, DType kv_dtype) {
                             device.name, dtype_name(kv_dtype)));
 }
 
+void check_device_attends(const ChosenDevice& device, const std::vector<KvGroup>& groups) {
+    if (device.is_cpu()) return;
+    const int64_t most = open_device(device.choice).backend()->max_head_dim;
+    for (const KvGroup& group : groups) {
+        if (most == 0 || group.head_dim <= most) continue;
+        throw Error(ErrorKind::unavailable,
+                    fmt::format("{} computes attention for heads of at most {} values, and this "
+                                "model's have {}: use --device cpu",
+                                device.name, most, group.head_dim));
+    }
+}
+
 WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
     WorkerConfig worker;
     worker.block_size = plan.block_size;
@@ -154,6 +166,7 @@ EngineOutline outline_engine(const EngineConfig& config) {
     outline.memory = memory_request(outline.config, outline.model);
     add_device(outline.device, config.block_size, outline.model.config.vocab_size, outline.memory);
     check_device_stores(outline.device, outline.memory.kv_dtype);
+    check_device_attends(outline.device, outline.model.kv_groups);
     return outline;
 }
 

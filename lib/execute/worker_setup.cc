@@ -27,6 +27,12 @@ void check_as_planned(const WorkerSetup& setup, const Model& model) {
                             setup.model.directory.string()));
 }
 
+// What makes a device slow is said like everything else that is.
+void hear_warnings(const ComputeDevice& device) {
+    if (device.is_cpu() || device.backend()->set_warn == nullptr) return;
+    device.backend()->set_warn([](const char* sentence) { log_warning(sentence); });
+}
+
 }  // namespace
 
 std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& threads,
@@ -37,11 +43,12 @@ std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& thread
     if (const std::string refused = threads.bind_caller(); !refused.empty()) log_warning(refused);
     ModelLoadOptions options = setup.model;
     options.threads = &threads;
+    const ComputeDevice device = open_device(setup.model.device);
+    hear_warnings(device);
     std::unique_ptr<Model> model = load_model(options);
     check_as_planned(setup, *model);
     const double loaded_s = clock.now_s();
-    auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads,
-                                           open_device(setup.model.device));
+    auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads, device);
     ready.weights_ms = (loaded_s - begin_s) * 1000.0;
     ready.worker_ms = (clock.now_s() - loaded_s) * 1000.0;
     return worker;

@@ -63,7 +63,8 @@ double KernelBench::device_seconds(const std::function<void()>& calls) {
     const int index = device_.id().index;
     void* const stream = queue_.stream();
     const DeviceGraph graph = captured(calls);
-    const DeviceEvent begin = backend.make_event(index), end = backend.make_event(index);
+    const DeviceEvent begin = backend.make_event(index, true);
+    const DeviceEvent end = backend.make_event(index, true);
     backend.record(index, begin, stream);
     if (graph != nullptr) {
         backend.launch(index, graph, stream);

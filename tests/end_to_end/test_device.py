@@ -390,6 +390,18 @@ class Devices(unittest.TestCase):
             env = environment(NVLLM_BACKEND_PATH=str(MODULES), NVLLM_EXAMPLE_BACKEND=broken)
             self.fails(UNAVAILABLE, *prompt, "--device", "example:0", says=[words], env=env)
 
+    @with_example
+    def test_what_a_device_cannot_do_or_does_slowly_is_said_at_the_start(self):
+        prompt = ("-m", DEMO, "-p", "Once", "--max-tokens", "1", "--temperature", "0", "--dtype", "float32", "--device", "example")
+        heads = environment(NVLLM_BACKEND_PATH=str(MODULES), NVLLM_EXAMPLE_BACKEND="heads")
+        for more in ((), ("--plan",)):
+            self.fails(UNAVAILABLE, *prompt, *more, says=["heads of at most 4 values", "--device cpu"], env=heads)
+        slow = environment(NVLLM_BACKEND_PATH=str(MODULES), NVLLM_EXAMPLE_BACKEND="slow")
+        for isolation in ("thread", "process"):
+            said = run(*prompt, "--isolation", isolation, env=slow).stderr
+            self.assertEqual(said.count("the example was told to be slow"), 1, said)
+        self.assertEqual(run(*prompt, env=EXAMPLE).stderr, "")
+
     def test_a_file_that_is_no_module(self):
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "libnanovllm_cuda.so").write_text("not a library")

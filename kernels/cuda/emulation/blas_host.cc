@@ -3,6 +3,8 @@
 
 namespace nvllm::cuda {
 
+void warn_about_blas(void (*)(const char*)) {}
+
 std::string describe_blas() { return "no cuBLASLt under emulation: products by our own kernels"; }
 
 bool multiply_by_library(const Context&, const ConstTensorView&, const ConstTensorView&,

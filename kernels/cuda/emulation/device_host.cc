@@ -41,6 +41,7 @@ struct Stream {
 struct Event {
     std::chrono::steady_clock::time_point at;
     int num_awaited = 0;  // recordings that are put off
+    bool timed = false;
 };
 
 bool is_late() {
@@ -195,7 +196,7 @@ DeviceStream make_stream(int) { return new Stream(); }
 void end_stream(int, DeviceStream stream) { delete static_cast<Stream*>(stream); }
 void synchronize(int, DeviceStream) { catch_up(); }
 
-DeviceEvent make_event(int) { return new Event(); }
+DeviceEvent make_event(int, bool timed) { return new Event{.at = {}, .timed = timed}; }
 void end_event(int, DeviceEvent event) { delete static_cast<Event*>(event); }
 void record(int, DeviceEvent event, DeviceStream stream) {
     auto* const recorded = static_cast<Event*>(event);
@@ -215,6 +216,8 @@ bool is_done(int, DeviceEvent event) {
 }
 void await(int, DeviceEvent event) { catch_up(*static_cast<Event*>(event)); }
 double elapsed_ms(int, DeviceEvent begin, DeviceEvent end) {
+    NVLLM_CHECK(static_cast<Event*>(begin)->timed && static_cast<Event*>(end)->timed,
+                "events that were made without a time have none");
     const std::chrono::duration<double, std::milli> passed =
         static_cast<Event*>(end)->at - static_cast<Event*>(begin)->at;
     return passed.count();

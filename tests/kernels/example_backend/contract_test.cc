@@ -106,8 +106,8 @@ TEST_CASE("events are in the order of their stream") {
     for (const auto& file : std::filesystem::directory_iterator(NVLLM_TEST_MODULES)) {
         const BackendTable& backend = open_backend(file.path());
         testing::DeviceMachine machine(backend);
-        const DeviceEvent begin = backend.make_event(0);
-        const DeviceEvent end = backend.make_event(0);
+        const DeviceEvent begin = backend.make_event(0, true);
+        const DeviceEvent end = backend.make_event(0, true);
         backend.record(0, begin, machine.context().stream);
         backend.record(0, end, machine.context().stream);
         backend.await(0, end);

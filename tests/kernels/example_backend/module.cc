@@ -1,7 +1,8 @@
 // An example of a backend: devices that are memory of their own and plain loops over it, all in the
 // caller's thread. How a module is written is told in docs/backends.md.
 //
-// $NVLLM_EXAMPLE_BACKEND breaks it in one way, for tests: version, name, op, devices, device, lost.
+// $NVLLM_EXAMPLE_BACKEND breaks it in one way, for tests: version, name, op, devices, device, lost,
+// slow, heads.
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -62,7 +63,7 @@ void synchronize(int, DeviceStream) {
 struct Event {
     std::chrono::steady_clock::time_point at;
 };
-DeviceEvent make_event(int) { return new Event(); }
+DeviceEvent make_event(int, bool) { return new Event(); }
 void end_event(int, DeviceEvent event) { delete static_cast<Event*>(event); }
 void record(int, DeviceEvent event, DeviceStream) {
     static_cast<Event*>(event)->at = std::chrono::steady_clock::now();
@@ -85,6 +86,10 @@ void launch(int, DeviceGraph, DeviceStream) {}
 void end_graph(int, DeviceGraph) {}
 
 void set_batch_invariant(int, bool) {}
+
+void set_warn(void (*warn)(const char*)) {
+    if (is_broken("slow")) warn("the example was told to be slow");
+}
 
 BackendOps make_ops() {
     BackendOps ops;
@@ -140,6 +145,8 @@ BackendTable make_table() {
     table.launch = launch;
     table.end_graph = end_graph;
     table.set_batch_invariant = set_batch_invariant;
+    table.max_head_dim = is_broken("heads") ? 4 : 0;
+    table.set_warn = set_warn;
     table.ops = make_ops();
     return table;
 }
