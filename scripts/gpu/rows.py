@@ -104,6 +104,13 @@ def limits(session, seconds):
     return {"limits": found["roof"], "table": [found["roof"]]}
 
 
+def known_limits(session, seconds):
+    """Measured first where the step that does it was left out (--only)."""
+    if session.limits is None:
+        limits(session, seconds)
+    return session.limits
+
+
 def our_kernels(session, seconds):
     # Around each op the limits are looked at again: matrices for that come from the host, so they are no larger than they must be.
     shape = SMALL if session.options.emulated else [
@@ -140,7 +147,7 @@ def decode_row(name, batches, prompt, output, *options):
             found = ours(session, end - time.monotonic(), "nvllm-bench", "micro" if batch == 1 else "throughput", "--device",
                          session.device, "-m", shape.folder, "--load-format", "dummy", *options, *request(batch, *lengths))
             rate = decode_rate(found, batch)
-            share = rate * shape.decode_seconds(session.limits, batch, lengths[0] + lengths[1] / 2) / batch
+            share = rate * shape.decode_seconds(known_limits(session, seconds), batch, lengths[0] + lengths[1] / 2) / batch
             rows.append({"shape": name, "options": " ".join(options), "batch": batch, "prompt": lengths[0], "output": lengths[1],
                          "decode tok/s": rate, "% of limit": 100 * share})
         return {"table": rows}
@@ -179,7 +186,7 @@ def prefill_row(name, tokens):
                      count, "-n", 0, "-r", 3)
         rate = found["tests"][0]["avg_ts"]
         return {"table": [{"shape": shape.name, "prompt": count, "tok/s": rate,
-                           "% of limit": 100 * shape.prefill_seconds(session.limits, count) / count * rate}]}
+                           "% of limit": 100 * shape.prefill_seconds(known_limits(session, seconds), count) / count * rate}]}
     return measure
 
 

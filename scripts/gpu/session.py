@@ -17,6 +17,7 @@ class Session:
         self.begin = time.monotonic()
         self.results = []  # of the steps, in their order: name, outcome, seconds, and what they say
         self.machine = {}
+        self.limits = None  # the machine's, once they are measured
         self.failed = False
         self.bundle = None if options.bundle is None else pathlib.Path(options.bundle).absolute()
         options.output.mkdir(parents=True, exist_ok=True)
