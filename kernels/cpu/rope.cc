@@ -9,12 +9,15 @@ namespace nvllm::cpu {
 
 void rope_angles(const Context& context, const ConstTensorView& positions,
                  const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines) {
-    const int64_t half = inverse_frequencies.dim(0);
-    const float* frequencies = inverse_frequencies.as<float>();
+                 const TensorView& cosines, const TensorView& sines,
+                 const ConstTensorView& choices) {
+    const int64_t half = cosines.dim(1);
+    const int32_t* choice = choices.as<int32_t>();
     // A cosine costs about as much as ten of the values that a range counts.
     parallel_rows(context, positions.dim(0), half * 10, [&](int64_t token) {
         const auto position = static_cast<float>(positions.as<int32_t>()[token]);
+        const float* frequencies =
+            inverse_frequencies.as<float>() + (choice != nullptr ? choice[token] * half : 0);
         float* cosine = cosines.as<float>() + token * cosines.stride(0);
         float* sine = sines.as<float>() + token * sines.stride(0);
         for (int64_t i = 0; i < half; ++i) {

@@ -12,14 +12,16 @@ namespace nvllm::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kMaxThreads)
-    rope_angles_kernel(const int32_t* __restrict__ positions, const float* __restrict__ frequencies,
-                       float attention_scaling, Rows<float> cosines, Rows<float> sines) {
+    rope_angles_kernel(const int32_t* __restrict__ positions, const int32_t* __restrict__ choices,
+                       const float* __restrict__ frequencies, float attention_scaling,
+                       Rows<float> cosines, Rows<float> sines) {
     const int64_t half = cosines.layout.width;
     const int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
     if (i >= half) return;
     const int64_t token = blockIdx.x;
     // The angle is a float32 product; its cosine is taken in double, because angles reach 10⁵.
-    const double angle = static_cast<float>(positions[token]) * frequencies[i];
+    const int64_t row = choices != nullptr ? choices[token] : 0;
+    const double angle = static_cast<float>(positions[token]) * frequencies[row * half + i];
     cosines.row(token)[i] = static_cast<float>(cos(angle)) * attention_scaling;
     sines.row(token)[i] = static_cast<float>(sin(angle)) * attention_scaling;
 }
@@ -56,8 +58,9 @@ __global__ void __launch_bounds__(kMaxThreads)
 
 void rope_angles(const Context& context, const ConstTensorView& positions,
                  const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines) {
-    const int64_t half = inverse_frequencies.dim(0);
+                 const TensorView& cosines, const TensorView& sines,
+                 const ConstTensorView& choices) {
+    const int64_t half = cosines.dim(1);
     if (positions.dim(0) == 0 || half == 0) return;
     const uint32_t threads = threads_for(half);
     gpu::launch(
@@ -65,8 +68,8 @@ void rope_angles(const Context& context, const ConstTensorView& positions,
         gpu::Launch{.grid = {static_cast<uint32_t>(positions.dim(0)), blocks_for(half, threads)},
                     .block = {threads},
                     .stream = context.stream},
-        positions.as<int32_t>(), inverse_frequencies.as<float>(), attention_scaling,
-        rows_of<float>(cosines), rows_of<float>(sines));
+        positions.as<int32_t>(), choices.as<int32_t>(), inverse_frequencies.as<float>(),
+        attention_scaling, rows_of<float>(cosines), rows_of<float>(sines));
 }
 
 void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,

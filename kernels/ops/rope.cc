@@ -13,19 +13,32 @@ void check_angles(const Context& context, const ViewLayout& view, int64_t tokens
                 std::string(op) + ": angles " + view.describe());
 }
 
+void check_frequencies(const Context& context, const ConstTensorView& frequencies,
+                       const TensorView& cosines, const ConstTensorView& choices) {
+    if (choices.data == nullptr) {
+        return check_vector(context, frequencies, DType::f32, cosines.dim(1), "rope_angles");
+    }
+    check_vector(context, choices, DType::i32, cosines.dim(0), "rope_angles");
+    check_rows(context, frequencies, 2, "rope_angles");
+    NVLLM_CHECK(frequencies.rank == 2 && frequencies.dtype == DType::f32 &&
+                    frequencies.dim(1) == cosines.dim(1) && frequencies.contiguous(),
+                "rope_angles: frequencies " + frequencies.describe());
+}
+
 }  // namespace
 
 void rope_angles(const Context& context, const ConstTensorView& positions,
                  const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines) {
+                 const TensorView& cosines, const TensorView& sines,
+                 const ConstTensorView& choices) {
     const BackendOps* device = module_ops(context, "rope_angles");
     check_angles(context, cosines, cosines.dim(0), "rope_angles");
     check_angles(context, sines, cosines.dim(0), "rope_angles");
     check_vector(context, positions, DType::i32, cosines.dim(0), "rope_angles");
-    check_vector(context, inverse_frequencies, DType::f32, cosines.dim(1), "rope_angles");
+    check_frequencies(context, inverse_frequencies, cosines, choices);
     NVLLM_CHECK(sines.dim(1) == cosines.dim(1), "rope_angles: sines " + sines.describe());
     (device != nullptr ? device->rope_angles : cpu::rope_angles)(
-        context, positions, inverse_frequencies, attention_scaling, cosines, sines);
+        context, positions, inverse_frequencies, attention_scaling, cosines, sines, choices);
 }
 
 void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,

@@ -1,4 +1,4 @@
-// Salt, adapter and media as bytes: each part is marked and says its length.
+// Salt, adapter, media and the choice of RoPE as bytes: each part is marked and says its length.
 #include "lib/cache/cache_key_extras.h"
 
 #include <algorithm>
@@ -28,6 +28,10 @@ std::vector<BlockExtra> block_extras(const CacheKeyExtras& extras, int32_t block
     BlockExtra first;
     append_text(first.bytes, 's', extras.salt);
     append_text(first.bytes, 'a', extras.adapter);
+    if (extras.rope_choice != 0) {
+        first.bytes.push_back('r');
+        append_number(first.bytes, static_cast<uint64_t>(extras.rope_choice));
+    }
     if (!first.bytes.empty()) blocks.push_back(std::move(first));
     std::vector<MediaKey> media = extras.media;
     std::ranges::stable_sort(media, {}, &MediaKey::position);

@@ -20,6 +20,7 @@ struct CacheKeyExtras {
     std::string salt;     // whoever has another one must not notice what is cached
     std::string adapter;  // its name and revision; empty: the model alone
     std::vector<MediaKey> media;
+    int32_t rope_choice = 0;  // keys are rotated by other frequencies under another one
 };
 
 // The bytes of one block that has any. Later blocks hang on it through their parents' keys.

@@ -33,7 +33,7 @@ Engine::Loop::Loop(const EngineConfig& given) {
     model_config = outline.model.config;
     model_name_ = config.model;
     cache_ = std::make_unique<CacheManager>(cache_config(config, plan));
-    scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, plan), *cache_);
+    scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, model_config, plan), *cache_);
     executor_ = make_executor(config, outline, plan);
     recovery_.emplace(*executor_);
     faults_.emplace(config.max_num_batched_tokens.value());

@@ -15,6 +15,7 @@
 #include "lib/execute/local_executor.h"
 #include "lib/execute/metronome.h"
 #include "lib/execute/remote_executor.h"
+#include "lib/model/layers/rope_scaling.h"
 
 namespace nvllm {
 namespace {
@@ -182,11 +183,14 @@ CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan) {
     return cache;
 }
 
-SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& plan) {
+SchedulerConfig scheduler_config(const EngineConfig& config, const ModelConfig& model,
+                                 const MemoryPlan& plan) {
     SchedulerConfig scheduler;
     scheduler.max_num_seqs = config.max_num_seqs;
     scheduler.max_num_batched_tokens = config.max_num_batched_tokens.value();
     scheduler.max_model_len = plan.max_model_len;
+    scheduler.original_context =
+        static_cast<int32_t>(original_context(model.rope, model.max_positions, plan.max_model_len));
     scheduler.enable_chunked_prefill = config.enable_chunked_prefill;
     scheduler.chunk_size = config.prefill_chunk_size;
     scheduler.mixed_prefill_tokens = config.mixed_prefill_tokens.value();

@@ -30,7 +30,8 @@ struct EngineOutline {
 EngineOutline outline_engine(const EngineConfig& config);
 
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan);
-SchedulerConfig scheduler_config(const EngineConfig& config, const MemoryPlan& plan);
+SchedulerConfig scheduler_config(const EngineConfig& config, const ModelConfig& model,
+                                 const MemoryPlan& plan);
 // In this process or in another, as the configuration says; not started.
 std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
                                             const EngineOutline& outline, const MemoryPlan& plan);

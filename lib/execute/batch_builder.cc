@@ -19,12 +19,17 @@ size_t padded_bytes(const ConstTensorView& view) {
 
 }  // namespace
 
-BatchBuilder::BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device)
-    : block_size_(block_size), buffers_(num_groups), tables_(num_groups), device_(device) {}
+BatchBuilder::BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device,
+                           bool has_rope_choices)
+    : block_size_(block_size),
+      has_rope_choices_(has_rope_choices),
+      buffers_(num_groups),
+      tables_(num_groups),
+      device_(device) {}
 
 ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream, size_t min_width) {
-    for (std::vector<int32_t>* list : {&token_ids_, &positions_, &query_starts_, &context_lengths_,
-                                       &first_logit_rows_, &logit_rows_}) {
+    for (std::vector<int32_t>* list : {&token_ids_, &positions_, &rope_choices_, &query_starts_,
+                                       &context_lengths_, &first_logit_rows_, &logit_rows_}) {
         list->clear();
     }
     query_starts_.push_back(0);
@@ -35,6 +40,7 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
     ForwardContext batch;
     batch.token_ids = ids_view(token_ids_);
     batch.positions = ids_view(positions_);
+    if (has_rope_choices_) batch.rope_choices = ids_view(rope_choices_);
     batch.query_starts = ids_view(query_starts_);
     batch.context_lengths = ids_view(context_lengths_);
     batch.groups = tables_;
@@ -47,6 +53,7 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
 void BatchBuilder::send(ForwardContext& batch, void* stream) {
     std::vector<ConstTensorView*> views = {&batch.token_ids, &batch.positions, &batch.query_starts,
                                            &batch.context_lengths, &logit_rows_view_};
+    if (has_rope_choices_) views.push_back(&batch.rope_choices);
     for (GroupTables& tables : tables_) {
         views.push_back(&tables.block_tables);
         views.push_back(&tables.slots);
@@ -99,6 +106,7 @@ void BatchBuilder::add_row(const BatchRow& row) {
         token_ids_.push_back(place < num_known ? row.token_ids[place] : 0);
         positions_.push_back(position);
     }
+    if (has_rope_choices_) rope_choices_.resize(positions_.size(), row.rope_choice);
     query_starts_.push_back(static_cast<int32_t>(token_ids_.size()));
     context_lengths_.push_back(row.first + row.count);
     for (int32_t i = 0; i < row.num_leading_logits; ++i) {

@@ -26,11 +26,14 @@ struct BatchRow {
     bool wants_logits = false;       // of the last token; it is not among the leading ones then
     bool logits_first = false;       // the last token's before all that are not
     bool is_expected = false;        // the last token is not known here: 0 stands for it
+    int32_t rope_choice = 0;         // as AddedSequence has it
 };
 
 class BatchBuilder {
   public:
-    BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device = {});
+    // Without `has_rope_choices` batches have no rope_choices, whatever rows say.
+    BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device = {},
+                 bool has_rope_choices = false);
 
     // Fills a context with views that stay valid until the next build(). `kernels` and `kv` are
     // left to the caller. On a device it may be called while the last batch is computed in the same
@@ -63,8 +66,10 @@ class BatchBuilder {
     Staging& next_staging();
 
     int32_t block_size_;
+    bool has_rope_choices_;
     std::vector<int32_t> token_ids_;
     std::vector<int32_t> positions_;
+    std::vector<int32_t> rope_choices_;
     std::vector<int32_t> query_starts_;
     std::vector<int32_t> context_lengths_;
     std::vector<int32_t> first_logit_rows_;

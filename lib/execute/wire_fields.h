@@ -87,9 +87,9 @@ void fields(Archive& archive, PoolingParams& pooling) {
 template <typename Archive>
 void fields(Archive& archive, AddedSequence& added) {
     auto& [sequence, token_ids, num_prompt_tokens, sampling, pooling, eos_token_ids, index,
-           block_tables] = added;
+           rope_choice, block_tables] = added;
     archive(sequence, token_ids, num_prompt_tokens, sampling, pooling, eos_token_ids, index,
-            block_tables);
+            rope_choice, block_tables);
 }
 
 template <typename Archive>

@@ -40,7 +40,8 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
                device),
       kv_(model_->kv_groups(), with_filler_block(config, device), config.num_host_blocks,
           config.block_size, config.kv_dtype, device),
-      builder_(model_->kv_groups().size(), config.block_size, device),
+      builder_(model_->kv_groups().size(), config.block_size, device,
+               model_->original_context() > 0),
       sampler_scratch_(static_cast<size_t>(threads.num_threads())),
       most_graph_rows_(config.most_graph_rows) {
     if (device.is_cpu()) return;
@@ -156,7 +157,8 @@ void Worker::list_sequences(const BatchPlan& plan) {
         rows_.push_back({state.token_ids, state.block_tables, entry.first, entry.count,
                          num_prompt_logprobs(entry), wants_logits,
                          state.chooses_on_device && entry.output == OutputKind::sample,
-                         state.num_expected == 1 && end == state.token_ids.size() + 1});
+                         state.num_expected == 1 && end == state.token_ids.size() + 1,
+                         state.rope_choice});
     }
 }
 
@@ -229,12 +231,16 @@ void Worker::update_sequences(const BatchPlan& plan) {
 }
 
 void Worker::add(const AddedSequence& added) {
+    NVLLM_CHECK(
+        added.rope_choice == 0 || (added.rope_choice == 1 && model_->original_context() > 0),
+        "a sequence takes rotary frequencies that the model has");
     SequenceState state{
         added.token_ids,
         added.block_tables,
         SequenceSamplingState(added.sampling, added.token_ids, added.num_prompt_tokens,
                               added.eos_token_ids, added.index),
         added.num_prompt_tokens,
+        added.rope_choice,
         std::nullopt,
         false};
     if (added.pooling) state.pooling.emplace(*added.pooling);

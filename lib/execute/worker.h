@@ -79,6 +79,7 @@ class Worker {
         std::vector<std::vector<int32_t>> block_tables;
         SequenceSamplingState sampling;
         int32_t num_prompt_tokens = 0;
+        int32_t rope_choice = 0;
         std::optional<PoolingState> pooling;
         bool chooses_on_device = false;  // its next tokens
         // Tokens that steps under way choose, and where the device leaves the last of them.

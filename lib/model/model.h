@@ -50,6 +50,7 @@ struct ForwardContext {
     const Context* kernels = nullptr;
     ConstTensorView token_ids;        // int32 [tokens]
     ConstTensorView positions;        // int32 [tokens]
+    ConstTensorView rope_choices;     // int32 [tokens], see Rotary::angles(); may have no data
     ConstTensorView query_starts;     // int32 [sequences + 1]
     ConstTensorView context_lengths;  // int32 [sequences], this step's tokens included
     std::span<const GroupTables> groups;
@@ -90,6 +91,9 @@ class Model {
     virtual bool is_capturable() const = 0;
     // Of block `index`, in the order of computation; empty where the family states none.
     virtual std::span<const ChannelFlow> channel_flows(int32_t) const { return {}; }
+    // Sequences whose positions all lie below it may take other rotary frequencies
+    // (ForwardContext::rope_choices); 0: all sequences have the same.
+    virtual int64_t original_context() const { return 0; }
     // Bytes of weights resident (mapped or owned).
     virtual size_t weight_bytes() const = 0;
 };

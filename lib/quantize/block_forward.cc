@@ -49,7 +49,7 @@ void add_ranges(const TensorView& storage, const ops::KeyAxes& axes, int64_t tok
 BlockForward::BlockForward(Model& model, ThreadPool& threads, int64_t most_tokens, DType kv_dtype)
     : model_(model),
       kv_(model.kv_groups(), blocks_of_groups(model, most_tokens), {}, kBlockSize, kv_dtype),
-      builder_(model.kv_groups().size(), kBlockSize),
+      builder_(model.kv_groups().size(), kBlockSize, {}, model.original_context() > 0),
       block_tables_(model.kv_groups().size()) {
     context_.scratch = &scratch_;
     context_.threads = &threads;
@@ -74,6 +74,7 @@ ForwardContext BlockForward::lay_out(std::span<const int32_t> tokens) {
     row.token_ids = tokens;
     row.block_tables = block_tables_;
     row.count = static_cast<int32_t>(tokens.size());
+    row.rope_choice = row.count <= model_.original_context() ? 1 : 0;
     ForwardContext batch = builder_.build({&row, 1});
     batch.kernels = &context_;
     batch.kv = kv_.layers();

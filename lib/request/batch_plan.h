@@ -27,6 +27,9 @@ struct AddedSequence {
     std::optional<PoolingParams> pooling;
     std::vector<int32_t> eos_token_ids;
     int32_t index = 0;  // which of the request's n continuations: part of the random key
+    // Which of the model's rotary frequencies: 0, or 1 in sequences that stay within its original
+    // context, where those have their own.
+    int32_t rope_choice = 0;
     // Blocks that already hold this sequence's first tokens (found in the cache, back from host
     // memory, shared with the beam it was forked from), per cache group.
     // Entries wholly before a group's window are 0: nothing reads them.

@@ -15,11 +15,24 @@ int32_t longest_length(const SchedulerConfig& config, int32_t num_prompt_tokens,
     return num_prompt_tokens + std::min(room, request.sampling.max_tokens.value_or(room));
 }
 
+namespace {
+
+// The last token of an answer is never computed.
+int32_t num_positions(int32_t length, const Request& request) {
+    return request.pooling ? length : length - 1;
+}
+
+}  // namespace
+
+int32_t rope_choice(const SchedulerConfig& config, int32_t length, const Request& request) {
+    const int32_t original = config.original_context;
+    return original > 0 && num_positions(length, request) <= original ? 1 : 0;
+}
+
 int32_t most_blocks(const SchedulerConfig& config, const CacheManager& cache, int32_t group,
                     int32_t length, const Request& request) {
-    // The last token of an answer is never computed.
-    const int32_t num_positions = request.pooling ? length : length - 1;
-    const int32_t each = cache.most_blocks(group, num_positions, config.largest_step());
+    const int32_t each =
+        cache.most_blocks(group, num_positions(length, request), config.largest_step());
     const SamplingParams& sampling = request.sampling;
     return sampling.use_beam_search ? each * sampling.num_sequences() : each;
 }

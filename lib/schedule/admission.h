@@ -18,6 +18,9 @@ namespace nvllm {
 int32_t longest_length(const SchedulerConfig& config, int32_t num_prompt_tokens,
                        const Request& request);
 
+// Of a request of such a length: chosen for good, from what it may become.
+int32_t rope_choice(const SchedulerConfig& config, int32_t length, const Request& request);
+
 // Blocks of a group that a request of such a length holds at most at any time. Beams advance
 // together, so all of them must fit at once.
 int32_t most_blocks(const SchedulerConfig& config, const CacheManager& cache, int32_t group,

@@ -19,6 +19,7 @@ AddedSequence describe(const ScheduledSequence& scheduled) {
             .pooling = request.pooling,
             .eos_token_ids = request.eos_token_ids,
             .index = sequence.index,
+            .rope_choice = scheduled.request->rope_choice,
             .block_tables = {}};
 }
 

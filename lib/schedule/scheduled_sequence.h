@@ -29,6 +29,8 @@ struct ScheduledRequest {
     Request request;  // without the prompt, which each sequence has
     SequenceId first = 0;
     int32_t num_living = 0;  // continuations that have not finished
+    int32_t rope_choice =
+        0;  // as AddedSequence has it: of all of them, also where blocks are shared
     // The continuation that computes the prompt; the others wait for it, to find the prompt in the
     // cache.
     SequenceId leader = 0;

@@ -42,7 +42,11 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
     shared->request.prompt_token_ids = {};
     shared->first = shared->leader = next_sequence_;
     shared->num_living = request.sampling.num_sequences();
-    const CacheKeyExtras extras{request.cache_salt, request.adapter, request.media_keys};
+    const int32_t length =
+        longest_length(config_, static_cast<int32_t>(request.prompt_token_ids.size()), request);
+    shared->rope_choice = rope_choice(config_, length, request);
+    const CacheKeyExtras extras{request.cache_salt, request.adapter, request.media_keys,
+                                shared->rope_choice};
     std::vector<SequenceId> ids;
     for (int32_t index = 0; index < request.sampling.num_sequences(); ++index) {
         const SequenceId id = next_sequence_++;
@@ -53,8 +57,7 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
                               .candidates = {},
                               .untold_tokens = {},
                               .lease_end_s = {}});
-        sequence->sequence.longest_length =
-            longest_length(config_, sequence->sequence.num_prompt_tokens, shared->request);
+        sequence->sequence.longest_length = length;
         sequence->sequence.turn = next_turn_++;
         // Beams but the first come out of forks.
         if (index == 0 || !request.sampling.use_beam_search) {

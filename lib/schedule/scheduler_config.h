@@ -30,6 +30,9 @@ struct SchedulerConfig {
     double step_time_target_ms = 0.0;      // 0: max_num_batched_tokens in every step
     std::string policy = "fcfs";           // a row of policy.cc
     PreemptionMode preemption_mode = PreemptionMode::automatic;
+    // Sequences whose computed positions all lie below it take the model's other rotary frequencies
+    // (AddedSequence::rope_choice); 0: there are none.
+    int32_t original_context = 0;
     std::vector<uint64_t> block_bytes;  // of a block in each cache group, to weigh a swap
     double defrag_threshold = 0.0;      // compact when a group's fragmentation is above; 0: never
 

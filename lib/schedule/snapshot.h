@@ -88,7 +88,7 @@ struct RunSnapshot {
     std::optional<int32_t> parent;  // stands before it
     int32_t num_tokens = 0;
     std::vector<int32_t> first_tokens;
-    bool has_extra = false;  // a salt, an adapter or media belongs to its content
+    bool has_extra = false;  // a salt, an adapter, media or a choice of RoPE belongs to its content
     int32_t first_depth = 0;
     int32_t num_contents = 0;
     int64_t num_hits = 0;

@@ -28,6 +28,28 @@ TEST_CASE("angles are float products, and cosine and sine of them are exact") {
     }
 }
 
+TEST_CASE("each token's angles are those of the frequencies that it chooses") {
+    testing::Machine machine;
+    std::vector<int32_t> positions = {3, 70, 3, 70, 9}, choices = {0, 1, 1, 0, 2};
+    const std::vector<float> frequencies = testing::Random(5).values(3 * 6);
+    std::vector<float> cosines(5 * 6), sines(5 * 6);
+    std::vector<float> all = frequencies;
+    ops::rope_angles(machine.context(), testing::view(positions, {5}), testing::view(all, {3, 6}),
+                     1.5f, testing::view(cosines, {5, 6}), testing::view(sines, {5, 6}),
+                     testing::view(choices, {5}));
+    for (size_t t = 0; t < 5; ++t) {
+        const auto row = frequencies.begin() + 6 * choices[t];
+        std::vector<float> own(row, row + 6), cosine(6), sine(6);
+        std::vector<int32_t> position = {positions[t]};
+        ops::rope_angles(machine.context(), testing::view(position, {1}), testing::view(own, {6}),
+                         1.5f, testing::view(cosine, {1, 6}), testing::view(sine, {1, 6}));
+        for (size_t i = 0; i < 6; ++i) {
+            CHECK(cosines[t * 6 + i] == cosine[i]);
+            CHECK(sines[t * 6 + i] == sine[i]);
+        }
+    }
+}
+
 TEST_CASE("rope rotates pairs of the first values of each head and leaves the rest") {
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {

@@ -50,7 +50,7 @@ class Decoder final : public Model {
     void begin(const ForwardContext& batch) override {
         angles_.clear();
         for (const Rotary& rotary : parts_.rotaries) {
-            angles_.push_back(rotary.angles(*batch.kernels, batch.positions));
+            angles_.push_back(rotary.angles(*batch.kernels, batch.positions, batch.rope_choices));
         }
     }
 
@@ -116,6 +116,11 @@ class Decoder final : public Model {
 
     std::span<const ChannelFlow> channel_flows(int32_t index) const override {
         return parts_.blocks[static_cast<size_t>(index)].flows;
+    }
+
+    int64_t original_context() const override {
+        return nvllm::original_context(config_.rope, config_.max_positions,
+                                       settings_.max_model_len);
     }
 
     size_t weight_bytes() const override {

@@ -103,10 +103,8 @@ double yarn_attention_factor(const RopeConfig& rope) {
 }
 
 // (Ding et al. 2024, LongRoPE)
-std::vector<float> longrope_frequencies(const RopeConfig& rope, int64_t rotary, int64_t original,
-                                        int64_t max_model_len) {
-    const std::vector<double>& factors =
-        max_model_len > original ? rope.long_factor : rope.short_factor;
+std::vector<float> longrope_frequencies(const RopeConfig& rope, int64_t rotary,
+                                        const std::vector<double>& factors) {
     std::vector<float> values = wavelengths(rope.theta, rotary);
     NVLLM_CHECK(factors.size() == values.size(), "factors were counted with the config");
     for (size_t i = 0; i < values.size(); ++i) {
@@ -121,14 +119,22 @@ double longrope_attention_factor(const RopeConfig& rope, int64_t original) {
     return std::sqrt(1.0 + std::log(rope.factor) / std::log(static_cast<double>(original)));
 }
 
+int64_t original_positions(const RopeConfig& rope, int64_t max_positions) {
+    return rope.original_max_positions > 0 ? rope.original_max_positions : max_positions;
+}
+
 }  // namespace
+
+int64_t original_context(const RopeConfig& rope, int64_t max_positions, int64_t max_model_len) {
+    const int64_t original = original_positions(rope, max_positions);
+    return rope.kind == "longrope" && max_model_len > original ? original : 0;
+}
 
 RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_positions,
                                  int64_t max_model_len) {
     const auto rotary =
         static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor);
-    const int64_t original =
-        rope.original_max_positions > 0 ? rope.original_max_positions : max_positions;
+    const int64_t original = original_positions(rope, max_positions);
     if (rope.kind == "linear") {
         std::vector<float> values = plain_frequencies(rope.theta, rotary);
         for (float& value : values) value /= static_cast<float>(rope.factor);
@@ -143,8 +149,10 @@ RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t head_dim, int64
                 static_cast<float>(yarn_attention_factor(rope))};
     }
     if (rope.kind == "longrope") {
-        return {longrope_frequencies(rope, rotary, original, max_model_len),
-                static_cast<float>(longrope_attention_factor(rope, original))};
+        const auto factor = static_cast<float>(longrope_attention_factor(rope, original));
+        std::vector<float> within = longrope_frequencies(rope, rotary, rope.short_factor);
+        if (max_model_len <= original) return {std::move(within), factor};
+        return {longrope_frequencies(rope, rotary, rope.long_factor), factor, std::move(within)};
     }
     NVLLM_CHECK(rope.kind == "default", "kinds are checked with the config");
     return {plain_frequencies(rope.theta, rotary)};

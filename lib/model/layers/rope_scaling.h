@@ -11,11 +11,17 @@ namespace nvllm {
 struct RopeFrequencies {
     std::vector<float> inverse;     // [rotary / 2]
     float attention_factor = 1.0f;  // on cosines and sines
+    // Of sequences that stay within original_context(); empty: the same.
+    std::vector<float> inverse_within = {};
 };
 
+// Positions of the context that a model was first trained for, where sequences that cannot leave it
+// have frequencies of their own (longrope's short factors); 0: all sequences have the same.
+int64_t original_context(const RopeConfig& rope, int64_t max_positions, int64_t max_model_len);
+
 // As transformers computes them. Kinds that depend on the length of a sequence (dynamic, longrope)
-// are settled here once for all sequences, from `max_model_len`. `max_positions` is the model's own
-// limit.
+// are settled here once for all sequences from `max_model_len`, but for those within
+// original_context(). `max_positions` is the model's own limit.
 RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_positions,
                                  int64_t max_model_len);
 

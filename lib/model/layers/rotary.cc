@@ -4,26 +4,40 @@
 #include <algorithm>
 
 namespace nvllm {
+namespace {
+
+ConstTensorView first_row(const ConstTensorView& rows) {
+    return {rows.data, rows.dtype, {rows.dim(1)}, rows.device};
+}
+
+}  // namespace
 
 Rotary::Rotary(WeightSource& source, const RopeFrequencies& frequencies)
     : attention_factor_(frequencies.attention_factor) {
-    const Tensor values =
-        Tensor::allocate(DType::f32, {static_cast<int64_t>(frequencies.inverse.size())});
-    std::ranges::copy(frequencies.inverse, values.mutable_view().as<float>());
+    const auto half = static_cast<int64_t>(frequencies.inverse.size());
+    const bool has_choice = !frequencies.inverse_within.empty();
+    const Tensor values = Tensor::allocate(DType::f32, {has_choice ? 2 : 1, half});
+    float* const to = values.mutable_view().as<float>();
+    std::ranges::copy(frequencies.inverse, to);
+    std::ranges::copy(frequencies.inverse_within, to + half);
     inverse_frequencies_ = source.placed(values);
 }
 
-RotaryAngles Rotary::angles(const Context& context, const ConstTensorView& positions) const {
-    const int64_t half = inverse_frequencies_.view().dim(0);
+RotaryAngles Rotary::angles(const Context& context, const ConstTensorView& positions,
+                            const ConstTensorView& choices) const {
+    const ConstTensorView frequencies = inverse_frequencies_.view();
+    const int64_t half = frequencies.dim(1);
+    const bool has_choice = frequencies.dim(0) > 1 && choices.data != nullptr;
     const RotaryAngles angles{take_values(context, DType::f32, {positions.dim(0), half}),
                               take_values(context, DType::f32, {positions.dim(0), half})};
-    ops::rope_angles(context, positions, inverse_frequencies_.view(), attention_factor_,
-                     angles.cosines, angles.sines);
+    ops::rope_angles(context, positions, has_choice ? frequencies : first_row(frequencies),
+                     attention_factor_, angles.cosines, angles.sines,
+                     has_choice ? choices : ConstTensorView());
     return angles;
 }
 
 size_t Rotary::scratch_bytes(int64_t tokens) const {
-    return 2 * scratch_for_values(DType::f32, tokens * inverse_frequencies_.view().dim(0));
+    return 2 * scratch_for_values(DType::f32, tokens * inverse_frequencies_.view().dim(1));
 }
 
 }  // namespace nvllm

@@ -24,12 +24,14 @@ class Rotary {
     // In memory of the source's device.
     Rotary(WeightSource& source, const RopeFrequencies& frequencies);
 
-    // positions: int32 [tokens].
-    RotaryAngles angles(const Context& context, const ConstTensorView& positions) const;
+    // positions: int32 [tokens]. choices: int32 [tokens], which frequencies each token takes: 0, or
+    // 1 in sequences that stay within original_context(); without data: all take 0.
+    RotaryAngles angles(const Context& context, const ConstTensorView& positions,
+                        const ConstTensorView& choices) const;
     size_t scratch_bytes(int64_t tokens) const;
 
   private:
-    Tensor inverse_frequencies_;  // float32 [rotary / 2]
+    Tensor inverse_frequencies_;  // float32 [choices, rotary / 2]
     float attention_factor_;
 };
 

@@ -20,7 +20,7 @@ void check_rotation(DType dtype, int64_t heads, int64_t head_dim, int64_t rotary
     std::vector<float> cosines(static_cast<size_t>(3 * half)), sines = cosines;
     cuda::rope_angles(machine.context(), testing::view(positions, {3}),
                       testing::view(frequencies, {half}), 1.25f, testing::view(cosines, {3, half}),
-                      testing::view(sines, {3, half}));
+                      testing::view(sines, {3, half}), {});
     for (int64_t i = 0; i < 3 * half; ++i) {
         const double angle = static_cast<float>(positions[static_cast<size_t>(i / half)]) *
                              frequencies[static_cast<size_t>(i % half)];
@@ -50,6 +50,26 @@ TEST_CASE("cuda: rotation matches double precision") {
             check_rotation(dtype, 3, 64, 64, 0);
             check_rotation(dtype, 40, 64, 32, 8);
             check_rotation(dtype, 2, 22, 10, 3);
+        }
+    });
+}
+
+TEST_CASE("cuda: each token's angles are those of the frequencies that it chooses") {
+    under_all_schedules([] {
+        testing::Machine machine(1);
+        std::vector<int32_t> positions{7, 100, 7, 100}, choices{0, 1, 1, 0};
+        std::vector<float> frequencies = testing::Random(5).values(2 * 37);
+        std::vector<float> cosines(4 * 37), sines = cosines;
+        cuda::rope_angles(machine.context(), testing::view(positions, {4}),
+                          testing::view(frequencies, {2, 37}), 1.25f,
+                          testing::view(cosines, {4, 37}), testing::view(sines, {4, 37}),
+                          testing::view(choices, {4}));
+        for (size_t i = 0; i < 4 * 37; ++i) {
+            const size_t token = i / 37;
+            const float frequency = frequencies[static_cast<size_t>(choices[token]) * 37 + i % 37];
+            const double angle = static_cast<float>(positions[token]) * frequency;
+            CHECK(testing::close(cosines[i], 1.25 * std::cos(angle), 2e-7, 1e-9));
+            CHECK(testing::close(sines[i], 1.25 * std::sin(angle), 2e-7, 1e-9));
         }
     });
 }

@@ -31,7 +31,8 @@ void layer_norm(const Context&, const ConstTensorView& x, const ConstTensorView&
                 const ConstTensorView& bias, float epsilon, const TensorView& out);
 void rope_angles(const Context&, const ConstTensorView& positions,
                  const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines);
+                 const TensorView& cosines, const TensorView& sines,
+                 const ConstTensorView& choices);
 void rope(const Context&, const ConstTensorView& cosines, const ConstTensorView& sines,
           const TensorView& x);
 

@@ -149,11 +149,14 @@ void layer_norm(const Context&, const ConstTensorView& x, const ConstTensorView&
 
 void rope_angles(const Context&, const ConstTensorView& positions,
                  const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines) {
+                 const TensorView& cosines, const TensorView& sines,
+                 const ConstTensorView& choices) {
     for (int64_t row = 0; row < cosines.dim(0); ++row) {
+        const int64_t choice = choices.data != nullptr ? index_at(choices, row) : 0;
         for (int64_t i = 0; i < cosines.dim(1); ++i) {
-            const float angle =
-                static_cast<float>(index_at(positions, row)) * get(inverse_frequencies, {i});
+            const float frequency = choices.data != nullptr ? get(inverse_frequencies, {choice, i})
+                                                            : get(inverse_frequencies, {i});
+            const float angle = static_cast<float>(index_at(positions, row)) * frequency;
             set(cosines, {row, i}, std::cos(angle) * attention_scaling);
             set(sines, {row, i}, std::sin(angle) * attention_scaling);
         }

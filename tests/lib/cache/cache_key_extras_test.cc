@@ -34,6 +34,22 @@ TEST_CASE("different salts and adapters never give the same bytes") {
     }
 }
 
+TEST_CASE("a choice of RoPE other than the first belongs to the first block") {
+    std::set<std::string> seen = {""};
+    for (const std::string salt : {"", "s", "r"}) {
+        for (const int32_t choice : {0, 1, 2}) {
+            CacheKeyExtras wanted = extras(salt, "");
+            wanted.rope_choice = choice;
+            const auto blocks = block_extras(wanted, 4);
+            if (salt.empty() && choice == 0) {
+                CHECK(blocks.empty());
+            } else {
+                CHECK(seen.insert(blocks.at(0).bytes).second);
+            }
+        }
+    }
+}
+
 TEST_CASE("a medium belongs to the block where it begins, in the order of positions") {
     const auto blocks = block_extras(extras("s", "", {{9, {1, 2}}, {1, {3, 4}}, {10, {5, 6}}}), 4);
     REQUIRE(blocks.size() == 2);

@@ -36,6 +36,20 @@ TEST_CASE("a chunk, a decode and a whole prompt in one batch") {
     CHECK(values<int32_t>(builder.logit_rows()) == std::vector<int32_t>{0, 1, 3, 6});
 }
 
+TEST_CASE("rope choices are each token's, and are there only where the model has them") {
+    const std::vector<int32_t> ids = {1, 2, 3};
+    const std::vector<std::vector<int32_t>> tables = {{0}};
+    std::vector<BatchRow> rows(3, BatchRow{ids, tables, 0, 3});
+    rows[1].first = 2;
+    rows[1].count = 1;
+    rows[1].rope_choice = 1;
+    BatchBuilder plain(1, 4);
+    CHECK(plain.build(rows).rope_choices.data == nullptr);
+    BatchBuilder builder(1, 4, {}, true);
+    CHECK(values<int32_t>(builder.build(rows).rope_choices) ==
+          std::vector<int32_t>{0, 0, 0, 1, 0, 0, 0});
+}
+
 TEST_CASE("rows of logits that are asked for first stand before the others") {
     const std::vector<int32_t> ids = {1, 2, 3};
     const std::vector<std::vector<int32_t>> tables = {{0}};

@@ -41,8 +41,9 @@ class Driver {
         }
     }
 
-    size_t add_sequence() {
-        sequences_.emplace_back();
+    // `rope_choice`: of models with an original_context().
+    size_t add_sequence(int32_t rope_choice = 0) {
+        sequences_.emplace_back().rope_choice = rope_choice;
         return sequences_.size() - 1;
     }
 
@@ -98,6 +99,7 @@ class Driver {
 
   private:
     struct Sequence {
+        int32_t rope_choice = 0;
         int32_t length = 0;
         std::vector<int32_t> blocks;
     };
@@ -128,6 +130,7 @@ class Driver {
     void lay_out(const std::vector<Work>& batch) {
         ids_.clear();
         positions_.clear();
+        rope_choices_.clear();
         slots_.clear();
         starts_ = {0};
         lengths_.clear();
@@ -151,6 +154,7 @@ class Driver {
             if (position % block_size_ == 0) sequence.blocks.push_back(next_block());
             ids_.push_back(token);
             positions_.push_back(static_cast<int32_t>(position));
+            rope_choices_.push_back(sequence.rope_choice);
             slots_.push_back(sequence.blocks.back() * block_size_ + position % block_size_);
         }
         starts_.push_back(static_cast<int32_t>(ids_.size()));
@@ -168,6 +172,9 @@ class Driver {
         forward.kernels = &context_;
         forward.token_ids = ConstTensorView(ids_.data(), DType::i32, {tokens});
         forward.positions = ConstTensorView(positions_.data(), DType::i32, {tokens});
+        if (model_.original_context() > 0) {
+            forward.rope_choices = ConstTensorView(rope_choices_.data(), DType::i32, {tokens});
+        }
         forward.query_starts = ConstTensorView(starts_.data(), DType::i32, {rows + 1});
         forward.context_lengths = ConstTensorView(lengths_.data(), DType::i32, {rows});
         forward.groups = groups_;
@@ -185,7 +192,7 @@ class Driver {
     std::vector<KvLayer> layers_;
     std::vector<Sequence> sequences_;
     std::vector<GroupTables> groups_;
-    std::vector<int32_t> ids_, positions_, starts_, lengths_, tables_;
+    std::vector<int32_t> ids_, positions_, rope_choices_, starts_, lengths_, tables_;
     std::vector<int64_t> slots_;
 };
 

@@ -57,6 +57,58 @@ TEST_CASE("requests with equal tokens share blocks only under the same salt and 
     }
 }
 
+// Of a context of 24 positions a request of 18 prompt tokens with 7 to come computes no more than
+// those, as the last token is never computed.
+TEST_CASE("sequences of different choices of RoPE share no blocks; the longest length chooses") {
+    SchedulerConfig config = small_config();
+    const auto choices_and_found = [&](int32_t first, int32_t second) {
+        Simulation simulation(config, small_cache(), kEndless);
+        std::vector<int32_t> choices;
+        for (const int32_t max_tokens : {first, second}) {
+            Request request = make_request(choices.size() + 1, counting_tokens(5, 18), max_tokens);
+            request.sampling.ignore_eos = true;
+            simulation.add(request);
+            REQUIRE(simulation.plan());
+            choices.push_back(simulation.last_plan.added.at(0).rope_choice);
+            simulation.run();
+        }
+        CHECK(simulation.all_well());
+        choices.push_back(simulation.finished.at(2).num_cached_tokens.value());
+        return choices;
+    };
+    CHECK(choices_and_found(7, 8) == std::vector<int32_t>{0, 0, 16});  // a model with one RoPE
+    config.original_context = 24;
+    CHECK(choices_and_found(7, 2) == std::vector<int32_t>{1, 1, 16});
+    CHECK(choices_and_found(7, 8) == std::vector<int32_t>{1, 0, 0});
+    CHECK(choices_and_found(8, 7) == std::vector<int32_t>{0, 1, 0});
+    CHECK(choices_and_found(8, 30) == std::vector<int32_t>{0, 0, 16});
+    config.max_model_len = 25;
+    CHECK(choices_and_found(8, 30) == std::vector<int32_t>{1, 1, 16});
+}
+
+TEST_CASE("vectors take the RoPE of their prompt's length, and what gives way keeps its own") {
+    SchedulerConfig config = small_config();
+    config.original_context = 24;
+    Simulation simulation(config, small_cache(), kEndless);
+    for (const int32_t length : {24, 25}) {
+        Request request =
+            make_request(static_cast<RequestId>(length), counting_tokens(length * 100, length), 0);
+        request.pooling = PoolingParams{};
+        simulation.add(request);
+        REQUIRE(simulation.plan());
+        CHECK(simulation.last_plan.added.at(0).rope_choice == (length == 24 ? 1 : 0));
+        simulation.run();
+    }
+    Request request = endless(1, 10, 14);
+    simulation.add(request);
+    REQUIRE(simulation.plan());
+    CHECK(simulation.last_plan.added.at(0).rope_choice == 1);
+    simulation.results.clear();
+    simulation.scheduler.reset_worker();
+    REQUIRE(simulation.plan());
+    CHECK(simulation.last_plan.added.at(0).rope_choice == 1);
+}
+
 TEST_CASE("media keep blocks apart from where they stand") {
     const Extras image{.media = {{6, {1, 2}}}};
     CHECK(found(image, image) == 16);

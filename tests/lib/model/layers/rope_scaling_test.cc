@@ -35,7 +35,8 @@ TEST_CASE("rope_frequencies: every kind is computed as transformers does") {
     }
 }
 
-// What depends on the length is settled by the longest sequence, not by each.
+// What depends on the length is settled by the longest sequence, not by each, but for sequences
+// that stay within longrope's original context.
 TEST_CASE("rope_frequencies: length-dependent kinds follow the maximum length") {
     RopeConfig rope;
     rope.kind = "longrope";
@@ -49,6 +50,11 @@ TEST_CASE("rope_frequencies: length-dependent kinds follow the maximum length") 
     CHECK(beyond.inverse[0] == 0.5f);
     CHECK(beyond.inverse[1] == within.inverse[1] / 4.0f);
     CHECK(within.attention_factor == beyond.attention_factor);
+    // Sequences that cannot leave the original context have what they would have alone.
+    CHECK(original_context(rope, 400, 100) == 0);
+    CHECK(within.inverse_within.empty());
+    CHECK(original_context(rope, 400, 101) == 100);
+    CHECK(beyond.inverse_within == within.inverse);
 
     rope = {};
     rope.kind = "dynamic";
@@ -57,6 +63,8 @@ TEST_CASE("rope_frequencies: length-dependent kinds follow the maximum length") 
           rope_frequencies(rope, 8, 512, 512).inverse);
     CHECK(rope_frequencies(rope, 8, 512, 1024).inverse[3] <
           rope_frequencies(rope, 8, 512, 512).inverse[3]);
+    CHECK(original_context(rope, 512, 1024) == 0);
+    CHECK(rope_frequencies(rope, 8, 512, 1024).inverse_within.empty());
 }
 
 }  // namespace
