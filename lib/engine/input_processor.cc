@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "lib/decode/logits_processors.h"
 
@@ -138,7 +137,7 @@ Result<std::vector<int32_t>> InputProcessor::prompt_ids(const RequestInput& inpu
 }
 
 Result<std::vector<int32_t>> InputProcessor::chat_ids(const RequestInput& input) const {
-    auto rendered = conversations_.render(*std::get<ChatVariables>(input.prompt));
+    auto rendered = conversations_.render(*std::get<ChatPrompt>(input.prompt));
     if (!rendered) return rendered.fault();
     return encode_chat(*tokenizer_, *rendered, input.allow_special_in_messages);
 }

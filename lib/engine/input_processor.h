@@ -5,7 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <variant>
@@ -19,14 +18,13 @@
 
 namespace nvllm {
 
-// Variables of the chat template: "messages" and, when wanted, "tools", "add_generation_prompt" and
-// others.
-using ChatVariables = std::shared_ptr<const nlohmann::ordered_json>;
+// Messages, checked, and variables of the chat template; lib/text/chat/chat_message.h.
+using ChatPrompt = std::shared_ptr<const Conversation>;
 
 struct RequestInput {
     // Text is completed as it stands (with the tokenizer's own beginning-of-text token); ids are
     // taken as they are.
-    std::variant<std::string, std::vector<int32_t>, ChatVariables> prompt;
+    std::variant<std::string, std::vector<int32_t>, ChatPrompt> prompt;
     SamplingParams sampling;
     // A vector of the prompt is wanted and no text: of what says how to go on nothing counts. See
     // InputProcessor::default_pooling().

@@ -13,6 +13,7 @@
 
 #include "lib/base/json.h"
 #include "lib/base/option_values.h"
+#include "lib/text/chat/chat_message.h"
 
 namespace nvllm {
 namespace {
@@ -131,7 +132,9 @@ void read_logprobs(const Json& value, SamplingParams& sampling) {
 
 struct Builder {
     JsonRequest request;
-    Json chat = Json::object();
+    Conversation chat;
+    size_t max_messages = SIZE_MAX;
+    std::optional<Fault> fault;  // of the messages, which names the position in them
 };
 
 struct Field {
@@ -145,16 +148,19 @@ void into(const Json& value, Builder& builder) {
     builder.request.input.sampling.*Member = Reader(value);
 }
 
-template <const char* Name>
+Json read_anything(const Json& value) { return value; }
+
+// A variable of the template.
+template <const char* Name, auto Reader>
 void into_chat(const Json& value, Builder& builder) {
-    builder.chat[Name] = value;
+    builder.chat.variables[Name] = Reader(value);
 }
 
-constexpr char kMessages[] = "messages";
 constexpr char kTools[] = "tools";
 constexpr char kDocuments[] = "documents";
 constexpr char kAddGenerationPrompt[] = "add_generation_prompt";
 constexpr char kContinueFinalMessage[] = "continue_final_message";
+constexpr char kReasoningEffort[] = "reasoning_effort";
 
 void read_prompt(const Json& value, Builder& builder) {
     if (value.is_string()) {
@@ -169,7 +175,28 @@ void read_prompt(const Json& value, Builder& builder) {
 
 void read_template_kwargs(const Json& value, Builder& builder) {
     if (!value.is_object()) throw WrongField{"an object"};
-    for (const auto& [key, argument] : value.items()) builder.chat[key] = argument;
+    for (const auto& [key, argument] : value.items()) {
+        if (key == "messages" || key == "chat_template") {
+            throw WrongField{"an object without '" + key + "', which is a field of its own"};
+        }
+        // What has a field of its own stands above.
+        if (!builder.chat.variables.contains(key)) builder.chat.variables[key] = argument;
+    }
+}
+
+void read_messages_field(const Json& value, Builder& builder) {
+    auto messages = read_messages(value, builder.max_messages);
+    if (!messages) {
+        builder.fault = messages.fault();
+    } else {
+        builder.chat.messages = std::move(*messages);
+    }
+}
+
+// An empty one is the model's.
+void read_chat_template(const Json& value, Builder& builder) {
+    std::string text = read_string(value);
+    if (!text.empty()) builder.chat.chat_template = std::move(text);
 }
 
 void ignored(const Json&, Builder&) {}
@@ -177,11 +204,13 @@ void ignored(const Json&, Builder&) {}
 constexpr auto kFields = std::to_array<Field>({
     {"prompt", read_prompt},
     {"prompt_token_ids", [](const Json& v, Builder& b) { b.request.input.prompt = read_ids(v); }},
-    {"messages", into_chat<kMessages>},
-    {"tools", into_chat<kTools>},
-    {"documents", into_chat<kDocuments>},
-    {"add_generation_prompt", into_chat<kAddGenerationPrompt>},
-    {"continue_final_message", into_chat<kContinueFinalMessage>},
+    {"messages", read_messages_field},
+    {"tools", into_chat<kTools, read_anything>},
+    {"documents", into_chat<kDocuments, read_anything>},
+    {"add_generation_prompt", into_chat<kAddGenerationPrompt, read_bool>},
+    {"continue_final_message", into_chat<kContinueFinalMessage, read_bool>},
+    {"reasoning_effort", into_chat<kReasoningEffort, read_string>},
+    {"chat_template", read_chat_template},
     {"chat_template_kwargs", read_template_kwargs},
     {"max_tokens", into<&SamplingParams::max_tokens, read_int32>},
     {"max_completion_tokens", into<&SamplingParams::max_tokens, read_int32>},
@@ -255,6 +284,7 @@ std::optional<Fault> read_fields(const Json& object, Builder& builder) {
         } catch (const WrongField& wrong) {
             return fault(fmt::format("'{}' must be {}", name, wrong.expected), name);
         }
+        if (builder.fault) return builder.fault;
     }
     return std::nullopt;
 }
@@ -273,6 +303,12 @@ std::optional<Fault> check_prompt_fields(const Json& object) {
                      : "only one of 'prompt', 'prompt_token_ids' and 'messages' may be given");
 }
 
+// What a template alone would read.
+std::string first_of_chats(const Conversation& chat) {
+    if (chat.chat_template) return "chat_template";
+    return chat.variables.empty() ? "" : chat.variables.begin().key();
+}
+
 }  // namespace
 
 std::vector<std::string_view> request_fields() {
@@ -281,20 +317,26 @@ std::vector<std::string_view> request_fields() {
     return names;
 }
 
-Result<JsonRequest> request_from_json(const Json& object, const SamplingParams& defaults) {
+Result<JsonRequest> request_from_json(const Json& object, const SamplingParams& defaults,
+                                      size_t max_messages) {
     if (!object.is_object()) return fault("a request is a JSON object");
     if (object.contains("custom_id") && object.contains("body")) {
         if (!object["custom_id"].is_string()) return fault("'custom_id' must be a string");
-        auto request = request_from_json(object["body"], defaults);
+        auto request = request_from_json(object["body"], defaults, max_messages);
         if (request) request->custom_id = object["custom_id"].get<std::string>();
         return request;
     }
     Builder builder;
     builder.request.input.sampling = defaults;
+    builder.max_messages = max_messages;
     if (auto wrong = check_prompt_fields(object)) return *wrong;
     if (auto wrong = read_fields(object, builder)) return *wrong;
     if (has(object, "messages")) {
-        builder.request.input.prompt = std::make_shared<const Json>(std::move(builder.chat));
+        builder.request.input.prompt =
+            std::make_shared<const Conversation>(std::move(builder.chat));
+    } else if (const std::string name = first_of_chats(builder.chat); !name.empty()) {
+        return fault(fmt::format("'{}' is for 'messages': a plain prompt has no template", name),
+                     name);
     }
     return std::move(builder.request);
 }

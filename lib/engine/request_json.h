@@ -22,7 +22,8 @@ struct JsonRequest {
 // holds for what is absent. Faults (bad_data) name the field, what it may be, and for an unknown
 // field the nearest known one; nothing is ignored silently.
 Result<JsonRequest> request_from_json(const nlohmann::ordered_json& object,
-                                      const SamplingParams& defaults);
+                                      const SamplingParams& defaults,
+                                      size_t max_messages = SIZE_MAX);
 
 // The names that request_from_json() knows.
 std::vector<std::string_view> request_fields();

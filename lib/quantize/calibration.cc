@@ -14,6 +14,7 @@
 #include "lib/base/json.h"
 #include "lib/base/random.h"
 #include "lib/quantize/text_check.h"
+#include "lib/text/chat/chat_message.h"
 
 namespace nvllm {
 extern const std::string_view calibration_text_jsonl;  // cmake/embed.cmake
@@ -65,16 +66,17 @@ struct Reader {
     // Models without a template get roles and contents as plain lines.
     CalibrationText rendered(const nlohmann::ordered_json& messages,
                              const std::string& place) const {
+        auto conversation =
+            read_conversation({{"messages", messages}, {"add_generation_prompt", false}});
+        if (!conversation) refuse(place, conversation.fault().message);
         if (renderer.can_render()) {
-            Result<RenderedChat> chat =
-                renderer.render({{"messages", messages}, {"add_generation_prompt", false}});
+            Result<RenderedChat> chat = renderer.render(*conversation);
             if (!chat) refuse(place, chat.fault().message);
             return {chat->text, true};
         }
         std::string text;
-        for (const nlohmann::ordered_json& message : messages) {
-            text += fmt::format("{}: {}\n", message.value("role", "user"),
-                                message.value("content", ""));
+        for (const ChatMessage& message : conversation->messages) {
+            text += fmt::format("{}: {}\n", message.role, message.text());
         }
         return {text};
     }
@@ -84,7 +86,6 @@ struct Reader {
         if (!object.is_object()) refuse(place, "is no JSON object");
         if (!options.format.empty()) return {formatted(object, place)};
         if (object.contains("messages")) {
-            if (!object["messages"].is_array()) refuse(place, "\"messages\" is no list");
             return rendered(object["messages"], place);
         }
         if (object.contains("text")) return {text_of(object["text"])};

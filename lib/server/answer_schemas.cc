@@ -112,7 +112,10 @@ Json embeddings() {
 }
 
 Json tokens() {
-    return object({{"count", count()}, {"max_model_len", count()}, {"tokens", list(integer())}});
+    return object({{"count", count()},
+                   {"max_model_len", count()},
+                   {"tokens", list(integer())},
+                   {"token_strs", list(text()), false}});
 }
 
 Json tokenizer_info() {

@@ -1,16 +1,15 @@
 // What every call that computes goes through: its body, its model, its key, room, tokens.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "lib/server/handlers.h"
+#include "lib/text/chat/chat_message.h"
 
 namespace nvllm::server {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The bytes of all texts in it: templates add to these, and hardly ever drop any.
+// The bytes of all texts in it.
 size_t text_bytes(const Json& value) {
     if (value.is_string()) return value.get_ref<const std::string&>().size();
     size_t bytes = 0;
@@ -20,12 +19,24 @@ size_t text_bytes(const Json& value) {
     return bytes;
 }
 
+// Templates add to these, and hardly ever drop any.
+size_t message_bytes(const ChatMessage& message) {
+    size_t bytes = 0;
+    if (const auto* text = std::get_if<std::string>(&message.content)) bytes = text->size();
+    if (const auto* parts = std::get_if<std::vector<ContentPart>>(&message.content)) {
+        for (const ContentPart& part : *parts) bytes += part.text.size();
+    }
+    for (const ToolCall& call : message.tool_calls) bytes += text_bytes(call.arguments);
+    return bytes;
+}
+
 size_t prompt_bytes(const RequestInput& input) {
     if (const auto* text = std::get_if<std::string>(&input.prompt)) return text->size();
-    if (const auto* chat = std::get_if<ChatVariables>(&input.prompt)) {
-        return (*chat)->contains("messages") ? text_bytes((**chat)["messages"]) : 0;
-    }
-    return 0;
+    const auto* chat = std::get_if<ChatPrompt>(&input.prompt);
+    if (chat == nullptr) return 0;
+    size_t bytes = 0;
+    for (const ChatMessage& message : (*chat)->messages) bytes += message_bytes(message);
+    return bytes;
 }
 
 Fault too_long_to_encode(size_t bytes, const HostedModel& model) {

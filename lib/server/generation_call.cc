@@ -115,16 +115,25 @@ void take_format(Fields& fields) {
                          : field_fault("response_format", "must be an object of type text"));
 }
 
-void take_tools(Fields& fields, const CallLimits& limits) {
+std::optional<Fault> check_tools(const Json& tools, const CallLimits& limits) {
+    if (!tools.is_array()) return field_fault("tools", "must be a list");
+    if (tools.size() <= static_cast<size_t>(limits.max_tools)) return std::nullopt;
+    return field_fault("tools", fmt::format("has {} entries; it must have at most {}", tools.size(),
+                                            limits.max_tools));
+}
+
+// With the choice "none" a chat's template shows them all the same, as in vLLM: what was called
+// before makes sense beside them.
+void take_tools(Fields& fields, CallKind kind, const CallLimits& limits) {
     const auto tools = fields.take("tools");
     const auto choice = fields.take("tool_choice");
-    if (tools && !tools->is_array()) {
-        fields.keep(field_fault("tools", "must be a list"));
-    } else if (tools && tools->size() > static_cast<size_t>(limits.max_tools)) {
-        fields.keep(field_fault("tools", fmt::format("has {} entries; it must have at most {}",
-                                                     tools->size(), limits.max_tools)));
-    } else if (tools && !tools->empty() && choice != Json("none")) {
+    const bool has_tools = tools && !tools->empty();
+    if (auto fault = tools ? check_tools(*tools, limits) : std::nullopt) {
+        fields.keep(*fault);
+    } else if (has_tools && choice != Json("none")) {
         fields.keep(unsupported("tools", "cannot be called yet"));
+    } else if (has_tools && kind == CallKind::chat) {
+        fields.rest()["tools"] = *tools;
     }
     if (choice && *choice != Json("none") && *choice != Json("auto")) {
         fields.keep(unsupported("tool_choice", "can only be none or auto without tools"));
@@ -148,19 +157,34 @@ Result<Fields> begin(Json body, CallKind kind, const CallLimits& limits, Generat
     fields.take_text("model", call.model);
     take_streaming(fields, limits, call);
     take_format(fields);
-    take_tools(fields, limits);
+    take_tools(fields, kind, limits);
     take_modalities(fields);
     return fields;
 }
 
-// Sampling and the like, with `prompt` in place of what may be several.
+// The prompt, sampling and the like.
 Result<RequestInput> read_input(Fields& fields, const SamplingParams& defaults,
-                                const char* prompt_field, Json prompt) {
+                                const CallLimits& limits) {
     if (fields.fault()) return *fields.fault();
-    fields.rest()[prompt_field] = std::move(prompt);
-    auto request = request_from_json(fields.rest(), defaults);
+    const auto max_messages = static_cast<size_t>(limits.max_messages);
+    auto request = request_from_json(fields.rest(), defaults, max_messages);
     if (!request) return request.fault();
     return std::move(request->input);
+}
+
+// A template is a program: it may say anything in place of what the model was trained on.
+std::optional<Fault> check_template(const Json& body, const CallLimits& limits) {
+    const auto given = body.find("chat_template");
+    if (limits.takes_chat_templates || given == body.end() || given->is_null()) return std::nullopt;
+    if (*given == Json("")) return std::nullopt;
+    return unsupported("chat_template",
+                       "is refused: this server takes no templates of requests "
+                       "(--trust-request-chat-template)");
+}
+
+bool has_messages(const Json& body) {
+    const auto messages = body.find("messages");
+    return messages != body.end() && !messages->is_null();
 }
 
 // With max_tokens 0 and echo, the prompt alone comes back; one token is made all the same.
@@ -178,7 +202,21 @@ CallLimits call_limits(const ServerConfig& config) {
             .max_messages = config.max_messages,
             .max_tools = config.max_tools,
             .is_strict = config.strict_fields,
-            .allows_streaming = config.streaming};
+            .allows_streaming = config.streaming,
+            .takes_chat_templates = config.trust_request_chat_template};
+}
+
+Result<ChatPrompt> read_chat_prompt(Json body, const CallLimits& limits) {
+    if (auto fault = check_template(body, limits)) return *fault;
+    const auto tools = body.find("tools");
+    if (tools != body.end() && !tools->is_null()) {
+        if (auto fault = check_tools(*tools, limits)) return *fault;
+        if (tools->empty()) body.erase(tools);
+    }
+    const auto max_messages = static_cast<size_t>(limits.max_messages);
+    auto request = request_from_json(body, {}, max_messages);
+    if (!request) return request.fault();
+    return std::get<ChatPrompt>(std::move(request->input.prompt));
 }
 
 Result<std::vector<Json>> split_prompts(const Json& prompt, const std::string& field,
@@ -228,7 +266,8 @@ Result<GenerationCall> read_completion_call(Json body, const SamplingParams& def
     take_max_tokens(fields, call);
     auto prompts = split_prompts(*prompt, "prompt", limits);
     if (!prompts) return prompts.fault();
-    auto input = read_input(fields, defaults, "prompt", "");
+    fields.rest()["prompt"] = "";
+    auto input = read_input(fields, defaults, limits);
     if (!input) return input.fault();
     call.prompt_logprobs = input->sampling.prompt_logprobs.has_value();
     input->sampling.logprobs = call.logprobs;
@@ -258,12 +297,9 @@ Result<GenerationCall> read_chat_call(Json body, const SamplingParams& defaults,
     if (top && !wants_logprobs) {
         fields.keep(field_fault("top_logprobs", "needs 'logprobs' set to true"));
     }
-    const auto messages = fields.take("messages");
-    if (!messages) return field_fault("messages", "is missing");
-    if (fields.fault()) return *fields.fault();
-    auto checked = read_messages(*messages, limits);
-    if (!checked) return checked.fault();
-    auto input = read_input(fields, defaults, "messages", std::move(*checked));
+    if (!has_messages(fields.rest())) return field_fault("messages", "is missing");
+    if (auto fault = check_template(fields.rest(), limits)) fields.keep(*fault);
+    auto input = read_input(fields, defaults, limits);
     if (!input) return input.fault();
     call.prompt_logprobs = input->sampling.prompt_logprobs.has_value();
     input->sampling.logprobs.reset();

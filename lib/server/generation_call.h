@@ -44,8 +44,7 @@ struct CallLimits {
     int32_t max_tools = 128;
     bool is_strict = false;  // unknown fields are refused
     bool allows_streaming = true;
-    // A model's template knows the role "developer"; else it is a "system" message.
-    bool knows_developer_role = false;
+    bool takes_chat_templates = false;  // of requests: --trust-request-chat-template
 };
 
 struct ServerConfig;
@@ -60,6 +59,10 @@ Result<GenerationCall> read_completion_call(nlohmann::ordered_json body,
 Result<GenerationCall> read_chat_call(nlohmann::ordered_json body, const SamplingParams& defaults,
                                       const CallLimits& limits);
 
+// The part of a chat that says what the prompt is, of /tokenize: messages and what goes to the
+// template besides them.
+Result<ChatPrompt> read_chat_prompt(nlohmann::ordered_json body, const CallLimits& limits);
+
 // "text", [1, 2], ["one", "two"] or [[1, 2], [3]], the value of `field`: each of them.
 Result<std::vector<nlohmann::ordered_json>> split_prompts(const nlohmann::ordered_json& prompt,
                                                           const std::string& field,
@@ -67,10 +70,5 @@ Result<std::vector<nlohmann::ordered_json>> split_prompts(const nlohmann::ordere
 // One of these; `text` is set when it is one.
 std::optional<Fault> set_prompt(const nlohmann::ordered_json& prompt, RequestInput& input,
                                 std::string& text);
-
-// The messages as templates take them: parts joined into one text, roles and shapes checked.
-// Faults name the place: messages[3].content.
-Result<nlohmann::ordered_json> read_messages(const nlohmann::ordered_json& messages,
-                                             const CallLimits& limits);
 
 }  // namespace nvllm::server

@@ -70,6 +70,28 @@ std::string name_in(const Json& body) {
     return name.is_string() ? name.get<std::string>() : std::string();
 }
 
+// The field's value, which is no longer in the object; null where there is none.
+Json take(Json& object, const char* field) {
+    const auto found = object.is_object() ? object.find(field) : object.end();
+    if (found == object.end()) return nullptr;
+    Json value = std::move(*found);
+    object.erase(found);
+    return value;
+}
+
+// Those that /v1/chat/completions computes for the same messages and variables.
+Result<std::vector<int32_t>> chat_ids(Json body, const HostedModel& model) {
+    if (take(body, "add_special_tokens") == Json(true)) {
+        return field_fault("add_special_tokens", "is for texts: a chat's template writes its own");
+    }
+    auto prompt = read_chat_prompt(std::move(body), model.call_limits());
+    if (!prompt) return prompt.fault();
+    const Engine& engine = *model.engine();
+    auto chat = engine.input_processor().conversations().render(**prompt);
+    if (!chat) return chat.fault();
+    return encode_chat(*engine.tokenizer(), *chat, false);
+}
+
 }  // namespace
 
 Result<Json> read_body(const HttpRequest& request, const ServerConfig& config) {
@@ -277,17 +299,15 @@ HttpResponse Handlers::tokenize(const HttpRequest& request) const {
     if (tokenizer == nullptr) {
         return error_response({.message = "this model has no tokenizer", .code = "no_tokenizer"});
     }
+    const Json wants_texts = take(*body, "return_token_strs");
+    if (!wants_texts.is_null() && !wants_texts.is_boolean()) {
+        return error_response(wrong_field("return_token_strs", "must be true or false"));
+    }
     std::vector<int32_t> ids;
     if (body->is_object() && body->contains("messages")) {
-        auto messages = read_messages((*body)["messages"], model->call_limits());
-        if (!messages) return error_response(api_error(messages.fault()));
-        Json variables = {{"messages", std::move(*messages)}};
-        for (const char* flag : {"add_generation_prompt", "continue_final_message"}) {
-            if (body->contains(flag)) variables[flag] = (*body)[flag];
-        }
-        auto chat = model->engine()->input_processor().conversations().render(variables);
+        auto chat = chat_ids(std::move(*body), *model);
         if (!chat) return error_response(api_error(chat.fault()));
-        ids = encode_chat(*tokenizer, *chat, false);
+        ids = std::move(*chat);
     } else {
         const char* field = body->is_object() && body->contains("content") ? "content" : "prompt";
         const Json text = body->is_object() ? body->value(field, Json()) : Json();
@@ -301,10 +321,15 @@ HttpResponse Handlers::tokenize(const HttpRequest& request) const {
         options.add_special_tokens = special.get<bool>();
         ids = tokenizer->encode(text.get_ref<const std::string&>(), options);
     }
-    return json_response({{"count", ids.size()},
-                          {"max_model_len", model->engine()->memory_plan().max_model_len},
-                          {"tokens", ids}},
-                         ignored);
+    Json answer = {{"count", ids.size()},
+                   {"max_model_len", model->engine()->memory_plan().max_model_len},
+                   {"tokens", ids}};
+    if (wants_texts == Json(true)) {
+        Json texts = Json::array();
+        for (const int32_t id : ids) texts.push_back(tokenizer->token_text(id));
+        answer["token_strs"] = std::move(texts);
+    }
+    return json_response(answer, ignored);
 }
 
 HttpResponse Handlers::detokenize(const HttpRequest& request) const {

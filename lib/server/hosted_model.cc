@@ -65,8 +65,6 @@ void HostedModel::load(const EngineConfig& fitted) {
     default_sampling_ = engine_->input_processor().default_sampling();
     if (const auto& tokenizer = engine_->tokenizer()) {
         longest_token_bytes_ = most_bytes_of_a_token(*tokenizer);
-        limits_.call.knows_developer_role =
-            tokenizer->chat_template().find("developer") != std::string::npos;
     }
     const auto pool_tokens = static_cast<double>(engine_->memory_plan().kv_tokens);
     admission_ = std::make_shared<AdmissionControl>(AdmissionLimits{

@@ -48,30 +48,39 @@ Json function_call() {
                    {"function", object({{"name", text()}, {"arguments", anything(), false}})}});
 }
 
+// A text, or an object whose type, or a key when there is none, says where its text stands.
 Json text_part() {
-    Json json = object({{"type", values({"text", "refusal"})},
-                        {"text", text(), false},
-                        {"refusal", text(), false}});
-    json["anyOf"] = Json::array(
-        {Json::parse(R"({"required": ["text"]})"), Json::parse(R"({"required": ["refusal"]})")});
-    return json;
+    Json json = object({{"type", text(), false}});
+    json["anyOf"] = Json::parse(R"([
+        {"required": ["type", "text"],
+         "properties": {"type": {"enum": ["text", "input_text", "output_text"]}, "text": {"type": "string"}}},
+        {"required": ["type", "refusal"],
+         "properties": {"type": {"const": "refusal"}, "refusal": {"type": "string"}}},
+        {"required": ["type", "thinking"],
+         "properties": {"type": {"const": "thinking"}, "thinking": {"type": "string"}}},
+        {"required": ["text"], "not": {"required": ["type"]}, "properties": {"text": {"type": "string"}}}])");
+    return any_of({text(), std::move(json)});
 }
 
 Json message() {
-    Json json = object({{"role", values({"system", "developer", "user", "assistant", "tool"})},
-                        {"content", any_of({text(), list(text_part())}), false},
-                        {"name", text(), false},
+    Json json = object({{"role", text()},
+                        {"content", or_null(any_of({text(), list(text_part())})), false},
+                        {"name", or_null(text()), false},
+                        {"refusal", or_null(text()), false},
+                        {"reasoning_content", or_null(text()), false},
                         {"tool_calls", or_null(list(function_call())), false},
-                        {"tool_call_id", text(), false}});
-    json["properties"]["content"] = or_null(json["properties"]["content"]);
-    // A text is needed, except beside calls of tools; a tool's answer says what it answers.
+                        {"tool_call_id", or_null(text()), false}});
     json["allOf"] = Json::parse(R"([
-        {"if": {"required": ["role"], "properties": {"role": {"const": "tool"}}},
-         "then": {"required": ["tool_call_id"]}},
-        {"if": {"required": ["role", "tool_calls"],
-                "properties": {"role": {"const": "assistant"},
-                               "tool_calls": {"type": "array", "minItems": 1}}},
-         "else": {"required": ["content"], "properties": {"content": {"not": {"type": "null"}}}}}])");
+        {"if": {"required": ["role"],
+                "properties": {"role": {"enum": ["system", "developer", "user", "tool"]}}},
+         "then": {"required": ["content"], "properties": {"content": {"not": {"type": "null"}}}}}])");
+    return json;
+}
+
+// What has a field of its own is no variable.
+Json template_variables() {
+    Json json = object();
+    json["propertyNames"] = Json::parse(R"({"not": {"enum": ["messages", "chat_template"]}})");
     return json;
 }
 
@@ -120,12 +129,29 @@ void add_inputs(Parameters& table, const CallLimits& limits) {
           boolean(),
           {},
           "Put the tokenizer's own tokens around the text: true for prompt, false for content."},
-         {"documents", kChat, anything(), {}, "Given to the template."},
+         {"return_token_strs", kTokenize, boolean(), false, "The tokens as they are spelled."},
+         {"documents", kChat | kTokenize, anything(), {}, "Given to the template."},
          {"add_generation_prompt", kChat | kTokenize, boolean(), true,
           "End the prompt where the assistant is to speak."},
          {"continue_final_message", kChat | kTokenize, boolean(), false,
           "Go on writing the last message."},
-         {"chat_template_kwargs", kChat, object(), {}, "Further variables of the template."}});
+         {"chat_template_kwargs",
+          kChat | kTokenize,
+          template_variables(),
+          {},
+          "Further variables of the template."},
+         {"reasoning_effort", kChat | kTokenize, text(), {}, "Given to the template."},
+         {"chat_template",
+          kChat | kTokenize,
+          limits.takes_chat_templates ? text() : values({""}),
+          {},
+          "A template in place of the model's; only where the server trusts those of requests "
+          "(--trust-request-chat-template)."},
+         {"tools",
+          kTokenize,
+          list(anything(), static_cast<size_t>(limits.max_tools)),
+          {},
+          "Given to the template."}});
 }
 
 void add_lengths(Parameters& table) {
@@ -300,7 +326,7 @@ void add_what_is_limited(Parameters& table, const CallLimits& limits) {
           kGeneration,
           list(anything(), static_cast<size_t>(limits.max_tools)),
           {},
-          "Refused as unsupported, unless empty or tool_choice is none."},
+          "Given to a chat's template with tool_choice none; else refused as unsupported."},
          {"tool_choice",
           kGeneration,
           values({"none", "auto"}),
@@ -312,7 +338,7 @@ void add_what_is_limited(Parameters& table, const CallLimits& limits) {
 void add_idle(Parameters& table) {
     for (const char* name :
          {"safety_identifier", "metadata", "store", "service_tier", "verbosity", "prompt_cache_key",
-          "reasoning_effort", "request_id", "parallel_tool_calls", "prompt_cache_retention"}) {
+          "request_id", "parallel_tool_calls", "prompt_cache_retention"}) {
         table.push_back({name,
                          kGeneration,
                          anything(),
@@ -321,6 +347,13 @@ void add_idle(Parameters& table) {
                          0,
                          ParameterUse::no_effect});
     }
+    table.push_back({"reasoning_effort",
+                     kCompletion,
+                     anything(),
+                     {},
+                     "Taken, and does nothing.",
+                     0,
+                     ParameterUse::no_effect});
     table.push_back({"user",
                      kGeneration | kEmbedding,
                      anything(),
@@ -360,11 +393,11 @@ void add_not_built(Parameters& table) {
                              "prompt_embeds",
                              "kv_transfer_params",
                              "images",
-                             "chat_template",
                              "return_tokens_as_token_ids"}) {
         add(name, kGeneration, "Not built: refused as unsupported.");
     }
     add("truncate_prompt_tokens", kGeneration | kEmbedding, "Not built: refused as unsupported.");
+    add("chat_template", kCompletion, "Refused: a completion has no template.");
     add("prompt_token_ids", kGeneration, "Refused: token ids are given as prompt of a completion.");
     add("prompt", kChat, "Refused: a chat has messages.");
     add("messages", kCompletion, "Refused: a completion has a prompt.");

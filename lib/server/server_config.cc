@@ -127,6 +127,9 @@ OptionList<ServerConfig> server_options() {
     list.add("strict-fields", &ServerConfig::strict_fields,
              "Refuse fields that are not known; else they are named in the answer's "
              "x-nvllm-ignored header.");
+    list.add("trust-request-chat-template", &ServerConfig::trust_request_chat_template,
+             "Take the chat_template of a request in place of the model's; else such requests are "
+             "refused.");
     list.add("partial-answer-on-timeout", &ServerConfig::partial_answer_on_timeout,
              "After --request-timeout answer with what there is.");
     list.add("page", &ServerConfig::page, "Serve the chat page at /.");

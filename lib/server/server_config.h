@@ -62,6 +62,7 @@ struct ServerConfig {
     // How.
     bool streaming = true;
     bool strict_fields = false;
+    bool trust_request_chat_template = false;
     bool partial_answer_on_timeout = false;
     bool page = true;
     int32_t text_threads = 2;

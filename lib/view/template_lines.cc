@@ -3,35 +3,44 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "kernels/error.h"
 #include "lib/base/json.h"
+#include "lib/text/chat/chat_message.h"
 
 namespace nvllm::view {
 namespace {
 
-Result<RenderedChat> render(const ConversationRenderer& conversations, const std::string& line,
-                            const RenderOptions& options) {
+Result<ChatJson> variables_in(const std::string& line) {
     try {
-        const nlohmann::ordered_json context = parse_ordered_json(line, "this line");
-        if (!context.is_object()) {
-            return Fault{ErrorKind::bad_data,
-                         "this line is not an object: {\"messages\": [...], ...}"};
-        }
-        return conversations.render(context, options);
+        ChatJson variables = parse_ordered_json(line, "this line");
+        if (variables.is_object()) return variables;
+        return Fault{ErrorKind::bad_data, "this line is not an object: {\"messages\": [...], ...}"};
     } catch (const Error& error) {
         return Fault{error.kind(), error.what()};
     }
+}
+
+LineAnswer answer_of(const Result<RenderedChat>& rendered) {
+    if (!rendered) return fault_answer(rendered.fault());
+    return {"{\"text\":" + json_quoted(rendered->text) + "}", std::nullopt};
 }
 
 }  // namespace
 
 LineAnswer render_line(const ConversationRenderer& conversations, const std::string& line,
                        const RenderOptions& options) {
-    const auto rendered = render(conversations, line, options);
-    if (!rendered) return fault_answer(rendered.fault());
-    return {"{\"text\":" + json_quoted(rendered->text) + "}", std::nullopt};
+    auto variables = variables_in(line);
+    if (!variables) return fault_answer(variables.fault());
+    const auto conversation = read_conversation(std::move(*variables));
+    if (!conversation) return fault_answer(conversation.fault());
+    return answer_of(conversations.render(*conversation, options));
+}
+
+LineAnswer render_line(const ChatTemplate& source, const std::string& line,
+                       const RenderOptions& options) {
+    const auto variables = variables_in(line);
+    if (!variables) return fault_answer(variables.fault());
+    return answer_of(source.render(*variables, options));
 }
 
 std::string template_named(const Tokenizer& tokenizer, const std::string& name) {

@@ -10,8 +10,12 @@
 
 namespace nvllm::view {
 
-// {"text": ...} of an object with messages and whatever else the template knows.
+// {"text": ...} of an object with messages and whatever else the template knows, as an engine
+// renders it.
 LineAnswer render_line(const ConversationRenderer& conversations, const std::string& line,
+                       const RenderOptions& options);
+// Of an object whose variables the template is given as they are.
+LineAnswer render_line(const ChatTemplate& source, const std::string& line,
                        const RenderOptions& options);
 
 // The text of the template of that name, "default" for an empty one. Throws bad_data, naming those

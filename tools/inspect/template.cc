@@ -21,9 +21,10 @@ constexpr const char* kExamples =
     "Each line of standard input is an object of the template's variables:\n"
     "\"messages\", \"tools\", \"add_generation_prompt\" ... It is answered by\n"
     "{\"text\": ...}, or {\"error\": ...} and exit code 65 at the end. With a model,\n"
-    "\"bos_token\" and \"eos_token\" are its tokenizer's and add_generation_prompt is\n"
-    "true unless the line says otherwise; with --template alone, variables are the\n"
-    "line's.\n";
+    "the text is what an engine is given: messages are checked, \"bos_token\" and\n"
+    "\"eos_token\" are the tokenizer's, and add_generation_prompt is true unless the\n"
+    "line says otherwise. With --template alone the variables are the line's, as\n"
+    "they are.\n";
 
 struct TemplateOptions {
     std::string model;
@@ -63,12 +64,13 @@ RenderOptions render_options(const TemplateOptions& flags) {
     return options;
 }
 
+void refuse_both(const TemplateOptions& flags) {
+    if (!flags.file || flags.name.empty()) return;
+    throw Error(ErrorKind::usage,
+                "--template-name chooses among a model's templates; leave it out with --template");
+}
+
 std::string template_text(const TemplateOptions& flags, const Tokenizer* tokenizer) {
-    if (flags.file && !flags.name.empty()) {
-        throw Error(ErrorKind::usage,
-                    "--template-name chooses among a model's templates; leave it "
-                    "out with --template");
-    }
     if (flags.file) return read_file(*flags.file, kMaxTemplateBytes);
     if (tokenizer == nullptr) {
         throw Error(ErrorKind::bad_data,
@@ -78,22 +80,28 @@ std::string template_text(const TemplateOptions& flags, const Tokenizer* tokeniz
     return flags.name.empty() ? "" : view::template_named(*tokenizer, flags.name);
 }
 
-ConversationRenderer load_renderer(const TemplateOptions& flags) {
-    const auto directory = flags.model.empty() && flags.file
-                               ? std::filesystem::path()
-                               : resolve_model_directory(named_or_bundled_model(flags.model));
-    const auto tokenizer = directory.empty() ? nullptr : Tokenizer::load(directory);
-    const std::string text = template_text(flags, tokenizer.get());
+// A mistake in a file that was given is told with the file's name.
+template <typename Load>
+auto loaded(const TemplateOptions& flags, Load&& load) {
     try {
+        return load();
+    } catch (const Error& error) {
+        if (!flags.file || error.kind() != ErrorKind::bad_data) throw;
+        throw Error(ErrorKind::bad_data, flags.file->string() + ": " + error.what());
+    }
+}
+
+ConversationRenderer load_renderer(const TemplateOptions& flags) {
+    const auto directory = resolve_model_directory(named_or_bundled_model(flags.model));
+    const auto tokenizer = Tokenizer::load(directory);
+    const std::string text = template_text(flags, tokenizer.get());
+    return loaded(flags, [&] {
         const bool has_config = std::filesystem::exists(directory / "config.json");
         const std::string type = has_config ? read_model_config(directory).model_type : "";
         ConversationRenderer renderer(tokenizer, type, text);
         if (!renderer.can_render()) view::template_named(*tokenizer, "");
         return renderer;
-    } catch (const Error& error) {
-        if (!flags.file || error.kind() != ErrorKind::bad_data) throw;
-        throw Error(ErrorKind::bad_data, flags.file->string() + ": " + error.what());
-    }
+    });
 }
 
 int inspect_template(const Invocation& invocation) {
@@ -102,11 +110,16 @@ int inspect_template(const Invocation& invocation) {
     OptionSet options;
     options.add(list, flags);
     if (answered(invocation, options)) return 0;
+    refuse_both(flags);
     const RenderOptions rendering = render_options(flags);
-    const ConversationRenderer conversations = load_renderer(flags);
-    return answer_lines(
-        [&](const std::string& line) { return view::render_line(conversations, line, rendering); },
-        true);
+    const auto answer_by = [&](const auto& source) {
+        return answer_lines(
+            [&](const std::string& line) { return view::render_line(source, line, rendering); },
+            true);
+    };
+    if (!flags.model.empty() || !flags.file) return answer_by(load_renderer(flags));
+    const std::string text = read_file(*flags.file, kMaxTemplateBytes);
+    return answer_by(loaded(flags, [&] { return ChatTemplate(text); }));
 }
 
 }  // namespace

@@ -8,12 +8,12 @@
 
 #include <cstring>
 #include <deque>
-#include <nlohmann/json.hpp>
 
 #include "lib/base/error_kinds.h"
 #include "lib/base/file.h"
 #include "lib/base/line_reader.h"
 #include "lib/base/main_guard.h"
+#include "lib/text/chat/chat_message.h"
 #include "tools/run/answers.h"
 #include "tools/run/inspect_dump.h"
 #include "tools/run/step_log.h"
@@ -153,17 +153,14 @@ class Batch {
 
     // Conversations without a system message get the one of --system-prompt.
     void add_system_prompt(JsonRequest& request) const {
-        const auto* chat = std::get_if<ChatVariables>(&request.input.prompt);
+        const auto* chat = std::get_if<ChatPrompt>(&request.input.prompt);
         if (chat == nullptr || !options_.system_prompt) return;
-        nlohmann::ordered_json variables = **chat;
-        nlohmann::ordered_json& messages = variables["messages"];
-        if (!messages.is_array()) return;
-        const bool has_one = !messages.empty() && messages[0].is_object() &&
-                             messages[0].value("role", "") == "system";
-        if (has_one) return;
-        messages.insert(messages.begin(),
-                        {{"role", "system"}, {"content", *options_.system_prompt}});
-        request.input.prompt = std::make_shared<const nlohmann::ordered_json>(std::move(variables));
+        const std::string& first = (*chat)->messages.front().role;
+        if (first == "system" || first == "developer") return;
+        Conversation conversation = **chat;
+        conversation.messages.insert(conversation.messages.begin(),
+                                     {.role = "system", .content = *options_.system_prompt});
+        request.input.prompt = std::make_shared<const Conversation>(std::move(conversation));
     }
 
     void submit(JsonRequest request) {

@@ -12,14 +12,12 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 
 #include "lib/base/main_guard.h"
+#include "lib/text/chat/message_form.h"
 
 namespace nvllm::run {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kPrompt = "> ";
 
@@ -116,15 +114,15 @@ class Conversation {
     }
 
     void clear() {
-        messages_ = Json::array();
+        messages_.clear();
         if (options_.system_prompt) {
-            messages_.push_back({{"role", "system"}, {"content", *options_.system_prompt}});
+            messages_.push_back({.role = "system", .content = *options_.system_prompt});
         }
     }
 
     void save(const std::string& file) const {
         std::ofstream stream(file);
-        stream << messages_.dump(2) << "\n";
+        stream << messages_in_form(messages_, {}).dump(2) << "\n";
         stream.close();
         if (!stream) {
             fmt::print(stderr, "{}: cannot be written\n", file);
@@ -136,18 +134,19 @@ class Conversation {
     // Sends what the user said and prints the answer as it comes. A fault leaves the conversation
     // as it was.
     void say(const std::string& text) {
-        messages_.push_back({{"role", "user"}, {"content", text}});
+        messages_.push_back({.role = "user", .content = text});
         RequestInput input;
         input.sampling = options_.sampling;
         input.allow_special_in_messages = options_.allow_special_in_messages;
-        input.prompt = std::make_shared<const Json>(Json{{"messages", messages_}});
+        input.prompt =
+            std::make_shared<const nvllm::Conversation>(nvllm::Conversation{.messages = messages_});
         auto request = engine_.prepare(input);
         if (!request) {
             fmt::print(stderr, "{}\n(/clear starts anew)\n", request.fault().message);
-            messages_.erase(messages_.size() - 1);
+            messages_.pop_back();
             return;
         }
-        messages_.push_back({{"role", "assistant"}, {"content", answer(std::move(*request))}});
+        messages_.push_back({.role = "assistant", .content = answer(std::move(*request))});
     }
 
   private:
@@ -188,7 +187,7 @@ class Conversation {
 
     Engine& engine_;
     const ChatOptions& options_;
-    Json messages_;
+    std::vector<ChatMessage> messages_;
 };
 
 // True when the line was a command; `leave` is set by /exit.
@@ -219,7 +218,7 @@ void use_utf8() {
 
 void chat(Engine& engine, const ChatOptions& options) {
     const auto rendered = engine.input_processor().conversations().render(
-        {{"messages", Json::array({{{"role", "user"}, {"content", "Hello"}}})}});
+        {.messages = {{.role = "user", .content = "Hello"}}});
     if (!rendered) throw Error(rendered.fault().kind, rendered.fault().message);
     use_utf8();
     LineEditor editor;

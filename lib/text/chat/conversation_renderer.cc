@@ -2,29 +2,40 @@
 #include "lib/text/chat/conversation_renderer.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "kernels/error.h"
+#include "lib/text/chat/message_form.h"
+#include "lib/text/chat/value.h"
 
 namespace nvllm {
 
+ConversationRenderer::~ConversationRenderer() = default;
+ConversationRenderer::ConversationRenderer(ConversationRenderer&&) noexcept = default;
+
+ConversationRenderer::Source ConversationRenderer::parse(const std::string& text) {
+    Source parsed;
+    parsed.source = std::make_unique<ChatTemplate>(text);
+    parsed.form = std::make_unique<MessageForm>(form_of(*parsed.source));
+    return parsed;
+}
+
 ConversationRenderer::Source ConversationRenderer::load(const std::string& text) {
-    Source loaded;
-    if (text.empty()) return loaded;
+    if (text.empty()) return {};
     try {
-        loaded.source = std::make_unique<ChatTemplate>(text);
+        return parse(text);
     } catch (const Error& error) {
-        loaded.fault = error.what();
+        Source broken;
+        broken.fault = error.what();
+        return broken;
     }
-    return loaded;
 }
 
 ConversationRenderer::ConversationRenderer(std::shared_ptr<const Tokenizer> tokenizer,
                                            const std::string& model_type, const std::string& given)
     : tokenizer_(std::move(tokenizer)) {
     if (!given.empty()) {
-        default_.source = std::make_unique<ChatTemplate>(given);
+        default_ = parse(given);
         return;
     }
     if (tokenizer_ == nullptr) return;
@@ -41,13 +52,19 @@ namespace {
 
 constexpr const char* kContinue = "continue_final_message";
 
-bool is_continued(const nlohmann::ordered_json& variables) {
-    const auto found = variables.find(kContinue);
-    return found != variables.end() && found->is_boolean() && found->get<bool>();
+bool is_true(const Conversation& conversation, const char* variable) {
+    const auto found = conversation.variables.find(variable);
+    return found != conversation.variables.end() && *found == ChatJson(true);
 }
 
 Fault cannot_continue(const std::string& why) {
     return {ErrorKind::bad_data, "continue_final_message: " + why, kContinue};
+}
+
+// What the model is to go on from: of several parts the last.
+std::string end_of(const ChatMessage& message) {
+    const auto* parts = std::get_if<std::vector<ContentPart>>(&message.content);
+    return parts != nullptr && !parts->empty() ? parts->back().text : message.text();
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -76,36 +93,41 @@ std::optional<Fault> cut_behind(std::string_view content, RenderedChat& chat) {
 
 }  // namespace
 
-Result<RenderedChat> ConversationRenderer::render(const nlohmann::ordered_json& variables,
+Result<RenderedChat> ConversationRenderer::render(const Conversation& conversation,
                                                   const RenderOptions& options) const {
-    if (!is_continued(variables)) return render_whole(variables, options);
-    const auto messages = variables.find("messages");
-    const bool has_text = messages != variables.end() && messages->is_array() &&
-                          !messages->empty() && messages->back().is_object() &&
-                          messages->back().contains("content") &&
-                          messages->back()["content"].is_string();
-    if (!has_text) return cannot_continue("the last message has no text to go on from");
-    if (variables.contains("add_generation_prompt") &&
-        variables["add_generation_prompt"] == nlohmann::ordered_json(true)) {
+    if (!is_true(conversation, kContinue)) return render_whole(conversation, options);
+    const auto& messages = conversation.messages;
+    if (messages.empty() || std::holds_alternative<std::monostate>(messages.back().content)) {
+        return cannot_continue("the last message has no text to go on from");
+    }
+    if (is_true(conversation, "add_generation_prompt")) {
         return cannot_continue("cannot be combined with add_generation_prompt");
     }
-    nlohmann::ordered_json open = variables;
-    open["add_generation_prompt"] = false;
+    Conversation open = conversation;
+    open.variables["add_generation_prompt"] = false;
     auto chat = render_whole(open, options);
     if (!chat) return chat;
-    if (auto wrong = cut_behind(messages->back()["content"].get_ref<const std::string&>(), *chat)) {
-        return *wrong;
-    }
+    if (auto wrong = cut_behind(end_of(messages.back()), *chat)) return *wrong;
     return chat;
 }
 
-Result<RenderedChat> ConversationRenderer::render_whole(const nlohmann::ordered_json& variables,
+Result<RenderedChat> ConversationRenderer::render_whole(const Conversation& conversation,
                                                         const RenderOptions& options) const {
-    if (mistral_) return render_mistral(variables, *mistral_);
-    const auto tools = variables.find("tools");
-    const bool has_tools = tools != variables.end() && !tools->is_null();
+    if (conversation.chat_template) {
+        const Source given = load(*conversation.chat_template);
+        if (given.fault.empty()) return render_by(given, conversation, options);
+        return Fault{ErrorKind::bad_data, "chat_template: " + given.fault, "chat_template"};
+    }
+    if (mistral_) return render_mistral(conversation, *mistral_);
+    const auto tools = conversation.variables.find("tools");
+    const bool has_tools = tools != conversation.variables.end() && !tools->is_null();
     const bool prefers_tools = with_tools_.source != nullptr || !with_tools_.fault.empty();
-    const Source& chosen = has_tools && prefers_tools ? with_tools_ : default_;
+    return render_by(has_tools && prefers_tools ? with_tools_ : default_, conversation, options);
+}
+
+Result<RenderedChat> ConversationRenderer::render_by(const Source& chosen,
+                                                     const Conversation& conversation,
+                                                     const RenderOptions& options) const {
     if (!chosen.fault.empty()) {
         return Fault{ErrorKind::bad_data,
                      "the chat template of this model cannot be used: " + chosen.fault};
@@ -115,8 +137,22 @@ Result<RenderedChat> ConversationRenderer::render_whole(const nlohmann::ordered_
                      "this model has no chat template: give a plain prompt, or a template with "
                      "--chat-template"};
     }
-    if (tokenizer_ == nullptr) return chosen.source->render(variables, options);
-    return chosen.source->render(with_template_defaults(variables, *tokenizer_), options);
+    ChatJson variables = conversation.variables;
+    try {
+        if (!conversation.messages.empty()) {
+            variables["messages"] = messages_in_form(conversation.messages, *chosen.form);
+        }
+    } catch (const chat::TemplateFailure& failure) {
+        return Fault{ErrorKind::bad_data, "messages: " + failure.message, "messages"};
+    }
+    if (tokenizer_ != nullptr) variables = with_template_defaults(variables, *tokenizer_);
+    auto chat = chosen.source->render(variables, options);
+    const std::string broken = position_of_broken_arguments(conversation.messages);
+    if (chat || broken.empty()) return chat;
+    return Fault{
+        ErrorKind::bad_data,
+        broken + " is no JSON object, and without one the template fails: " + chat.fault().message,
+        broken};
 }
 
 }  // namespace nvllm

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -14,6 +13,9 @@
 
 namespace nvllm {
 
+struct Conversation;  // lib/text/chat/chat_message.h
+struct MessageForm;   // lib/text/chat/message_form.h
+
 // Immutable; thread-safe.
 class ConversationRenderer {
   public:
@@ -22,11 +24,13 @@ class ConversationRenderer {
     // the given one cannot be parsed.
     ConversationRenderer(std::shared_ptr<const Tokenizer> tokenizer, const std::string& model_type,
                          const std::string& given);
+    ~ConversationRenderer();
+    ConversationRenderer(ConversationRenderer&&) noexcept;
 
     // With the tokenizer's special tokens and a generation prompt where the variables do not say
     // otherwise. Of several templates "tool_use" renders what has tools, as in transformers. With
     // the variable continue_final_message the text ends with the last message's content.
-    Result<RenderedChat> render(const nlohmann::ordered_json& variables,
+    Result<RenderedChat> render(const Conversation& conversation,
                                 const RenderOptions& options = {}) const;
 
     bool can_render() const { return default_.source != nullptr || mistral_.has_value(); }
@@ -34,11 +38,16 @@ class ConversationRenderer {
   private:
     struct Source {
         std::unique_ptr<const ChatTemplate> source;
+        std::unique_ptr<const MessageForm> form;
         std::string fault;  // why it cannot be used
     };
+    // Throws bad_data when it cannot be parsed.
+    static Source parse(const std::string& text);
     static Source load(const std::string& text);
-    Result<RenderedChat> render_whole(const nlohmann::ordered_json& variables,
+    Result<RenderedChat> render_whole(const Conversation& conversation,
                                       const RenderOptions& options) const;
+    Result<RenderedChat> render_by(const Source& chosen, const Conversation& conversation,
+                                   const RenderOptions& options) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     Source default_;

@@ -1,10 +1,10 @@
 // One pass over the messages; neighbours of one role are joined first, as the publisher does.
 #include "lib/text/chat/mistral_format.h"
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "kernels/error.h"
+#include "lib/text/chat/chat_message.h"
 #include "lib/text/chat/json_value.h"
 #include "lib/text/chat/text_form.h"
 
@@ -14,8 +14,6 @@ namespace {
 using chat::TrackedText;
 using Json = nlohmann::ordered_json;
 
-constexpr int kDeepestJson = 64;
-
 struct Turn {
     std::string role;
     std::string content;
@@ -23,41 +21,10 @@ struct Turn {
     Json results = Json::array();
 };
 
-// The JSON that a text holds, else the text itself.
-Json parsed_or_text(const std::string& text) {
-    const auto too_deep = [](int depth, Json::parse_event_t, Json&) {
-        if (depth > kDeepestJson)
-            throw chat::TemplateFailure{"JSON within a message is nested too deeply"};
-        return true;
-    };
-    Json parsed = Json::parse(text, too_deep, false);
-    return parsed.is_discarded() ? Json(text) : parsed;
-}
-
-const Json& field(const Json& object, const std::string& name) {
-    if (!object.is_object() || !object.contains(name)) {
-        throw chat::TemplateFailure{"a field '" + name + "' is missing"};
-    }
-    return object[name];
-}
-
-std::string text_of(const Json& value, const std::string& name) {
-    if (!value.is_string()) throw chat::TemplateFailure{"'" + name + "' must be a string"};
-    return value.get<std::string>();
-}
-
-std::string content_of(const Json& message) {
-    const auto content = message.find("content");
-    if (content == message.end() || content->is_null()) return {};
-    if (!content->is_array()) return text_of(*content, "content");
-    std::string text;
-    for (const Json& part : *content) {
-        if (field(part, "type") != "text") {
-            throw chat::TemplateFailure{"only text can be said in this format"};
-        }
-        text += text_of(field(part, "text"), "text");
-    }
-    return text;
+Json result_of(const std::string& text) {
+    auto parsed = json_or_text(text, "the result of a tool");
+    if (!parsed) throw chat::TemplateFailure{parsed.fault().message};
+    return std::move(*parsed);
 }
 
 void add_text(std::string& to, const std::string& text) {
@@ -65,33 +32,25 @@ void add_text(std::string& to, const std::string& text) {
     to += text;
 }
 
-void add_message(const Json& message, Turn& turn) {
+void add_message(const ChatMessage& message, Turn& turn) {
     if (turn.role == "tool") {
-        const std::string name =
-            message.contains("name") ? text_of(message["name"], "name") : std::string();
-        turn.results.push_back({{"name", name}, {"content", parsed_or_text(content_of(message))}});
+        turn.results.push_back(
+            {{"name", message.name.value_or("")}, {"content", result_of(message.text())}});
         return;
     }
-    add_text(turn.content, content_of(message));
-    const auto calls = message.find("tool_calls");
-    if (calls == message.end() || !calls->is_array()) return;
-    for (const Json& call : *calls) {
-        const Json& function = field(call, "function");
-        const Json& arguments = field(function, "arguments");
-        turn.calls.push_back(
-            {{"name", text_of(field(function, "name"), "name")},
-             {"arguments", arguments.is_string() ? parsed_or_text(arguments) : arguments}});
+    add_text(turn.content, message.text());
+    for (const ToolCall& call : message.tool_calls) {
+        turn.calls.push_back({{"name", call.name}, {"arguments", call.arguments}});
     }
 }
 
 // The turns, and apart from them all that the system says.
-std::vector<Turn> turns_of(const Json& messages, std::string& system) {
+std::vector<Turn> turns_of(const std::vector<ChatMessage>& messages, std::string& system) {
     std::vector<Turn> turns;
-    if (!messages.is_array()) throw chat::TemplateFailure{"'messages' must be a list"};
-    for (const Json& message : messages) {
-        const std::string role = text_of(field(message, "role"), "role");
-        if (role == "system") {
-            add_text(system, content_of(message));
+    for (const ChatMessage& message : messages) {
+        const std::string& role = message.role;
+        if (role == "system" || role == "developer") {
+            add_text(system, message.text());
             continue;
         }
         if (role != "user" && role != "assistant" && role != "tool") {
@@ -174,12 +133,11 @@ MistralFormat mistral_format_of(const Tokenizer& tokenizer) {
                                                              : MistralFormat::v1;
 }
 
-Result<RenderedChat> render_mistral(const nlohmann::ordered_json& conversation,
-                                    MistralFormat format) {
+Result<RenderedChat> render_mistral(const Conversation& conversation, MistralFormat format) {
     try {
         std::string system;
-        const auto turns = turns_of(field(conversation, "messages"), system);
-        const Json tools = conversation.contains("tools") ? conversation["tools"] : Json::array();
+        const auto turns = turns_of(conversation.messages, system);
+        const Json tools = conversation.variables.value("tools", Json::array());
         const TrackedText text = format == MistralFormat::v1 ? render_v1(turns, system)
                                                              : render_v2(turns, system, tools);
         return RenderedChat{text.bytes(), text.marks()};

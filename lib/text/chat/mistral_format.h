@@ -2,12 +2,12 @@
 // chat template.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "lib/base/result.h"
 #include "lib/text/chat/chat_template.h"
 
 namespace nvllm {
+
+struct Conversation;
 
 // v1: [INST] is written as text, no tools. v2: control tokens, tools before the last user message,
 // and calls and their results only behind it.
@@ -17,9 +17,7 @@ enum class MistralFormat { v1, v2 };
 // its vocabulary has the control token [INST].
 MistralFormat mistral_format_of(const Tokenizer& tokenizer);
 
-// `conversation`: an object with messages and, for v2, tools. Texts of messages are marked as the
-// request's.
-Result<RenderedChat> render_mistral(const nlohmann::ordered_json& conversation,
-                                    MistralFormat format);
+// With the variable "tools" for v2. Texts of messages are marked as the request's.
+Result<RenderedChat> render_mistral(const Conversation& conversation, MistralFormat format);
 
 }  // namespace nvllm

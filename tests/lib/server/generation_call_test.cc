@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "lib/text/chat/chat_message.h"
+
 using namespace nvllm;
 using namespace nvllm::server;
 using Json = nlohmann::ordered_json;
@@ -21,11 +23,16 @@ Result<GenerationCall> chat(const std::string& fields, const CallLimits& limits 
         Json::parse(R"({"messages":[{"role":"user","content":"Hi"}])" + fields + "}"), {}, limits);
 }
 
-std::string field_of(const Result<GenerationCall>& call) {
+template <typename Call>
+std::string field_of(const Result<Call>& call) {
     if (call) return "";
     CHECK(call.fault().kind == ErrorKind::bad_data);
     CHECK(!call.fault().message.empty());
     return call.fault().field;
+}
+
+Conversation conversation_of(const Result<GenerationCall>& call) {
+    return *std::get<ChatPrompt>(call->inputs[0].prompt);
 }
 
 using Ids = std::vector<int32_t>;
@@ -137,8 +144,8 @@ TEST_CASE("calls: what does nothing is named, what is unknown too, unless that i
 }
 
 TEST_CASE("calls: what is not built is refused, unless it says nothing") {
-    for (const char* field : {"functions", "grammar", "guided_json", "suffix", "chat_template",
-                              "lora", "truncate_prompt_tokens"}) {
+    for (const char* field :
+         {"functions", "grammar", "guided_json", "suffix", "lora", "truncate_prompt_tokens"}) {
         CAPTURE(field);
         const auto with = [&](const char* value) {
             return chat(",\"" + std::string(field) + "\":" + value);
@@ -166,6 +173,38 @@ TEST_CASE("calls: formats and tools") {
           "tools");
     CHECK(chat(R"(,"tool_choice":"auto")"));
     CHECK(field_of(chat(R"(,"tool_choice":"required")")) == "tool_choice");
+}
+
+TEST_CASE("chat calls: the template's variables, a field's own value above the others") {
+    const auto call = chat(R"(,"reasoning_effort":"low","documents":[1],"tools":[{"n":1}],
+        "tool_choice":"none","chat_template_kwargs":{"enable_thinking":false,"documents":[2]})");
+    REQUIRE(call);
+    CHECK(call->ignored.empty());
+    const Json variables = conversation_of(call).variables;
+    CHECK(variables["reasoning_effort"] == "low");
+    CHECK(variables["documents"] == Json::parse("[1]"));
+    CHECK(variables["tools"] == Json::parse(R"([{"n":1}])"));
+    CHECK(variables["enable_thinking"] == false);
+    CHECK(field_of(chat(R"(,"reasoning_effort":5)")) == "reasoning_effort");
+    CHECK(field_of(chat(R"(,"add_generation_prompt":"no")")) == "add_generation_prompt");
+    for (const char* name : {"messages", "chat_template"}) {
+        CHECK(field_of(chat(R"(,"chat_template_kwargs":{")" + std::string(name) + R"(":"x"})")) ==
+              "chat_template_kwargs");
+    }
+}
+
+TEST_CASE("chat calls: a template of the request only where the server trusts them") {
+    const auto refused = chat(R"(,"chat_template":"x")");
+    CHECK(field_of(refused) == "chat_template");
+    CHECK(refused.fault().code == "unsupported_parameter");
+    CHECK(refused.fault().message.find("--trust-request-chat-template") != std::string::npos);
+    CHECK(!conversation_of(chat(R"(,"chat_template":"")")).chat_template);
+    const CallLimits trusting{.takes_chat_templates = true};
+    CHECK(conversation_of(chat(R"(,"chat_template":"x")", trusting)).chat_template == "x");
+    CHECK(field_of(chat(R"(,"chat_template":5)", trusting)) == "chat_template");
+    CHECK(field_of(read_chat_prompt(Json::parse(R"({"messages":[{"role":"user","content":"a"}],
+        "chat_template":"x"})"),
+                                    {})) == "chat_template");
 }
 
 TEST_CASE("calls: the model's own settings hold where the client says nothing") {

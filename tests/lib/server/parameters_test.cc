@@ -10,6 +10,7 @@
 
 #include "lib/engine/request_json.h"
 #include "lib/server/embedding_call.h"
+#include "lib/text/chat/chat_message.h"
 
 using namespace nvllm;
 using namespace nvllm::server;
@@ -90,9 +91,9 @@ Json wrong_value(const Json& schema) {
                                                                                         : Json(5);
 }
 
-// Given to the template as they are.
+// Given to the template.
 const std::set<std::string> kOfTemplates = {"documents", "add_generation_prompt",
-                                            "continue_final_message"};
+                                            "continue_final_message", "reasoning_effort"};
 
 void check_full(CallKind kind, const std::string& name, const Json& schema) {
     const Json value = good_value(name, schema);
@@ -102,10 +103,11 @@ void check_full(CallKind kind, const std::string& name, const Json& schema) {
     CHECK(!good.fault);
     CHECK(good.ignored.empty());
     if (kOfTemplates.contains(name)) {
-        CHECK(std::get<ChatVariables>(good.input.prompt)->contains(name));
-    } else if (name != "model" || kind != CallKind::embedding) {  // models are found before
-        CHECK(read_with(kind, name, wrong_value(schema)).fault);
+        CHECK(std::get<ChatPrompt>(good.input.prompt)->variables.contains(name));
     }
+    const bool is_found_before = name == "model" && kind == CallKind::embedding;
+    if (name == "documents" || is_found_before) return;
+    CHECK(read_with(kind, name, wrong_value(schema)).fault);
 }
 
 Json after(const Json& end, int step) {

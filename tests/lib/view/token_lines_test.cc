@@ -84,13 +84,17 @@ TEST_CASE("a conversation is rendered with the tokenizer's special tokens, or it
     const std::string shown =
         "{{ bos_token }}|{{ add_generation_prompt }}|{{ messages[0].content }}";
     const ConversationRenderer with_model(demo(), "llama", shown);
-    const ConversationRenderer alone(nullptr, "", shown);
+    const ChatTemplate alone(shown);
     const std::string line = R"({"messages": [{"role": "user", "content": "Hi"}]})";
     const auto text = [](const LineAnswer& answer) {
         return Json::parse(answer.json)["text"].get<std::string>();
     };
     CHECK(text(render_line(with_model, line, {})) == "<|begin|>|True|Hi");
     CHECK(text(render_line(alone, line, {})) == "||Hi");
+    // An engine joins parts; the template alone is given what the line says.
+    const std::string parts = R"({"messages": [{"role": "user", "content": ["a", "b"]}]})";
+    CHECK(text(render_line(with_model, parts, {})) == "<|begin|>|True|a\nb");
+    CHECK(text(render_line(alone, parts, {})) == "||['a', 'b']");
     for (const char* wrong : {"[]", "{", "", "{\"messages\": 3}"}) {
         CAPTURE(wrong);
         const LineAnswer answer = render_line(with_model, wrong, {});

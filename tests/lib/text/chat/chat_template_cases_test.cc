@@ -8,6 +8,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/file.h"
+#include "lib/text/chat/chat_message.h"
 #include "lib/text/chat/chat_template.h"
 #include "lib/text/chat/mistral_format.h"
 #include "tests/shared_data.h"
@@ -148,7 +149,9 @@ TEST_CASE("chat template cases: conversations of Mistral") {
         const auto tokenizer = Tokenizer::load(test::shared_data("tokenizers") / model);
         REQUIRE(tokenizer);
         const auto format = model == "mistral-v1" ? MistralFormat::v1 : MistralFormat::v2;
-        auto chat = render_mistral(entry["conversation"], format);
+        const auto conversation = read_conversation(entry["conversation"]);
+        REQUIRE(conversation.ok());
+        auto chat = render_mistral(*conversation, format);
         REQUIRE(chat.ok());
         CHECK(encode_chat(*tokenizer, *chat) == entry["ids"].get<std::vector<int32_t>>());
         ++all;
