@@ -9,6 +9,7 @@
 #include "kernels/error.h"
 #include "lib/base/json.h"
 #include "lib/server/generation_call.h"
+#include "lib/text/chat/message_form.h"
 
 namespace {
 
@@ -25,7 +26,15 @@ void check(const Result<GenerationCall>& call) {
     const bool makes_sense = !call->inputs.empty() && call->inputs.size() <= 8 &&
                              call->prompt_texts.size() == call->inputs.size();
     if (!makes_sense) std::abort();
-    for (const RequestInput& input : call->inputs) (void)input.sampling.check(1000);
+    for (const RequestInput& input : call->inputs) {
+        (void)input.sampling.check(1000);
+        const auto* chat = std::get_if<ChatPrompt>(&input.prompt);
+        if (chat == nullptr) continue;
+        const auto& messages = (*chat)->messages;
+        const bool has_all = messages_in_form(messages, {}).size() == messages.size() &&
+                             messages_in_form(messages, {.takes_parts = true}).size() <= 8;
+        if (!has_all) std::abort();
+    }
 }
 
 }  // namespace
