@@ -184,6 +184,26 @@ TEST_CASE("products on a device agree with the CPU") {
     });
 }
 
+TEST_CASE("angles by chosen frequencies agree with the CPU") {
+    for_each_case([](Case& c) {
+        constexpr int64_t tokens = 6, half = 5;
+        std::vector<int32_t> positions = {0, 3, 3, 9, 9, 40}, choices = {0, 0, 1, 1, 0, 1};
+        std::vector<float> frequencies = c.values(2 * half);
+        std::vector<float> cosines(tokens * half), sines(tokens * half);
+        const TensorView dcosines = c.device.put(DType::f32, cosines, {tokens, half});
+        const TensorView dsines = c.device.put(DType::f32, sines, {tokens, half});
+        ops::rope_angles(c.device.context(), c.device.put(positions, {tokens}),
+                         c.device.put(DType::f32, frequencies, {2, half}), 1.5f, dcosines, dsines,
+                         c.device.put(choices, {tokens}));
+        ops::rope_angles(c.cpu.context(), testing::view(positions, {tokens}),
+                         testing::view(frequencies, {2, half}), 1.5f,
+                         testing::view(cosines, {tokens, half}),
+                         testing::view(sines, {tokens, half}), testing::view(choices, {tokens}));
+        c.check("cosines", dcosines, cosines);
+        c.check("sines", dsines, sines);
+    });
+}
+
 TEST_CASE("attention over a device's cache agrees with the CPU") {
     for_each_case([](Case& c) {
         const int64_t heads = 4, kv_heads = 2, dim = 32, block = 4, blocks = 6, tokens = 11;
