@@ -1,4 +1,4 @@
-// What answers look like, as JSON Schema: the other half of answer_shapes.h.
+// What answers look like, as JSON Schema: made from the types that their JSON is written from.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,145 +1,186 @@
-// Written straight into text: a chunk is made for every token of every stream.
+// From what the engine said to the types of answers; a chunk is made for every token of every
+// stream.
 #include "lib/server/answer_shapes.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "lib/base/json.h"
 #include "lib/base/utf8.h"
+#include "lib/server/answer_fields.h"
 
 namespace nvllm::server {
 namespace {
 
-// What stands for "very unlikely" in the OpenAI API: JSON has no infinity.
-constexpr float kLowestLogprob = -9999.0f;
+using answers::ChatCompletion;
+using answers::ChatCompletionChunk;
+using answers::ChatLogprobs;
+using answers::ChosenLogprob;
+using answers::Completion;
+using answers::CompletionChunk;
+using answers::CompletionLogprobs;
+using answers::DeltaChoice;
+using answers::MessageChoice;
+using answers::PromptLogprob;
+using answers::PromptLogprobs;
+using answers::TextChoice;
+using answers::TopLogprob;
 
-std::string logprob_json(float logprob) {
-    return json_number(std::isfinite(logprob) ? std::max(logprob, kLowestLogprob) : kLowestLogprob);
+// What is left out where there is none.
+template <typename T>
+Maybe<Written<T>> written(const std::string& json) {
+    return json.empty() ? Maybe<Written<T>>() : Maybe<Written<T>>(Written<T>{json});
 }
 
-std::string ids_json(const std::vector<int32_t>& ids) {
-    return fmt::format("[{}]", fmt::join(ids, ","));
+// What all choices have in common, whole or in a chunk.
+template <typename OneChoice>
+OneChoice plain_choice(size_t index) {
+    OneChoice choice;
+    choice.index = index;
+    return choice;
 }
 
-std::string finish_json(const ChoicePiece& choice) {
-    if (!choice.finish_reason) return R"("finish_reason":null)";
-    std::string json = fmt::format(R"("finish_reason":"{}","stop_reason":)",
-                                   finish_reason_name(*choice.finish_reason));
-    return json + (choice.stop_token_id ? fmt::format("{}", *choice.stop_token_id) : "null");
-}
-
-std::string extras_json(const ChoicePiece& choice) {
-    std::string json;
-    if (choice.token_ids) json += fmt::format(R"(,"token_ids":{})", ids_json(*choice.token_ids));
-    if (!choice.prompt_logprobs.empty()) {
-        json += fmt::format(R"(,"prompt_logprobs":{})", choice.prompt_logprobs);
+template <typename OneChoice>
+OneChoice choice_of(const ChoicePiece& piece) {
+    OneChoice choice = plain_choice<OneChoice>(piece.index);
+    if (!piece.logprobs.empty()) choice.logprobs.emplace().json = piece.logprobs;
+    if (piece.finish_reason) {
+        choice.finish_reason = finish_reason_name(*piece.finish_reason);
+        choice.stop_reason = piece.stop_reason;
     }
-    return json;
-}
-
-std::string head_json(const AnswerHead& head, std::string_view object) {
-    return fmt::format(R"({{"id":{},"object":"{}","created":{},"model":{})", json_quoted(head.id),
-                       object, head.created, json_quoted(head.model));
-}
-
-std::string chunk_head(const AnswerHead& head) {
-    return head_json(head, head.is_chat ? "chat.completion.chunk" : "text_completion");
-}
-
-std::string chunk_tail(ChunkUsage usage, const Usage& counts) {
-    switch (usage) {
-        case ChunkUsage::absent:
-            return "}";
-        case ChunkUsage::null:
-            return R"(,"usage":null})";
-        case ChunkUsage::given:
-            break;
+    if (piece.token_ids) choice.token_ids = *piece.token_ids;
+    if constexpr (!OneChoice::kIsChat) {
+        choice.prompt_logprobs = written<PromptLogprobs>(piece.prompt_logprobs);
     }
-    return fmt::format(R"(,"usage":{}}})", counts.json());
+    return choice;
 }
 
-std::string whole_choice(const AnswerHead& head, const ChoicePiece& choice) {
-    const std::string said =
-        head.is_chat
-            ? fmt::format(R"("message":{{"role":"assistant","content":{},"refusal":null}})",
-                          json_quoted(choice.text))
-            : fmt::format(R"("text":{})", json_quoted(choice.text));
-    return fmt::format(R"({{"index":{},{},"logprobs":{},{}{}}})", choice.index, said,
-                       choice.logprobs, finish_json(choice), extras_json(choice));
+void say(const ChoicePiece& piece, TextChoice& choice) { choice.said = piece.text; }
+void say(const ChoicePiece& piece, MessageChoice& choice) { choice.said.content = piece.text; }
+void say(const ChoicePiece& piece, DeltaChoice& choice) {
+    if (!piece.text.empty()) choice.said.content = piece.text;
+}
+
+template <typename Answer>
+Answer begin(const AnswerHead& head) {
+    Answer answer;
+    answer.beginning.id = head.id;
+    answer.beginning.created = head.created;
+    answer.beginning.model = head.model;
+    return answer;
+}
+
+// The prompt of a chat is one, whatever the number of its choices.
+template <typename Answer>
+void add_prompt_logprobs(const ChoicePiece& piece, Answer& answer) {
+    if (answer.prompt_logprobs || piece.prompt_logprobs.empty()) return;
+    answer.prompt_logprobs = written<PromptLogprobs>(piece.prompt_logprobs);
+}
+
+template <typename Answer>
+std::string whole(const AnswerHead& head, const std::vector<ChoicePiece>& pieces,
+                  const Usage& usage) {
+    auto answer = begin<Answer>(head);
+    for (const ChoicePiece& piece : pieces) {
+        auto& choice =
+            answer.beginning.choices.emplace_back(choice_of<typename Answer::ChoiceType>(piece));
+        say(piece, choice);
+        add_prompt_logprobs(piece, answer);
+    }
+    answer.usage = usage;
+    return json_of(answer);
+}
+
+template <typename Chunk>
+void add_usage(ChunkUsage usage, const Usage& counts, Chunk& chunk) {
+    if (usage == ChunkUsage::null) chunk.usage.emplace();
+    if (usage == ChunkUsage::given) chunk.usage.emplace(counts);
+}
+
+template <typename Chunk>
+std::string piece_chunk(const AnswerHead& head, const ChoicePiece& piece, ChunkUsage usage,
+                        const Usage& counts) {
+    auto chunk = begin<Chunk>(head);
+    auto& choice =
+        chunk.beginning.choices.emplace_back(choice_of<typename Chunk::ChoiceType>(piece));
+    say(piece, choice);
+    add_prompt_logprobs(piece, chunk);
+    add_usage(usage, counts, chunk);
+    return json_of(chunk);
+}
+
+template <typename Chunk>
+std::string progress(const AnswerHead& head, const PromptProgress& figures, ChunkUsage usage,
+                     const Usage& counts) {
+    auto chunk = begin<Chunk>(head);
+    chunk.beginning.choices.emplace_back();
+    chunk.prompt_progress = figures;
+    chunk.prompt_progress->time_ms = std::round(figures.time_ms * 1000.0) / 1000.0;
+    add_usage(usage, counts, chunk);
+    return json_of(chunk);
+}
+
+template <typename Chunk>
+std::string counts_chunk(const AnswerHead& head, const Usage& counts) {
+    auto chunk = begin<Chunk>(head);
+    add_usage(ChunkUsage::given, counts, chunk);
+    return json_of(chunk);
 }
 
 }  // namespace
 
-std::string Usage::json() const {
-    return fmt::format(
-        R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{}}}}})",
-        prompt_tokens, completion_tokens, prompt_tokens + completion_tokens, cached_tokens);
-}
-
-LogprobWriter::LogprobWriter(std::shared_ptr<const Tokenizer> tokenizer, bool is_chat)
-    : tokenizer_(std::move(tokenizer)), is_chat_(is_chat), offsets_(tokenizer_) {}
+LogprobWriter::LogprobWriter(std::shared_ptr<const Tokenizer> tokenizer, bool is_chat,
+                             bool shows_ids)
+    : tokenizer_(std::move(tokenizer)),
+      is_chat_(is_chat),
+      shows_ids_(shows_ids || tokenizer_ == nullptr),
+      offsets_(tokenizer_) {}
 
 std::string LogprobWriter::json(const LogprobPiece& piece) {
-    return is_chat_ ? chat_json(piece) : completion_json(piece);
+    return is_chat_ ? json_of(of_chat(piece)) : json_of(of_completion(piece));
 }
 
 std::string LogprobWriter::bytes_of(int32_t token_id) const {
-    if (tokenizer_ == nullptr) return fmt::format("token_id:{}", token_id);
+    if (shows_ids_) return fmt::format("token_id:{}", token_id);
     std::string bytes = tokenizer_->token_bytes(token_id);
     return bytes.empty() ? tokenizer_->token_text(token_id) : bytes;
 }
 
-std::string LogprobWriter::token_json(const TokenLogprob& token) const {
-    const std::string bytes = bytes_of(token.token_id);
-    const std::vector<int> numbers(reinterpret_cast<const uint8_t*>(bytes.data()),
-                                   reinterpret_cast<const uint8_t*>(bytes.data()) + bytes.size());
-    return fmt::format(R"("token":{},"logprob":{},"bytes":[{}])", json_quoted(bytes),
-                       logprob_json(token.logprob), fmt::join(numbers, ","));
+TopLogprob LogprobWriter::shown(const TokenLogprob& token) const {
+    TopLogprob shown{.token = bytes_of(token.token_id), .logprob = {token.logprob}, .bytes = {}};
+    shown.bytes.assign(shown.token.begin(), shown.token.end());
+    return shown;
 }
 
-std::string LogprobWriter::chat_json(const LogprobPiece& piece) const {
-    std::string content;
+ChatLogprobs LogprobWriter::of_chat(const LogprobPiece& piece) const {
+    ChatLogprobs logprobs;
     for (const SampledLogprobs& token : piece.answer) {
-        std::string top;
-        for (const TokenLogprob& other : token.top) {
-            top += fmt::format("{}{{{}}}", top.empty() ? "" : ",", token_json(other));
-        }
-        content += fmt::format(R"({}{{{},"top_logprobs":[{}]}})", content.empty() ? "" : ",",
-                               token_json(token.chosen), top);
+        ChosenLogprob& one = logprobs.content.emplace_back();
+        one.chosen = shown(token.chosen);
+        for (const TokenLogprob& other : token.top) one.top_logprobs.push_back(shown(other));
     }
-    return fmt::format(R"({{"content":[{}],"refusal":null}})", content);
+    return logprobs;
 }
 
-void LogprobWriter::Lists::add(std::string_view token, std::string_view logprob,
-                               std::string_view top, size_t offset) {
-    const std::string_view comma = tokens.empty() ? "" : ",";
-    tokens.append(comma).append(token);
-    logprobs.append(comma).append(logprob);
-    tops.append(comma).append(top);
-    offsets.append(comma).append(fmt::format("{}", offset));
-}
-
-std::string LogprobWriter::completion_json(const LogprobPiece& piece) {
-    Lists lists;
+CompletionLogprobs LogprobWriter::of_completion(const LogprobPiece& piece) {
+    CompletionLogprobs lists;
     num_characters_ += utf8::count(piece.text);
     if (piece.start) add_start(piece, lists);
     for (const SampledLogprobs& token : piece.answer) {
         const size_t offset = offsets_.next(token.chosen.token_id);
         add(token, piece.is_last ? std::min(offset, num_characters_) : offset, lists);
     }
-    return fmt::format(
-        R"({{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":[{}],"text_offset":[{}]}})",
-        lists.tokens, lists.logprobs, lists.tops, lists.offsets);
+    return lists;
 }
 
-void LogprobWriter::add_start(const LogprobPiece& piece, Lists& lists) {
+void LogprobWriter::add_start(const LogprobPiece& piece, CompletionLogprobs& lists) {
     const ChoiceStart& start = *piece.start;
     if (start.echo) {
         offsets_.begin_echo(*start.echo);
         const int32_t first = start.prompt.front();
-        lists.add(json_quoted(bytes_of(first)), "null", "null", offsets_.next(first));
+        lists.tokens.push_back(bytes_of(first));
+        lists.token_logprobs.emplace_back();
+        lists.top_logprobs.emplace_back();
+        lists.text_offset.push_back(offsets_.next(first));
         for (const SampledLogprobs& token : piece.prompt) {
             add(token, offsets_.next(token.chosen.token_id), lists);
         }
@@ -148,86 +189,69 @@ void LogprobWriter::add_start(const LogprobPiece& piece, Lists& lists) {
 }
 
 // Of two tokens with the same text the likelier stands, and what was chosen always does.
-void LogprobWriter::add(const SampledLogprobs& token, size_t offset, Lists& lists) const {
-    std::vector<std::pair<std::string, float>> seen;
+void LogprobWriter::add(const SampledLogprobs& token, size_t offset,
+                        CompletionLogprobs& lists) const {
+    Keyed<Logprob> seen;
     const auto note = [&](const TokenLogprob& each) {
         std::string text = utf8::with_replacement(bytes_of(each.token_id));
-        const auto same = std::ranges::find(seen, text, &std::pair<std::string, float>::first);
+        const auto same = std::ranges::find(seen, text, &Keyed<Logprob>::value_type::first);
         if (same == seen.end()) {
-            seen.emplace_back(std::move(text), each.logprob);
+            seen.emplace_back(std::move(text), Logprob{each.logprob});
         } else {
-            same->second = std::max(same->second, each.logprob);
+            same->second.value = std::max(same->second.value, each.logprob);
         }
     };
     for (const TokenLogprob& other : token.top) note(other);
     note(token.chosen);
-    std::string top;
-    for (const auto& [text, logprob] : seen) {
-        top += fmt::format("{}{}:{}", top.empty() ? "" : ",", json_quoted(text),
-                           logprob_json(logprob));
-    }
-    lists.add(json_quoted(bytes_of(token.chosen.token_id)), logprob_json(token.chosen.logprob),
-              fmt::format("{{{}}}", top), offset);
+    lists.tokens.push_back(bytes_of(token.chosen.token_id));
+    lists.token_logprobs.emplace_back(Logprob{token.chosen.logprob});
+    lists.top_logprobs.emplace_back(std::move(seen));
+    lists.text_offset.push_back(offset);
 }
 
 std::string whole_answer(const AnswerHead& head, const std::vector<ChoicePiece>& choices,
                          const Usage& usage) {
-    std::string list;
-    for (const ChoicePiece& choice : choices) {
-        if (!list.empty()) list += ',';
-        list += whole_choice(head, choice);
-    }
-    return fmt::format(R"({},"choices":[{}],"usage":{}}})",
-                       head_json(head, head.is_chat ? "chat.completion" : "text_completion"), list,
-                       usage.json());
+    return head.is_chat ? whole<ChatCompletion>(head, choices, usage)
+                        : whole<Completion>(head, choices, usage);
 }
 
 std::string role_chunk(const AnswerHead& head, size_t index, ChunkUsage usage,
                        const Usage& counts) {
-    return fmt::format(
-        R"({},"choices":[{{"index":{},"delta":{{"role":"assistant","content":""}},"logprobs":null,"finish_reason":null}}]{})",
-        chunk_head(head), index, chunk_tail(usage, counts));
+    auto chunk = begin<ChatCompletionChunk>(head);
+    auto& choice = chunk.beginning.choices.emplace_back(plain_choice<DeltaChoice>(index));
+    choice.said.role.emplace();
+    choice.said.content = "";
+    add_usage(usage, counts, chunk);
+    return json_of(chunk);
 }
 
 std::string chunk_of(const AnswerHead& head, const ChoicePiece& choice, ChunkUsage usage,
                      const Usage& counts) {
-    std::string said;
-    if (!head.is_chat) {
-        said = fmt::format(R"("text":{})", json_quoted(choice.text));
-    } else if (choice.text.empty()) {
-        said = R"("delta":{})";
-    } else {
-        said = fmt::format(R"("delta":{{"content":{}}})", json_quoted(choice.text));
-    }
-    return fmt::format(R"({},"choices":[{{"index":{},{},"logprobs":{},{}{}}}]{})", chunk_head(head),
-                       choice.index, said, choice.logprobs, finish_json(choice),
-                       extras_json(choice), chunk_tail(usage, counts));
+    return head.is_chat ? piece_chunk<ChatCompletionChunk>(head, choice, usage, counts)
+                        : piece_chunk<CompletionChunk>(head, choice, usage, counts);
 }
 
 std::string usage_chunk(const AnswerHead& head, const Usage& usage) {
-    return fmt::format(R"({},"choices":[],"usage":{}}})", chunk_head(head), usage.json());
+    return head.is_chat ? counts_chunk<ChatCompletionChunk>(head, usage)
+                        : counts_chunk<CompletionChunk>(head, usage);
 }
 
-std::string progress_chunk(const AnswerHead& head, const PromptProgress& progress, ChunkUsage usage,
+std::string progress_chunk(const AnswerHead& head, const PromptProgress& figures, ChunkUsage usage,
                            const Usage& counts) {
-    const std::string_view said = head.is_chat ? R"("delta":{})" : R"("text":"")";
-    return fmt::format(
-        R"({},"choices":[{{"index":0,{},"logprobs":null,"finish_reason":null}}],"prompt_progress":{{"total":{},"cache":{},"processed":{},"time_ms":{}}}{})",
-        chunk_head(head), said, progress.total, progress.cached, progress.processed,
-        json_number(std::round(progress.time_ms * 1000.0) / 1000.0), chunk_tail(usage, counts));
+    return head.is_chat ? progress<ChatCompletionChunk>(head, figures, usage, counts)
+                        : progress<CompletionChunk>(head, figures, usage, counts);
 }
 
 std::string prompt_logprobs_json(const std::vector<SampledLogprobs>& logprobs,
                                  const Tokenizer* tokenizer) {
-    std::string list = "null";
+    PromptLogprobs list(1);
     for (const SampledLogprobs& token : logprobs) {
-        std::string entries;
+        Keyed<PromptLogprob> entries;
         const auto add = [&](const TokenLogprob& each, int32_t rank) {
             const std::string text =
                 tokenizer == nullptr ? std::string() : tokenizer->token_bytes(each.token_id);
-            entries += fmt::format(R"({}"{}":{{"logprob":{},"rank":{},"decoded_token":{}}})",
-                                   entries.empty() ? "" : ",", each.token_id,
-                                   logprob_json(each.logprob), rank, json_quoted(text));
+            entries.emplace_back(fmt::format("{}", each.token_id),
+                                 PromptLogprob{{each.logprob}, rank, text});
         };
         bool has_chosen = false;
         for (size_t i = 0; i < token.top.size(); ++i) {
@@ -235,9 +259,9 @@ std::string prompt_logprobs_json(const std::vector<SampledLogprobs>& logprobs,
             has_chosen |= token.top[i].token_id == token.chosen.token_id;
         }
         if (!has_chosen) add(token.chosen, token.rank);
-        list += fmt::format(",{{{}}}", entries);
+        list.emplace_back(std::move(entries));
     }
-    return fmt::format("[{}]", list);
+    return json_of(list);
 }
 
 }  // namespace nvllm::server

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/request/request_output.h"
+#include "lib/server/answer_types.h"
 #include "lib/server/text_offsets.h"
 #include "lib/text/tokenizer.h"
 
@@ -21,14 +22,6 @@ struct AnswerHead {
     std::string id;
     int64_t created = 0;  // seconds since 1970
     std::string model;
-};
-
-struct Usage {
-    int64_t prompt_tokens = 0;
-    int64_t completion_tokens = 0;
-    int64_t cached_tokens = 0;  // of the prompt
-
-    std::string json() const;
 };
 
 // What a choice's text begins after.
@@ -52,27 +45,23 @@ struct LogprobPiece {
 // the last one where their text would have been.
 class LogprobWriter {
   public:
-    LogprobWriter(std::shared_ptr<const Tokenizer> tokenizer, bool is_chat);
+    // `shows_ids`: tokens are shown as "token_id:17" in place of their text.
+    LogprobWriter(std::shared_ptr<const Tokenizer> tokenizer, bool is_chat, bool shows_ids = false);
 
+    // answers::ChatLogprobs or answers::CompletionLogprobs.
     std::string json(const LogprobPiece& piece);
 
   private:
-    // The four lists of a completion's logprobs.
-    struct Lists {
-        std::string tokens, logprobs, tops, offsets;
-        void add(std::string_view token, std::string_view logprob, std::string_view top,
-                 size_t offset);
-    };
-
-    std::string chat_json(const LogprobPiece& piece) const;
-    std::string completion_json(const LogprobPiece& piece);
-    void add_start(const LogprobPiece& piece, Lists& lists);
-    void add(const SampledLogprobs& token, size_t offset, Lists& lists) const;
+    answers::ChatLogprobs of_chat(const LogprobPiece& piece) const;
+    answers::CompletionLogprobs of_completion(const LogprobPiece& piece);
+    void add_start(const LogprobPiece& piece, answers::CompletionLogprobs& lists);
+    void add(const SampledLogprobs& token, size_t offset, answers::CompletionLogprobs& lists) const;
     std::string bytes_of(int32_t token_id) const;
-    std::string token_json(const TokenLogprob& token) const;
+    answers::TopLogprob shown(const TokenLogprob& token) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     bool is_chat_;
+    bool shows_ids_;
     TextOffsets offsets_;
     size_t num_characters_ = 0;  // returned so far
 };
@@ -80,12 +69,12 @@ class LogprobWriter {
 // What is said of one choice, whole or since the last chunk.
 struct ChoicePiece {
     size_t index = 0;
-    std::string text;
-    std::string logprobs = "null";  // JSON
-    std::optional<FinishReason> finish_reason;
-    std::optional<int32_t> stop_token_id;
-    std::optional<std::vector<int32_t>> token_ids;  // when asked for
-    std::string prompt_logprobs;                    // JSON; empty: not asked for
+    std::string text = {};
+    std::string logprobs = {};  // JSON; empty: not asked for
+    std::optional<FinishReason> finish_reason = {};
+    answers::StopReason stop_reason = {};
+    std::optional<std::vector<int32_t>> token_ids = {};  // when asked for
+    std::string prompt_logprobs = {};                    // JSON; empty: not asked for
 };
 
 std::string whole_answer(const AnswerHead& head, const std::vector<ChoicePiece>& choices,
@@ -100,18 +89,11 @@ std::string chunk_of(const AnswerHead& head, const ChoicePiece& choice, ChunkUsa
 // After all choices.
 std::string usage_chunk(const AnswerHead& head, const Usage& usage);
 
-struct PromptProgress {
-    int64_t total = 0;      // prompt tokens
-    int64_t cached = 0;     // of these, found in the cache
-    int64_t processed = 0;  // of these, computed or found
-    double time_ms = 0.0;   // since the request began to be computed
-
-    bool operator==(const PromptProgress&) const = default;
-};
 std::string progress_chunk(const AnswerHead& head, const PromptProgress& progress, ChunkUsage usage,
                            const Usage& counts);
 
-// One entry a prompt token, as vLLM: null, then a map from id to logprob, rank and text.
+// answers::PromptLogprobs. One entry a prompt token, as vLLM: null, then a map from id to logprob,
+// rank and text.
 std::string prompt_logprobs_json(const std::vector<SampledLogprobs>& logprobs,
                                  const Tokenizer* tokenizer);
 

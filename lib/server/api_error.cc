@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "lib/base/error_kinds.h"
-#include "lib/base/json.h"
+#include "lib/server/answer_fields.h"
 
 namespace nvllm::server {
 
@@ -22,23 +20,26 @@ std::string error_type(const ApiError& error) {
     }
 }
 
+std::string error_word(const ApiError& error) {
+    return error.code.empty() ? error_type(error) : error.code;
+}
+
 std::string error_body(const ApiError& error) {
-    using Json = nlohmann::ordered_json;
     const auto text_or_null = [](const std::string& text) {
-        return text.empty() ? Json(nullptr) : Json(text);
+        return text.empty() ? std::nullopt : std::optional(text);
     };
-    const Json body = {{"error",
-                        {{"message", error.message},
-                         {"type", error_type(error)},
-                         {"param", text_or_null(error.param)},
-                         {"code", text_or_null(error.code)}}}};
-    return write_json(body);
+    return json_of(answers::Error{{.message = error.message,
+                                   .type = error_type(error),
+                                   .param = text_or_null(error.param),
+                                   .code = text_or_null(error.code)}});
 }
 
 HttpResponse error_response(const ApiError& error) {
     HttpResponse response;
     response.status = error.status;
     response.body = error_body(error);
+    response.error = error_word(error);
+    response.param = error.param;
     if (error.retry_after_s) {
         response.headers.push_back({"Retry-After", fmt::format("{}", *error.retry_after_s)});
     }

@@ -21,6 +21,8 @@ struct ApiError {
 
 // "invalid_request_error", "authentication_error", "rate_limit_error", "server_error", ...
 std::string error_type(const ApiError& error);
+// Its code, or its type where it has none.
+std::string error_word(const ApiError& error);
 
 // {"error": {...}}
 std::string error_body(const ApiError& error);

@@ -8,12 +8,104 @@
 #include "lib/base/json.h"
 #include "lib/base/options.h"
 #include "lib/engine/inspection.h"
+#include "lib/server/answer_response.h"
 #include "lib/server/handlers.h"
+#include "lib/server/status_answer.h"
 
 namespace nvllm::server {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+answers::EngineStatus engine_status(const Engine& engine) {
+    const EngineStats stats = engine.stats();
+    const EngineHealth health = engine.health();
+    const SchedulerStats& scheduler = stats.scheduler;
+    const BlockCounts& blocks = stats.cache.blocks;
+    answers::EngineStatus status;
+    status.requests = answers::SequenceCounts{
+        .running = scheduler.num_running,
+        .waiting = scheduler.num_waiting - scheduler.num_paused - scheduler.num_swapped,
+        .paused = scheduler.num_paused,
+        .swapped = scheduler.num_swapped};
+    answers::CacheStatus& cache = status.kv_cache.emplace();
+    cache.blocks_total = blocks.total;
+    cache.blocks_used = blocks.used;
+    cache.blocks_cached = blocks.cached;
+    cache.blocks_free = blocks.free;
+    cache.bytes_total = engine.memory_plan().bytes_of_blocks(blocks.total);
+    cache.block_size = engine.memory_plan().block_size;
+    if (const auto queried = static_cast<double>(stats.cache.queried_tokens); queried > 0) {
+        cache.hit_rate = static_cast<double>(stats.cache.hit_tokens) / queried;
+    }
+    cache.fragmentation = stats.fragmentation;
+    cache.preemptions = scheduler.preemptions;
+    status.worker = answers::WorkerStatus{.restarts = stats.faults.worker_restarts,
+                                          .weight_reloads = stats.faults.weight_reloads,
+                                          .out_of_memory = stats.faults.out_of_memory,
+                                          .pid = health.worker_pid};
+    status.health = answers::HealthStatus{.state = std::string(engine_state_name(health.state)),
+                                          .heartbeat_age_s = stats.seconds_since_heartbeat,
+                                          .last_fault = {}};
+    if (!health.last_fault.empty()) status.health->last_fault = health.last_fault;
+    return status;
+}
+
+// The longest under way first, as many as a page shows.
+constexpr size_t kMostShownCalls = 100;
+
+std::vector<answers::CallStatus> queue_of(const LivingCalls& calls) {
+    std::vector<CallFigures> living;
+    for (const auto& call : calls.all()) living.push_back(call->figures());
+    std::ranges::sort(living, std::ranges::greater{}, &CallFigures::age_s);
+    if (living.size() > kMostShownCalls) living.resize(kMostShownCalls);
+    std::vector<answers::CallStatus> queue;
+    for (const CallFigures& call : living) {
+        answers::CallStatus& one = queue.emplace_back();
+        one.id = call.id;
+        one.state = call.is_scheduled ? "running" : "waiting";
+        one.age_s = call.age_s;
+        one.prompt_tokens = call.prompt_tokens;
+        one.generated_tokens = call.generated_tokens;
+        if (!call.is_scheduled) one.why_waiting = "for a slot or for blocks";
+    }
+    return queue;
+}
+
+answers::TokenCounts token_counts(const LivingCalls& calls, const ModelSet& models) {
+    answers::TokenCounts tokens{.prompt_total = calls.counts().prompt_tokens,
+                                .generated_total = calls.counts().generated_tokens};
+    for (const auto& call : calls.all()) {
+        const Usage usage = call->usage();
+        tokens.prompt_total += usage.prompt_tokens;
+        tokens.generated_total += usage.completion_tokens;
+    }
+    for (const auto& model : models.all()) {
+        if (model->state() != ModelState::ready) continue;
+        tokens.scheduled_total += model->engine()->stats().scheduler.scheduled_tokens;
+    }
+    return tokens;
+}
+
+Keyed<std::optional<std::string>> limits_of(const ServerConfig& config) {
+    Keyed<std::optional<std::string>> limits;
+    ServerConfig values = config;
+    OptionSet options;
+    options.add(server_options(), values);
+    for (const BoundOption& option : options.all()) {
+        if (option.field().group != "Limits") continue;
+        const auto texts = option.texts();
+        limits.emplace_back(option.field().name,
+                            texts.empty() ? std::nullopt : std::optional(texts.front()));
+    }
+    return limits;
+}
+
+}  // namespace
 
 HttpResponse json_response(const Json& body) {
     HttpResponse response;
@@ -21,126 +113,35 @@ HttpResponse json_response(const Json& body) {
     return response;
 }
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-Json engine_json(const Engine& engine) {
-    const EngineStats stats = engine.stats();
-    const EngineHealth health = engine.health();
-    const BlockCounts& blocks = stats.cache.blocks;
-    const auto queried = static_cast<double>(stats.cache.queried_tokens);
-    return {
-        {"requests",
-         {{"running", stats.scheduler.num_running},
-          {"waiting",
-           stats.scheduler.num_waiting - stats.scheduler.num_paused - stats.scheduler.num_swapped},
-          {"paused", stats.scheduler.num_paused},
-          {"swapped", stats.scheduler.num_swapped}}},
-        {"kv_cache",
-         {{"blocks_total", blocks.total},
-          {"blocks_used", blocks.used},
-          {"blocks_cached", blocks.cached},
-          {"blocks_free", blocks.free},
-          {"bytes_total", engine.memory_plan().bytes_of_blocks(blocks.total)},
-          {"block_size", engine.memory_plan().block_size},
-          {"hit_rate", queried > 0 ? static_cast<double>(stats.cache.hit_tokens) / queried : 0.0},
-          {"fragmentation", stats.fragmentation},
-          {"preemptions", stats.scheduler.preemptions}}},
-        {"worker",
-         {{"restarts", stats.faults.worker_restarts},
-          {"weight_reloads", stats.faults.weight_reloads},
-          {"out_of_memory", stats.faults.out_of_memory},
-          {"pid", health.worker_pid ? Json(*health.worker_pid) : Json(nullptr)}}},
-        {"health",
-         {{"state", engine_state_name(health.state)},
-          {"heartbeat_age_s", stats.seconds_since_heartbeat},
-          {"last_fault", health.last_fault.empty() ? Json(nullptr) : Json(health.last_fault)}}}};
-}
-
-// The longest under way first, as many as a page shows.
-constexpr size_t kMostShownCalls = 100;
-
-Json calls_json(const LivingCalls& calls) {
-    std::vector<CallFigures> living;
-    for (const auto& call : calls.all()) living.push_back(call->figures());
-    std::ranges::sort(living, std::ranges::greater{}, &CallFigures::age_s);
-    if (living.size() > kMostShownCalls) living.resize(kMostShownCalls);
-    Json list = Json::array();
-    for (const CallFigures& call : living) {
-        list.push_back({{"id", call.id},
-                        {"state", call.is_scheduled ? "running" : "waiting"},
-                        {"age_s", call.age_s},
-                        {"prompt_tokens", call.prompt_tokens},
-                        {"generated_tokens", call.generated_tokens},
-                        {"why_waiting",
-                         call.is_scheduled ? Json(nullptr) : Json("for a slot or for blocks")}});
-    }
-    return list;
-}
-
-Json tokens_json(const LivingCalls& calls, const ModelSet& models) {
-    int64_t prompt = calls.counts().prompt_tokens;
-    int64_t generated = calls.counts().generated_tokens;
-    for (const auto& call : calls.all()) {
-        const Usage usage = call->usage();
-        prompt += usage.prompt_tokens;
-        generated += usage.completion_tokens;
-    }
-    int64_t scheduled = 0;
-    for (const auto& model : models.all()) {
-        if (model->state() != ModelState::ready) continue;
-        scheduled += model->engine()->stats().scheduler.scheduled_tokens;
-    }
-    return {
-        {"prompt_total", prompt}, {"generated_total", generated}, {"scheduled_total", scheduled}};
-}
-
-Json limits_json(const ServerConfig& config) {
-    Json limits = Json::object();
-    ServerConfig values = config;
-    OptionSet options;
-    options.add(server_options(), values);
-    for (const BoundOption& option : options.all()) {
-        if (option.field().group != "Limits") continue;
-        const auto texts = option.texts();
-        limits[option.field().name] = texts.empty() ? Json(nullptr) : Json(texts.front());
-    }
-    return limits;
-}
-
-}  // namespace
-
 HttpResponse Handlers::status() const {
-    Json body = {{"version", service_.version},
-                 {"state", service_.is_ending() ? "shutting_down" : "ready"},
-                 {"uptime_s", seconds_since(service_.started)}};
+    answers::Status status;
+    status.version = service_.version;
+    status.state = service_.is_ending() ? "shutting_down" : "ready";
+    status.uptime_s = seconds_since(service_.started);
     const auto models = service_.models.all();
-    Json list = Json::array();
     for (const auto& model : models) {
-        Json each = {{"name", model->name()}, {"state", model_state_name(model->state())}};
-        if (model->state() == ModelState::ready) each.update(engine_json(*model->engine()));
-        list.push_back(std::move(each));
+        answers::ModelStatus& one = status.models.emplace_back();
+        one.name = model->name();
+        one.state = model_state_name(model->state());
+        if (model->state() == ModelState::ready) one.engine = engine_status(*model->engine());
     }
     if (!models.empty()) {
-        const auto& first = models.front();
-        body["model"] = first->name();
-        if (first->state() != ModelState::ready && !service_.is_ending()) {
-            body["state"] = model_state_name(first->state());
-        }
-        if (first->state() == ModelState::ready) body.update(engine_json(*first->engine()));
+        const answers::ModelStatus& first = status.models.front();
+        const bool is_ready = models.front()->state() == ModelState::ready;
+        status.model = first.name;
+        status.engine = first.engine;
+        if (!is_ready && !service_.is_ending()) status.state = first.state;
     }
     const CallCounts& counts = service_.calls.counts();
-    body["calls"] = {{"accepted", counts.accepted.load()},
-                     {"finished", counts.finished.load()},
-                     {"aborted", counts.aborted.load()},
-                     {"failed", counts.failed.load()},
-                     {"open", service_.calls.size()}};
-    body["tokens"] = tokens_json(service_.calls, service_.models);
-    body["queue"] = calls_json(service_.calls);
-    body["models"] = std::move(list);
-    body["limits"] = limits_json(service_.config);
-    return json_response(body);
+    status.calls = {.accepted = counts.accepted,
+                    .finished = counts.finished,
+                    .aborted = counts.aborted,
+                    .failed = counts.failed,
+                    .open = service_.calls.size()};
+    status.tokens = token_counts(service_.calls, service_.models);
+    status.queue = queue_of(service_.calls);
+    status.limits = limits_of(service_.config);
+    return answer_response(status);
 }
 
 HttpResponse Handlers::scrape() const {

@@ -44,16 +44,11 @@ LogprobPiece piece_of(std::vector<SampledLogprobs> answer, std::string_view text
 }  // namespace
 
 TEST_CASE("answers: a completion") {
-    const ChoicePiece one{.index = 0,
-                          .text = "a\n\"",
-                          .finish_reason = FinishReason::stop,
-                          .stop_token_id = 7,
-                          .token_ids = {},
-                          .prompt_logprobs = {}};
+    const ChoicePiece one{
+        .index = 0, .text = "a\n\"", .finish_reason = FinishReason::stop, .stop_reason = 7};
     const ChoicePiece other{.index = 1,
                             .text = "",
                             .finish_reason = FinishReason::length,
-                            .stop_token_id = {},
                             .token_ids = std::vector<int32_t>{1, 2},
                             .prompt_logprobs = "[null]"};
     const Json json = Json::parse(whole_answer(kCompletion, {one, other}, {5, 3, 4}));
@@ -76,12 +71,7 @@ TEST_CASE("answers: a completion") {
 }
 
 TEST_CASE("answers: a chat and its chunks") {
-    ChoicePiece piece{.index = 2,
-                      .text = "Hi",
-                      .finish_reason = {},
-                      .stop_token_id = {},
-                      .token_ids = {},
-                      .prompt_logprobs = {}};
+    ChoicePiece piece{.index = 2, .text = "Hi"};
     const Json whole = Json::parse(whole_answer(kChat, {piece}, {}));
     CHECK(whole["object"] == "chat.completion");
     CHECK(whole["choices"][0]["message"] ==
@@ -106,6 +96,35 @@ TEST_CASE("answers: a chat and its chunks") {
     CHECK(usage["usage"]["total_tokens"] == 3);
 }
 
+TEST_CASE("answers: a stop string is its own reason, the end and the length are none") {
+    ChoicePiece piece{.finish_reason = FinishReason::stop, .stop_reason = "a\"b"};
+    for (const AnswerHead& head : {kCompletion, kChat}) {
+        const Json json = Json::parse(whole_answer(head, {piece}, {}));
+        CHECK(json["choices"][0]["stop_reason"] == "a\"b");
+    }
+    piece.stop_reason.reset();
+    const Json chunk = Json::parse(chunk_of(kChat, piece, ChunkUsage::absent, {}))["choices"][0];
+    REQUIRE(chunk.contains("stop_reason"));
+    CHECK(chunk["stop_reason"] == nullptr);
+    piece.finish_reason.reset();
+    CHECK(!Json::parse(chunk_of(kChat, piece, ChunkUsage::absent, {}))["choices"][0].contains(
+        "stop_reason"));
+}
+
+TEST_CASE("answers: a prompt's logprobs are a chat's own, and of completions each choice's") {
+    const ChoicePiece piece{.prompt_logprobs = "[null,{}]"};
+    const Json wanted = Json::parse(piece.prompt_logprobs);
+    for (const std::string& text : {whole_answer(kChat, {piece, ChoicePiece{.index = 1}}, {}),
+                                    chunk_of(kChat, piece, ChunkUsage::absent, {})}) {
+        const Json chat = Json::parse(text);
+        CHECK(chat["prompt_logprobs"] == wanted);
+        CHECK(!chat["choices"][0].contains("prompt_logprobs"));
+    }
+    const Json completion = Json::parse(whole_answer(kCompletion, {piece}, {}));
+    CHECK(completion["choices"][0]["prompt_logprobs"] == wanted);
+    CHECK(!completion.contains("prompt_logprobs"));
+}
+
 TEST_CASE("answers: progress") {
     const PromptProgress progress{.total = 10, .cached = 2, .processed = 6, .time_ms = 1.23456};
     for (const AnswerHead& head : {kCompletion, kChat}) {
@@ -117,12 +136,7 @@ TEST_CASE("answers: progress") {
 }
 
 TEST_CASE("answers: text that is no UTF-8 does not break the JSON") {
-    const ChoicePiece piece{.index = 0,
-                            .text = "a\xff\x01",
-                            .finish_reason = {},
-                            .stop_token_id = {},
-                            .token_ids = {},
-                            .prompt_logprobs = {}};
+    const ChoicePiece piece{.index = 0, .text = "a\xff\x01"};
     CHECK(Json::parse(chunk_of(kCompletion, piece, ChunkUsage::absent, {}))["choices"][0]["text"] ==
           "a\xEF\xBF\xBD\x01");
 }
@@ -141,6 +155,20 @@ TEST_CASE("logprobs: those of a chat, with bytes") {
     CHECK(content[1]["token"] == "\xEF\xBF\xBD");
     CHECK(content[1]["top_logprobs"] == Json::array());
     CHECK(json["refusal"] == nullptr);
+}
+
+TEST_CASE("logprobs: tokens as their ids, for those who must tell tokens of one text apart") {
+    const int32_t the = id_of("the");
+    const std::string name = "token_id:" + std::to_string(the);
+    LogprobWriter chat(tokenizer(), true, true), completion(tokenizer(), false, true);
+    const LogprobPiece piece = piece_of({sampled(the, -0.5f, {{the, -0.5f}})});
+    const Json token = Json::parse(chat.json(piece))["content"][0];
+    CHECK(token["token"] == name);
+    CHECK(token["bytes"].size() == name.size());
+    CHECK(token["top_logprobs"][0]["token"] == name);
+    const Json lists = Json::parse(completion.json(piece));
+    CHECK(lists["tokens"] == Json{name});
+    CHECK(lists["top_logprobs"][0] == Json{{name, -0.5}});
 }
 
 TEST_CASE("logprobs: what JSON has no number for is very unlikely") {
