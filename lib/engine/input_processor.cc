@@ -66,6 +66,7 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     }
     auto ids = prompt_ids(input);
     if (!ids) return ids.fault();
+    truncate(input, std::max(1, sampling.max_tokens.value_or(1)), *ids);
     if (auto wrong = check_ids(*ids, 1)) return *wrong;
 
     Request request;
@@ -87,6 +88,7 @@ Result<Request> InputProcessor::process_pooling(const RequestInput& input) const
     if (auto wrong = input.pooling->check(hidden_size_)) return *wrong;
     auto ids = prompt_ids(input);
     if (!ids) return ids.fault();
+    truncate(input, 0, *ids);
     if (auto wrong = check_ids(*ids, 0)) return *wrong;
     Request request;
     request.prompt_token_ids = std::move(*ids);
@@ -142,16 +144,36 @@ Result<std::vector<int32_t>> InputProcessor::chat_ids(const RequestInput& input)
     return encode_chat(*tokenizer_, *rendered, input.allow_special_in_messages);
 }
 
+void InputProcessor::truncate(const RequestInput& input, int32_t num_answer,
+                              std::vector<int32_t>& ids) const {
+    if (!input.truncate_prompt_tokens) return;
+    int32_t most = *input.truncate_prompt_tokens;
+    if (most < 0) most = std::max(1, max_model_len_ - num_answer);
+    if (ids.size() <= static_cast<size_t>(most)) return;
+    std::vector<int32_t> around;  // what the tokenizer puts around a text
+    if (std::holds_alternative<std::string>(input.prompt)) around = tokenizer_->encode("");
+    const auto first_other = std::ranges::mismatch(around, ids).in1;
+    const auto leading = first_other - around.begin();
+    const auto trailing = around.end() - first_other;
+    const auto kept = std::max<int64_t>(0, most - leading - trailing);
+    ids.erase(ids.begin() + leading, ids.end() - trailing - kept);
+}
+
+std::optional<Fault> InputProcessor::check_known(const std::vector<int32_t>& ids,
+                                                 const std::string& field) const {
+    for (const int32_t id : ids) {
+        if (id >= 0 && id < vocab_size_) continue;
+        return fault(fmt::format("{} token id {} is outside of the vocabulary [0, {})", field, id,
+                                 vocab_size_),
+                     field);
+    }
+    return std::nullopt;
+}
+
 std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids,
                                                int32_t num_answer) const {
     if (ids.empty()) return fault("the prompt is empty: it has no tokens", "prompt");
-    for (const int32_t id : ids) {
-        if (id < 0 || id >= vocab_size_) {
-            return fault(fmt::format("prompt token id {} is outside of the vocabulary [0, {})", id,
-                                     vocab_size_),
-                         "prompt");
-        }
-    }
+    if (auto unknown = check_known(ids, "prompt")) return unknown;
     const int32_t room = max_model_len_ - num_answer;
     if (static_cast<int64_t>(ids.size()) <= room) return std::nullopt;
     return fault(

@@ -33,6 +33,9 @@ struct RequestInput {
         bad_words;  // texts that are never written; added to sampling.bad_words as tokens
     std::string cache_salt;
     int32_t priority = 0;
+    // Only so many tokens of the prompt, its last ones; what the tokenizer puts around a text
+    // stays. -1: as many as leave room for the answer.
+    std::optional<int32_t> truncate_prompt_tokens;
     bool allow_special_in_messages = false;
 };
 
@@ -59,12 +62,18 @@ class InputProcessor {
     // in a way that is not supported.
     Result<PoolingParams> default_pooling() const;
 
+    // A fault of `field` for the first id that the model does not have.
+    std::optional<Fault> check_known(const std::vector<int32_t>& ids,
+                                     const std::string& field) const;
+
     const ConversationRenderer& conversations() const { return conversations_; }
 
   private:
     Result<std::vector<int32_t>> prompt_ids(const RequestInput& input) const;
     Result<std::vector<int32_t>> chat_ids(const RequestInput& input) const;
     void add_bad_words(const std::vector<std::string>& words, SamplingParams& sampling) const;
+    // As input.truncate_prompt_tokens says; `num_answer` tokens are to find room behind them.
+    void truncate(const RequestInput& input, int32_t num_answer, std::vector<int32_t>& ids) const;
     // `num_answer`: tokens that must find room behind them.
     std::optional<Fault> check_ids(const std::vector<int32_t>& ids, int32_t num_answer) const;
     Result<Request> process_pooling(const RequestInput& input) const;

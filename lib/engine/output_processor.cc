@@ -122,6 +122,7 @@ void OutputProcessor::match_stops(Entry& entry, Continuation& continuation, size
     const auto match = entry.stops.find(continuation.text, searched);
     if (!match) return;
     continuation.text.resize(entry.sampling.include_stop_in_output ? match->end : match->begin);
+    continuation.pending.stop_string = entry.sampling.stop[match->index];
     verdict.finish = FinishReason::stop;
 }
 

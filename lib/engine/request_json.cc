@@ -248,6 +248,11 @@ constexpr auto kFields = std::to_array<Field>({
      }},
     {"cache_salt", [](const Json& v, Builder& b) { b.request.input.cache_salt = read_string(v); }},
     {"priority", [](const Json& v, Builder& b) { b.request.input.priority = read_int32(v); }},
+    {"truncate_prompt_tokens",
+     [](const Json& v, Builder& b) {
+         b.request.input.truncate_prompt_tokens =
+             static_cast<int32_t>(read_integer(v, -1, std::numeric_limits<int32_t>::max()));
+     }},
     // What says who asks or how to answer, not what to generate.
     {"model", ignored},
     {"user", ignored},

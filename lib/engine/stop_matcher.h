@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,17 +21,28 @@ class StopMatcher {
     struct Match {
         size_t begin = 0;  // of the earliest stop string in the whole text
         size_t end = 0;
+        size_t index = 0;  // which one it is, in the order they were given
     };
 
     // The earliest match in `text` (all generated so far) that ends after `already_searched` bytes.
     std::optional<Match> find(std::string_view text, size_t already_searched) const;
 
-    // Bytes of `text` that cannot be the beginning of a stop string any more.
+    // Bytes of `text` that cannot be the beginning of a stop string any more. Takes time in
+    // proportion to the bytes of all stop strings.
     size_t safe_length(std::string_view text) const;
 
   private:
-    std::vector<std::string> stop_strings_;
-    size_t longest_ = 0;
+    struct Stop {
+        std::string text;
+        // At i: how long a beginning of `text`, shorter than i + 1, ends its first i + 1 bytes
+        // (Knuth, Morris, Pratt: Fast pattern matching in strings, 1977).
+        std::vector<uint32_t> borders;
+
+        // Of the longest beginning of `text` that `tail` ends with. REQUIRES: `tail` is shorter.
+        size_t length_begun(std::string_view tail) const;
+    };
+
+    std::vector<Stop> stops_;
 };
 
 }  // namespace nvllm

@@ -17,9 +17,10 @@ struct ContinuationOutput {
     std::vector<int32_t> token_ids;         // generated since the last output
     std::vector<SampledLogprobs> logprobs;  // one a token, when asked for
     std::optional<FinishReason> finish_reason;
-    std::optional<int32_t> stop_token_id;  // the id that stopped it, when it was one
-    std::optional<Fault> fault;            // why, when finish_reason is error
-    int32_t num_generated_tokens = 0;      // in all
+    std::optional<int32_t> stop_token_id;    // the id that stopped it, when it was one
+    std::optional<std::string> stop_string;  // of SamplingParams::stop, when it was one
+    std::optional<Fault> fault;              // why, when finish_reason is error
+    int32_t num_generated_tokens = 0;        // in all
     // With the finish: of a beam its score, else, when logprobs are known, their sum.
     std::optional<double> cumulative_logprob;
 };

@@ -24,12 +24,12 @@ struct Numbers {
 
 inline constexpr int32_t kUnbounded = std::numeric_limits<int32_t>::max();
 
-inline constexpr Counts kN = {1, 16};
-inline constexpr Counts kBestOf = {1, 64};  // and at least n
+inline constexpr Counts kN = {1, 128};
+inline constexpr Counts kBestOf = {1, 128};  // and at least n
 inline constexpr Counts kTopK = {0, kUnbounded};
 inline constexpr Counts kMaxTokens = {1, kUnbounded};
 inline constexpr Counts kMinTokens = {0, kUnbounded};  // and at most max_tokens
-inline constexpr Counts kLogprobs = {0, 20};
+inline constexpr Counts kLogprobs = {0, kUnbounded};   // no more are there than the vocabulary has
 
 inline constexpr Numbers kTemperature = {0.0f, 2.0f};
 inline constexpr Numbers kTopP = {0.0f, 1.0f, true};
@@ -42,8 +42,10 @@ inline constexpr Numbers kFrequencyPenalty = {-2.0f, 2.0f};
 inline constexpr Numbers kLengthPenalty = {-10.0f, 10.0f};
 inline constexpr Numbers kBias = {-100.0f, 100.0f};
 
-inline constexpr size_t kMostStopStrings = 16;
-inline constexpr size_t kLongestStopStringBytes = 256;
+inline constexpr size_t kMostStopStrings = 1024;
+inline constexpr size_t kLongestStopStringBytes = 4096;
+// Of all together: each new token is looked at once for each of these bytes.
+inline constexpr size_t kMostStopBytes = 16 * 1024;
 inline constexpr size_t kMostStopTokens = 1024;
 inline constexpr size_t kMostBiases = 1024;
 inline constexpr size_t kMostBadWords = 1024;

@@ -103,12 +103,18 @@ Answer check_vocabulary(const SamplingParams& params, int32_t vocab_size) {
 
 Answer check_stops(const SamplingParams& params, int32_t vocab_size) {
     if (auto fault = check_length("stop", params.stop.size(), kMostStopStrings)) return fault;
+    size_t num_bytes = 0;
     for (size_t i = 0; i < params.stop.size(); ++i) {
         const size_t length = params.stop[i].size();
+        num_bytes += length;
         if (length >= 1 && length <= kLongestStopStringBytes) continue;
         return refuse(fmt::format("stop[{}]", i),
                       fmt::format("is {} bytes long; it must be from 1 to {}", length,
                                   kLongestStopStringBytes));
+    }
+    if (num_bytes > kMostStopBytes) {
+        return refuse("stop", fmt::format("has {} bytes in all; it must have at most {}", num_bytes,
+                                          kMostStopBytes));
     }
     const size_t num_ids = params.stop_token_ids.size();
     if (auto fault = check_length("stop_token_ids", num_ids, kMostStopTokens)) return fault;

@@ -372,13 +372,13 @@ struct Tokens {
     size_t count = 0;
     int64_t max_model_len = 0;
     std::vector<int32_t> tokens;
-    std::optional<std::vector<std::string>> token_strs = {};  // when asked for
+    Maybe<std::vector<std::string>> token_strs = {};  // when asked for
     template <typename Visit>
     void fields(Visit& visit) const {
         visit("count", count);
         visit("max_model_len", max_model_len);
         visit("tokens", tokens);
-        visit.maybe("token_strs", token_strs);
+        visit("token_strs", token_strs);
     }
 };
 

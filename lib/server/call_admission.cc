@@ -114,21 +114,27 @@ std::shared_ptr<HostedModel> Handlers::model_of(const ExchangePointer& exchange,
     const Json name = body.value("model", Json());
     ApiError error{.message = "'model' must be a string", .param = "model"};
     std::shared_ptr<HostedModel> model;
-    if (name.is_null() || name.is_string()) {
-        model = find_ready(service_.models, name.is_null() ? "" : name.get<std::string>(), error);
+    const std::string asked = name.is_string() ? name.get<std::string>() : std::string();
+    if (name.is_null() || name.is_string()) model = find_ready(service_.models, asked, error);
+    if (model == nullptr) {
+        exchange->respond(error_response(error));
+    } else {
+        exchange->notes.set_model(model->name());
+        for (HttpHeader& header : chosen_model(service_.models, asked, *model)) {
+            exchange->answer_headers.push_back(std::move(header));
+        }
     }
-    if (model == nullptr) exchange->respond(error_response(error));
     return model;
 }
 
 std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchange,
-                                                  HostedModel& model,
+                                                  HostedModel& model, const char* prompt_field,
                                                   const std::vector<RequestInput>& inputs,
                                                   int64_t num_sequences) const {
     Admitted admitted;
     // Its place is free before the client knows, who may ask again at once.
     const auto refuse = [&](const ApiError& why) {
-        admitted.place.release(0);
+        admitted.place.release({});
         exchange->respond(error_response(why));
         return std::nullopt;
     };
@@ -152,7 +158,11 @@ std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchang
     if (!ticket) return reject(error);
     admitted.place.model = std::move(*ticket);
     auto prepared = prepare(model, inputs);
-    if (!prepared) return refuse(api_error(prepared.fault()));
+    if (!prepared) {
+        Fault fault = prepared.fault();
+        if (fault.field == "prompt") fault.field = prompt_field;
+        return refuse(api_error(fault));
+    }
     admitted.prepared = std::move(*prepared);
     int64_t prompt_tokens = 0;
     for (Request& request : admitted.prepared) {

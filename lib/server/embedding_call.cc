@@ -7,7 +7,7 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/json.h"
+#include "lib/server/answer_fields.h"
 #include "lib/server/handlers.h"
 
 namespace nvllm::server {
@@ -42,6 +42,15 @@ std::optional<Fault> read_pooling(const Json& body, PoolingParams& pooling) {
     return std::nullopt;
 }
 
+Result<std::optional<int32_t>> read_truncation(const Json& body) {
+    const Json most = body.value("truncate_prompt_tokens", Json());
+    if (most.is_null()) return std::optional<int32_t>();
+    if (most.is_number_integer() && most >= -1 && most <= INT32_MAX) {
+        return std::optional(most.get<int32_t>());
+    }
+    return field_fault("truncate_prompt_tokens", "must be an integer of at least -1");
+}
+
 Result<bool> wants_base64(const Json& body) {
     const Json format = body.value("encoding_format", Json());
     if (format.is_null() || format == "float") return false;
@@ -59,16 +68,6 @@ std::string base64_of(const std::vector<float>& vector) {
     return text;
 }
 
-std::string vector_json(const std::vector<float>& vector, bool as_base64) {
-    if (as_base64) return json_quoted(base64_of(vector));
-    std::string json = "[";
-    for (const float value : vector) {
-        if (json.size() > 1) json += ',';
-        json += json_number(value);
-    }
-    return json + "]";
-}
-
 }  // namespace
 
 Result<EmbeddingQuestion> read_embedding_question(Json body, const PoolingParams& defaults,
@@ -84,16 +83,16 @@ Result<EmbeddingQuestion> read_embedding_question(Json body, const PoolingParams
     question.as_base64 = *base64;
     PoolingParams pooling = defaults;
     if (auto fault = read_pooling(body, pooling)) return *fault;
+    const auto truncation = read_truncation(body);
+    if (!truncation) return truncation.fault();
     auto texts = split_prompts(body.value("input", Json()), "input", limits);
     if (!texts) return texts.fault();
     for (const Json& text : *texts) {
         RequestInput& input = question.inputs.emplace_back();
         input.pooling = pooling;
+        input.truncate_prompt_tokens = *truncation;
         std::string as_given;
-        if (auto fault = set_prompt(text, input, as_given)) {
-            fault->field = "input";
-            return *fault;
-        }
+        if (auto fault = set_prompt(text, "input", input, as_given)) return *fault;
     }
     return question;
 }
@@ -158,9 +157,9 @@ void EmbeddingCall::gather(size_t number, RequestOutput&& output) {
 
 // Before the client sees the end.
 void EmbeddingCall::release() {
-    int64_t tokens = 0;
-    for (const Text& text : texts_) tokens += text.num_tokens;
-    place_.release(tokens);
+    const Usage usage = usage_locked();
+    place_.release(usage);
+    exchange_->notes.set_usage(usage);
 }
 
 void EmbeddingCall::take_back(AbortCause cause) {
@@ -192,6 +191,10 @@ void EmbeddingCall::check_deadlines(const CallTimeouts& timeouts, Clock::time_po
 
 Usage EmbeddingCall::usage() const {
     const std::lock_guard lock(mutex_);
+    return usage_locked();
+}
+
+Usage EmbeddingCall::usage_locked() const {
     Usage usage;
     for (const Text& text : texts_) usage.prompt_tokens += text.num_tokens;
     return usage;
@@ -214,18 +217,16 @@ HttpResponse EmbeddingCall::response() const {
 
 std::string EmbeddingCall::answer() const {
     const std::lock_guard lock(mutex_);
-    std::string data;
-    int64_t num_tokens = 0;
+    answers::Embeddings answer;
+    answer.model = question_.model.empty() ? model_->name() : question_.model;
     for (size_t i = 0; i < texts_.size(); ++i) {
-        data +=
-            fmt::format(R"({}{{"object":"embedding","index":{},"embedding":{}}})", i > 0 ? "," : "",
-                        i, vector_json(texts_[i].vector, question_.as_base64));
-        num_tokens += texts_[i].num_tokens;
+        answers::Embedding& one = answer.data.emplace_back();
+        one.index = i;
+        one.embedding = std::span<const float>(texts_[i].vector);
+        if (question_.as_base64) one.embedding = base64_of(texts_[i].vector);
+        answer.usage.prompt_tokens += texts_[i].num_tokens;
     }
-    const std::string& name = question_.model.empty() ? model_->name() : question_.model;
-    return fmt::format(
-        R"({{"object":"list","data":[{}],"model":{},"usage":{{"prompt_tokens":{},"total_tokens":{}}}}})",
-        data, json_quoted(name), num_tokens, num_tokens);
+    return json_of(answer);
 }
 
 void Handlers::embed(const ExchangePointer& exchange) {
@@ -241,7 +242,7 @@ void Handlers::embed(const ExchangePointer& exchange) {
     auto question = read_embedding_question(std::move(*body), *defaults, model->call_limits());
     if (!question) return refuse(question.fault());
     const auto num_texts = static_cast<int64_t>(question->inputs.size());
-    auto admitted = admit(exchange, *model, question->inputs, num_texts);
+    auto admitted = admit(exchange, *model, "input", question->inputs, num_texts);
     if (!admitted) return;
     if (!question->ignored.empty()) {
         exchange->answer_headers.push_back(ignored_header(question->ignored));

@@ -52,9 +52,10 @@ class EmbeddingCall final : public LivingCall, public std::enable_shared_from_th
     };
 
     void gather(size_t number, RequestOutput&& output);
-    // With the mutex held, both.
+    // With the mutex held, all three.
     void release();
     void take_back(AbortCause cause);
+    Usage usage_locked() const;
     void fail(const ApiError& error, AbortCause cause);
     HttpResponse response() const;
     std::string answer() const;

@@ -63,7 +63,8 @@ Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
       choices_(call_.num_choices()),
       completion_tokens_(call_.num_choices()) {
     for (size_t i = 0; i < choices_.size(); ++i) {
-        logprob_writers_.emplace_back(model_->engine()->tokenizer(), call_.is_chat);
+        logprob_writers_.emplace_back(model_->engine()->tokenizer(), call_.is_chat,
+                                      call_.shows_ids);
     }
 }
 
@@ -72,6 +73,7 @@ void Generation::start(std::vector<Request> prepared) {
     {
         const std::lock_guard lock(mutex_);
         num_open_prompts_ = prepared.size();
+        end_token_ids_ = prepared.front().eos_token_ids;
         for (const Request& request : prepared) {
             Prompt& prompt = prompts_.emplace_back();
             prompt.token_ids = request.prompt_token_ids;
@@ -124,7 +126,8 @@ void Generation::gather(size_t number, RequestOutput&& output) {
 
 void Generation::release() {
     const Usage usage = usage_locked();
-    place_.release(usage.prompt_tokens + usage.completion_tokens);
+    place_.release(usage);
+    exchange_->notes.set_usage(usage);
     set_held(false);
 }
 
@@ -151,13 +154,28 @@ void Generation::gather_choice(size_t number, ContinuationOutput&& part) {
     if (!part.finish_reason) return;
     news.is_finished = true;
     news.finish_reason = part.finish_reason;
-    news.stop_token_id = part.stop_token_id;
+    news.stop_reason = stop_reason_of(part);
     if (part.finish_reason == FinishReason::error && !error_) {
         error_ = api_error(part.fault.value_or(Fault{ErrorKind::internal, "the request failed"}));
         end_ = CallEnd::failed;
+        exchange_->notes.set_error(error_word(*error_), error_->param);
         cancel_all(AbortCause::unknown);
         if (!call_.stream) exchange_->respond(error_response(*error_));
     }
+}
+
+// What the client asked to stop at: as in vLLM, an end token of the model is no such thing, even
+// where it is one of stop_token_ids as well.
+answers::StopReason Generation::stop_reason_of(const ContinuationOutput& part) const {
+    if (part.stop_string) return *part.stop_string;
+    const auto is_in = [&](const std::vector<int32_t>& ids) {
+        return std::ranges::find(ids, *part.stop_token_id) != ids.end();
+    };
+    if (!part.stop_token_id) return std::nullopt;
+    const SamplingParams& sampling = call_.inputs.front().sampling;
+    const bool is_end = !sampling.ignore_eos && is_in(end_token_ids_);
+    if (is_end || !is_in(sampling.stop_token_ids)) return std::nullopt;
+    return *part.stop_token_id;
 }
 
 void Generation::cancel_all(AbortCause cause) {
@@ -176,6 +194,7 @@ void Generation::fail(ApiError error, AbortCause cause) {
         if (error_ || num_open_prompts_ == 0) return;
         error_ = error;
         end_ = CallEnd::failed;
+        exchange_->notes.set_error(error_word(error), error.param);
         cancel_all(cause);
     }
     if (call_.stream) {
@@ -270,7 +289,7 @@ ChoicePiece Generation::piece_of(size_t index) {
     piece.text = std::exchange(news.text, {});
     piece.finish_reason = news.finish_reason;
     if (piece.finish_reason == FinishReason::cancelled) piece.finish_reason = FinishReason::length;
-    piece.stop_token_id = news.stop_token_id;
+    piece.stop_reason = news.stop_reason;
     if (call_.return_token_ids) piece.token_ids = std::exchange(news.token_ids, {});
     const bool is_first = !std::exchange(news.has_begun, true);
     news.has_any = false;
@@ -280,7 +299,8 @@ ChoicePiece Generation::piece_of(size_t index) {
     if (call_.inputs.front().sampling.logprobs) {
         piece.logprobs = logprobs_of(index, piece, is_first);
     }
-    if (is_first && call_.prompt_logprobs) {
+    const bool is_wanted = call_.prompt_logprobs && !(call_.is_chat && index > 0);
+    if (is_first && is_wanted) {
         piece.prompt_logprobs = prompt_logprobs_json(prompts_[prompt_of(index)].logprobs,
                                                      model_->engine()->tokenizer().get());
     }

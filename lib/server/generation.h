@@ -61,7 +61,7 @@ class Generation final : public EventSource,
         std::vector<int32_t> token_ids;
         std::vector<SampledLogprobs> logprobs;
         std::optional<FinishReason> finish_reason;
-        std::optional<int32_t> stop_token_id;
+        answers::StopReason stop_reason;
         bool has_any = false;
         bool has_begun = false;  // something was sent of it
         bool is_finished = false;
@@ -81,6 +81,7 @@ class Generation final : public EventSource,
     // Everything is computed: gives back what the call held, before the client sees its end.
     void release();
     void gather_choice(size_t prompt, ContinuationOutput&& part);
+    answers::StopReason stop_reason_of(const ContinuationOutput& part) const;
     void cancel_all(AbortCause cause);
     // The engine waits for the client, or does not.
     void set_held(bool is_held);
@@ -109,6 +110,7 @@ class Generation final : public EventSource,
     CallPlace place_;
     std::vector<Prompt> prompts_;
     std::vector<ChoiceNews> choices_;
+    std::vector<int32_t> end_token_ids_;          // of the model
     std::vector<LogprobWriter> logprob_writers_;  // one a choice
     std::vector<int64_t> completion_tokens_;      // one a choice
     size_t num_open_prompts_ = 0;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/request/sampling_limits.h"
@@ -14,6 +15,9 @@ namespace nvllm::server {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Of completions, where the client and the model's generation_config.json say nothing.
+constexpr int32_t kCompletionTokens = 16;
 
 Fault unsupported(std::string field, const std::string& complaint) {
     return {ErrorKind::bad_data, fmt::format("'{}' {}", field, complaint), std::move(field),
@@ -68,6 +72,13 @@ class Fields {
         return std::nullopt;
     }
 
+    // A number of logprobs: those of all tokens for -1, where so many may be asked for.
+    std::optional<int32_t> take_logprobs(const char* name, int32_t most) {
+        const bool has_limit = most >= 0;
+        const auto count = take_count(name, {has_limit ? 0 : -1, has_limit ? most : INT32_MAX});
+        return count == -1 ? INT32_MAX : count;
+    }
+
     void keep(Fault fault) {
         if (!fault_) fault_ = std::move(fault);
     }
@@ -87,6 +98,7 @@ void take_streaming(Fields& fields, const CallLimits& limits, GenerationCall& ca
     }
     fields.take_bool("return_progress", call.return_progress);
     fields.take_bool("return_token_ids", call.return_token_ids);
+    fields.take_bool("return_tokens_as_token_ids", call.shows_ids);
     const auto options = fields.take("stream_options");
     if (!options) return;
     if (!options->is_object()) {
@@ -201,6 +213,7 @@ CallLimits call_limits(const ServerConfig& config) {
     return {.max_prompts = config.max_prompts,
             .max_messages = config.max_messages,
             .max_tools = config.max_tools,
+            .max_logprobs = config.max_logprobs,
             .is_strict = config.strict_fields,
             .allows_streaming = config.streaming,
             .takes_chat_templates = config.trust_request_chat_template};
@@ -241,16 +254,27 @@ Result<std::vector<Json>> split_prompts(const Json& prompt, const std::string& f
     return Prompts(prompt.begin(), prompt.end());
 }
 
-std::optional<Fault> set_prompt(const Json& prompt, RequestInput& input, std::string& text) {
+std::optional<Fault> set_prompt(const Json& prompt, const std::string& field, RequestInput& input,
+                                std::string& text) {
     if (prompt.is_string()) {
         text = prompt.get<std::string>();
         input.prompt = text;
         return std::nullopt;
     }
-    auto ids = request_from_json(Json{{"prompt", prompt}}, {});
-    if (!ids) return ids.fault();
-    input.prompt = std::move(ids->input.prompt);
+    auto ids = read_token_ids(prompt, field);
+    if (!ids) {
+        return field_fault(field, "must be a text, a list of token ids, or a list of either");
+    }
+    input.prompt = std::move(*ids);
     return std::nullopt;
+}
+
+Result<std::vector<int32_t>> read_token_ids(const Json& ids, const std::string& field) {
+    if (ids.is_array()) {
+        auto read = request_from_json(Json{{"prompt", ids}}, {});
+        if (read) return std::get<std::vector<int32_t>>(std::move(read->input.prompt));
+    }
+    return field_fault(field, "must be a list of token ids");
 }
 
 Result<GenerationCall> read_completion_call(Json body, const SamplingParams& defaults,
@@ -260,7 +284,8 @@ Result<GenerationCall> read_completion_call(Json body, const SamplingParams& def
     if (!known) return known.fault();
     Fields& fields = *known;
     fields.take_bool("echo", call.echo);
-    call.logprobs = fields.take_count("logprobs", sampling_limits::kLogprobs);
+    call.logprobs = fields.take_logprobs("logprobs", limits.max_logprobs);
+    const auto prompt_logprobs = fields.take_logprobs("prompt_logprobs", limits.max_logprobs);
     const auto prompt = fields.take("prompt");
     if (!prompt) return field_fault("prompt", "is missing");
     take_max_tokens(fields, call);
@@ -269,15 +294,19 @@ Result<GenerationCall> read_completion_call(Json body, const SamplingParams& def
     fields.rest()["prompt"] = "";
     auto input = read_input(fields, defaults, limits);
     if (!input) return input.fault();
-    call.prompt_logprobs = input->sampling.prompt_logprobs.has_value();
+    call.prompt_logprobs = prompt_logprobs.has_value();
     input->sampling.logprobs = call.logprobs;
+    input->sampling.prompt_logprobs = prompt_logprobs;
     if (call.echo && call.logprobs && !call.prompt_logprobs) {
         input->sampling.prompt_logprobs = call.logprobs;
+    }
+    if (!input->sampling.max_tokens) {
+        input->sampling.max_tokens = std::max(kCompletionTokens, input->sampling.min_tokens);
     }
     for (const Json& each : *prompts) {
         RequestInput one = *input;
         std::string text;
-        if (auto fault = set_prompt(each, one, text)) return *fault;
+        if (auto fault = set_prompt(each, "prompt", one, text)) return *fault;
         call.inputs.push_back(std::move(one));
         call.prompt_texts.push_back(std::move(text));
     }
@@ -293,7 +322,8 @@ Result<GenerationCall> read_chat_call(Json body, const SamplingParams& defaults,
     call.is_chat = true;
     bool wants_logprobs = false;
     fields.take_bool("logprobs", wants_logprobs);
-    const auto top = fields.take_count("top_logprobs", sampling_limits::kLogprobs);
+    const auto top = fields.take_logprobs("top_logprobs", limits.max_logprobs);
+    const auto prompt_logprobs = fields.take_logprobs("prompt_logprobs", limits.max_logprobs);
     if (top && !wants_logprobs) {
         fields.keep(field_fault("top_logprobs", "needs 'logprobs' set to true"));
     }
@@ -301,7 +331,8 @@ Result<GenerationCall> read_chat_call(Json body, const SamplingParams& defaults,
     if (auto fault = check_template(fields.rest(), limits)) fields.keep(*fault);
     auto input = read_input(fields, defaults, limits);
     if (!input) return input.fault();
-    call.prompt_logprobs = input->sampling.prompt_logprobs.has_value();
+    call.prompt_logprobs = prompt_logprobs.has_value();
+    input->sampling.prompt_logprobs = prompt_logprobs;
     input->sampling.logprobs.reset();
     if (wants_logprobs) input->sampling.logprobs = top.value_or(0);
     call.inputs.push_back(std::move(*input));

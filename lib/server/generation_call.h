@@ -24,6 +24,7 @@ struct GenerationCall {
     bool echo = false;                    // the prompt before the answer
     bool is_prompt_only = false;          // max_tokens 0: the prompt alone is wanted back
     bool return_token_ids = false;
+    bool shows_ids = false;        // tokens of logprobs as "token_id:17"
     bool prompt_logprobs = false;  // asked for in vLLM's field, besides echo
     // Of completions: with echo the prompt's tokens have logprobs as well.
     std::optional<int32_t> logprobs;
@@ -38,11 +39,15 @@ struct GenerationCall {
     }
 };
 
+// Of one call, however its prompts, n and best_of come to them.
+inline constexpr int64_t kMostSequencesOfCall = 16'384;
+
 struct CallLimits {
-    int32_t max_prompts = 128;
+    int32_t max_prompts = 2048;
     int32_t max_messages = 4096;
     int32_t max_tools = 128;
-    bool is_strict = false;  // unknown fields are refused
+    int32_t max_logprobs = 20;  // of one token; -1: as many as there are
+    bool is_strict = false;     // unknown fields are refused
     bool allows_streaming = true;
     bool takes_chat_templates = false;  // of requests: --trust-request-chat-template
 };
@@ -68,7 +73,10 @@ Result<std::vector<nlohmann::ordered_json>> split_prompts(const nlohmann::ordere
                                                           const std::string& field,
                                                           const CallLimits& limits);
 // One of these; `text` is set when it is one.
-std::optional<Fault> set_prompt(const nlohmann::ordered_json& prompt, RequestInput& input,
-                                std::string& text);
+std::optional<Fault> set_prompt(const nlohmann::ordered_json& prompt, const std::string& field,
+                                RequestInput& input, std::string& text);
+// [1, 2], the value of `field`.
+Result<std::vector<int32_t>> read_token_ids(const nlohmann::ordered_json& ids,
+                                            const std::string& field);
 
 }  // namespace nvllm::server

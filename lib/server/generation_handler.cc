@@ -35,6 +35,12 @@ HttpHeader ignored_header(const std::vector<std::string>& names) {
     return {"x-nvllm-ignored", fmt::format("{}", fmt::join(plain, ", "))};
 }
 
+std::vector<HttpHeader> chosen_model(const ModelSet& models, const std::string& name,
+                                     const HostedModel& model) {
+    if (!name.empty() || models.all().size() < 2) return {};
+    return {{"x-nvllm-model", plain_name(model.name())}};
+}
+
 void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
     auto body = body_of(exchange);
     if (!body) return;
@@ -42,7 +48,8 @@ void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
     if (model == nullptr) return;
     auto call = read_call(std::move(*body), *model, is_chat);
     if (!call) return exchange->respond(error_response(api_error(call.fault())));
-    auto admitted = admit(exchange, *model, call->inputs, call->num_sequences());
+    auto admitted = admit(exchange, *model, is_chat ? "messages" : "prompt", call->inputs,
+                          call->num_sequences());
     if (!admitted) return;
     if (!call->ignored.empty()) {
         exchange->answer_headers.push_back(ignored_header(call->ignored));
@@ -62,6 +69,14 @@ Result<GenerationCall> Handlers::read_call(Json body, const HostedModel& model,
     if (!call) return call;
     // Before it takes a place: more sequences than a request may have would keep out all others.
     if (auto wrong = call->inputs.front().sampling.check_counts()) return *wrong;
+    if (call->num_sequences() > kMostSequencesOfCall) {
+        return Fault{ErrorKind::bad_data,
+                     fmt::format("{} prompts with {} sequences each are {}; one call may have {}: "
+                                 "send several",
+                                 call->inputs.size(), call->inputs.front().sampling.num_sequences(),
+                                 call->num_sequences(), kMostSequencesOfCall),
+                     "n"};
+    }
     return call;
 }
 

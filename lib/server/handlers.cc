@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
+#include "lib/server/answer_response.h"
 #include "lib/server/openapi.h"
 #include "lib/server/page/chat_page.h"
 
@@ -20,32 +21,31 @@ constexpr size_t kMostKeys = 2048;
 constexpr size_t kMostParts = 256 * 1024;
 // A body is read and turned into tokens in less than so many times its size.
 constexpr size_t kBodyTimes = 8;
-constexpr size_t kSmallBody = 32 * 1024;
+constexpr size_t kSmallQuestion = 32 * 1024;
 
-HttpResponse json_response(const Json& body, int status = 200) {
-    HttpResponse response;
-    response.status = status;
-    response.body = write_json(body);
-    return response;
-}
-
-HttpResponse json_response(const Json& body, const std::vector<std::string>& ignored) {
-    HttpResponse response = json_response(body);
+// Says beside the answer which fields of the body did nothing, and what `headers` say.
+template <typename T>
+HttpResponse answer_naming(const T& answer, const std::vector<std::string>& ignored,
+                           std::vector<HttpHeader> headers) {
+    HttpResponse response = answer_response(answer);
+    response.headers = std::move(headers);
     if (!ignored.empty()) response.headers.push_back(ignored_header(ignored));
     return response;
 }
 
-Json model_json(const HostedModel& model, const std::string& name) {
-    Json json = {{"id", name},
-                 {"object", "model"},
-                 {"created", model.created()},
-                 {"owned_by", "nvllm"},
-                 {"root", model.config().model},
-                 {"parent", nullptr}};
+answers::Model model_answer(const HostedModel& model, const std::string& name) {
+    answers::Model answer;
+    answer.id = name;
+    answer.created = model.created();
+    answer.root = model.config().model;
     if (model.state() == ModelState::ready) {
-        json["max_model_len"] = model.engine()->memory_plan().max_model_len;
+        answer.max_model_len = model.engine()->memory_plan().max_model_len;
     }
-    return json;
+    return answer;
+}
+
+std::optional<std::string> text_or_null(const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(text);
 }
 
 ApiError wrong_field(const std::string& field, const std::string& complaint) {
@@ -61,7 +61,7 @@ bool is_question(RouteAction action) {
 
 // What has been let in comes first.
 bool has_memory_for(const HttpRequest& request, const MemoryReserve& reserve) {
-    const bool is_small = request.body.size() <= kSmallBody;
+    const bool is_small = request.body.size() <= kSmallQuestion;
     return reserve.is_whole() && (is_small || can_have_memory(kBodyTimes * request.body.size()));
 }
 
@@ -165,11 +165,13 @@ HttpResponse Handlers::answer(const Route& route, const Exchange& exchange) {
         case RouteAction::page:
             return page();
         case RouteAction::live:
-            return json_response({{"status", "live"}});
+            return answer_response(answers::State{.status = "live", .model = {}, .seconds = {}});
         case RouteAction::ready:
             return readiness();
         case RouteAction::version:
-            return json_response({{"version", service_.version}});
+            return answer_response(answers::Version{service_.version});
+        case RouteAction::load:
+            return answer_response(answers::Load{service_.calls.size()});
         case RouteAction::openapi:
             return document();
         case RouteAction::scrape:
@@ -228,43 +230,37 @@ HttpResponse Handlers::page() const {
 }
 
 HttpResponse Handlers::readiness() const {
-    const auto models = service_.models.all();
-    const auto not_ready = [](const std::string& code, Json more = Json::object()) {
-        more["status"] = code;
-        HttpResponse response = json_response(more, 503);
+    const auto not_ready = [](const char* code, Maybe<std::string> model = {},
+                              Maybe<double> seconds = {}) {
+        HttpResponse response = answer_response(answers::State{code, model, seconds}, 503);
         response.headers.push_back({"Retry-After", "1"});
         return response;
     };
     if (service_.is_ending()) return not_ready("shutting_down");
-    for (const auto& model : models) {
-        if (model->state() == ModelState::failed) {
-            return not_ready("model_failed", {{"model", model->name()}});
-        }
-        if (model->state() == ModelState::loading) {
-            return not_ready("loading", {{"model", model->name()}});
-        }
+    for (const auto& model : service_.models.all()) {
+        if (model->state() == ModelState::failed) return not_ready("model_failed", model->name());
+        if (model->state() == ModelState::loading) return not_ready("loading", model->name());
         const EngineHealth health = model->engine()->health();
         if (health.state == EngineState::stalled) {
-            return not_ready("engine_stalled", {{"model", model->name()},
-                                                {"seconds", health.seconds_since_heartbeat}});
+            return not_ready("engine_stalled", model->name(), health.seconds_since_heartbeat);
         }
-        if (health.state == EngineState::failed) {
-            return not_ready("engine_dead", {{"model", model->name()}});
-        }
+        if (health.state == EngineState::failed) return not_ready("engine_dead", model->name());
     }
-    return json_response({{"status", "ready"}});
+    return answer_response(answers::State{.status = "ready", .model = {}, .seconds = {}});
 }
 
 // Those that can be asked; while there is none yet, clients are to come again.
 HttpResponse Handlers::list_models() const {
-    Json data = Json::array();
+    answers::ModelList list;
     ApiError error;
     for (const auto& model : service_.models.all()) {
         if (find_ready(service_.models, model->name(), error) == nullptr) continue;
-        for (const std::string& name : model->names()) data.push_back(model_json(*model, name));
+        for (const std::string& name : model->names()) {
+            list.data.push_back(model_answer(*model, name));
+        }
     }
-    if (data.empty() && error.status == 503) return error_response(error);
-    return json_response({{"object", "list"}, {"data", std::move(data)}});
+    if (list.data.empty() && error.status == 503) return error_response(error);
+    return answer_response(list);
 }
 
 HttpResponse Handlers::describe_model(const HttpRequest& request) const {
@@ -272,7 +268,7 @@ HttpResponse Handlers::describe_model(const HttpRequest& request) const {
         percent_decoded(request.path.substr(std::string_view("/v1/models/").size()));
     ApiError error;
     const auto model = service_.models.find(name);
-    if (model != nullptr) return json_response(model_json(*model, name));
+    if (model != nullptr) return answer_response(model_answer(*model, name));
     find_ready(service_.models, name, error);
     return error_response(error);
 }
@@ -303,6 +299,7 @@ HttpResponse Handlers::tokenize(const HttpRequest& request) const {
     if (!wants_texts.is_null() && !wants_texts.is_boolean()) {
         return error_response(wrong_field("return_token_strs", "must be true or false"));
     }
+    std::vector<HttpHeader> chosen = chosen_model(service_.models, name_in(*body), *model);
     std::vector<int32_t> ids;
     if (body->is_object() && body->contains("messages")) {
         auto chat = chat_ids(std::move(*body), *model);
@@ -321,15 +318,15 @@ HttpResponse Handlers::tokenize(const HttpRequest& request) const {
         options.add_special_tokens = special.get<bool>();
         ids = tokenizer->encode(text.get_ref<const std::string&>(), options);
     }
-    Json answer = {{"count", ids.size()},
-                   {"max_model_len", model->engine()->memory_plan().max_model_len},
-                   {"tokens", ids}};
+    answers::Tokens answer;
+    answer.count = ids.size();
+    answer.max_model_len = model->engine()->memory_plan().max_model_len;
     if (wants_texts == Json(true)) {
-        Json texts = Json::array();
+        auto& texts = answer.token_strs.emplace();
         for (const int32_t id : ids) texts.push_back(tokenizer->token_text(id));
-        answer["token_strs"] = std::move(texts);
     }
-    return json_response(answer, ignored);
+    answer.tokens = std::move(ids);
+    return answer_naming(answer, ignored, std::move(chosen));
 }
 
 HttpResponse Handlers::detokenize(const HttpRequest& request) const {
@@ -339,18 +336,18 @@ HttpResponse Handlers::detokenize(const HttpRequest& request) const {
     ApiError error;
     const auto model = find_ready(service_.models, name_in(*body), error);
     if (model == nullptr) return error_response(error);
-    const Json tokens = body->is_object() ? body->value("tokens", Json()) : Json();
-    auto ids = request_from_json(Json{{"prompt", tokens}}, {});
-    if (!tokens.is_array() || !ids) {
-        return error_response(wrong_field("tokens", "must be a list of token ids"));
-    }
     const auto& tokenizer = model->engine()->tokenizer();
     if (tokenizer == nullptr) {
         return error_response({.message = "this model has no tokenizer", .code = "no_tokenizer"});
     }
-    const std::string text =
-        tokenizer->decode(std::get<std::vector<int32_t>>(ids->input.prompt), false);
-    return json_response({{"prompt", text}, {"content", text}}, ignored);
+    const Json tokens = body->is_object() ? body->value("tokens", Json()) : Json();
+    auto ids = read_token_ids(tokens, "tokens");
+    if (!ids) return error_response(api_error(ids.fault()));
+    if (auto unknown = model->engine()->input_processor().check_known(*ids, "tokens")) {
+        return error_response(api_error(*unknown));
+    }
+    return answer_naming(answers::Text{tokenizer->decode(*ids, false)}, ignored,
+                         chosen_model(service_.models, name_in(*body), *model));
 }
 
 // In vLLM's words, which lm-eval looks for.
@@ -366,15 +363,14 @@ HttpResponse Handlers::tokenizer_info(const HttpRequest& request) const {
     if (tokenizer == nullptr) {
         return error_response({.message = "this model has no tokenizer", .code = "no_tokenizer"});
     }
-    const auto text_or_null = [](const std::string& text) {
-        return text.empty() ? Json(nullptr) : Json(text);
-    };
-    return json_response({{"tokenizer_class", tokenizer->algorithm()},
-                          {"bos_token", text_or_null(tokenizer->bos_text())},
-                          {"eos_token", text_or_null(tokenizer->eos_text())},
-                          {"vocab_size", tokenizer->vocab_size()},
-                          {"model_max_length", model->engine()->memory_plan().max_model_len},
-                          {"chat_template", text_or_null(tokenizer->chat_template())}});
+    answers::TokenizerInfo answer;
+    answer.tokenizer_class = tokenizer->algorithm();
+    answer.bos_token = text_or_null(tokenizer->bos_text());
+    answer.eos_token = text_or_null(tokenizer->eos_text());
+    answer.vocab_size = tokenizer->vocab_size();
+    answer.model_max_length = model->engine()->memory_plan().max_model_len;
+    answer.chat_template = text_or_null(tokenizer->chat_template());
+    return answer_response(answer);
 }
 
 }  // namespace nvllm::server

@@ -67,8 +67,9 @@ class Handlers {
     std::optional<nlohmann::ordered_json> body_of(const ExchangePointer& exchange) const;
     std::shared_ptr<HostedModel> model_of(const ExchangePointer& exchange,
                                           const nlohmann::ordered_json& body) const;
+    // `prompt_field`: what the body calls the prompt, for faults of it.
     std::optional<Admitted> admit(const ExchangePointer& exchange, HostedModel& model,
-                                  const std::vector<RequestInput>& inputs,
+                                  const char* prompt_field, const std::vector<RequestInput>& inputs,
                                   int64_t num_sequences) const;
     CallEndListener end_listener() const;
     // Isolation of cached prompts: what the client says, else its key's name.
@@ -99,8 +100,15 @@ class Handlers {
 // The body as JSON, under the server's limits. Faults have the code invalid_json.
 Result<nlohmann::ordered_json> read_body(const HttpRequest& request, const ServerConfig& config);
 
+// For answers of the administration, which have no type of their own.
+HttpResponse json_response(const nlohmann::ordered_json& body);
+
 // Says which fields of a body were taken and do nothing.
 HttpHeader ignored_header(const std::vector<std::string>& names);
+
+// Which model answers, as a header, for a request that named none of several.
+std::vector<HttpHeader> chosen_model(const ModelSet& models, const std::string& name,
+                                     const HostedModel& model);
 
 // A model that can answer now; `error` says why there is none.
 std::shared_ptr<HostedModel> find_ready(const ModelSet& models, const std::string& name,

@@ -196,6 +196,11 @@ void HttpReader::check_fields() {
         refuse(400, "the request needs exactly one Host header");
         return;
     }
+    const std::string* expect = request_.header("Expect");
+    if (expect != nullptr && !equal_ignoring_case(*expect, "100-continue")) {
+        refuse(417, "nothing can be expected but 100-continue");
+        return;
+    }
     const std::string* length = request_.header("Content-Length");
     if (length != nullptr && (count_of("Content-Length") > 1 ||
                               length->find_first_not_of("0123456789") != std::string::npos)) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/engine/model_lookup.h"
 #include "lib/server/memory_reserve.h"
 #include "lib/server/server_parts.h"
 
@@ -106,6 +107,12 @@ bool ModelLoader::load_later(std::shared_ptr<HostedModel> model) {
 }
 
 std::optional<ApiError> ModelLoader::load(const std::string& name, const std::string& path) {
+    if (const auto missing = missing_model(path)) {
+        ApiError error = api_error(*missing);
+        error.param = "path";
+        if (error.status == 404) error.code = "model_not_found";
+        return error;
+    }
     const auto others = models_.all();
     const EngineConfig options = others.empty() ? EngineConfig{} : others.front()->config();
     if (load_later(host({name}, with_model(options, path)))) return std::nullopt;

@@ -48,6 +48,7 @@ constexpr std::pair<std::string_view, std::string_view> kBeyond[] = {
     {"max-prompts", "400"},
     {"max-messages", "400"},
     {"max-tools", "400"},
+    {"max-logprobs", "400"},
     {"max-json-depth", "400"},
 };
 

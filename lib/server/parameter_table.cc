@@ -28,6 +28,11 @@ Json prompts(const CallLimits& limits) {
                    list(token_ids(std::nullopt, 1), most, 1)});
 }
 
+// As many logprobs of a token as the server gives; with no limit -1 for all.
+Json logprob_count(const CallLimits& limits) {
+    return limits.max_logprobs < 0 ? integer(-1, kUnbounded) : integer(0, limits.max_logprobs);
+}
+
 Json stop_string() {
     Json json = text();
     json["minLength"] = 1;
@@ -97,7 +102,12 @@ Json text_format() {
 void add_inputs(Parameters& table, const CallLimits& limits) {
     table.insert(
         table.end(),
-        {{"model", kAll, text(), {}, "A name from /v1/models; the first model when absent."},
+        {{"model",
+          kAll,
+          text(),
+          {},
+          "A name from /v1/models; when absent the first model, which x-nvllm-model names where "
+          "several are served."},
          {"prompt",
           kCompletion,
           prompts(limits),
@@ -151,7 +161,13 @@ void add_inputs(Parameters& table, const CallLimits& limits) {
           kTokenize,
           list(anything(), static_cast<size_t>(limits.max_tools)),
           {},
-          "Given to the template."}});
+          "Given to the template."},
+         {"truncate_prompt_tokens",
+          kGeneration | kEmbedding,
+          integer(-1, kUnbounded),
+          {},
+          "Only so many of the prompt's tokens, the last ones, and what the tokenizer puts around "
+          "a text; -1: as many as leave room for the answer."}});
 }
 
 void add_lengths(Parameters& table) {
@@ -166,8 +182,8 @@ void add_lengths(Parameters& table) {
           kCompletion,
           integer(0, kMaxTokens.most),
           {},
-          "Tokens generated at most; to the end of the context when absent. 0 only with echo: "
-          "the prompt alone comes back."},
+          "Tokens generated at most; when absent 16, or what the model's generation_config.json "
+          "says. 0 only with echo: the prompt alone comes back."},
          {"max_completion_tokens",
           kGeneration,
           counted(kMaxTokens),
@@ -180,7 +196,7 @@ void add_lengths(Parameters& table) {
           kGeneration,
           any_of({stop_string(), list(stop_string(), kMostStopStrings)}),
           {},
-          "Texts that stop, of at most 256 bytes each."},
+          "Texts that stop, of 16 KiB in all."},
          {"stop_token_ids",
           kGeneration,
           token_ids(kMostStopTokens),
@@ -256,7 +272,7 @@ void add_several(Parameters& table) {
           "When a beam search ends."}});
 }
 
-void add_answers(Parameters& table) {
+void add_answers(Parameters& table, const CallLimits& limits) {
     table.insert(
         table.end(),
         {{"stream", kGeneration, boolean(), false, "The answer as server-sent events."},
@@ -271,21 +287,23 @@ void add_answers(Parameters& table) {
          {"return_progress", kGeneration, boolean(), false,
           "Chunks of a stream while the prompt is computed."},
          {"return_token_ids", kGeneration, boolean(), false, "The choices' token ids."},
+         {"return_tokens_as_token_ids", kGeneration, boolean(), false,
+          "Tokens of logprobs as \"token_id:17\" in place of their text."},
          {"echo", kCompletion, boolean(), false, "The prompt before the answer."},
          {"logprobs",
           kCompletion,
-          counted(kLogprobs),
+          logprob_count(limits),
           {},
           "Logprobs of what was chosen and of so many of the likeliest tokens."},
          {"logprobs", kChat, boolean(), false, "Logprobs of what was chosen."},
          {"top_logprobs",
           kChat,
-          counted(kLogprobs),
+          logprob_count(limits),
           {},
           "And of so many of the likeliest tokens; needs logprobs."},
          {"prompt_logprobs",
           kGeneration,
-          counted(kLogprobs),
+          logprob_count(limits),
           {},
           "The same of the prompt's tokens."},
          {"encoding_format", kEmbedding, values({"float", "base64"}), "float",
@@ -363,44 +381,54 @@ void add_idle(Parameters& table) {
                      ParameterUse::no_effect});
 }
 
+struct NotBuilt {
+    std::string_view name;
+    uint8_t calls;
+    std::string_view why;
+};
+
+constexpr std::string_view kNoGrammars = "answers cannot be held to a grammar or schema yet";
+constexpr std::string_view kTextOnly = "only texts are read and written here";
+
+constexpr NotBuilt kNotBuilt[] = {
+    {"functions", kGeneration, "tools cannot be called yet"},
+    {"function_call", kGeneration, "tools cannot be called yet"},
+    {"grammar", kGeneration, kNoGrammars},
+    {"guided_json", kGeneration, kNoGrammars},
+    {"guided_regex", kGeneration, kNoGrammars},
+    {"guided_choice", kGeneration, kNoGrammars},
+    {"guided_grammar", kGeneration, kNoGrammars},
+    {"guided_decoding_backend", kGeneration, kNoGrammars},
+    {"structured_outputs", kGeneration, kNoGrammars},
+    {"json_schema", kGeneration, kNoGrammars},
+    {"audio", kGeneration, kTextOnly},
+    {"images", kGeneration, kTextOnly},
+    {"prompt_embeds", kGeneration, kTextOnly},
+    {"prediction", kGeneration, "drafts of answers are not taken yet"},
+    {"web_search_options", kGeneration, "this server never asks another one"},
+    {"logits_processors", kGeneration, "code is never taken from a request"},
+    {"suffix", kGeneration,
+     "texts are only continued: write what goes before and after into the prompt, with the model's "
+     "own tokens for filling in the middle"},
+    {"lora", kGeneration, "adapters are not served yet"},
+    {"kv_transfer_params", kGeneration, "caches are not moved between servers yet"},
+    {"chat_template", kCompletion, "a completion has no template"},
+    {"prompt_token_ids", kGeneration, "token ids are given as prompt of a completion"},
+    {"prompt", kChat, "a chat has messages"},
+    {"messages", kCompletion, "a completion has a prompt"},
+};
+
 // What says nothing is taken.
 void add_not_built(Parameters& table) {
-    const auto add = [&](const char* name, uint8_t calls, std::string_view why) {
-        table.push_back({name,
-                         calls,
+    for (const NotBuilt& row : kNotBuilt) {
+        table.push_back({row.name,
+                         row.calls,
                          values({"", false, Json::array(), Json::object()}),
                          {},
-                         why,
+                         row.why,
                          0,
                          ParameterUse::not_built});
-    };
-    for (const char* name : {"functions",
-                             "function_call",
-                             "grammar",
-                             "guided_json",
-                             "guided_regex",
-                             "guided_choice",
-                             "guided_grammar",
-                             "guided_decoding_backend",
-                             "structured_outputs",
-                             "json_schema",
-                             "audio",
-                             "prediction",
-                             "web_search_options",
-                             "logits_processors",
-                             "suffix",
-                             "lora",
-                             "prompt_embeds",
-                             "kv_transfer_params",
-                             "images",
-                             "return_tokens_as_token_ids"}) {
-        add(name, kGeneration, "Not built: refused as unsupported.");
     }
-    add("truncate_prompt_tokens", kGeneration | kEmbedding, "Not built: refused as unsupported.");
-    add("chat_template", kCompletion, "Refused: a completion has no template.");
-    add("prompt_token_ids", kGeneration, "Refused: token ids are given as prompt of a completion.");
-    add("prompt", kChat, "Refused: a chat has messages.");
-    add("messages", kCompletion, "Refused: a completion has a prompt.");
 }
 
 }  // namespace
@@ -411,7 +439,7 @@ Parameters make_parameters(const CallLimits& limits) {
     add_lengths(table);
     add_choosing(table);
     add_several(table);
-    add_answers(table);
+    add_answers(table, limits);
     add_what_is_limited(table, limits);
     add_idle(table);
     add_not_built(table);

@@ -68,23 +68,32 @@ bool says_nothing(const Json& value) {
     return value == Json("") || value == Json(false) || (value.is_structured() && value.empty());
 }
 
-Fault not_built(const std::string& name) {
-    return {ErrorKind::bad_data, fmt::format("'{}' is not supported", name), name,
-            "unsupported_parameter"};
-}
-
 const std::vector<Parameter>& known_parameters() {
     static const std::vector<Parameter> table = make_parameters({});
     return table;
 }
 
+const Parameter* find_parameter(std::string_view name, CallKind kind) {
+    for (const Parameter& parameter : known_parameters()) {
+        if (parameter.name == name && parameter.belongs_to(kind)) return &parameter;
+    }
+    return nullptr;
+}
+
+Fault not_built(const Parameter& parameter) {
+    std::string name(parameter.name);
+    return {ErrorKind::bad_data,
+            fmt::format("'{}' is not supported: {}", name, parameter.description), name,
+            "unsupported_parameter"};
+}
+
 std::optional<Fault> find_refused(const Json& body, CallKind kind, bool is_strict) {
     for (const auto& [name, value] : body.items()) {
-        const auto use = parameter_use(name, kind);
-        if (!use && is_strict) return unknown_parameter(name, kind);
-        if (use == ParameterUse::not_built && !value.is_null() && !says_nothing(value)) {
-            return not_built(name);
-        }
+        const Parameter* known = find_parameter(name, kind);
+        if (known == nullptr && is_strict) return unknown_parameter(name, kind);
+        const bool is_refused = known != nullptr && known->use == ParameterUse::not_built &&
+                                !value.is_null() && !says_nothing(value);
+        if (is_refused) return not_built(*known);
     }
     return std::nullopt;
 }
@@ -92,10 +101,8 @@ std::optional<Fault> find_refused(const Json& body, CallKind kind, bool is_stric
 }  // namespace
 
 std::optional<ParameterUse> parameter_use(std::string_view name, CallKind kind) {
-    for (const Parameter& parameter : known_parameters()) {
-        if (parameter.name == name && parameter.belongs_to(kind)) return parameter.use;
-    }
-    return std::nullopt;
+    const Parameter* parameter = find_parameter(name, kind);
+    return parameter == nullptr ? std::nullopt : std::optional(parameter->use);
 }
 
 Fault unknown_parameter(const std::string& name, CallKind kind) {

@@ -20,8 +20,10 @@ constexpr std::array kRoutes = {
     Route{"GET", "/ready", open, ready, kOnLoop, kNoBody,
           "200 when requests are served, else 503 and what is going on."},
     Route{"GET", "/health", open, ready, kOnLoop, kNoBody, "The same."},
+    Route{"GET", "/ping", open, ready, kOnLoop, kNoBody, "The same, as SageMaker asks."},
     Route{"GET", "/version", open, version, kOnLoop, kNoBody, "The program's version."},
     Route{"GET", "/openapi.json", open, openapi, kOnLoop, kNoBody, "This interface as a document."},
+    Route{"GET", "/load", metrics, load, kOnLoop, kNoBody, "How many calls are under way."},
     Route{"GET", "/metrics", metrics, scrape, kOffLoop, kNoBody, "Prometheus metrics."},
     Route{"GET", "/nvllm/status", user, status, kOffLoop, kNoBody,
           "What the engine does, for people."},
@@ -52,7 +54,10 @@ constexpr std::array kRoutes = {
 };
 
 bool matches(const Route& route, std::string_view path) {
-    if (!route.path.ends_with("/*")) return route.path == path;
+    if (!route.path.ends_with("/*")) {
+        const bool has_slash = path.size() > 2 && path.ends_with('/');
+        return route.path == (has_slash ? path.substr(0, path.size() - 1) : path);
+    }
     const std::string_view prefix = route.path.substr(0, route.path.size() - 1);
     return path.size() > prefix.size() && path.starts_with(prefix);
 }
@@ -74,6 +79,20 @@ const Route* find_route(std::string_view method, std::string_view path) {
         if (route.method == method && matches(route, path)) return &route;
     }
     return nullptr;
+}
+
+std::optional<std::string> nearest_path(std::string_view path) {
+    constexpr std::string_view kApi = "/v1";
+    const auto is_api = [](const Route* route) {
+        return route != nullptr && route->access != admin && route->action != page;
+    };
+    if (const Route* route = find_route(fmt::format("{}{}", kApi, path)); is_api(route)) {
+        return fmt::format("{}{}", kApi, path);
+    }
+    for (size_t at = path.find('/', 1); at != std::string_view::npos; at = path.find('/', at + 1)) {
+        if (is_api(find_route(path.substr(at)))) return std::string(path.substr(at));
+    }
+    return std::nullopt;
 }
 
 std::string allowed_methods(std::string_view path) {

@@ -1,6 +1,7 @@
 // Every route there is, in one table: who may use it, where it runs, what it is for.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@ enum class RouteAction {
     live,
     ready,
     version,
+    load,
     scrape,
     openapi,
     status,
@@ -51,9 +53,13 @@ struct Route {
 
 std::span<const Route> route_table();
 
-// By path alone; null when no route has it. Of several methods the first.
+// By path alone, which may end with a slash more; null when no route has it. Of several methods the
+// first.
 const Route* find_route(std::string_view path);
 const Route* find_route(std::string_view method, std::string_view path);
+// A route's path that somebody may have meant who asked for `path`: one that is written differently
+// before or after it ("/chat/completions", "/v1/v1/models").
+std::optional<std::string> nearest_path(std::string_view path);
 // "GET, HEAD, OPTIONS", as the Allow header has it; of all routes for "*".
 std::string allowed_methods(std::string_view path);
 

@@ -68,7 +68,9 @@ def is_beyond_schemas(fields):
     is_of_ids = name in ("stop_token_ids", "allowed_token_ids", "logit_bias", "prompt")
     has_no_such_token = is_of_ids and any(number >= VOCABULARY for number in numbers(value))
     has_too_many_ids = name == "allowed_token_ids" and len(value) > VOCABULARY
-    is_long_in_bytes = name == "stop" and isinstance(value, str) and len(value) <= 256 < len(value.encode())
+    stops = [value] if isinstance(value, str) else value
+    is_long_in_bytes = name == "stop" and all(isinstance(stop, str) for stop in stops) and (
+        max(len(stop.encode()) for stop in stops) > 4096 or sum(len(stop.encode()) for stop in stops) > 16384)
     is_long_in_tokens = name == "bad_words" and isinstance(value, list) and any(isinstance(word, str) and len(word) > 256 for word in value)
     is_compared = name == "min_tokens" and isinstance(value, int) and value > fields["max_tokens"]
     return is_compared or has_no_such_token or has_too_many_ids or is_long_in_bytes or is_long_in_tokens

@@ -164,7 +164,101 @@ class SameEveryWay(ServedTestCase):
         self.assertEqual(streamed.headers["x-nvllm-ignored"], "user")
 
 
+class Ends(ServedTestCase):
+    """How answers end: what they say of it, and when they do where nothing was asked."""
+
+    def ends(self, path, **fields):
+        """(finish_reason, stop_reason) of the whole answer and of the stream, which must be the same."""
+        body = {"temperature": 0, "max_tokens": 64, **fields}
+        whole, = choices_of([self.server.must(self.server.post(path, body))])
+        streamed, = choices_of(self.server.stream(path, body))
+        self.assertEqual(streamed["ends"], whole["ends"])
+        return whole["ends"][0]
+
+    def test_stop_reasons(self):
+        first = self.server.complete(STORY, max_tokens=3, return_token_ids=True)["choices"][0]["token_ids"]
+        for path, ask in ((COMPLETIONS, {"prompt": STORY}), (CHAT, {"messages": QUESTION})):
+            self.assertEqual(self.ends(path, **ask, stop=["zebra", "e", "a"])[0], "stop")
+            self.assertIn(self.ends(path, **ask, stop=["zebra", "e", "a"])[1], ("e", "a"))
+            self.assertEqual(self.ends(path, **ask, max_tokens=2, ignore_eos=True), ("length", None))
+        self.assertEqual(self.ends(COMPLETIONS, prompt=STORY, stop_token_ids=[first[2], 7]), ("stop", first[2]))
+        self.assertEqual(self.ends(COMPLETIONS, prompt=STORY, stop="clever b", include_stop_str_in_output=True),
+                         ("stop", "clever b"))
+
+    def test_the_end_token_is_no_reason_unless_it_was_asked_for(self):
+        end = self.server.get("/tokenizer_info").json()["eos_token"]
+        token, = self.server.must(self.server.post("/tokenize", {"prompt": end, "add_special_tokens": False}))["tokens"]
+        self.assertEqual(self.ends(CHAT, messages=QUESTION), ("stop", None))
+        self.assertEqual(self.ends(CHAT, messages=QUESTION, stop_token_ids=[token]), ("stop", None))
+        self.assertEqual(self.ends(CHAT, messages=QUESTION, stop_token_ids=[token], ignore_eos=True), ("stop", token))
+
+    def test_a_completion_that_says_no_length_has_16_tokens(self):
+        for fields in ({}, {"max_tokens": None}, {"n": 2}):
+            answer = self.server.complete(STORY, ignore_eos=True, **fields)
+            self.assertEqual(answer["usage"]["completion_tokens"], 16 * fields.get("n", 1))
+            self.assertEqual({choice["finish_reason"] for choice in answer["choices"]}, {"length"})
+        self.assertEqual(self.server.complete(STORY, ignore_eos=True, max_completion_tokens=20)["usage"]["completion_tokens"], 20)
+        self.assertGreaterEqual(self.server.chat(ignore_eos=True, min_tokens=20, stop=["e", "a"])["usage"]["completion_tokens"], 20)
+
+    def test_a_hundred_and_twenty_eight_choices(self):
+        answer = self.server.must(self.server.post(COMPLETIONS, {"prompt": STORY, "max_tokens": 3, "n": 128, **SAMPLED}))
+        self.assertEqual([choice["index"] for choice in answer["choices"]], list(range(128)))
+        self.assertGreater(len({choice["text"] for choice in answer["choices"]}), 16)
+        many = {"prompt": ["a"] * 200, "n": 128, "max_tokens": 1}
+        self.assert_refused(self.server.post(COMPLETIONS, many), 400, None, "n", says=("25600", "16384"))
+
+    def test_prompts_are_cut_at_their_beginning(self):
+        words = " ".join(f"word{number}" for number in range(40))
+        encode = lambda text: self.server.must(self.server.post("/tokenize", {"prompt": text}))["tokens"]
+        ids = encode(words)
+        body = {"prompt": words, "max_tokens": 6, "truncate_prompt_tokens": 10}
+        cut = self.server.complete(**body)
+        self.assertEqual(cut["usage"]["prompt_tokens"], 10)
+        # What the tokenizer puts before a text stays before what is left of it; ids are taken as they are.
+        self.assertEqual(cut["choices"][0]["text"], self.server.complete([ids[0], *ids[-9:]], max_tokens=6)["choices"][0]["text"])
+        of_ids = self.server.complete(ids, max_tokens=6, truncate_prompt_tokens=10)["choices"][0]["text"]
+        self.assertEqual(of_ids, self.server.complete(ids[-10:], max_tokens=6)["choices"][0]["text"])
+        for path, fields in ((CHAT, {"messages": [{"role": "user", "content": words}], "max_tokens": 1}), ("/v1/embeddings", {"input": words})):
+            answer = self.server.must(self.server.post(path, {**fields, "truncate_prompt_tokens": 10}))
+            self.assertEqual(answer["usage"]["prompt_tokens"], 10)
+        long = [5] * 3000
+        room = self.server.complete(long, max_tokens=8, truncate_prompt_tokens=-1, ignore_eos=True)["usage"]
+        self.assertEqual((room["prompt_tokens"], room["completion_tokens"]), (2040, 8))
+        self.assert_refused(self.server.post(COMPLETIONS, {"prompt": long}), 400, "context_length_exceeded", "prompt")
+
+
 class Logprobs(ServedTestCase):
+    def test_a_chat_has_its_prompt_s_logprobs_at_the_top(self):
+        body = {"messages": QUESTION, "max_tokens": 3, "n": 2, "prompt_logprobs": 1, "temperature": 0}
+        answer = self.server.must(self.server.post(CHAT, body))
+        self.assertEqual(len(answer["prompt_logprobs"]), answer["usage"]["prompt_tokens"])
+        self.assertIsNone(answer["prompt_logprobs"][0])
+        self.assertTrue(all("prompt_logprobs" not in choice for choice in answer["choices"]))
+        said = [chunk["prompt_logprobs"] for chunk in self.server.stream(CHAT, body) if "prompt_logprobs" in chunk]
+        self.assertEqual(said, [answer["prompt_logprobs"]])
+        self.assertNotIn("prompt_logprobs", self.server.chat(QUESTION, max_tokens=1))
+
+    def test_tokens_as_their_ids(self):
+        fields = {"max_tokens": 4, "return_token_ids": True, "return_tokens_as_token_ids": True}
+        choice, = self.server.complete(STORY, logprobs=1, **fields)["choices"]
+        names = [f"token_id:{token}" for token in choice["token_ids"]]
+        self.assertEqual(choice["logprobs"]["tokens"], names)
+        self.assertEqual([list(top) for top in choice["logprobs"]["top_logprobs"]], [[name] for name in names])
+        choice, = self.server.chat(QUESTION, logprobs=True, **fields)["choices"]
+        self.assertEqual([token["token"] for token in choice["logprobs"]["content"]],
+                         [f"token_id:{token}" for token in choice["token_ids"]])
+
+    def test_as_many_as_the_server_gives(self):
+        with Server("--max-logprobs", "-1") as server:
+            choice, = server.complete(STORY, max_tokens=1, logprobs=-1)["choices"]
+            content = server.chat(QUESTION, max_tokens=1, logprobs=True, top_logprobs=100)["choices"][0]["logprobs"]["content"]
+            self.assertEqual(len(content[0]["top_logprobs"]), 100)
+            # Of tokens with the same text one is shown.
+            self.assertGreater(len(choice["logprobs"]["top_logprobs"][0]), 1500)
+            answer = server.chat(QUESTION, max_tokens=1, prompt_logprobs=-1)
+            self.assertEqual({len(entry) for entry in answer["prompt_logprobs"][1:]}, {2048})
+        self.assert_refused(self.server.post(COMPLETIONS, {"prompt": STORY, "logprobs": -1}), 400, None, "logprobs", says="0 to 20")
+
     def test_chosen_token_is_among_the_top_and_equal(self):
         """U11: compared for exact equality by those who ask."""
         answer = self.server.complete([[0, 1156, 1660, 264], [0, 1156]], max_tokens=6, echo=True, logprobs=1, seed=1)
@@ -332,11 +426,16 @@ class Http(ServedTestCase):
             self.assertEqual(self.server.post(path, {**body, "no_such": 1}).headers["x-nvllm-ignored"], "no_such")
 
     def test_several_models(self):
-        """Each by its name; the first when none is named."""
+        """Each by its name; the first when none is named, and the answer says so."""
         draft = SOURCE / "models" / "demo-draft"
         with Server("--model", f"draft={draft}", model=f"demo={DEMO}") as server:
             texts = {name: server.complete(model=name, max_tokens=12)["choices"][0]["text"] for name in ("demo", "draft")}
             self.assertEqual(server.complete(max_tokens=12)["choices"][0]["text"], texts["demo"])
+            for path, body in ((COMPLETIONS, {"prompt": STORY}), (COMPLETIONS, {"prompt": STORY, "stream": True}), (CHAT, {"messages": QUESTION}),
+                               ("/v1/embeddings", {"input": STORY}), ("/tokenize", {"prompt": STORY}), ("/detokenize", {"tokens": [5]})):
+                unnamed, named = server.post(path, body), server.post(path, {**body, "model": "demo"})
+                self.assertEqual((unnamed.status, unnamed.headers["x-nvllm-model"]), (200, "demo"))
+                self.assertNotIn("x-nvllm-model", named.headers)
             alone = run_jsonl([{"prompt": STORY, "max_tokens": 12, "temperature": 0}], model=draft)[0]["text"]
             self.assertEqual(texts["draft"], alone)
             self.assertEqual([model["name"] for model in server.status()["models"]], ["demo", "draft"])

@@ -74,15 +74,18 @@ class NoConnections(unittest.TestCase):
 
     def load_what_is_not_there(self, server, socket):
         for path in ("organisation/model", "https://192.0.2.1/model", "/nowhere"):
-            self.administer(socket, "load", {"name": "other", "path": path})
-            wait_until(lambda: "model_failed" in server.get("/ready").text, 30.0, f"no model at {path}")
+            self.administer(socket, "load", {"name": "other", "path": path}, (404,))
+        # What is there and no model is found out while it is read.
+        with tempfile.TemporaryDirectory() as folder:
+            self.administer(socket, "load", {"name": "other", "path": folder})
+            wait_until(lambda: "model_failed" in server.get("/ready").text, 30.0, f"no model at {folder}")
             self.administer(socket, "unload", {"name": "other"})
 
-    def administer(self, socket, what, body):
+    def administer(self, socket, what, body, statuses=(200, 202)):
         request = request_bytes("POST", f"/admin/models/{what}", {"Host": "x", "Content-Type": "application/json"},
                                 json.dumps(body))
         with RawConnection(None, unix_socket=socket) as admin:
-            self.assertIn(admin.send(request).answer().status, (200, 202))
+            self.assertIn(admin.send(request).answer().status, statuses)
 
 
 if __name__ == "__main__":

@@ -18,26 +18,28 @@ class Parameters(ServedTestCase):
         "frequency_penalty": (COMPLETIONS, -2, 2, {}), "length_penalty": (COMPLETIONS, -10, 10, {}),
     }
     counts = {
-        "n": (COMPLETIONS, 1, 16, {}), "best_of": (COMPLETIONS, 1, 64, {}), "top_k": (COMPLETIONS, -1, 2**31 - 1, {}),
+        "n": (COMPLETIONS, 1, 128, {}), "best_of": (COMPLETIONS, 1, 128, {}), "top_k": (COMPLETIONS, -1, 2**31 - 1, {}),
         "max_tokens": (COMPLETIONS, 1, 2**31 - 1, {"stop": "e"}), "min_tokens": (COMPLETIONS, 0, 2, {"max_tokens": 2}),
         "logprobs": (COMPLETIONS, 0, 20, {}), "prompt_logprobs": (COMPLETIONS, 0, 20, {}),
         "seed": (COMPLETIONS, -2**63, 2**63 - 1, {}), "priority": (COMPLETIONS, -2**31, 2**31 - 1, {}),
+        "truncate_prompt_tokens": (COMPLETIONS, -1, 2**31 - 1, {}),
         "max_completion_tokens": (CHAT, 1, 2**31 - 1, {"stop": "e"}), "top_logprobs": (CHAT, 0, 20, {"logprobs": True}),
     }
     flags = {"stream": CHAT, "echo": COMPLETIONS, "ignore_eos": COMPLETIONS, "include_stop_str_in_output": COMPLETIONS,
              "skip_special_tokens": COMPLETIONS, "use_beam_search": COMPLETIONS, "return_progress": COMPLETIONS,
-             "return_token_ids": COMPLETIONS, "logprobs": CHAT}
+             "return_token_ids": COMPLETIONS, "return_tokens_as_token_ids": COMPLETIONS, "logprobs": CHAT}
     # name: (path, good values, values of a wrong type, values of the right type that are out of range)
     others = {
-        "stop": (COMPLETIONS, ["a", ["a"] * 16, "x" * 256], [5, {}, [1], [["a"]]], ["", ["a"] * 17, "x" * 257, [""], "é" * 129]),
+        "stop": (COMPLETIONS, ["a", ["a"] * 1024, "x" * 4096], [5, {}, [1], [["a"]]],
+                 ["", ["a"] * 1025, "x" * 4097, [""], "é" * 2049, ["x" * 4096] * 5]),
         "stop_token_ids": (COMPLETIONS, [[], [1], [5] * 1024], ["1", {}, ["a"], [1.5]], [[-1], [VOCABULARY], [5] * 1025]),
         "allowed_token_ids": (COMPLETIONS, [[5], [5] * VOCABULARY], ["1", {}, ["a"]], [[-1], [VOCABULARY], [5] * (VOCABULARY + 1)]),
         "bad_words": (COMPLETIONS, [[], ["the"], ["a"] * 500], ["the", {}, [1]], [["a"] * 1025, ["x y " * 100]]),
         "logit_bias": (COMPLETIONS, [{}, {"5": 100}, {"5": -100}, {str(id): 1 for id in range(1024)}],
                        [[], "5", {"x": 1}, {"5": "a"}, {"5": None}, {"1.5": 1}, {"": 1}, {" 5": 1}],
                        [{"-1": 1}, {str(VOCABULARY): 1}, {"5": 100.1}, {"5": -101}, {str(id): 1 for id in range(1025)}]),
-        "prompt": (COMPLETIONS, ["a", [1], ["a", "b"], [[1], [2, 3]], ["a"] * 128], [5, True, {}, [None], [{}], [1, "a"], ["a", 1], [["a"]], [[1], "a"], [1.5]],
-                   [[], [[]], [-1], [VOCABULARY], [[1], [VOCABULARY]], ["a"] * 129]),
+        "prompt": (COMPLETIONS, ["a", [1], ["a", "b"], [[1], [2, 3]], ["a"] * 2048], [5, True, {}, [None], [{}], [1, "a"], ["a", 1], [["a"]], [[1], "a"], [1.5]],
+                   [[], [[]], [-1], [VOCABULARY], [[1], [VOCABULARY]], ["a"] * 2049]),
         "messages": (CHAT, [MESSAGES], ["a", 5, {}, [5], ["a"], [[]]], [[]]),
         "model": (COMPLETIONS, [], [5, [], {}, True], []),
         "stream_options": (CHAT, [], [5, "a", [], {"include_usage": 1}], []),

@@ -1,6 +1,7 @@
 """Rows Q1 to Q13 of the table of faults (Q3 has a file of its own): requests that are wrong, each refused by name and
 nothing else disturbed."""
 
+import gzip
 import json
 import random
 import re
@@ -8,6 +9,7 @@ import subprocess
 import threading
 import time
 import unittest
+import zlib
 
 from programs import DEMO, TIMEOUT_S, environment
 from serve_testing import CANARY, JSON_HEADERS, SERVE, ServedTestCase, Server, joined_text, wait_until
@@ -136,7 +138,7 @@ class Requests(ServedTestCase):
 
     def test_Q4_what_would_change_an_answer_is_not_ignored(self):
         fields = {"functions": [{"name": "f"}], "function_call": "auto", "grammar": "root ::= x", "guided_json": {"type": "object"},
-                  "suffix": "x", "chat_template": "{{ 1 }}", "truncate_prompt_tokens": 5, "audio": {"voice": "a"},
+                  "suffix": "x", "chat_template": "{{ 1 }}", "prompt_embeds": "x", "audio": {"voice": "a"},
                   "response_format": {"type": "json_object"}, "tools": [{"type": "function", "function": {"name": "f"}}],
                   "tool_choice": "required", "modalities": ["audio"], "lora": [{"id": 1}], "logits_processors": ["x"]}
         for name, value in fields.items():
@@ -192,7 +194,7 @@ class Requests(ServedTestCase):
             path, field = (CHAT, "messages") if isinstance(text, list) else (COMPLETIONS, "prompt")
             begun = time.perf_counter()
             answer = self.send(json.dumps({field: text, "max_tokens": 1}, ensure_ascii=False), path)
-            refusals.append((answer, time.perf_counter() - begun))
+            refusals.append((field, answer, time.perf_counter() - begun))
 
         threads = [threading.Thread(target=stream, args=[seed]) for seed in range(8)]
         threads += [threading.Thread(target=refuse, args=[text]) for text in texts]
@@ -201,9 +203,9 @@ class Requests(ServedTestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(len(refusals), len(texts))
-        for answer, _ in refusals:
-            self.assert_refused(answer, 400, "context_length_exceeded", "prompt", says="2048")
-        print(f"refusing 10 MB took {max(seconds for _, seconds in refusals):.2f} s at most")
+        for field, answer, _ in refusals:
+            self.assert_refused(answer, 400, "context_length_exceeded", field, says="2048")
+        print(f"refusing 10 MB took {max(seconds for _, _, seconds in refusals):.2f} s at most")
         self.assertEqual(len(streams), 8)
         for seed, text in streams:
             alone = self.server.complete(max_tokens=150, ignore_eos=True, temperature=1, seed=seed)
@@ -231,9 +233,14 @@ class Requests(ServedTestCase):
                            ("/detokenize", {"tokens": [1]})):
             self.exact("POST", path, 404, model, "model_not_found", "model", {**body, "model": "gpt-5"})
         self.exact("GET", "/v1/models/gpt-5", 404, model, "model_not_found", "model")
-        for method, path in (("GET", "/nope"), ("POST", "/v1/nope"), ("GET", "/v1"), ("GET", "/v1/models/"), ("GET", "//ready"),
-                             ("POST", "/v1/completions/"), ("GET", "/V1/models"), ("POST", "/admin/drain")):
+        for method, path in (("GET", "/nope"), ("POST", "/v1/nope"), ("GET", "/v1"), ("GET", "/v1/completions/x"),
+                             ("GET", "/V1/models"), ("POST", "/admin/drain")):
             self.exact(method, path, 404, f"there is no route {path}; /openapi.json lists them", "not_found")
+        for method, path, meant in (("POST", "/chat/completions", CHAT), ("POST", "/v1/v1/chat/completions", CHAT), ("GET", "//ready", "/ready"),
+                                    ("POST", "/openai/v1/embeddings", "/v1/embeddings"), ("GET", "/models", "/v1/models")):
+            self.exact(method, path, 404, f"there is no route {path}; did you mean {meant}?", "not_found")
+        self.assertEqual(self.server.get("/v1/models/").json(), self.server.get("/v1/models").json())
+        self.assertEqual(self.server.post(CHAT + "/", {"messages": MESSAGES, "max_tokens": 1}).status, 200)
         for method, path, allowed in (("GET", COMPLETIONS, "POST, OPTIONS"), ("DELETE", CHAT, "POST, OPTIONS"),
                                       ("PUT", "/ready", "GET, HEAD, OPTIONS"), ("PATCH", "/v1/models/x", "GET, HEAD, OPTIONS"),
                                       ("HEAD", COMPLETIONS, "POST, OPTIONS")):
@@ -251,6 +258,21 @@ class Requests(ServedTestCase):
             answer = self.server.post(COMPLETIONS, json.dumps(CANARY), headers={"Content-Type": type})
             self.assertEqual(answer.status, 200)
 
+    def test_Q7_bodies_that_are_not_read_as_they_are(self):
+        plain = json.dumps(CANARY).encode()
+        for encoding, body in (("gzip", gzip.compress(plain)), ("gzip", plain), ("deflate", zlib.compress(plain)), ("br", plain)):
+            answer = self.server.post(COMPLETIONS, body, headers={**JSON_HEADERS, "Content-Encoding": encoding})
+            self.assert_refused(answer, 415, "unsupported_media_type", says="Content-Encoding")
+            self.assertEqual(answer.headers["Accept-Encoding"], "identity")
+        identity = {**JSON_HEADERS, "Content-Encoding": "identity"}
+        self.assertEqual(self.server.post(COMPLETIONS, plain, headers=identity).status, 200)
+        expected = self.server.post(COMPLETIONS, plain, headers={**JSON_HEADERS, "Expect": "200-maybe"})
+        self.assert_refused(expected, 417, says="100-continue")
+
+    def test_Q7_what_others_ask_a_server(self):
+        self.assertEqual(self.server.get("/ping").json(), {"status": "ready"})
+        self.assertEqual(self.server.get("/load").json(), {"server_load": 0})
+
     def test_Q8_tokens_outside_of_the_vocabulary(self):
         computed = wait_until(self.server.is_idle)["tokens"]["scheduled_total"]
         for value in (-1, VOCABULARY, 2**31 - 1, -2**31):
@@ -258,7 +280,31 @@ class Requests(ServedTestCase):
             self.assert_refused(prompt, 400, None, "prompt", says=[str(value), str(VOCABULARY)])
             bias = self.send({"prompt": "a", "max_tokens": 1, "logit_bias": {str(value): 1}})
             self.assert_refused(bias, 400, None, "logit_bias[0]", says=[str(value), str(VOCABULARY - 1)])
+            text = self.server.post("/detokenize", {"tokens": [5, value]})
+            self.assert_refused(text, 400, None, "tokens", says=[str(value), str(VOCABULARY)])
+            vector = self.server.post("/v1/embeddings", {"input": [[5], [value]]})
+            self.assert_refused(vector, 400, None, "input", says=[str(value), str(VOCABULARY)])
+        for tokens in (5, "a", ["a"], [1.5], [[1]], {}, None):
+            self.assert_refused(self.server.post("/detokenize", {"tokens": tokens}), 400, None, "tokens")
         self.assertEqual(self.server.status()["tokens"]["scheduled_total"], computed, "the engine worked")
+
+    def test_Q8_faults_name_the_field_that_the_route_has(self):
+        long = "word " * 3000
+        for path, field, value in ((COMPLETIONS, "prompt", long), ("/v1/embeddings", "input", long), ("/v1/embeddings", "input", [long]),
+                                   (CHAT, "messages", [{"role": "user", "content": long}])):
+            self.assert_refused(self.server.post(path, {field: value}), 400, "context_length_exceeded", field)
+        for value in ([[["a"]]], [["a"]], [[]], [], 5):
+            self.assert_refused(self.server.post("/v1/embeddings", {"input": value}), 400, None, "input")
+
+    def test_Q13_many_texts_as_vectors(self):
+        texts = [f"text number {number}" for number in range(300)]
+        data = self.server.must(self.server.post("/v1/embeddings", {"input": texts}))["data"]
+        self.assertEqual([one["index"] for one in data], list(range(300)))
+        alone = self.server.must(self.server.post("/v1/embeddings", {"input": texts[211]}))["data"][0]
+        self.assertEqual(data[211]["embedding"], alone["embedding"])
+        ids = self.server.must(self.server.post("/v1/embeddings", {"input": [[5, 6, 7]] * 2048, "encoding_format": "base64"}))
+        self.assertEqual((len(ids["data"]), ids["usage"]["prompt_tokens"]), (2048, 3 * 2048))
+        self.assert_refused(self.server.post("/v1/embeddings", {"input": ["a"] * 2049}), 400, None, "input", says=["2049", "2048"])
 
     # --- Q9, Q10: names and special tokens ---
 

@@ -28,6 +28,24 @@ TEST_CASE("the earliest of several matches wins") {
     REQUIRE(match);
     CHECK(match->begin == 4);
     CHECK(match->end == 9);
+    CHECK(match->index == 1);
+}
+
+TEST_CASE("what is held back of strings that begin like themselves is as much as could be needed") {
+    const std::string text = "abaababaabaababaababa";
+    const std::vector<std::string> stops = {"abaabaa", "babab", "aaaa"};
+    const StopMatcher matcher(stops);
+    for (size_t length = 0; length <= text.size(); ++length) {
+        const std::string seen = text.substr(0, length);
+        size_t held = 0;
+        for (const std::string& stop : stops) {
+            for (size_t n = 1; n < stop.size() && n <= seen.size(); ++n) {
+                if (seen.ends_with(stop.substr(0, n))) held = std::max(held, n);
+            }
+        }
+        CAPTURE(seen);
+        CHECK(matcher.safe_length(seen) == seen.size() - held);
+    }
 }
 
 TEST_CASE(

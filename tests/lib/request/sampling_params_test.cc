@@ -67,8 +67,8 @@ TEST_CASE("counts: the ends of the range are taken, what lies beyond is not") {
     const auto refused = [](const char* field, const Change& change) {
         return refusal(change).starts_with(field);
     };
-    for (const int32_t n : {1, 16}) CHECK(refusal([&](auto& p) { p.n = n; }).empty());
-    for (const int32_t n : {0, -1, 17}) CHECK(refused("n is", [&](auto& p) { p.n = n; }));
+    for (const int32_t n : {1, 128}) CHECK(refusal([&](auto& p) { p.n = n; }).empty());
+    for (const int32_t n : {0, -1, 129}) CHECK(refused("n is", [&](auto& p) { p.n = n; }));
     for (const int32_t k : {0, 1, 1 << 30}) CHECK(refusal([&](auto& p) { p.top_k = k; }).empty());
     CHECK(refused("top_k", [](auto& p) { p.top_k = -1; }));
     CHECK(refusal([](auto& p) { p.max_tokens = 1; }).empty());
@@ -76,10 +76,9 @@ TEST_CASE("counts: the ends of the range are taken, what lies beyond is not") {
     CHECK(refused("min_tokens", [](auto& p) { p.min_tokens = -1; }));
     CHECK(refusal([](auto& p) { p.min_tokens = *(p.max_tokens = 5); }).empty());
     CHECK(refused("min_tokens", [](auto& p) { p.min_tokens = *(p.max_tokens = 5) + 1; }));
-    for (const int32_t count : {0, 20})
+    for (const int32_t count : {0, 20, INT32_MAX})
         CHECK(refusal([&](auto& p) { p.logprobs = count; }).empty());
-    for (const int32_t count : {-1, 21})
-        CHECK(refused("logprobs", [&](auto& p) { p.logprobs = count; }));
+    CHECK(refused("logprobs", [](auto& p) { p.logprobs = -1; }));
 }
 
 TEST_CASE("lists: lengths, tokens of the vocabulary, and what each entry holds") {
@@ -103,10 +102,13 @@ TEST_CASE("lists: lengths, tokens of the vocabulary, and what each entry holds")
     }
     CHECK(refused("logit_bias has 1025", [](auto& p) { p.logit_bias.resize(1025); }));
     CHECK(refusal([](auto& p) { p.logit_bias.resize(1024); }).empty());
-    CHECK(refusal([](auto& p) { p.stop.assign(16, std::string(256, 'x')); }).empty());
-    CHECK(refused("stop has 17", [](auto& p) { p.stop.assign(17, "x"); }));
+    CHECK(refusal([](auto& p) { p.stop.assign(1024, std::string(16, 'x')); }).empty());
+    CHECK(refusal([](auto& p) { p.stop.assign(4, std::string(4096, 'x')); }).empty());
+    CHECK(refused("stop has 1025", [](auto& p) { p.stop.assign(1025, "x"); }));
+    CHECK(
+        refused("stop has 20480 bytes", [](auto& p) { p.stop.assign(5, std::string(4096, 'x')); }));
     CHECK(refused("stop[1]", [](auto& p) { p.stop = {"x", ""}; }));
-    CHECK(refused("stop[0]", [](auto& p) { p.stop = {std::string(257, 'x')}; }));
+    CHECK(refused("stop[0]", [](auto& p) { p.stop = {std::string(4097, 'x')}; }));
     CHECK(refused("stop_token_ids has 1025", [](auto& p) { p.stop_token_ids.resize(1025); }));
 }
 
@@ -115,7 +117,7 @@ TEST_CASE("a refusal names the field, the value and the range") {
           "temperature is 2.5; it must be from 0 to 2");
     CHECK(refusal([](auto& p) { p.top_p = 0.0f; }) ==
           "top_p is 0; it must be above 0 and at most 1");
-    CHECK(refusal([](auto& p) { p.n = 99; }) == "n is 99; it must be from 1 to 16");
+    CHECK(refusal([](auto& p) { p.n = 199; }) == "n is 199; it must be from 1 to 128");
     CHECK(refusal([](auto& p) { p.top_k = -7; }) == "top_k is -7; it must be at least 0");
     CHECK(refusal([](auto& p) { p.stop_token_ids = {100}; }) ==
           "stop_token_ids[0] is token 100; it must be from 0 to 99");

@@ -2,6 +2,7 @@
 #include "lib/server/generation_call.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -86,6 +87,24 @@ TEST_CASE("completion calls: echo and logprobs") {
     }
 }
 
+TEST_CASE("calls: as many logprobs as the server gives, or all") {
+    const CallLimits few{.max_logprobs = 3}, all{.max_logprobs = -1};
+    for (const char* field : {"logprobs", "prompt_logprobs"}) {
+        const auto with = [&](int count, const CallLimits& limits) {
+            return completion(fmt::format(R"({{"prompt":"a","{}":{}}})", field, count), limits);
+        };
+        CHECK(with(3, few));
+        CHECK(field_of(with(4, few)) == field);
+        CHECK(field_of(with(-1, few)) == field);
+        CHECK(with(5000, all));
+        CHECK(field_of(with(-2, all)) == field);
+    }
+    CHECK(chat(R"(,"logprobs":true,"top_logprobs":-1)", all)->inputs[0].sampling.logprobs ==
+          INT32_MAX);
+    CHECK(chat(R"(,"prompt_logprobs":-1)", all)->inputs[0].sampling.prompt_logprobs == INT32_MAX);
+    CHECK(field_of(chat(R"(,"logprobs":true,"top_logprobs":4)", few)) == "top_logprobs");
+}
+
 TEST_CASE("completion calls: no tokens are wanted where the prompt comes back") {
     auto call = completion(R"({"prompt":"a","max_tokens":0,"echo":true})");
     REQUIRE(call);
@@ -95,6 +114,44 @@ TEST_CASE("completion calls: no tokens are wanted where the prompt comes back") 
     CHECK(!call->is_prompt_only);
     // Refused later, with the other ranges.
     CHECK(completion(R"({"prompt":"a","max_tokens":0})")->inputs[0].sampling.max_tokens == 0);
+}
+
+TEST_CASE("calls: how long an answer gets where nothing is said of it") {
+    const auto most = [](const Result<GenerationCall>& call) {
+        return call->inputs[0].sampling.max_tokens;
+    };
+    CHECK(most(completion(R"({"prompt":"a"})")) == 16);
+    CHECK(most(completion(R"({"prompt":"a","max_tokens":null})")) == 16);
+    CHECK(most(completion(R"({"prompt":"a","max_completion_tokens":40})")) == 40);
+    CHECK(most(completion(R"({"prompt":"a","min_tokens":20})")) == 20);
+    CHECK(!most(chat("")));
+    SamplingParams defaults;
+    defaults.max_tokens = 100;  // of generation_config.json
+    CHECK(most(read_completion_call(Json::parse(R"({"prompt":"a"})"), defaults, {})) == 100);
+    CHECK(most(read_completion_call(Json::parse(R"({"prompt":"a","max_tokens":5})"), defaults,
+                                    {})) == 5);
+}
+
+TEST_CASE("calls: only the end of a prompt") {
+    CHECK(chat(R"(,"truncate_prompt_tokens":7)")->inputs[0].truncate_prompt_tokens == 7);
+    CHECK(completion(R"({"prompt":"a","truncate_prompt_tokens":-1})")
+              ->inputs[0]
+              .truncate_prompt_tokens == -1);
+    CHECK(!chat("")->inputs[0].truncate_prompt_tokens);
+    for (const char* wrong : {"-2", "1.5", "\"1\"", "2147483648"}) {
+        CHECK(field_of(chat(R"(,"truncate_prompt_tokens":)" + std::string(wrong))) ==
+              "truncate_prompt_tokens");
+    }
+}
+
+TEST_CASE("calls: a prompt of a wrong form is told which forms there are") {
+    for (const char* wrong : {"[[[1]]]", "[[\"a\"]]", "[[1,\"a\"]]", "[[{}]]"}) {
+        CAPTURE(wrong);
+        const auto call = completion(R"({"prompt":)" + std::string(wrong) + "}");
+        REQUIRE(!call);
+        CHECK(call.fault().message ==
+              "'prompt' must be a text, a list of token ids, or a list of either");
+    }
 }
 
 TEST_CASE("calls: streaming and what belongs to it") {
@@ -145,7 +202,7 @@ TEST_CASE("calls: what does nothing is named, what is unknown too, unless that i
 
 TEST_CASE("calls: what is not built is refused, unless it says nothing") {
     for (const char* field :
-         {"functions", "grammar", "guided_json", "suffix", "lora", "truncate_prompt_tokens"}) {
+         {"functions", "grammar", "guided_json", "suffix", "lora", "prompt_embeds"}) {
         CAPTURE(field);
         const auto with = [&](const char* value) {
             return chat(",\"" + std::string(field) + "\":" + value);
@@ -153,6 +210,8 @@ TEST_CASE("calls: what is not built is refused, unless it says nothing") {
         const auto refused = with("[1]");
         CHECK(field_of(refused) == field);
         CHECK(refused.fault().code == "unsupported_parameter");
+        // And says why.
+        CHECK(refused.fault().message.starts_with(fmt::format("'{}' is not supported: ", field)));
         for (const char* nothing : {"null", "\"\"", "[]", "{}", "false"}) CHECK(with(nothing));
     }
     CHECK(chat(R"(,"modalities":["text"])"));

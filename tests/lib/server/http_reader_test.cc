@@ -204,6 +204,9 @@ const std::vector<Refused>& refused_cases() {
         {get("host: y\r\n"), 400},
         // The request line.
         {"GET /\r\n\r\n", 400},
+        // What cannot be met (RFC 9110, 10.1.1).
+        {get("Expect: 200-maybe\r\n"), 417},
+        {post("Expect: 100-continue, x\r\nContent-Length: 1\r\n", "a"), 417},
         {"GET  / HTTP/1.1\r\nHost: x\r\n\r\n", 400},
         {"GET\t/ HTTP/1.1\r\nHost: x\r\n\r\n", 400},
         {" GET / HTTP/1.1\r\nHost: x\r\n\r\n", 400},

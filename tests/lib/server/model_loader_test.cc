@@ -75,7 +75,13 @@ TEST_CASE("model loader: models come and go later") {
     CHECK_FALSE(house.loader.load("two", path));
     CHECK(house.outcome("two") == ModelState::ready);
     CHECK(house.models.find("two")->config().max_model_len == 128);  // as the first
-    CHECK_FALSE(house.loader.load("broken", test::source_path("models/none").string()));
+    const auto missing = house.loader.load("none", test::source_path("models/none").string());
+    REQUIRE(missing);
+    CHECK(missing->status == 404);
+    CHECK(missing->param == "path");
+    CHECK(house.models.find("none") == nullptr);
+    // A folder that holds no model is found out while it is read.
+    CHECK_FALSE(house.loader.load("broken", test::source_path("models").string()));
     CHECK(house.outcome("broken") == ModelState::failed);
     CHECK_FALSE(house.models.find("broken")->failure().empty());
     CHECK_FALSE(house.loader.unload("two"));

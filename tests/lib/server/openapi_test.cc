@@ -84,8 +84,8 @@ TEST_CASE("openapi: limits with their values, their defaults and what is answere
         if (limit["flag"] != "--max-prompts") continue;
         ++found;
         CHECK(limit["value"] == "7");
-        CHECK(limit["default"] == "128");
-        CHECK(limit["range"] == "1 to 4096");
+        CHECK(limit["default"] == "2048");
+        CHECK(limit["range"] == "1 to 16384");
     }
     CHECK(found == 1);
     const Json& schemas = changed["components"]["schemas"];

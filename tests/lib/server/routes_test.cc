@@ -27,12 +27,27 @@ TEST_CASE("routes: methods and paths are matched exactly") {
     CHECK(find_route("POST", "/ready") == nullptr);
     CHECK(find_route("HEAD", "/v1/completions") == nullptr);
     for (const char* path :
-         {"", "/Ready", "/ready/", "//ready", "/v1/models/", "/v1/model", "/v1/completions/x"}) {
+         {"", "/Ready", "/ready//", "//ready", "/v1/model", "/v1/completions/x", "//"}) {
         CAPTURE(path);
         CHECK(find_route(path) == nullptr);
     }
     CHECK(find_route("GET", "/v1/models")->action == RouteAction::models);
     CHECK(find_route("GET", "/v1/models/org/name")->action == RouteAction::model);
+    // A slash more makes no difference.
+    CHECK(find_route("GET", "/v1/models/")->action == RouteAction::models);
+    CHECK(find_route("POST", "/v1/chat/completions/")->action == RouteAction::chat_completions);
+}
+
+TEST_CASE("routes: what somebody may have meant whose base address is wrong") {
+    CHECK(nearest_path("/chat/completions") == "/v1/chat/completions");
+    CHECK(nearest_path("/models/a") == "/v1/models/a");
+    CHECK(nearest_path("/v1/v1/embeddings") == "/v1/embeddings");
+    CHECK(nearest_path("/openai/v1/completions") == "/v1/completions");
+    CHECK(nearest_path("/v1/tokenize") == "/tokenize");
+    for (const char* path : {"/nope", "/v1/nope", "/v1/", "/v1/admin/drain", "/x/"}) {
+        CAPTURE(path);
+        CHECK(!nearest_path(path));
+    }
 }
 
 TEST_CASE("routes: allowed methods") {
@@ -42,8 +57,8 @@ TEST_CASE("routes: allowed methods") {
 }
 
 TEST_CASE("routes: what starts work or shows anything needs a key") {
-    const std::set<std::string_view> open = {"/",       "/live",    "/ready",
-                                             "/health", "/version", "/openapi.json"};
+    const std::set<std::string_view> open = {"/",        "/live",         "/ready", "/health",
+                                             "/version", "/openapi.json", "/ping"};
     for (const Route& route : route_table()) {
         CAPTURE(route.path);
         CHECK((route.access == RouteAccess::open) == open.contains(route.path));
