@@ -15,6 +15,7 @@
 #include "lib/base/log.h"
 #include "lib/server/event_stream.h"
 #include "lib/server/websocket_session.h"
+#include "lib/server/websocket_upgrade.h"
 
 namespace nvllm::server {
 namespace {
@@ -28,6 +29,8 @@ constexpr size_t kReadBytes = 8 * 1024;
 constexpr milliseconds kLinger{2000};
 // Bytes of the next request may hide that the client has left: then it is asked for this often.
 constexpr milliseconds kPeerPause{100};
+// What a client may take for its head where every place for connections is taken.
+constexpr milliseconds kProbePatience{1000};
 // An operation that begins just when the deadline has passed is stopped so much later.
 constexpr milliseconds kDeadlineRepeat{20};
 
@@ -89,7 +92,10 @@ void Connection::cut(const std::string& last_event) {
 
 asio::awaitable<void> Connection::run() { co_await live(serve()); }
 
-asio::awaitable<void> Connection::turn_away(ApiError error) { co_await live(refuse(error)); }
+asio::awaitable<void> Connection::turn_away(ApiError error) {
+    full_ = std::move(error);
+    co_await live(serve_probe());
+}
 
 asio::awaitable<void> Connection::live(asio::awaitable<void> life) {
     ++context_.counts.open;
@@ -120,6 +126,23 @@ asio::awaitable<void> Connection::serve() {
         goes_on = co_await answer();
         if (goes_on) goes_on = co_await read_request();
     }
+}
+
+asio::awaitable<void> Connection::serve_probe() {
+    arm(std::min(context_.limits.header_timeout, kProbePatience));
+    const bool has_head = co_await read_until(HttpReader::Stage::body);
+    if (!has_head) co_return;
+    auto refusal = context_.callbacks.gate(reader_.head(), endpoint_);
+    if (!context_.callbacks.is_probe(reader_.head())) refusal = error_response(*full_);
+    if (refusal) {
+        refusal->closes = true;
+        co_await refuse_head(std::move(*refusal));
+        co_await discard_rest();
+        co_return;
+    }
+    const bool is_whole = co_await read_until(HttpReader::Stage::done);
+    disarm();
+    if (is_whole) co_await answer();
 }
 
 // False when there is none, or it was refused, and the connection has to end.
@@ -153,11 +176,10 @@ asio::awaitable<bool> Connection::read_request() {
 asio::awaitable<bool> Connection::refuse_head(HttpResponse refusal) {
     const bool has_body = reader_.stage() == HttpReader::Stage::body;
     refusal.closes |= has_body;
-    const int status = refusal.status;
-    written_bytes_ = 0;
-    refusal.headers.push_back(context_.callbacks.name(reader_.head()));
+    AnsweredRequest answered = name_refusal(reader_.head(), refusal);
     const bool goes_on = co_await respond(reader_.head(), std::move(refusal));
-    context_.callbacks.answered(reader_.head(), status, 0.0, written_bytes_);
+    answered.bytes = written_bytes_;
+    context_.callbacks.answered(answered);
     if (has_body) co_await discard_rest();
     if (goes_on) reader_.take();
     co_return goes_on;
@@ -182,7 +204,7 @@ asio::awaitable<bool> Connection::read_until(HttpReader::Stage stage) {
             const ApiError late{.status = 408,
                                 .message = "the request did not arrive in time",
                                 .code = "request_timeout"};
-            co_await refuse(late);
+            co_await refuse(full_ ? *full_ : late);
             co_return false;
         }
         if (std::exchange(is_idle_, false)) arm(context_.limits.header_timeout);
@@ -199,11 +221,24 @@ asio::awaitable<void> Connection::refuse(const ApiError& error) {
     response.closes = true;
     // Named: GCC 12 ends the life of an aggregate written inside co_await twice.
     const HttpRequest unread;
-    written_bytes_ = 0;
-    response.headers.push_back(context_.callbacks.name(unread));
+    AnsweredRequest answered = name_refusal(unread, response);
     co_await respond(unread, std::move(response));
-    context_.callbacks.answered(unread, error.status, 0.0, written_bytes_);
+    answered.bytes = written_bytes_;
+    context_.callbacks.answered(answered);
     co_await discard_rest();
+}
+
+// Of an answer that no handler gives.
+AnsweredRequest Connection::name_refusal(const HttpRequest& head, HttpResponse& response) {
+    written_bytes_ = 0;
+    response.headers.push_back(context_.callbacks.name(head));
+    AnsweredRequest answered{.request = head,
+                             .request_id = response.headers.back().value,
+                             .status = response.status,
+                             .notes = {}};
+    answered.notes.error = response.error;
+    answered.notes.param = response.param;
+    return answered;
 }
 
 asio::awaitable<void> Connection::discard_rest() {
@@ -231,6 +266,7 @@ asio::awaitable<bool> Connection::answer() {
     int status = 499;  // the client left before there was an answer
     if (auto response = exchange->take_response()) {
         status = response->status;
+        if (!response->error.empty()) exchange->notes.set_error(response->error, response->param);
         std::ranges::move(exchange->answer_headers, std::back_inserter(response->headers));
         goes_on = co_await respond(exchange->request(), std::move(*response));
     } else if (exchange->source() != nullptr) {
@@ -245,14 +281,20 @@ asio::awaitable<bool> Connection::answer() {
     exchange->settle();
     exchange_.reset();
     if (!is_at_once) cancel_operations();  // nothing but the watching is under way
-    context_.callbacks.answered(exchange->request(), status,
-                                std::chrono::duration<double>(Clock::now() - start).count(),
-                                written_bytes_);
+    // Named: as above.
+    const AnsweredRequest answered{
+        .request = exchange->request(),
+        .request_id = exchange->request_id,
+        .status = status,
+        .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
+        .bytes = written_bytes_,
+        .notes = exchange->notes.values()};
+    context_.callbacks.answered(answered);
     co_return goes_on;
 }
 
 asio::awaitable<bool> Connection::respond(const HttpRequest& request, HttpResponse response) {
-    const bool goes_on = request.keep_alive && !response.closes && !context_.is_closing;
+    const bool goes_on = request.keep_alive && !response.closes && !context_.is_closing && !full_;
     std::string bytes = response_head(response, response.body.size(), request.version, goes_on);
     if (request.method != "HEAD" && response.status != 204) bytes += response.body;
     const bool is_written = co_await write(bytes);

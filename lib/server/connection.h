@@ -29,7 +29,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     ~Connection();
 
     asio::awaitable<void> run();
-    // Instead: whatever is asked, this is the answer.
+    // Instead, where every place is taken: one probe is answered; whatever else is asked, or when
+    // nothing comes soon, this is the answer.
     asio::awaitable<void> turn_away(ApiError error);
 
     // Ends it when no request is under way.
@@ -40,10 +41,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   private:
     asio::awaitable<void> live(asio::awaitable<void> life);
     asio::awaitable<void> serve();
+    asio::awaitable<void> serve_probe();
     asio::awaitable<bool> read_request();
     asio::awaitable<bool> read_until(HttpReader::Stage stage);
     asio::awaitable<bool> refuse_head(HttpResponse refusal);
     asio::awaitable<void> refuse(const ApiError& error);
+    AnsweredRequest name_refusal(const HttpRequest& head, HttpResponse& response);
     asio::awaitable<void> discard_rest();
     asio::awaitable<bool> answer();
     asio::awaitable<bool> respond(const HttpRequest& request, HttpResponse response);
@@ -72,7 +75,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool is_idle_ = false;
     bool is_first_ = true;  // no request has come yet
     bool is_chunked_ = false;
-    uint64_t written_bytes_ = 0;  // of the answer under way
+    std::optional<ApiError> full_;  // only probes are answered, and this to others
+    uint64_t written_bytes_ = 0;    // of the answer under way
     std::shared_ptr<PendingExchange> exchange_;
     std::function<void()> cut_websocket_;
     std::string last_event_;

@@ -32,6 +32,7 @@ constexpr std::array kStatuses = {
     StatusRow{415, "Unsupported Media Type"},
     StatusRow{417, "Expectation Failed"},
     StatusRow{421, "Misdirected Request"},
+    StatusRow{426, "Upgrade Required"},
     StatusRow{429, "Too Many Requests"},
     StatusRow{431, "Request Header Fields Too Large"},
     StatusRow{500, "Internal Server Error"},

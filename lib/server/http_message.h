@@ -34,6 +34,9 @@ struct HttpResponse {
     std::vector<HttpHeader> headers;  // besides type, length and connection
     std::string body;
     bool closes = false;  // the connection ends after it
+    // Of an error, for the log: its code, or else its type, and the field that is at fault.
+    std::string error = {};
+    std::string param = {};
 };
 
 // "Not Found" for 404; "Unknown" for what no part of this server answers.

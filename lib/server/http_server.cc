@@ -30,8 +30,9 @@ using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol>;
 
 // Without descriptors or memory, or with every place taken: how long nobody is accepted.
 constexpr std::chrono::milliseconds kAcceptPause{250};
-// Connections above the limit that are told so; beyond these they wait unaccepted.
-constexpr int64_t kMostRefusals = 64;
+// Connections above the limit, on which probes are answered and others are told that there are too
+// many; beyond these they wait unaccepted.
+constexpr int64_t kReservedConnections = 64;
 constexpr int kBacklog = 4096;
 constexpr int kMostUnsentBytes = 64 * 1024;
 
@@ -159,11 +160,10 @@ class HttpServer::Core {
         if (endpoint.unix_socket.empty()) return listen_at_address(io, endpoint, port);
         OwnedDescriptor socket = listen_on_unix_socket(endpoint.unix_socket);
         if (endpoint.role != EndpointRole::admin) {
+            using std::filesystem::perms;
             std::filesystem::permissions(
                 endpoint.unix_socket,
-                std::filesystem::perms::all &
-                    ~(std::filesystem::perms::owner_exec | std::filesystem::perms::group_exec |
-                      std::filesystem::perms::others_exec));
+                perms::owner_read | perms::owner_write | perms::group_read | perms::group_write);
         }
         return adopt(io, socket.release());
     }
@@ -187,7 +187,7 @@ class HttpServer::Core {
                 Socket socket = co_await listener->acceptor.async_accept(
                     io, asio::redirect_error(use_awaitable, fault));
                 if (!fault) admit(std::move(socket), *listener);
-                const bool is_full = counts.open >= limits.max_connections + kMostRefusals ||
+                const bool is_full = counts.open >= limits.max_connections + kReservedConnections ||
                                      !callbacks.has_memory();
                 if (!is_full && !(fault && out_of_descriptors(fault))) continue;
                 if (fault) note_accept_fault(fault.message());

@@ -66,18 +66,30 @@ struct ConnectionCounts {
     std::atomic<int64_t> accept_faults{0};  // out of descriptors
 };
 
+// A request and what came of it, for logs and metrics.
+struct AnsweredRequest {
+    const HttpRequest& request;  // empty when none could be read
+    std::string request_id;
+    int status = 0;
+    double seconds = 0.0;
+    uint64_t bytes = 0;  // of the answer
+    RequestNotes::Values notes;
+};
+
 class HttpServer {
   public:
     struct Callbacks {
         // Looks at the head of a request before its body is read; an answer refuses it.
         std::function<std::optional<HttpResponse>(const HttpRequest& head, const Endpoint&)> gate;
+        // Whether a head asks how the server is: such requests are answered with every place for
+        // connections taken.
+        std::function<bool(const HttpRequest& head)> is_probe;
         // The header that names an answer which no handler gives; the head may be empty.
         std::function<HttpHeader(const HttpRequest& head)> name;
         // A request is complete.
         std::function<void(std::shared_ptr<Exchange>, const Endpoint&)> handle;
-        // An answer went out in full, or not: for logs and metrics.
-        std::function<void(const HttpRequest&, int status, double seconds, uint64_t bytes)>
-            answered;
+        // An answer went out in full, or not.
+        std::function<void(const AnsweredRequest&)> answered;
         // False while memory is short: hardly anybody is accepted then.
         std::function<bool()> has_memory;
         // A client took too long.

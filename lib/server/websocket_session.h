@@ -47,6 +47,4 @@ class WebSocketSession {
     std::function<void()> write_timed_out_;
 };
 
-bool wants_websocket(const HttpRequest& request);
-
 }  // namespace nvllm::server

@@ -15,7 +15,10 @@ from serve_testing import CANARY, ServedTestCase, Server, WebSocket, wait_until
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 ALICE, BOB, CAROL = "sk-alice-0123456789abcdef", "sk-bob-fedcba9876543210", "sk-carol-00112233"
-PUBLIC = {"/", "/live", "/ready", "/health", "/version", "/openapi.json"}
+PUBLIC = {"/", "/live", "/ready", "/health", "/ping", "/version", "/openapi.json"}
+# What the official JavaScript client sends with every request.
+STAINLESS = ("authorization,content-type,x-stainless-arch,x-stainless-lang,x-stainless-os,x-stainless-package-version,"
+             "x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout")
 LONG_PROMPT = [0] + [400 + index % 700 for index in range(127)]
 
 
@@ -212,6 +215,25 @@ class Limits(KeyedTestCase):
         connection.close()
 
 
+class Counts(KeyedTestCase):
+    keys = (f"alice:{ALICE}", "few:sk-few rpm=2")
+
+    def counts(self):
+        lines = [line for line in self.server.get("/metrics").text.splitlines() if line.startswith("nvllm_key_")]
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+    def test_requests_and_tokens_of_each_key(self):
+        before = self.counts()
+        self.assertEqual([self.ask("sk-few", max_tokens=3, ignore_eos=True).status for _ in range(3)], [200, 200, 429])
+        self.server.must(self.server.post("/v1/embeddings", {"input": "Once upon a time"}, headers=bearer(ALICE)))
+        grown = {name: value - before.get(name, 0) for name, value in self.counts().items()}
+        self.assertEqual({name: value for name, value in grown.items() if value}, {
+            'nvllm_key_requests_total{key="few"}': 2, 'nvllm_key_requests_refused_total{key="few"}': 1,
+            'nvllm_key_tokens_total{key="few",kind="prompt"}': 10, 'nvllm_key_tokens_total{key="few",kind="generated"}': 6,
+            'nvllm_key_requests_total{key="alice"}': 1, 'nvllm_key_tokens_total{key="alice",kind="prompt"}': 5})
+        self.assertFalse([name for name in grown if ALICE in name or "sk-few" in name])
+
+
 class Isolation(unittest.TestCase):
     def cached(self, server, **more):
         usage = server.complete(LONG_PROMPT, max_tokens=1, **more)["usage"]
@@ -234,7 +256,7 @@ class Isolation(unittest.TestCase):
 
 class Senders(ServedTestCase):
     def test_N10_foreign_pages_and_names(self):
-        for origin in ("https://evil.example", "http://127.0.0.1.evil.example", "null", "", "http://localhost:1",
+        for origin in ("https://evil.example", "http://127.0.0.1.evil.example", "null", "", "chrome-extension://abcdefgh",
                        f"http://evil.example:{self.server.port}"):
             for method, path, body in (("POST", COMPLETIONS, CANARY), ("GET", "/v1/models", None), ("OPTIONS", COMPLETIONS, None)):
                 answer = self.server.request(method, path, body, {"Origin": origin})
@@ -252,9 +274,33 @@ class Senders(ServedTestCase):
         with self.server.websocket(COMPLETIONS, {"Origin": "https://evil.example"}) as refused:
             self.assert_refused(refused.upgrade, 403, "forbidden_origin")
 
+    def test_N10_pages_and_programs_of_this_machine(self):
+        for origin in ("http://localhost:5173", "http://127.0.0.1:3000", "http://[::1]:3000", "https://localhost", "file://", "tauri://localhost",
+                       "app://obsidian.md", "vscode-webview://1a2b"):
+            asked = self.server.request("OPTIONS", CHAT, None, {"Origin": origin, "Access-Control-Request-Method": "POST",
+                                                                "Access-Control-Request-Headers": STAINLESS})
+            self.assertEqual((asked.status, asked.headers["Access-Control-Allow-Origin"]), (204, origin))
+            self.assertEqual(asked.headers["Access-Control-Allow-Headers"], STAINLESS)
+            answer = self.server.post(COMPLETIONS, CANARY, headers={"Origin": origin})
+            self.assertEqual((answer.status, answer.headers["Access-Control-Allow-Origin"]), (200, origin))
+            with self.server.websocket(COMPLETIONS, {"Origin": origin}) as opened:
+                self.assertEqual(opened.upgrade.status, 101)
+                self.assertEqual(opened.upgrade.headers["Server"], "nvllm-serve")
+        with Server("--no-local-origins") as server:
+            answer = server.post(COMPLETIONS, CANARY, headers={"Origin": "http://localhost:5173"})
+            self.assert_refused(answer, 403, "forbidden_origin", says="--allowed-origins 'http://localhost:5173'")
+            own = {"Origin": f"http://localhost:{server.port}", "Host": f"127.0.0.1:{server.port}"}
+            self.assertEqual(server.post(COMPLETIONS, CANARY, headers=own).status, 200)
+
+    def test_N10_upgrades_that_are_not_right(self):
+        for fields, status in (({"Sec-WebSocket-Version": "12"}, 426), ({"Sec-WebSocket-Key": "x"}, 400), ({"Connection": "close"}, 400)):
+            with self.server.websocket(COMPLETIONS, fields) as refused:
+                self.assert_refused(refused.upgrade, status, "bad_upgrade")
+                self.assertNotIn("Server", refused.upgrade.headers)
+
     def test_N10_allowed_pages_and_names(self):
         page = "https://chat.example"
-        with Server("--allowed-origins", page, "--allowed-hosts", "llm.example", "--api-key", ALICE, key=ALICE) as server:
+        with Server("--allowed-origins", "https://*.example", "--allowed-hosts", "llm.example", "--api-key", ALICE, key=ALICE) as server:
             asked = server.request("OPTIONS", COMPLETIONS, None, {
                 "Origin": page, "Access-Control-Request-Method": "POST", "Authorization": None})
             self.assertEqual((asked.status, asked.body), (204, b""))
@@ -266,8 +312,8 @@ class Senders(ServedTestCase):
                            server.post(COMPLETIONS, b"{", headers={"Origin": page}),
                            server.get("/nope", headers={"Origin": page})):
                 self.assertEqual(answer.headers["Access-Control-Allow-Origin"], page, answer)
-                self.assertEqual(answer.headers["Vary"], "Origin")
-            refused = server.post(COMPLETIONS, CANARY, headers={"Origin": "https://evil.example"})
+                self.assertIn("Origin", answer.headers["Vary"])
+            refused = server.post(COMPLETIONS, CANARY, headers={"Origin": "https://chat.evil"})
             self.assert_refused(refused, 403, "forbidden_origin")
             self.assertNotIn("Access-Control-Allow-Origin", refused.headers)
             server.check()

@@ -93,7 +93,7 @@ class ManyStreams(unittest.TestCase):
         allow_open_files(attempts + limit + 300)
         with FaultServer("--max-connections", limit, "--header-timeout", 20, interval_ms=10) as server:
             server.learn()
-            request = request_bytes("GET", "/live", {"Host": "localhost", "Connection": "close"})
+            request = request_bytes("GET", "/v1/models", {"Host": "localhost", "Connection": "close"})
 
             def row():
                 idle = [server.raw() for _ in range(limit)]
@@ -104,9 +104,11 @@ class ManyStreams(unittest.TestCase):
                 for client in clients:
                     self.assertEqual(client.answer().headers["Retry-After"], "1")
                     self.assertEqual(client.answer().json()["error"]["code"], "too_many_connections")
+                # Whoever asks how the server is gets an answer all the same.
+                self.assertEqual([server.get(path).status for path in ("/live", "/ready", "/health")], [200] * 3)
                 for connection in idle:
                     connection.close()
-                wait_until(lambda: server.is_ready(), 1.0 if SOAKS else 30.0, "a place as soon as there is one")
+                wait_until(lambda: server.get("/v1/models").status == 200, 1.0 if SOAKS else 30.0, "a place as soon as there is one")
 
             server.check_settles(row)
 

@@ -317,7 +317,7 @@ class Starting(unittest.TestCase):
         for connection in connections:
             try:
                 connection.socket.settimeout(5.0)
-                statuses.append(connection.send(LIVE).answer().status)
+                statuses.append(connection.send(LIVE.replace(b"/live", b"/v1/models")).answer().status)
             except (AssertionError, OSError):
                 statuses.append(None)
         self.assertEqual(statuses.count(200), 72, statuses)
@@ -340,6 +340,7 @@ class Log(unittest.TestCase):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         wait_until(lambda: os.path.exists(path) and self.status_of(path) == 200, 20.0, "a server")
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o660)
         return process, path
 
     @staticmethod

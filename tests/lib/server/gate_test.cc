@@ -70,6 +70,22 @@ TEST_CASE("gate: routes, methods, types") {
     for (const char* type : {"application/jsonl", "text/json", "", ";", " "}) {
         CHECK(door.status("POST", kCompletions, {{"Content-Type", type}}) == 415);
     }
+    const auto hint = door.ask("GET", "/chat/completions");
+    CHECK(hint->status == 404);
+    CHECK(hint->body.find("did you mean /v1/chat/completions?") != std::string::npos);
+}
+
+TEST_CASE("gate: encoded bodies are refused, whatever is in them") {
+    const Door door;
+    for (const char* encoding : {"gzip", "GZIP", "deflate", "br", "zstd", "identity, gzip"}) {
+        CAPTURE(encoding);
+        const auto refused = door.ask("POST", kCompletions, {{"Content-Encoding", encoding}});
+        REQUIRE(refused);
+        CHECK(refused->status == 415);
+        CHECK(*header(*refused, "Accept-Encoding") == "identity");
+    }
+    CHECK(door.status("POST", kCompletions, {{"Content-Encoding", "identity"}}) == 0);
+    CHECK(door.status("POST", kCompletions, {{"Content-Encoding", ""}}) == 0);
 }
 
 TEST_CASE("gate: keys for everything that is not open") {
@@ -92,6 +108,15 @@ TEST_CASE("gate: keys for everything that is not open") {
     CHECK(door.status("GET", kCompletions) == 405);
     CHECK(door.status("POST", kCompletions, {{"Content-Type", "text/plain"}}) == 401);
     CHECK(*header(*door.ask("POST", kCompletions), "WWW-Authenticate") == "Bearer");
+}
+
+TEST_CASE("gate: metrics without a key, where it is meant so") {
+    Door door;
+    door.keys.replace({make_key("a", "sk-1")});
+    door.config.metrics_without_key = true;
+    CHECK(door.status("GET", "/metrics") == 0);
+    CHECK(door.status("GET", "/v1/models") == 401);
+    CHECK(door.status("GET", "/nvllm/status") == 401);
 }
 
 TEST_CASE("gate: addresses for metrics and administration") {
@@ -137,11 +162,13 @@ TEST_CASE("gate: pages of other sites") {
         return door.ask("POST", kCompletions, {{"Origin", origin}});
     };
     CHECK(!ask("http://127.0.0.1:8000"));
-    for (const char* origin : {"https://evil.example", "null", "", "http://127.0.0.1",
-                               "http://127.0.0.1:80001", "127.0.0.1:8000"}) {
+    for (const char* origin :
+         {"https://evil.example", "null", "", "127.0.0.1:8000", "http://localhost.evil.example",
+          "http://127.0.0.1.evil.example:8000", "chrome-extension://abc"}) {
         CAPTURE(origin);
         REQUIRE(ask(origin));
         CHECK(ask(origin)->status == 403);
+        CHECK(ask(origin)->body.find("--allowed-origins") != std::string::npos);
         CHECK(header(*ask(origin), "Access-Control-Allow-Origin") == nullptr);
     }
     door.config.allowed_origins = {"https://chat.example"};
@@ -158,15 +185,82 @@ TEST_CASE("gate: pages of other sites") {
     CHECK(!ask("https://anybody.example"));
 }
 
+TEST_CASE("gate: pages and programs of this machine need no naming, unless that is switched off") {
+    Door door;
+    const std::string app = "app://obsidian.md", page = "http://localhost:5173";
+    for (const std::string& origin : {app, page}) {
+        CHECK(door.status("POST", kCompletions, {{"Origin", origin}}) == 0);
+        const auto preflight = door.ask("OPTIONS", kCompletions, {{"Origin", origin}});
+        CHECK(*header(*preflight, "Access-Control-Allow-Origin") == origin);
+    }
+    door.config.local_origins = false;
+    for (const std::string& origin : {app, page}) {
+        CHECK(door.status("POST", kCompletions, {{"Origin", origin}}) == 403);
+    }
+    // The server's own page stays, by whatever name of the loopback it was opened.
+    for (const char* host : {"127.0.0.1:8000", "localhost:8000", "[::1]:8000"}) {
+        CHECK(door.status("POST", kCompletions,
+                          {{"Origin", "http://localhost:8000"}, {"Host", host}}) == 0);
+    }
+}
+
+TEST_CASE("gate: a preflight is let send the headers it asks for") {
+    const Door door;
+    const auto allowed = [&](std::vector<HttpHeader> more) {
+        more.push_back({"Origin", "http://localhost:5173"});
+        return *header(*door.ask("OPTIONS", kCompletions, more), "Access-Control-Allow-Headers");
+    };
+    const std::string asked = "authorization,content-type,x-stainless-arch,x-stainless-timeout";
+    CHECK(allowed({{"Access-Control-Request-Headers", asked}}) == asked);
+    CHECK(allowed({}) == "Authorization, Content-Type, X-Request-Id");
+    // Nothing but names comes back.
+    CHECK(allowed({{"Access-Control-Request-Headers", "x-a: b;\x01\xff, <x>"}}) == "x-a b, x");
+    const auto foreign =
+        door.ask("OPTIONS", kCompletions,
+                 {{"Origin", "https://evil.example"}, {"Access-Control-Request-Headers", asked}});
+    CHECK(foreign->status == 403);
+    CHECK(header(*foreign, "Access-Control-Allow-Headers") == nullptr);
+}
+
+const std::vector<HttpHeader> kUpgrade = {{"Upgrade", "websocket"},
+                                          {"Connection", "keep-alive, Upgrade"},
+                                          {"Sec-WebSocket-Version", "13"},
+                                          {"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}};
+
+std::vector<HttpHeader> upgrade_with(const HttpHeader& other) {
+    std::vector<HttpHeader> headers = kUpgrade;
+    const auto same = std::ranges::find(headers, other.name, &HttpHeader::name);
+    if (same == headers.end()) headers.push_back(other);
+    if (same != headers.end()) same->value = other.value;
+    return headers;
+}
+
 TEST_CASE("gate: upgrades to WebSocket are let in where a body is expected, with a key") {
     Door door;
-    const HttpHeader upgrade{"Upgrade", "websocket"};
-    CHECK(door.status("GET", kCompletions, {upgrade}) == 0);
-    CHECK(door.status("GET", "/v1/chat/completions", {{"Upgrade", "WebSocket"}}) == 0);
+    CHECK(door.status("GET", kCompletions, kUpgrade) == 0);
+    CHECK(door.status("GET", "/v1/chat/completions", upgrade_with({"Upgrade", "WebSocket"})) == 0);
     CHECK(door.status("GET", kCompletions, {{"Upgrade", "h2c"}}) == 405);
     door.keys.replace({make_key("a", "sk-1")});
-    CHECK(door.status("GET", kCompletions, {upgrade}) == 401);
-    CHECK(door.status("GET", kCompletions, {upgrade, {"Authorization", "Bearer sk-1"}}) == 0);
+    CHECK(door.status("GET", kCompletions, kUpgrade) == 401);
+    CHECK(door.status("GET", kCompletions, upgrade_with({"Authorization", "Bearer sk-1"})) == 0);
+}
+
+TEST_CASE("gate: upgrades that are not right are refused as all else is") {
+    const Door door;
+    for (const auto& [other, status] : {std::pair(HttpHeader{"Sec-WebSocket-Version", "8"}, 426),
+                                        std::pair(HttpHeader{"Connection", "keep-alive"}, 400),
+                                        std::pair(HttpHeader{"Sec-WebSocket-Key", "short"}, 400)}) {
+        CAPTURE(other.name);
+        CHECK(door.status("GET", kCompletions, upgrade_with(other)) == status);
+        CHECK(door.code("GET", kCompletions, upgrade_with(other)) == "bad_upgrade");
+    }
+    const auto old = door.ask("GET", kCompletions, upgrade_with({"Sec-WebSocket-Version", "8"}));
+    CHECK(*header(*old, "Sec-WebSocket-Version") == "13");
+    CHECK(*header(*old, "Upgrade") == "websocket");
+    // Pages may open sockets anywhere: their origin is looked at as that of other requests.
+    CHECK(door.code("GET", kCompletions, upgrade_with({"Origin", "https://evil.example"})) ==
+          "forbidden_origin");
+    CHECK(door.status("GET", kCompletions, upgrade_with({"Origin", "http://localhost:5173"})) == 0);
 }
 
 TEST_CASE("gate: while the server ends, no work is begun and looking goes on") {
@@ -177,7 +271,7 @@ TEST_CASE("gate: while the server ends, no work is begun and looking goes on") {
     CHECK(refused->status == 503);
     CHECK(refused->closes);
     CHECK(door.code("POST", kCompletions) == "shutting_down");
-    CHECK(door.status("GET", kCompletions, {{"Upgrade", "websocket"}}) == 503);
+    CHECK(door.status("GET", kCompletions, kUpgrade) == 503);
     CHECK(door.status("GET", "/ready") == 0);
     CHECK(door.status("GET", "/v1/models") == 0);
 }
