@@ -71,15 +71,39 @@ std::string escaped(std::string_view message) {
     return text;
 }
 
-std::string text_line(const LevelRow& level, std::string_view message) {
-    const bool coloured = level.colour[0] != '\0' && uses_colour();
-    return fmt::format("{} {}{}{} {}\n", timestamp(), coloured ? level.colour : "", level.name,
-                       coloured ? "\033[0m" : "", escaped(message));
+std::string json_value(const LogField& field) {
+    if (const auto* text = std::get_if<std::string>(&field.value)) return json_quoted(*text);
+    if (const auto* count = std::get_if<int64_t>(&field.value)) return fmt::format("{}", *count);
+    return json_number(std::get<double>(field.value));
 }
 
-std::string json_line(const LevelRow& level, std::string_view message) {
-    return fmt::format("{{\"time\": \"{}\", \"level\": \"{}\", \"message\": {}}}\n", timestamp(),
-                       level.name, json_quoted(message));
+// A text of one word stands as it is.
+std::string text_value(const LogField& field) {
+    const auto* text = std::get_if<std::string>(&field.value);
+    const bool is_word =
+        text != nullptr && !text->empty() && text->find_first_of(" \"=\\") == std::string::npos;
+    return is_word ? *text : json_value(field);
+}
+
+std::string text_line(const LevelRow& level, std::string_view message,
+                      std::span<const LogField> fields) {
+    const bool coloured = level.colour[0] != '\0' && uses_colour();
+    std::string all(message);
+    for (const LogField& field : fields) {
+        if (!field.is_in_message) all += fmt::format(" {}={}", field.name, text_value(field));
+    }
+    return fmt::format("{} {}{}{} {}\n", timestamp(), coloured ? level.colour : "", level.name,
+                       coloured ? "\033[0m" : "", escaped(all));
+}
+
+std::string json_line(const LevelRow& level, std::string_view message,
+                      std::span<const LogField> fields) {
+    std::string more;
+    for (const LogField& field : fields) {
+        more += fmt::format(", \"{}\": {}", field.name, json_value(field));
+    }
+    return fmt::format("{{\"time\": \"{}\", \"level\": \"{}\", \"message\": {}{}}}\n", timestamp(),
+                       level.name, json_quoted(message), more);
 }
 
 bool has_room(int patience_ms) {
@@ -131,11 +155,13 @@ void configure_log(const LogOptions& options) {
 
 bool log_enabled(LogLevel level) { return level != LogLevel::off && level >= log_level.load(); }
 
-void log_message(LogLevel level, std::string_view message) {
+void log_message(LogLevel level, std::string_view message) { log_message(level, message, {}); }
+
+void log_message(LogLevel level, std::string_view message, std::span<const LogField> fields) {
     if (!log_enabled(level)) return;
     const LevelRow& row = kLevels[static_cast<size_t>(level)];
-    const std::string line =
-        log_format == LogFormat::json ? json_line(row, message) : text_line(row, message);
+    const std::string line = log_format == LogFormat::json ? json_line(row, message, fields)
+                                                           : text_line(row, message, fields);
     // A failed write has nowhere else to be reported.
     if (!write_line(line)) ++lines_dropped;
 }

@@ -5,7 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
+#include <variant>
 
 namespace nvllm {
 
@@ -32,6 +35,15 @@ bool log_enabled(LogLevel level);
 
 // Line breaks and control characters in the message are escaped.
 void log_message(LogLevel level, std::string_view message);
+
+// What a message is about, under names of its own: in JSON beside the message, in text behind it as
+// name=value.
+struct LogField {
+    std::string_view name;  // none of time, level, message
+    std::variant<std::string, int64_t, double> value;
+    bool is_in_message = false;  // which says it already: JSON alone has the field
+};
+void log_message(LogLevel level, std::string_view message, std::span<const LogField> fields);
 
 // Lines that could not be written, or not all of them, since the start of the process.
 uint64_t log_lines_dropped();

@@ -97,6 +97,13 @@ ApiError KeyUse::exceeded(const std::string& what, double retry_after_s) {
 
 std::optional<ApiError> KeyUse::enter(Clock::time_point now) {
     const std::lock_guard lock(mutex_);
+    auto exceeded = find_exceeded(now);
+    ++(exceeded ? counts_->refused : counts_->requests);
+    if (!exceeded) ++num_open_;
+    return exceeded;
+}
+
+std::optional<ApiError> KeyUse::find_exceeded(Clock::time_point now) {
     if (concurrency_ && num_open_ >= *concurrency_) {
         return exceeded(fmt::format("{} requests at once", *concurrency_), 1.0);
     }
@@ -116,16 +123,17 @@ std::optional<ApiError> KeyUse::enter(Clock::time_point now) {
         }
         requests_->level -= 1.0;
     }
-    ++num_open_;
     return std::nullopt;
 }
 
-void KeyUse::leave(int64_t tokens, Clock::time_point now) {
+void KeyUse::leave(const Usage& usage, Clock::time_point now) {
     const std::lock_guard lock(mutex_);
     --num_open_;
+    counts_->prompt_tokens += usage.prompt_tokens;
+    counts_->generated_tokens += usage.completion_tokens;
     if (!tokens_) return;
     tokens_->fill(now);
-    tokens_->level -= static_cast<double>(tokens);
+    tokens_->level -= static_cast<double>(usage.prompt_tokens + usage.completion_tokens);
 }
 
 int64_t KeyUse::num_open() const {
@@ -133,8 +141,8 @@ int64_t KeyUse::num_open() const {
     return num_open_;
 }
 
-void KeyTurn::leave(int64_t tokens) {
-    if (const auto use = std::exchange(use_, nullptr)) use->leave(tokens, KeyUse::Clock::now());
+void KeyTurn::leave(const Usage& usage) {
+    if (const auto use = std::exchange(use_, nullptr)) use->leave(usage, KeyUse::Clock::now());
 }
 
 ApiKey make_key(std::string name, std::string_view key, const KeyLimits& limits) {
@@ -163,7 +171,12 @@ void KeyRing::replace(std::vector<ApiKey> keys) {
         const auto same = std::ranges::find_if(keys_, [&](const ApiKey& old) {
             return old.digest == key.digest && old.name == key.name;
         });
-        if (same != keys_.end() && same->limits == key.limits) key.use = same->use;
+        if (same == keys_.end()) continue;
+        if (same->limits == key.limits) {
+            key.use = same->use;
+        } else {
+            key.use->go_on_from(*same->use);
+        }
     }
     keys_ = std::move(keys);
 }
@@ -176,6 +189,11 @@ bool KeyRing::empty() const {
 size_t KeyRing::size() const {
     const std::lock_guard lock(mutex_);
     return keys_.size();
+}
+
+std::vector<ApiKey> KeyRing::all() const {
+    const std::lock_guard lock(mutex_);
+    return keys_;
 }
 
 std::optional<ApiKey> KeyRing::find(std::string_view authorization) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/server/answer_types.h"
 #include "lib/server/api_error.h"
 
 namespace nvllm::server {
@@ -25,6 +27,14 @@ struct KeyLimits {
     std::optional<int64_t> concurrency = {};       // requests under way
 
     bool operator==(const KeyLimits&) const = default;
+};
+
+// What came of a key's requests since the start.
+struct KeyCounts {
+    std::atomic<int64_t> requests{0};  // let in
+    std::atomic<int64_t> refused{0};   // over a limit of the key
+    std::atomic<int64_t> prompt_tokens{0};
+    std::atomic<int64_t> generated_tokens{0};
 };
 
 // What a key has used of its limits. Thread-safe.
@@ -38,9 +48,12 @@ class KeyUse {
     // entered, leave() is called once.
     std::optional<ApiError> enter(Clock::time_point now);
     // Counts it out, with the tokens it came to.
-    void leave(int64_t tokens, Clock::time_point now);
+    void leave(const Usage& usage, Clock::time_point now);
 
     int64_t num_open() const;
+    const KeyCounts& counts() const { return *counts_; }
+    // Counts where `old`, of the same key with other limits, ended. Before anybody enters.
+    void go_on_from(const KeyUse& old) { counts_ = old.counts_; }
 
   private:
     // Fills up evenly to what a minute allows.
@@ -52,12 +65,14 @@ class KeyUse {
         double seconds_until(double wanted) const;
     };
     static ApiError exceeded(const std::string& what, double retry_after_s);
+    std::optional<ApiError> find_exceeded(Clock::time_point now);
 
     mutable std::mutex mutex_;
     std::optional<Bucket> requests_;
     std::optional<Bucket> tokens_;
     std::optional<int64_t> concurrency_;
     int64_t num_open_ = 0;
+    std::shared_ptr<KeyCounts> counts_ = std::make_shared<KeyCounts>();
 };
 
 struct ApiKey {
@@ -74,16 +89,16 @@ class KeyTurn {
     KeyTurn() = default;
     // `use` has been entered.
     explicit KeyTurn(std::shared_ptr<KeyUse> use) : use_(std::move(use)) {}
-    ~KeyTurn() { leave(0); }
+    ~KeyTurn() { leave({}); }
     KeyTurn(KeyTurn&& other) noexcept = default;
     KeyTurn& operator=(KeyTurn&& other) noexcept {
-        leave(0);
+        leave({});
         use_ = std::move(other.use_);
         return *this;
     }
 
     // Counts it out, with the tokens it came to.
-    void leave(int64_t tokens);
+    void leave(const Usage& usage);
 
   private:
     std::shared_ptr<KeyUse> use_;
@@ -100,6 +115,7 @@ class KeyRing {
     void replace(std::vector<ApiKey> keys);
     bool empty() const;
     size_t size() const;
+    std::vector<ApiKey> all() const;
 
     // The key of "Bearer <key>". Takes as long for a near miss as for any other: digests of fixed
     // length are compared in constant time, all of them.

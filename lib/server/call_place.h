@@ -12,10 +12,10 @@ struct CallPlace {
     AdmissionControl::Ticket model;   // among the sequences and prompt tokens of its model
 
     // With the tokens it came to. Safe to repeat.
-    void release(int64_t tokens) {
+    void release(const Usage& usage) {
         server.release();
         model.release();
-        turn.leave(tokens);
+        turn.leave(usage);
     }
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/server/http_message.h"
+#include "lib/server/request_notes.h"
 
 namespace nvllm::server {
 
@@ -52,6 +53,7 @@ class Exchange {
     std::string request_id;
     // On whatever answer there will be. Set before respond() or stream().
     std::vector<HttpHeader> answer_headers;
+    RequestNotes notes;
 
   protected:
     HttpRequest request_;

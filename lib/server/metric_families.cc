@@ -40,6 +40,13 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
 
       prompt_tokens(registry.counter("nvllm_prompt_tokens_total",
                                      "Tokens of prompts whose first answer token came.", {kModel})),
+      cached_prompt_tokens(registry.counter("nvllm_cached_prompt_tokens_total",
+                                            "Of the prompt tokens, those found in the cache.",
+                                            {kModel})),
+      prompt_token_sources(registry.counter("nvllm_prompt_tokens_by_source_total",
+                                            "Prompt tokens, by where their keys and values are "
+                                            "from.",
+                                            {kModel, "source"})),
       generated_tokens(registry.counter("nvllm_generated_tokens_total",
                                         "Tokens of answers, as they were given out.", {kModel})),
       queried_tokens(registry.counter("nvllm_prefix_cache_queried_tokens_total",
@@ -74,6 +81,10 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
       inference_time(registry.histogram("nvllm_request_inference_seconds",
                                         "Time from a request's first step to its end.",
                                         kRequestEdges, {kModel})),
+      output_token_time(registry.histogram("nvllm_request_seconds_per_token",
+                                           "Mean time between two tokens of a request's longest "
+                                           "answer.",
+                                           kInterTokenEdges, {kModel})),
       prefill_token_time(registry.histogram("nvllm_prefill_seconds_per_token",
                                             "Prefill time of a request for each prompt token.",
                                             kPrefillTokenEdges, {kModel})),

@@ -29,6 +29,8 @@ struct ModelFamilies {
 
     // Tokens.
     CounterFamily& prompt_tokens;
+    CounterFamily& cached_prompt_tokens;
+    CounterFamily& prompt_token_sources;  // source
     CounterFamily& generated_tokens;
     CounterFamily& queried_tokens;
     CounterFamily& hit_tokens;
@@ -43,6 +45,7 @@ struct ModelFamilies {
     HistogramFamily& prefill_time;
     HistogramFamily& decode_time;
     HistogramFamily& inference_time;
+    HistogramFamily& output_token_time;
     HistogramFamily& prefill_token_time;
 
     // Sizes of requests.

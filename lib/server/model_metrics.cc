@@ -50,6 +50,8 @@ ModelMetrics::ModelMetrics(const std::string& name, ModelFamilies& families, Vll
       families_(families),
       vllm_(vllm),
       prompt_tokens_(families.prompt_tokens.with({name})),
+      cached_prompt_tokens_(families.prompt_token_sources.with({name, "local_cache_hit"})),
+      computed_prompt_tokens_(families.prompt_token_sources.with({name, "local_compute"})),
       generated_tokens_(families.generated_tokens.with({name})),
       swapped_bytes_(families.swapped_bytes.with({name})),
       device_resets_(families.device_resets.with({name})),
@@ -65,9 +67,9 @@ ModelMetrics::ModelMetrics(const std::string& name, ModelFamilies& families, Vll
     for (HistogramFamily* family :
          {&families_.abort_latency, &families_.request_time, &families_.queue_time,
           &families_.prefill_time, &families_.decode_time, &families_.inference_time,
-          &families_.prefill_token_time, &families_.request_prompt_tokens,
-          &families_.request_generated_tokens, &families_.request_longest_answer,
-          &families_.request_n, &families_.request_max_tokens}) {
+          &families_.output_token_time, &families_.prefill_token_time,
+          &families_.request_prompt_tokens, &families_.request_generated_tokens,
+          &families_.request_longest_answer, &families_.request_n, &families_.request_max_tokens}) {
         family->with({name_});
     }
 }
@@ -108,8 +110,12 @@ void ModelMetrics::accepted() {
     ++counts_.in_flight;
 }
 
-void ModelMetrics::first_token(const RequestTimes& times, int64_t num_prompt_tokens) {
+void ModelMetrics::first_token(const RequestTimes& times, int64_t num_prompt_tokens,
+                               int64_t num_cached_tokens) {
     prompt_tokens_.add(count_of(num_prompt_tokens));
+    cached_prompt_tokens_.add(count_of(num_cached_tokens));
+    computed_prompt_tokens_.add(count_of(num_prompt_tokens - num_cached_tokens));
+    families_.cached_prompt_tokens.with({name_}).add(count_of(num_cached_tokens));
     observe_between(first_token_, times.arrival_s, times.first_token_s);
 }
 
@@ -140,6 +146,11 @@ void ModelMetrics::observe_times(const FinishedRequest& request) {
     observe_between(families_.decode_time.with({name_}), times.first_token_s, times.finished_s);
     observe_between(families_.inference_time.with({name_}), times.first_scheduled_s,
                     times.finished_s);
+    if (times.first_token_s && times.finished_s && request.longest_answer > 1) {
+        const double decode_s = std::max(0.0, *times.finished_s - *times.first_token_s);
+        families_.output_token_time.with({name_}).observe(
+            decode_s / static_cast<double>(request.longest_answer - 1));
+    }
     if (times.first_scheduled_s && times.first_token_s && request.num_prompt_tokens > 0) {
         const double prefill_s = std::max(0.0, *times.first_token_s - *times.first_scheduled_s);
         families_.prefill_token_time.with({name_}).observe(

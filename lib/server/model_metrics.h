@@ -90,6 +90,10 @@ class ModelMetrics {
     void recovered(RecoveryLevel level);
     void device_reset() { device_resets_.add(); }
 
+    // Since the start, of requests whose first token came.
+    uint64_t prompt_tokens() const { return prompt_tokens_.value(); }
+    uint64_t generated_tokens() const { return generated_tokens_.value(); }
+
     // Called by the owner at the beginning of a scrape.
     void refresh();
 
@@ -106,7 +110,8 @@ class ModelMetrics {
 
     // Called by RequestMeter, in this order, for each request.
     void accepted();
-    void first_token(const RequestTimes& times, int64_t num_prompt_tokens);
+    void first_token(const RequestTimes& times, int64_t num_prompt_tokens,
+                     int64_t num_cached_tokens);
     void generated(int64_t num_tokens) { generated_tokens_.add(static_cast<uint64_t>(num_tokens)); }
     void gap(double seconds) { inter_token_.observe(seconds); }
     void ended(const FinishedRequest& request);
@@ -123,6 +128,8 @@ class ModelMetrics {
 
     // Children that are counted often.
     Counter& prompt_tokens_;
+    Counter& cached_prompt_tokens_;
+    Counter& computed_prompt_tokens_;
     Counter& generated_tokens_;
     Counter& swapped_bytes_;
     Counter& device_resets_;

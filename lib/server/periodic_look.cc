@@ -27,7 +27,8 @@ PeriodicLook::PeriodicLook(const LookedAt& around)
       timeouts_(call_timeouts(around.config)),
       care_({}, around.reserve,
             [this](const std::shared_ptr<HostedModel>& model) { around_.loader.replace(model); }),
-      alerts_(make_alert_rules(around.config)) {}
+      alerts_(make_alert_rules(around.config)),
+      throughput_(around.config.log_stats_interval_s) {}
 
 void PeriodicLook::look(Clock::time_point now) {
     around_.metrics.event_loop_lag(std::chrono::duration<double>(now - expected_at_).count());
@@ -38,6 +39,7 @@ void PeriodicLook::look(Clock::time_point now) {
         next_alert_look_ = now + kBetweenAlertLooks;
         run_aside([this] { look_for_alerts(); });
     }
+    throughput_.look(around_.models, now);
     if (around_.manager.keep_alive_interval() && now >= next_keep_alive_) keep_alive(now);
     if (around_.models.has_unused()) {
         run_aside([this] { around_.loader.end_unused(); });

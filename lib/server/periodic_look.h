@@ -13,6 +13,7 @@
 #include "lib/server/memory_reserve.h"
 #include "lib/server/model_care.h"
 #include "lib/server/model_loader.h"
+#include "lib/server/throughput_log.h"
 
 namespace nvllm::server {
 
@@ -50,6 +51,7 @@ class PeriodicLook {
     ModelCare care_;
     std::mutex alerts_mutex_;  // held while a text thread looks
     AlertRules alerts_;
+    ThroughputLog throughput_;
     Clock::time_point expected_at_ = Clock::now() + kInterval;
     Clock::time_point next_alert_look_{};
     Clock::time_point next_keep_alive_{};

@@ -8,15 +8,18 @@
 #include <thread>
 
 #include "lib/base/log.h"
+#include "lib/base/utf8.h"
 #include "lib/engine/inspection.h"
 #include "lib/server/ending.h"
 #include "lib/server/endpoints.h"
 #include "lib/server/gate.h"
 #include "lib/server/handlers.h"
 #include "lib/server/http_server.h"
+#include "lib/server/key_metrics.h"
 #include "lib/server/memory_reserve.h"
 #include "lib/server/model_loader.h"
 #include "lib/server/periodic_look.h"
+#include "lib/server/request_log.h"
 #include "lib/server/request_names.h"
 #include "lib/server/server_parts.h"
 
@@ -36,6 +39,24 @@ constexpr milliseconds kPatienceWithoutMemory{5000};
 // From the end of the drain to the end of the process: farewells, engines, workers.
 constexpr milliseconds kLongestEnding{10'000};
 constexpr std::chrono::seconds kLongestDump{5};
+// The journal of systemd cuts lines at 48 KiB, and escapes may double one.
+constexpr size_t kLongestPiece = 20 * 1024;
+
+// In as many lines as it takes; put together, their pieces are the dump.
+void log_state(const std::string& model, std::string_view dump) {
+    std::vector<std::string_view> pieces;
+    if (dump.ends_with('\n')) dump.remove_suffix(1);
+    while (!dump.empty()) {
+        std::string_view piece = dump.substr(0, kLongestPiece);
+        if (piece.size() < dump.size()) piece.remove_suffix(utf8::incomplete_suffix(piece));
+        pieces.push_back(piece);
+        dump.remove_prefix(piece.size());
+    }
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        log_info(
+            fmt::format("state of {}, part {} of {}: {}", model, i + 1, pieces.size(), pieces[i]));
+    }
+}
 
 }  // namespace
 
@@ -121,7 +142,7 @@ class Server::Core {
             if (model->state() != ModelState::ready) continue;
             auto future = model->engine()->snapshot(SnapshotDetail::full);
             if (future.wait_for(kLongestDump) != std::future_status::ready) continue;
-            log_info(fmt::format("state of {}: {}", model->name(), dump_text(future.get())));
+            log_state(model->name(), dump_text(future.get()));
         }
     }
 
@@ -152,21 +173,25 @@ class Server::Core {
     }
 
     HttpServer::Callbacks callbacks() {
-        return {
-            .gate =
-                [this](const HttpRequest& head, const Endpoint& endpoint) {
-                    return gate.check(head, endpoint, ending.has_begun());
-                },
-            .name =
-                [this](const HttpRequest& head) {
-                    return RequestNames::header(head, names.next(head));
-                },
-            .handle = [this](std::shared_ptr<Exchange> exchange,
-                             const Endpoint&) { handle(std::move(exchange)); },
-            .answered = [this](const HttpRequest& request, int status, double seconds,
-                               uint64_t bytes) { note_answer(request, status, seconds, bytes); },
-            .has_memory = [this] { return !reserve.is_low(); },
-            .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
+        return {.gate =
+                    [this](const HttpRequest& head, const Endpoint& endpoint) {
+                        return gate.check(head, endpoint, ending.has_begun());
+                    },
+                .is_probe =
+                    [](const HttpRequest& head) {
+                        const Route* route = find_route(head.method, head.path);
+                        return route != nullptr && (route->action == RouteAction::live ||
+                                                    route->action == RouteAction::ready);
+                    },
+                .name =
+                    [this](const HttpRequest& head) {
+                        return RequestNames::header(head, names.next(head));
+                    },
+                .handle = [this](std::shared_ptr<Exchange> exchange,
+                                 const Endpoint&) { handle(std::move(exchange)); },
+                .answered = [this](const AnsweredRequest& answered) { note_answer(answered); },
+                .has_memory = [this] { return !reserve.is_low(); },
+                .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
     }
 
     void handle(std::shared_ptr<Exchange> exchange) {
@@ -190,19 +215,21 @@ class Server::Core {
         exchange.request_id = names.next(head);
         exchange.answer_headers = gate.cors_headers(head);
         exchange.answer_headers.push_back(RequestNames::header(head, exchange.request_id));
+        const std::string* authorization = head.header("Authorization");
+        if (!config.log_requests || authorization == nullptr) return;
+        if (const auto key = keys.find(*authorization)) exchange.notes.set_key(key->name);
     }
 
-    void note_answer(const HttpRequest& request, int status, double seconds, uint64_t bytes) {
+    void note_answer(const AnsweredRequest& answered) {
+        const HttpRequest& request = answered.request;
         const Route* route = find_route(request.path);
         metrics.http_exchange({.handler = route == nullptr ? "none" : route->path,
                                .method = route == nullptr ? "none" : request.method,
-                               .status = status,
-                               .seconds = seconds,
+                               .status = answered.status,
+                               .seconds = answered.seconds,
                                .request_bytes = request.body.size(),
-                               .response_bytes = bytes});
-        if (!config.log_requests) return;
-        log_info(fmt::format("{} {} {} {:.3f} s {} bytes", request.method, request.path, status,
-                             seconds, bytes));
+                               .response_bytes = answered.bytes});
+        if (config.log_requests) log_request(answered);
     }
 
     void say_ready() {
@@ -210,6 +237,11 @@ class Server::Core {
             fmt::format("ready at {}; {} connections, {} queued requests, {} keys", address,
                         config.max_connections, config.max_queued_requests, keys.size());
         log_info(status);
+        if (keys.size() > 0 && !config.metrics_port && !config.metrics_without_key) {
+            log_info(
+                "GET /metrics needs a key; --metrics-port serves it without one at the loopback, "
+                "--metrics-without-key everywhere");
+        }
         if (!ending.has_begun()) manager.status(status);
     }
 
@@ -254,6 +286,7 @@ class Server::Core {
     // Outlives whatever still holds one of its exchanges.
     HttpServer http;
     KeyRing keys;
+    KeyMetrics key_metrics{metrics.registry(), keys};
     ModelSet models;
     ModelLoader loader{config, models, metrics};
     LivingCalls calls;

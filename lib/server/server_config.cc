@@ -40,8 +40,8 @@ OptionList<ServerConfig> server_options() {
     list.add("host", &ServerConfig::host, "Address to listen at; 0.0.0.0: all of this machine.");
     list.add("port", &ServerConfig::port, "0: any free one, which the log names.");
     list.add("uds", &ServerConfig::unix_socket,
-             "Listen at this Unix socket instead of host and port.", value_name("PATH"),
-             default_text("none"));
+             "Listen at this Unix socket instead of host and port; its group may use it as well.",
+             value_name("PATH"), default_text("none"));
     list.add("admin-socket", &ServerConfig::admin_socket,
              "Administration at this Unix socket, which only you can open.", value_name("PATH"),
              default_text("none"));
@@ -61,9 +61,14 @@ OptionList<ServerConfig> server_options() {
              value_name("FILE"), default_text("none"));
     list.add("allow-unauthenticated", &ServerConfig::allow_unauthenticated,
              "Listen beyond this machine without a key.");
+    list.add("metrics-without-key", &ServerConfig::metrics_without_key,
+             "GET /metrics needs no key.");
     list.add("allowed-origins", &ServerConfig::allowed_origins,
-             "Web pages of this origin may ask (CORS).", value_name("ORIGIN"),
-             default_text("none"));
+             "Web pages of this origin may ask (CORS), such as https://*.example.org; *: all.",
+             value_name("ORIGIN"), default_text("none but local ones"));
+    list.add("local-origins", &ServerConfig::local_origins,
+             "Pages of http://localhost and desktop programs (app, file, tauri, vscode-webview) "
+             "may ask without being named.");
     list.add("allowed-hosts", &ServerConfig::allowed_hosts,
              "Host names that clients may use besides the address itself.", value_name("NAME"),
              default_text("any, unless listening at the loopback"));
@@ -114,10 +119,14 @@ OptionList<ServerConfig> server_options() {
              range(0.0, 1e6));
     list.add("overload-status", &ServerConfig::overload_status,
              "Status of requests that are refused for overload: 429, 503 or 529.", range(429, 529));
-    list.add("max-prompts", &ServerConfig::max_prompts, "Prompts in one call.", range(1, 4096));
+    list.add("max-prompts", &ServerConfig::max_prompts,
+             "Prompts of one completion call, or texts of one embeddings call.", range(1, 16384));
     list.add("max-messages", &ServerConfig::max_messages, "Messages of one chat.",
              range(1, 1'000'000));
     list.add("max-tools", &ServerConfig::max_tools, "Tools of one chat.", range(0, 100'000));
+    list.add("max-logprobs", &ServerConfig::max_logprobs,
+             "Likeliest tokens that may be asked for beside each one; -1: all of the vocabulary.",
+             range(-1, 1'000'000));
     list.add("max-json-depth", &ServerConfig::max_json_depth, "Nesting of a request's JSON.",
              range(4, 1000));
     list.group("Answers");
@@ -140,7 +149,12 @@ OptionList<ServerConfig> server_options() {
              choices({"debug", "info", "warning", "error", "off"}));
     list.add("log-format", &ServerConfig::log_format, "Lines of text, or JSON objects.",
              choices({"text", "json"}));
-    list.add("log-requests", &ServerConfig::log_requests, "A line for each request.");
+    list.add("log-requests", &ServerConfig::log_requests,
+             "A line for each request: its id, model, key, tokens, and what it was refused for.");
+    list.add(
+        "log-stats-interval", &ServerConfig::log_stats_interval_s,
+        "Seconds between two lines on the tokens a second of a model that is at work; 0: none.",
+        value_name("S"), range(0.0, kLongest));
     list.group("Alerts");
     list.add("alert-rules", &ServerConfig::alert_rules,
              "Warn in the log when this begins to hold, such as 'nvllm_requests_in_flight > 100'; "

@@ -32,7 +32,9 @@ struct ServerConfig {
     std::vector<std::string> api_keys;
     std::filesystem::path api_key_file;
     bool allow_unauthenticated = false;
-    std::vector<std::string> allowed_origins;
+    bool metrics_without_key = false;
+    std::vector<std::string> allowed_origins;  // patterns, as origins.h has them
+    bool local_origins = true;                 // pages and programs of this machine need no naming
     std::vector<std::string> allowed_hosts;
     std::string cache_isolation = "auto";  // auto, none, key
 
@@ -54,9 +56,10 @@ struct ServerConfig {
     std::optional<int64_t> max_concurrent_requests;  // running and queued, of all models
     double max_queued_pools = 4.0;
     int32_t overload_status = 429;
-    int32_t max_prompts = 128;
+    int32_t max_prompts = 2048;
     int32_t max_messages = 4096;
     int32_t max_tools = 128;
+    int32_t max_logprobs = 20;  // -1: as many as the vocabulary has
     int32_t max_json_depth = 64;
 
     // How.
@@ -69,6 +72,7 @@ struct ServerConfig {
     std::string log_level = "info";
     std::string log_format = "text";
     bool log_requests = false;
+    double log_stats_interval_s = 10.0;  // 0: never
 
     // What to warn of.
     std::optional<double> temperature_alert;  // of a device, in degrees Celsius

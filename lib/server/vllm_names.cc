@@ -20,6 +20,10 @@ void show_gauges_and_counters(MetricsRegistry& registry, const ModelFamilies& na
     registry.view(native.cache_usage,
                   view("vllm:gpu_cache_usage_perc", "The older name of vllm:kv_cache_usage_perc."));
     registry.view(native.prompt_tokens, view("vllm:prompt_tokens_total", "Prompt tokens."));
+    registry.view(native.cached_prompt_tokens,
+                  view("vllm:prompt_tokens_cached_total", "Prompt tokens found in the cache."));
+    registry.view(native.prompt_token_sources,
+                  view("vllm:prompt_tokens_by_source_total", "Prompt tokens, by their source."));
     registry.view(native.generated_tokens, view("vllm:generation_tokens_total", "Answer tokens."));
     registry.view(native.preemptions, view("vllm:num_preemptions_total", "Preemptions."));
     registry.view(native.queried_tokens,
@@ -40,6 +44,9 @@ void show_times(MetricsRegistry& registry, const ModelFamilies& native) {
     registry.view(native.inter_token, view("vllm:time_per_output_token_seconds",
                                            "The older name of vllm:inter_token_latency_seconds.",
                                            kVllmInterTokenEdges));
+    registry.view(native.output_token_time,
+                  view("vllm:request_time_per_output_token_seconds",
+                       "Mean time between two tokens of a request.", kVllmInterTokenEdges));
     registry.view(native.request_time, view("vllm:e2e_request_latency_seconds",
                                             "Time from arrival to end.", kVllmRequestEdges));
     registry.view(native.queue_time, view("vllm:request_queue_time_seconds",

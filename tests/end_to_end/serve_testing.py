@@ -7,6 +7,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -320,8 +321,8 @@ class Server:
 
     def find_port(self):
         for line in list(self.lines):
-            if "listening at http" in line:
-                return int(line.rsplit(":", 1)[1])
+            if found := re.search(r"listening at http\S*:(\d+)", line):
+                return int(found[1])
         if self.process.poll() is not None:
             self.reader.join()
             raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log}")

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "lib/base/commands.h"
+#include "lib/base/environment_secrets.h"
 #include "lib/base/log.h"
 #include "lib/base/main_guard.h"
 #include "lib/base/signal_thread.h"
@@ -138,6 +139,7 @@ int run_program(int argc, char** argv) {
         server = std::make_unique<Server>(config, models, kProgram.version, manager);
     };
     if (answered({kProgram, argc, argv}, options, make_server)) return 0;
+    forget_environment_secrets(options);
     if (!question.health.empty()) return ask(question, config);
     server->listen();
     running = server.get();

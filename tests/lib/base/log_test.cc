@@ -37,6 +37,32 @@ TEST_CASE("JSON lines") {
     CHECK(line["message"] == "a \"quoted\"\nthing \xEF\xBF\xBD");
 }
 
+TEST_CASE("fields: beside the message in JSON, behind it in text") {
+    const LogField fields[] = {{"status", int64_t{200}, true},
+                               {"seconds", 0.5},
+                               {"key", std::string("alice")},
+                               {"odd", std::string("a b=\"\n")},
+                               {"empty", std::string()}};
+    const auto json = run_captured([&] {
+        configure_log({LogLevel::info, LogFormat::json});
+        log_message(LogLevel::info, "done", fields);
+        return 0;
+    });
+    const nlohmann::json line = nlohmann::json::parse(json.output);
+    CHECK(line["message"] == "done");
+    CHECK(line["status"] == 200);
+    CHECK(line["seconds"] == 0.5);
+    CHECK(line["key"] == "alice");
+    CHECK(line["odd"] == "a b=\"\n");
+    const auto text = run_captured([&] {
+        configure_log({LogLevel::info, LogFormat::text});
+        log_message(LogLevel::info, "done", fields);
+        return 0;
+    });
+    CHECK(text.output.find("info done seconds=0.5 key=alice odd=\"a b=\\\"\\n\" empty=\"\"\n") !=
+          std::string::npos);
+}
+
 TEST_CASE("off, and a closed stderr") {
     CHECK(run_captured([] {
               configure_log({LogLevel::off, LogFormat::text});

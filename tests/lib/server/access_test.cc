@@ -56,9 +56,9 @@ TEST_CASE("key use: tokens count when they are known, and a debt is waited for")
     const Clock::time_point start = Clock::now() + seconds(1);
     CHECK(enters(use, start));
     CHECK(enters(use, start));
-    use.leave(100, start);
+    use.leave({90, 10}, start);
     CHECK(use.enter(start)->retry_after_s == 41);
-    use.leave(20, start);
+    use.leave({20, 0}, start);
     CHECK(use.enter(start)->retry_after_s == 61);
     CHECK(!enters(use, start + seconds(60)));
     CHECK(enters(use, start + seconds(61)));
@@ -71,7 +71,7 @@ TEST_CASE("key use: so many at once, and a refused one is not one of them") {
     CHECK(enters(use, now));
     CHECK(!enters(use, now));
     CHECK(use.num_open() == 2);
-    use.leave(0, now);
+    use.leave({}, now);
     CHECK(enters(use, now));
     CHECK(use.num_open() == 2);
 }
@@ -81,9 +81,9 @@ TEST_CASE("key use: what one limit refuses costs nothing of another") {
     KeyUse use({.requests_per_minute = 2.0, .concurrency = 1});
     CHECK(enters(use, now));
     for (int i = 0; i < 5; ++i) CHECK(!enters(use, now));
-    use.leave(0, now);
+    use.leave({}, now);
     CHECK(enters(use, now));
-    use.leave(0, now);
+    use.leave({}, now);
     CHECK(use.enter(now)->message.find("2 requests a minute") != std::string::npos);
     CHECK(use.num_open() == 0);
 }
@@ -104,8 +104,8 @@ TEST_CASE("key turns: counted out once, with or without a word") {
         KeyTurn one = enter();
         KeyTurn other = enter();
         CHECK(use->num_open() == 2);
-        one.leave(5);
-        one.leave(5);
+        one.leave({3, 2});
+        one.leave({3, 2});
         CHECK(use->num_open() == 1);
         KeyTurn moved = std::move(other);
         CHECK(use->num_open() == 1);
@@ -114,6 +114,28 @@ TEST_CASE("key turns: counted out once, with or without a word") {
         one = enter();
     }
     CHECK(use->num_open() == 0);
+}
+
+TEST_CASE("key use: what came of a key's requests is counted, also when its limits change") {
+    const Clock::time_point now = Clock::now();
+    KeyRing ring;
+    ring.replace({make_key("alice", "sk-1", {.concurrency = 1})});
+    const auto use = ring.find("Bearer sk-1")->use;
+    CHECK(enters(*use, now));
+    CHECK(!enters(*use, now));
+    use->leave({.prompt_tokens = 7, .completion_tokens = 2}, now);
+    const auto check = [&](const KeyCounts& counts, int64_t requests) {
+        CHECK(counts.requests == requests);
+        CHECK(counts.refused == 1);
+        CHECK(counts.prompt_tokens == 7);
+        CHECK(counts.generated_tokens == 2);
+    };
+    check(use->counts(), 1);
+    ring.replace({make_key("alice", "sk-1", {.concurrency = 2})});
+    const auto changed = ring.find("Bearer sk-1")->use;
+    CHECK(changed != use);
+    CHECK(enters(*changed, now));
+    check(changed->counts(), 2);
 }
 
 TEST_CASE("key files: names, limits, comments") {
@@ -163,7 +185,7 @@ TEST_CASE("key ring: keys that stay keep what they have used, unless their limit
     ring.replace({make_key("a", "1", two), make_key("b", "2", two), make_key("c", "3", two)});
     for (const char* key : {"Bearer 1", "Bearer 2", "Bearer 3"}) {
         const auto use = ring.find(key)->use;
-        while (!use->enter(now)) use->leave(0, now);
+        while (!use->enter(now)) use->leave({}, now);
     }
     ring.replace({make_key("a", "1", two), make_key("b", "2", three), make_key("other", "3", two)});
     CHECK(!enters(*ring.find("Bearer 1")->use, now));

@@ -74,6 +74,9 @@ TEST_CASE("one request, from its arrival to its stop") {
     CHECK(count_of(text, "nvllm_request_decode_seconds_sum") == 0.75);
     CHECK(count_of(text, "nvllm_request_inference_seconds_sum") == 1.25);
     CHECK(count_of(text, "nvllm_prefill_seconds_per_token_sum") == 0.05);
+    // From the first of three tokens to the last: two times between.
+    CHECK(count_of(text, "nvllm_request_seconds_per_token_count") == 1.0);
+    CHECK(count_of(text, "nvllm_request_seconds_per_token_sum") == 0.375);
     CHECK(count_of(text, "nvllm_request_prompt_tokens_sum") == 10.0);
     CHECK(count_of(text, "nvllm_request_generated_tokens_sum") == 3.0);
     CHECK(count_of(text, "nvllm_request_max_tokens_sum") == 16.0);
@@ -81,6 +84,10 @@ TEST_CASE("one request, from its arrival to its stop") {
     const Labels vllm = {{"model_name", "m"}, {"engine", "0"}};
     CHECK(text.value("vllm:inter_token_latency_seconds_sum", vllm) == 0.75);
     CHECK(text.value("vllm:time_per_output_token_seconds_sum", vllm) == 0.75);
+    CHECK(text.value("vllm:request_time_per_output_token_seconds_sum", vllm) == 0.375);
+    CHECK(text.value("vllm:request_time_per_output_token_seconds_count", vllm) == 1.0);
+    CHECK(text.value("vllm:prompt_tokens_by_source_total",
+                     {{"model_name", "m"}, {"engine", "0"}, {"source", "local_compute"}}) == 10.0);
     CHECK(text.value("vllm:e2e_request_latency_seconds_sum", vllm) == 1.75);
     CHECK(text.value("vllm:request_success_total",
                      {{"model_name", "m"}, {"engine", "0"}, {"finished_reason", "stop"}}) == 1.0);
