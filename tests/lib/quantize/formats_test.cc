@@ -14,7 +14,9 @@
 #include "lib/quantize/pipeline.h"
 #include "tests/error_of.h"
 #include "tests/lib/model/driver.h"
+#include "tests/lib/quantize/demo_runs.h"
 #include "tests/lib/quantize/folder.h"
+#include "tests/lib/quantize/little_evaluation.h"
 #include "tests/sanitized.h"
 
 namespace nvllm::quantize {
@@ -270,6 +272,39 @@ TEST_CASE("two of four: without their zeros matrices are what they are with them
         CHECK(std::filesystem::file_size(without / "model.safetensors") <
               std::filesystem::file_size(with_zeros / "model.safetensors"));
     }
+}
+
+TEST_CASE("an embedding that is stored quantized is dequantized when it is loaded") {
+    const char* const name = "model.embed_tokens";
+    const test::Folder folder;
+    const std::filesystem::path model = folder.path() / "model";
+    test::copy_demo(model);
+    const Checkpoint demo = Checkpoint::open(test::demo_folder());
+    ThreadPool threads(2);
+    QuantizationScheme scheme = find_preset_scheme("W8A16").scheme;
+    scheme.weights->group_size = 32;
+    const Tensor table = converted(*demo.find(std::string(name) + ".weight"), DType::f32, threads);
+    const std::vector<NamedTensor> packed =
+        pack(round_to_nearest(table.view(), *scheme.weights, DType::bf16, threads), name,
+             "pack-quantized", DType::bf16);
+    std::vector<TensorToWrite> tensors;
+    for (const NamedTensor& tensor : packed) tensors.push_back({tensor.name, tensor.tensor.view()});
+    for (const std::string_view other : demo.names()) {
+        if (!other.starts_with(name)) tensors.push_back({std::string(other), *demo.find(other)});
+    }
+    std::filesystem::remove(model / "model.safetensors");
+    write_safetensors(model / "model.safetensors", tensors);
+    QuantizationConfig::Fields fields;
+    fields.groups = {{{"Embedding"}, scheme}};
+    std::filesystem::remove(model / "config.json");
+    write_config(test::demo_folder(), model, QuantizationConfig(fields), false);
+    const DivergenceReport report = test::compared_with_demo(model, folder.path());
+    CHECK(report.mean_kld < 0.01);
+    CHECK(report.mean_kld > 0.0);
+    // What is made of it would lose the embedding's scales.
+    CHECK(test::error_of(ErrorKind::bad_data, [&] {
+              ObservedModel(model, threads);
+          }).find("embedding is quantized") != std::string::npos);
 }
 
 }  // namespace
