@@ -1,11 +1,12 @@
 // Reads /proc and the control group files.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "lib/base/memory_info.h"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <filesystem>
+#include <array>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -16,6 +17,7 @@ namespace nvllm {
 namespace {
 
 constexpr uint64_t kKib = 1024;
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
 // "Name:   123 kB" in a /proc file, in bytes.
 std::optional<uint64_t> proc_kib(const char* file, const std::string& name) {
@@ -38,48 +40,60 @@ std::optional<uint64_t> number_in(const std::filesystem::path& file) {
     return std::nullopt;
 }
 
-// The folder of this process's control group for memory: version 2's line is "0::path".
-struct ControlGroup {
-    std::filesystem::path folder;
+// The files of the memory controller, by version.
+struct MemoryFiles {
     const char* limit;
     const char* usage;
+    // In memory.stat: pages of files in the group and below it, by how recently they were used.
+    std::array<const char*, 2> file_pages;
 };
+constexpr MemoryFiles kVersion1{
+    "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+constexpr MemoryFiles kVersion2{"memory.max", "memory.current", {"inactive_file", "active_file"}};
 
-std::optional<ControlGroup> control_group_of(const std::string& line) {
-    if (line.rfind("0::", 0) == 0) {
-        return ControlGroup{"/sys/fs/cgroup" + line.substr(3), "memory.max", "memory.current"};
+// The sum of the fields called so ("name 123") in a group's memory.stat; 0 without the file.
+uint64_t stat_bytes(const std::filesystem::path& file, const std::array<const char*, 2>& names) {
+    std::ifstream stream(file);
+    std::string name;
+    uint64_t value = 0;
+    uint64_t total = 0;
+    while (stream >> name >> value) {
+        if (std::ranges::find(names, name) != names.end()) total += value;
     }
-    const size_t memory = line.find(":memory:");
-    if (memory == std::string::npos) return std::nullopt;
-    return ControlGroup{"/sys/fs/cgroup/memory" + line.substr(memory + 8), "memory.limit_in_bytes",
-                        "memory.usage_in_bytes"};
+    return total;
 }
 
-// What is left below the limit of `group` and of every group above it.
-uint64_t left_in(ControlGroup group) {
-    uint64_t left = std::numeric_limits<uint64_t>::max();
-    for (; group.folder != "/sys/fs" && group.folder != "/";
-         group.folder = group.folder.parent_path()) {
-        const auto limit = number_in(group.folder / group.limit);
-        const auto usage = number_in(group.folder / group.usage);
-        if (!limit || !usage) continue;
-        left = std::min(left, *limit > *usage ? *limit - *usage : 0);
-    }
-    return left;
+uint64_t left_in(const ControlGroup& group) {
+    const MemoryFiles& files = group.version == 2 ? kVersion2 : kVersion1;
+    const auto limit = number_in(group.folder / files.limit);
+    const auto usage = number_in(group.folder / files.usage);
+    if (!limit || !usage) return kNoLimit;
+    const uint64_t cached = stat_bytes(group.folder / "memory.stat", files.file_pages);
+    const uint64_t used = *usage - std::min(*usage, cached);
+    return *limit - std::min(*limit, used);
+}
+
+// What is left of the address space that ulimit -v allows.
+uint64_t left_of_address_space() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kNoLimit;
+    const uint64_t used = proc_kib("/proc/self/status", "VmSize").value_or(0);
+    return limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, used);
 }
 
 }  // namespace
 
+uint64_t left_in_control_groups(std::span<const ControlGroup> groups) {
+    uint64_t left = kNoLimit;
+    for (const ControlGroup& group : groups) left = std::min(left, left_in(group));
+    return left;
+}
+
 uint64_t available_memory_bytes() {
-    uint64_t available = proc_kib("/proc/meminfo", "MemAvailable").value_or(uint64_t{1} << 30);
-    std::ifstream groups("/proc/self/cgroup");
-    std::string line;
-    while (std::getline(groups, line)) {
-        if (const auto group = control_group_of(line)) {
-            available = std::min(available, left_in(*group));
-        }
-    }
-    return available;
+    const uint64_t available =
+        proc_kib("/proc/meminfo", "MemAvailable").value_or(uint64_t{1} << 30);
+    return std::min(
+        {available, left_in_control_groups(control_groups("memory")), left_of_address_space()});
 }
 
 uint64_t resident_memory_bytes() { return proc_kib("/proc/self/status", "VmRSS").value_or(0); }

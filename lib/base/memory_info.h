@@ -5,11 +5,19 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/control_groups.h"
+
 namespace nvllm {
 
-// The smaller of what the system reports as available and what is left below the limits of the
-// control groups this process is in (versions 1 and 2).
+// The least of: what the system reports as available; what is left below the limits of the control
+// groups this process is in (left_in_control_groups); what is left of its address space (ulimit
+// -v).
 uint64_t available_memory_bytes();
+
+// What these groups leave: the least of their limits without what is in use. Pages of files in the
+// page cache count as free, as in the kernel's MemAvailable: the kernel takes them back before it
+// refuses memory. UINT64_MAX without a limit; groups whose files are missing have none.
+uint64_t left_in_control_groups(std::span<const ControlGroup> groups);
 
 // Gives the whole pages of [memory, memory + bytes) back to the system; they read as zero when they
 // are used again. REQUIRES: private memory that no file lies behind.

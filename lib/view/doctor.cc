@@ -101,10 +101,12 @@ Finding threads(const ComputeFacts& compute) {
 
 Finding memory() {
     const uint64_t free = available_memory_bytes();
-    Finding finding{"memory", Health::ok, describe_bytes(free) + " available", ""};
+    Finding finding{"memory", Health::ok, describe_bytes(free) + " available, page cache included",
+                    ""};
     if (free < kLeastMemory) {
         finding.health = Health::problem;
-        finding.advice = "end something else, or raise the control group's memory limit";
+        finding.advice =
+            "end something else, or raise the control group's memory limit or ulimit -v";
     } else if (free < kModestMemory) {
         finding.health = Health::note;
         finding.advice = "small models only; nvllm-inspect plan says what fits";
