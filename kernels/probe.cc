@@ -13,6 +13,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu_placement.h"
 #include "kernels/page_memory.h"
+#include "kernels/start_thread.h"
 #include "kernels/thread_pool.h"
 
 namespace nvllm {
@@ -104,7 +105,7 @@ double probe_handover_ns() {
     const auto hand_over = [&](int64_t number) {
         handovers.count.store(number, std::memory_order_release);
     };
-    std::thread other([&] {
+    std::thread other = start_thread([&] {
         for (int64_t number = 1; number < 2 * kBatches * kBatch; number += 2) {
             wait_for(number);
             hand_over(number + 1);

@@ -18,6 +18,7 @@
 #include "kernels/cpu_count.h"
 #include "kernels/error.h"
 #include "kernels/futex.h"
+#include "kernels/start_thread.h"
 
 namespace nvllm {
 namespace {
@@ -68,6 +69,10 @@ struct ThreadPool::State {
           num_threads(where.num_threads()),
           spins(may_spin(where)),
           shares(static_cast<size_t>(num_threads)) {}
+    // Ends the workers that were started, be it fewer than were asked for.
+    ~State();
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
 
     void open_gate();
     void shut_gate();
@@ -228,17 +233,20 @@ ThreadPool::ThreadPool(const CpuPlacement& placement) {
     NVLLM_CHECK(num_threads >= 1 && num_threads <= kMaxThreads,
                 "a pool of " + std::to_string(num_threads) + " threads");
     state_ = std::make_unique<State>(placement);
+    state_->workers.reserve(static_cast<size_t>(num_threads) - 1);
     for (int thread = 1; thread < num_threads; ++thread) {
-        state_->workers.emplace_back(
-            [state = state_.get(), thread] { state->worker_loop(thread); });
+        state_->workers.push_back(
+            start_thread([state = state_.get(), thread] { state->worker_loop(thread); }));
     }
 }
 
-ThreadPool::~ThreadPool() {
-    state_->stopping.store(true, std::memory_order_release);
-    state_->gate.fetch_add(kEpochStep, std::memory_order_acq_rel);
-    futex_wake(state_->gate, kWorkers);
-    for (std::thread& worker : state_->workers) worker.join();
+ThreadPool::~ThreadPool() = default;
+
+ThreadPool::State::~State() {
+    stopping.store(true, std::memory_order_release);
+    gate.fetch_add(kEpochStep, std::memory_order_acq_rel);
+    futex_wake(gate, kWorkers);
+    for (std::thread& worker : workers) worker.join();
 }
 
 int ThreadPool::num_threads() const { return state_->num_threads; }

@@ -37,9 +37,9 @@ class RangeFunction {
 class ThreadPool {
   public:
     // `num_threads` counts the calling thread; 1 starts no thread at all. They run wherever the
-    // process may.
+    // process may. Throws unavailable when the system allows fewer (start_thread.h).
     explicit ThreadPool(int num_threads);
-    // As many as the placement has, each bound as it says: all but the first here.
+    // As many as the placement has, each bound as it says: all but the first here. Throws the same.
     explicit ThreadPool(const CpuPlacement& placement);
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "kernels/error.h"
+#include "kernels/start_thread.h"
 
 namespace nvllm {
 namespace {
@@ -92,8 +93,9 @@ pid_t spawn(const std::vector<std::string>& arguments,
     const int error =
         ::posix_spawn(&id, pointers[0], actions.get(), attributes.get(), pointers.data(), environ);
     if (error == 0) return id;
-    throw Error(ErrorKind::unavailable,
-                fmt::format("{}: cannot be started: {}", arguments[0], std::strerror(error)));
+    const std::string limits = error == EAGAIN ? "; limits: " + describe_thread_limits() : "";
+    throw Error(ErrorKind::unavailable, fmt::format("{}: cannot be started: {}{}", arguments[0],
+                                                    std::strerror(error), limits));
 }
 
 }  // namespace

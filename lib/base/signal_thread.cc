@@ -10,6 +10,7 @@
 #include <array>
 
 #include "kernels/error.h"
+#include "kernels/start_thread.h"
 
 namespace nvllm {
 namespace {
@@ -32,7 +33,7 @@ SignalThread::SignalThread(std::vector<int> signals, std::function<void(int)> ha
     if (signal_descriptor_ < 0 || end_descriptor_ < 0) {
         throw Error(ErrorKind::unavailable, "signals cannot be watched: out of file descriptors");
     }
-    thread_ = std::thread([this, handle = std::move(handle)] { run(handle); });
+    thread_ = start_thread([this, handle = std::move(handle)] { run(handle); });
 }
 
 SignalThread::~SignalThread() {

@@ -12,6 +12,7 @@ namespace nvllm {
 // from there later, and handed to `handle` one after the other. Make it before other threads.
 class SignalThread {
   public:
+    // Throws unavailable when the system has no descriptor or no thread for it.
     SignalThread(std::vector<int> signals, std::function<void(int signal)> handle);
     ~SignalThread();
     SignalThread(const SignalThread&) = delete;

@@ -1,14 +1,27 @@
 // The threads of a task pool.
 #include "lib/base/task_pool.h"
 
+#include "kernels/error.h"
+#include "kernels/start_thread.h"
+
 namespace nvllm {
 
 TaskPool::TaskPool(int32_t num_threads, size_t most_waiting) : tasks_(most_waiting) {
     NVLLM_CHECK(num_threads > 0, "a task pool needs a thread");
-    for (int32_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { work(); });
+    threads_.reserve(static_cast<size_t>(num_threads));
+    try {
+        for (int32_t i = 0; i < num_threads; ++i) {
+            threads_.push_back(start_thread([this] { work(); }));
+        }
+    } catch (...) {
+        end();
+        throw;
+    }
 }
 
-TaskPool::~TaskPool() {
+TaskPool::~TaskPool() { end(); }
+
+void TaskPool::end() {
     is_ending_ = true;
     tasks_.close();
     for (std::thread& thread : threads_) thread.join();

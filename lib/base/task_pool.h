@@ -13,7 +13,8 @@ namespace nvllm {
 
 class TaskPool {
   public:
-    // REQUIRES: at least one thread and room for one task.
+    // Throws unavailable when the system allows fewer threads. REQUIRES: at least one thread and
+    // room for one task.
     TaskPool(int32_t num_threads, size_t most_waiting);
     // Tasks that have not begun are dropped; those under way are waited for.
     ~TaskPool();
@@ -27,6 +28,7 @@ class TaskPool {
 
   private:
     void work();
+    void end();
 
     BoundedQueue<std::function<void()>> tasks_;
     std::vector<std::thread> threads_;

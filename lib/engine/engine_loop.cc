@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "kernels/start_thread.h"
 #include "lib/base/log.h"
 #include "lib/checkpoint/pooling_config.h"
 
@@ -52,7 +53,7 @@ void Engine::Loop::load(const EngineOutline& outline, Clock::time_point begin) {
     std::promise<WorkerReady> started;
     std::future<WorkerReady> worker = started.get_future();
     thread_ =
-        std::thread([this, started = std::move(started)]() mutable { run(std::move(started)); });
+        start_thread([this, started = std::move(started)]() mutable { run(std::move(started)); });
     const Clock::time_point phase = Clock::now();
     tokenizer = Tokenizer::load(outline.options.directory);
     timings.tokenizer_ms = milliseconds_since(phase);

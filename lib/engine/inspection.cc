@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/error.h"
+#include "kernels/start_thread.h"
 #include "lib/base/json.h"
 #include "lib/schedule/snapshot_json.h"
 
@@ -214,9 +215,14 @@ InspectionServer::InspectionServer(const std::filesystem::path& path, SnapshotRe
         ::unlink(path_.c_str());
         throw Error(ErrorKind::io, std::string("cannot make an eventfd: ") + std::strerror(errno));
     }
-    thread_ = std::thread([this, request = std::move(request), limits]() mutable {
-        Service(listener_.get(), stop_.get(), std::move(request), limits).run();
-    });
+    try {
+        thread_ = start_thread([this, request = std::move(request), limits]() mutable {
+            Service(listener_.get(), stop_.get(), std::move(request), limits).run();
+        });
+    } catch (...) {
+        ::unlink(path_.c_str());
+        throw;
+    }
 }
 
 InspectionServer::~InspectionServer() {

@@ -10,6 +10,8 @@
 #include <sstream>
 #include <string>
 
+#include "kernels/start_thread.h"
+
 namespace nvllm {
 namespace {
 
@@ -90,7 +92,7 @@ Watchdog::Watchdog(const Heartbeat& heartbeat, StepExecutor& executor, double li
       executor_(executor),
       limit_s_(limit_s),
       detector_(limit_s),
-      thread_([this] { run(); }) {}
+      thread_(start_thread([this] { run(); })) {}
 
 Watchdog::~Watchdog() {
     {

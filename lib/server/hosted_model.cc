@@ -45,15 +45,19 @@ HostedModel::HostedModel(std::vector<std::string> names, EngineConfig config,
 
 HostedModel::~HostedModel() { metrics_.set_engine({}); }
 
+void HostedModel::fail(const std::string& why) {
+    {
+        const std::lock_guard lock(mutex_);
+        failure_ = why;
+    }
+    state_ = ModelState::failed;
+}
+
 void HostedModel::load(const EngineConfig& fitted) {
     try {
         engine_ = std::make_unique<Engine>(fitted);
     } catch (const std::exception& error) {
-        {
-            const std::lock_guard lock(mutex_);
-            failure_ = error.what();
-        }
-        state_ = ModelState::failed;
+        fail(error.what());
         throw;
     }
     engine_->set_step_listener([this](const StepRecord& step) {

@@ -45,6 +45,8 @@ class HostedModel {
     // Builds the engine, with `fitted`: config() within the limits that are left beside other
     // models; blocks. What goes wrong becomes the state `failed` and is thrown on.
     void load(const EngineConfig& fitted);
+    // It cannot be loaded: the state is `failed`, and failure() says why.
+    void fail(const std::string& why);
     // Ends the engine, if there is one: nobody is answered from here on.
     void stop();
 

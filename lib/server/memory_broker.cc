@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "kernels/start_thread.h"
 #include "lib/base/log.h"
 #include "lib/base/quantities.h"
 
@@ -124,7 +125,8 @@ std::vector<uint64_t> share_pool(uint64_t pool_bytes, std::span<const CacheClaim
     return shares;
 }
 
-MemoryBroker::MemoryBroker(const ModelSet& models) : models_(models), thread_([this] { run(); }) {}
+MemoryBroker::MemoryBroker(const ModelSet& models)
+    : models_(models), thread_(start_thread([this] { run(); })) {}
 
 MemoryBroker::~MemoryBroker() {
     {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "kernels/start_thread.h"
 #include "lib/base/log.h"
 #include "lib/engine/model_lookup.h"
 #include "lib/server/memory_reserve.h"
@@ -64,7 +65,7 @@ void ModelLoader::add(std::vector<std::string> names, EngineConfig config) {
 
 void ModelLoader::begin(std::function<void(bool is_loaded)> done) {
     is_loading_ = true;
-    first_ = std::async(std::launch::async, [this, done = std::move(done)] { load_first(done); });
+    first_ = start_async([this, done = std::move(done)] { load_first(done); });
 }
 
 void ModelLoader::wait() { first_.get(); }
@@ -91,18 +92,23 @@ void ModelLoader::load_now(HostedModel& model) {
 }
 
 // False when its name is taken.
-bool ModelLoader::load_later(std::shared_ptr<HostedModel> model) {
+bool ModelLoader::load_later(const std::shared_ptr<HostedModel>& model) {
     if (!models_.add(model)) return false;
     const std::lock_guard lock(mutex_);
     std::erase_if(later_, has_ended);
-    later_.push_back(std::async(std::launch::async, [this, model = std::move(model)]() mutable {
-        try {
-            load_now(*model);
-        } catch (const std::exception& error) {
-            log_error(fmt::format("{}: {}", model->name(), error.what()));
-        }
-        model.reset();  // the future keeps what it captured
-    }));
+    try {
+        later_.push_back(start_async([this, model = model]() mutable {
+            try {
+                load_now(*model);
+            } catch (const std::exception& error) {
+                log_error(fmt::format("{}: {}", model->name(), error.what()));
+            }
+            model.reset();  // the future keeps what it captured
+        }));
+    } catch (const Error& error) {
+        model->fail(error.what());
+        log_error(fmt::format("{}: {}", model->name(), error.what()));
+    }
     return true;
 }
 

@@ -59,7 +59,7 @@ class ModelLoader {
     std::shared_ptr<HostedModel> host(std::vector<std::string> names, EngineConfig config) const;
     void load_first(const std::function<void(bool is_loaded)>& done);
     void load_now(HostedModel& model);
-    bool load_later(std::shared_ptr<HostedModel> model);
+    bool load_later(const std::shared_ptr<HostedModel>& model);
 
     const ServerConfig& config_;
     ModelSet& models_;

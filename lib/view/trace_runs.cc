@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "kernels/error.h"
+#include "kernels/start_thread.h"
 #include "lib/cache/eviction.h"
 #include "lib/schedule/policy.h"
 
@@ -34,8 +35,14 @@ void run_jobs(const std::vector<std::function<void()>>& jobs, int num_threads) {
         }
     };
     std::vector<std::thread> threads;
-    for (int i = 1; i < num_threads; ++i) threads.emplace_back(work);
-    work();
+    try {
+        for (int i = 1; i < num_threads; ++i) threads.push_back(start_thread(work));
+        work();
+    } catch (...) {  // of threads that cannot be started: the others stop after their job
+        next = jobs.size();
+        const std::lock_guard lock(mutex);
+        if (!fault) fault = std::current_exception();
+    }
     for (std::thread& thread : threads) thread.join();
     if (fault) std::rethrow_exception(fault);
 }
