@@ -123,15 +123,17 @@ Roof KernelBench::probe() {
     if (!device_.is_cpu()) {
         roof.read_gb_s = std::max(copied_gb_s(probe_bytes_), read_by_product_gb_s(probe_bytes_));
         roof.product_gflop_s = product_gflop_s();
+        roof.product_dtype = shapes_.dtype;
         reset();
         return roof;
     }
     roof.read_gb_s = probe_read_bandwidth(threads_, probe_bytes_, kProbePasses);
     roof.float32_gflop_s = probe_float32_peak(threads_);
     roof.bfloat16_gflop_s = probe_bfloat16_peak(threads_);
-    const bool is_bf16 = shapes_.dtype == DType::bf16;
-    roof.product_gflop_s =
-        is_bf16 ? std::max(roof.float32_gflop_s, roof.bfloat16_gflop_s) : roof.float32_gflop_s;
+    const bool is_bf16 =
+        shapes_.dtype == DType::bf16 && roof.bfloat16_gflop_s >= roof.float32_gflop_s;
+    roof.product_dtype = is_bf16 ? DType::bf16 : DType::f32;
+    roof.product_gflop_s = is_bf16 ? roof.bfloat16_gflop_s : roof.float32_gflop_s;
     return roof;
 }
 

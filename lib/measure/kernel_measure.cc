@@ -23,9 +23,12 @@ constexpr double kSampleSeconds = 200e-6;
 
 // Of two probes around a measurement: what the machine could do at the better moment.
 Roof better(const Roof& a, const Roof& b) {
-    return {std::max(a.read_gb_s, b.read_gb_s), std::max(a.float32_gflop_s, b.float32_gflop_s),
+    return {std::max(a.read_gb_s, b.read_gb_s),
+            std::max(a.float32_gflop_s, b.float32_gflop_s),
             std::max(a.bfloat16_gflop_s, b.bfloat16_gflop_s),
-            std::max(a.product_gflop_s, b.product_gflop_s), std::max(a.int8_gop_s, b.int8_gop_s)};
+            std::max(a.product_gflop_s, b.product_gflop_s),
+            std::max(a.int8_gop_s, b.int8_gop_s),
+            a.product_dtype};
 }
 
 class CaseTimer {
@@ -75,9 +78,14 @@ double KernelMeasurement::median_s() const { return median(samples_us) * 1e-6; }
 double KernelMeasurement::memory_s() const { return bytes / (roof.read_gb_s * 1e9); }
 
 // A device whose integers nobody probed is held to its products.
+bool KernelMeasurement::is_int8() const { return integers && roof.int8_gop_s > 0.0; }
+
 double KernelMeasurement::arithmetic_s() const {
-    const bool probed = integers && roof.int8_gop_s > 0.0;
-    return flops / ((probed ? roof.int8_gop_s : roof.product_gflop_s) * 1e9);
+    return flops / ((is_int8() ? roof.int8_gop_s : roof.product_gflop_s) * 1e9);
+}
+
+const char* KernelMeasurement::arithmetic() const {
+    return dtype_name(is_int8() ? DType::i8 : roof.product_dtype);
 }
 
 bool KernelMeasurement::is_memory_bound() const { return memory_s() >= arithmetic_s(); }
@@ -134,6 +142,7 @@ Json kernels_json(std::span<const KernelMeasurement> measurements) {
                                  {"gb_s", one.bytes / seconds * 1e-9},
                                  {"gflop_s", one.flops / seconds * 1e-9},
                                  {"flop_per_byte", one.flops / one.bytes},
+                                 {"arithmetic", one.arithmetic()},
                                  {"limit", one.is_memory_bound() ? "memory" : "compute"},
                                  {"percent_of_limit", one.limit_s() / seconds * 100.0},
                                  {"samples_us", one.samples_us},

@@ -21,6 +21,7 @@ struct Roof {
     double product_gflop_s = 0.0;  // what ops are compared with: on the CPU the peak of the type of
                                    // weights, else what a large product of them reaches
     double int8_gop_s = 0.0;       // of products of codes, beside ops of them; none of a device
+    DType product_dtype = DType::f32;  // which type product_gflop_s is the peak of
 };
 
 struct KernelMeasurement {
@@ -34,8 +35,11 @@ struct KernelMeasurement {
     // The least time that the roof allows: bytes by bandwidth or operations by peak, the larger.
     double limit_s() const;
     bool is_memory_bound() const;
+    // The type whose peak it is compared with: "float32", "bfloat16", "float16" or "int8".
+    const char* arithmetic() const;
 
   private:
+    bool is_int8() const;
     double memory_s() const;
     double arithmetic_s() const;
 };
@@ -54,7 +58,8 @@ struct KernelOptions {
 std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options);
 
 // "roof" (medians over the ops) and "ops": op, shape, median_us, samples_us, gb_s, gflop_s,
-// flop_per_byte, limit ("memory" or "compute"), percent_of_limit, roof.
+// flop_per_byte, arithmetic (the type whose peak is its limit), limit ("memory" or "compute"),
+// percent_of_limit, roof.
 nlohmann::ordered_json kernels_json(std::span<const KernelMeasurement> measurements);
 std::string kernels_table(std::span<const KernelMeasurement> measurements);
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -59,6 +61,109 @@ std::optional<std::pair<double, double>> latency_point(const Json& object) {
                length = number(object, "output_len");
     if (!seconds || !batch || !length || *seconds <= 0.0) return std::nullopt;
     return std::pair(*seconds * 1000.0, *batch * *length / *seconds);
+}
+
+struct ProductType {
+    const char* name;  // "arithmetic" of an op
+    const char* peak;  // in "roof"
+};
+constexpr std::array kProductTypes = {ProductType{"float32", "float32_gflop_s"},
+                                      ProductType{"bfloat16", "bfloat16_gflop_s"},
+                                      ProductType{"int8", "int8_gop_s"}};
+
+struct RooflineOp {
+    std::string name, label;
+    double intensity = 0.0, rate = 0.0;
+    std::string type;   // of its products
+    double peak = 0.0;  // of that type
+};
+
+std::string text_of(const Json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// What the op says; in results that say nothing of it, the type that ends its shape.
+std::string product_type_of(const Json& op) {
+    std::string type = text_of(op, "arithmetic");
+    if (!type.empty()) return type;
+    const std::string shape = text_of(op, "shape");
+    type = shape.substr(shape.rfind(' ') + 1);
+    if (type.ends_with("A8")) return "int8";  // W8A8, W4A8
+    const bool is_known = std::ranges::any_of(
+        kProductTypes, [&](const ProductType& known) { return type == known.name; });
+    return is_known ? type : "products";
+}
+
+// Of its own type where that was probed, else of whatever products were.
+double peak_of(const std::string& type, const Json& roof) {
+    for (const ProductType& known : kProductTypes) {
+        const double peak = number(roof, known.peak).value_or(0.0);
+        if (type == known.name && peak > 0.0) return peak;
+    }
+    const double peak = number(roof, "product_gflop_s").value_or(0.0);
+    return peak > 0.0 ? peak : number(roof, "float32_gflop_s").value_or(0.0);
+}
+
+RooflineOp roofline_op(const NamedResult& result, const Json& op, const Json& roof) {
+    const auto intensity = op.is_object() ? number(op, "flop_per_byte") : std::nullopt;
+    const auto rate = op.is_object() ? number(op, "gflop_s") : std::nullopt;
+    const std::string name = op.is_object() ? text_of(op, "op") : "";
+    if (!intensity || !rate || name.empty()) {
+        throw_missing(result, "an entry of \"ops\" has no op, flop_per_byte and gflop_s");
+    }
+    const std::string type = product_type_of(op);
+    const double peak = peak_of(type, roof);
+    if (peak <= 0.0) throw_missing(result, "\"roof\" has no peak of " + type);
+    return {.name = name,
+            .label = fmt::format("{} ({}): {:.1f}, of {:.0f} of {}", name, text_of(op, "shape"),
+                                 *rate, peak, type),
+            .intensity = *intensity,
+            .rate = *rate,
+            .type = type,
+            .peak = peak};
+}
+
+// One for each type of product, over one slope of memory: a peak begins where that slope reaches
+// it.
+void add_roofs(Chart& chart, const std::vector<RooflineOp>& ops, double bandwidth) {
+    constexpr double kLeastIntensity = 0.05;
+    std::map<double, std::string, std::greater<>> peaks;  // the highest first: it has the slope
+    double left = kLeastIntensity, right = 0.0;
+    for (const RooflineOp& op : ops) {
+        std::string& types = peaks[op.peak];
+        if (types.find(op.type) == std::string::npos) {
+            types += (types.empty() ? "" : ", ") + op.type;
+        }
+        if (op.intensity > 0.0) left = std::min(left, op.intensity);
+        right = std::max({right, op.intensity * 2.0, op.peak / bandwidth * 30.0});
+    }
+    for (const auto& [peak, types] : peaks) {
+        ChartSeries line{
+            fmt::format("roof: {}, {:.1f} GB/s, {:.0f} GOP/s", types, bandwidth, peak),
+            {{peak / bandwidth, peak}, {right, peak}},
+            true,
+            false};
+        if (chart.series.empty()) line.points.insert(line.points.begin(), {left, left * bandwidth});
+        chart.series.push_back(std::move(line));
+    }
+}
+
+// A series for each kind of op, which is its name's first word; what is no product is one kind.
+void add_ops(Chart& chart, const std::vector<RooflineOp>& ops) {
+    std::vector<ChartSeries> kinds;
+    for (const RooflineOp& op : ops) {
+        const bool is_elementwise = op.name.starts_with("rms_norm") ||
+                                    op.name.starts_with("rope") ||
+                                    op.name.starts_with("gated_activation");
+        const std::string kind = is_elementwise ? "rms_norm, rope, gated_activation"
+                                                : op.name.substr(0, op.name.find(' '));
+        auto found = std::ranges::find(kinds, kind, &ChartSeries::name);
+        if (found == kinds.end()) found = kinds.insert(found, {kind, {}, false, true});
+        found->points.emplace_back(op.intensity, op.rate);
+        found->labels.push_back(op.label);
+    }
+    for (ChartSeries& kind : kinds) chart.series.push_back(std::move(kind));
 }
 
 }  // namespace
@@ -134,32 +239,20 @@ Chart roofline_chart(const NamedResult& result) {
         throw_missing(result,
                       "has no \"roof\" and \"ops\": it is no result of nvllm-bench kernels");
     }
-    const auto bandwidth = number(*roof, "read_gb_s"), peak = number(*roof, "float32_gflop_s");
-    if (!bandwidth || !peak || *bandwidth <= 0.0) {
-        throw_missing(result, "\"roof\" has no read_gb_s and float32_gflop_s");
-    }
+    const auto bandwidth = number(*roof, "read_gb_s");
+    if (!bandwidth || *bandwidth <= 0.0) throw_missing(result, "\"roof\" has no read_gb_s");
     Chart chart{.title = "Roofline",
-                .x_label = "arithmetic intensity (FLOP per byte)",
-                .y_label = "GFLOP/s",
+                .x_label = "arithmetic intensity (operations per byte)",
+                .y_label = "10^9 operations per second",
                 .x_is_logarithmic = true,
                 .y_is_logarithmic = true,
                 .series = {},
                 .bars = {},
                 .bar_names = {}};
-    const double ridge = *peak / *bandwidth;
-    chart.series.push_back({fmt::format("roof: {:.1f} GB/s, {:.0f} GFLOP/s", *bandwidth, *peak),
-                            {{0.05, 0.05 * *bandwidth}, {ridge, *peak}, {ridge * 30.0, *peak}},
-                            true,
-                            false});
-    for (const Json& op : *ops) {
-        const auto intensity = op.is_object() ? number(op, "flop_per_byte") : std::nullopt;
-        const auto rate = op.is_object() ? number(op, "gflop_s") : std::nullopt;
-        const auto name = op.is_object() ? op.find("op") : op.end();
-        if (!intensity || !rate || name == op.end() || !name->is_string()) {
-            throw_missing(result, "an entry of \"ops\" has no op, flop_per_byte and gflop_s");
-        }
-        chart.series.push_back({name->get<std::string>(), {{*intensity, *rate}}, false, true});
-    }
+    std::vector<RooflineOp> points;
+    for (const Json& op : *ops) points.push_back(roofline_op(result, op, *roof));
+    add_roofs(chart, points, *bandwidth);
+    add_ops(chart, points);
     return chart;
 }
 

@@ -32,8 +32,9 @@ Chart latency_chart(const std::vector<NamedResult>& results);
 // when they are missing or of different lengths.
 Chart timeline_chart(const NamedResult& result);
 
-// Kernels between arithmetic intensity (FLOP/byte) and GFLOP/s, below the roof that was probed in
-// the same run (Williams, Waterman & Patterson 2009). Keys: roof and ops of nvllm-bench kernels;
+// Kernels between arithmetic intensity and operations a second, below the roofs that were probed in
+// the same run (Williams, Waterman & Patterson 2009): one for each type of product among them. A
+// series is a kind of op: the first word of its name. Keys: roof and ops of nvllm-bench kernels;
 // throws bad_data without them.
 Chart roofline_chart(const NamedResult& result);
 

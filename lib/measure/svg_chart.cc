@@ -19,7 +19,12 @@ constexpr double kLegendLine = 18;
 // Okabe & Ito 2008, without black and yellow.
 constexpr std::array kColours = {"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9"};
 
+// Of lines without markers; the first is solid.
+constexpr std::array kDashes = {"none", "8 4", "2 4", "12 4 2 4"};
+
 const char* colour(size_t number) { return kColours[number % kColours.size()]; }
+
+const char* dashes(size_t number) { return kDashes[number % kDashes.size()]; }
 
 constexpr const char* kHead =
     R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img">
@@ -29,6 +34,7 @@ svg {{ background: #ffffff; color: #222222; }}
 @media (prefers-color-scheme: dark) {{ svg {{ background: #16181d; color: #e6e6e6; }} }}
 text {{ font-family: sans-serif; font-size: 12px; fill: currentColor; }}
 .axis {{ stroke: currentColor; stroke-width: 1; }}
+.line {{ stroke: currentColor; stroke-width: 2; fill: none; }}
 .grid {{ stroke: currentColor; stroke-opacity: 0.15; stroke-width: 1; }}
 </style>
 <text x="{x}" y="24" text-anchor="middle" style="font-size: 15px; font-weight: bold">{title}</text>
@@ -75,20 +81,21 @@ class Drawing {
                            fmt::arg("x", kWidth / 2), fmt::arg("title", escaped(chart_.title)));
         draw_axes();
         draw_bars();
-        for (size_t i = 0; i < chart_.series.size(); ++i) draw_series(i);
+        size_t number = 0, line_number = 0;
+        for (const ChartSeries& series : chart_.series) {
+            draw_series(series, series.has_markers ? number++ : line_number++);
+        }
         draw_legend();
         return out_ + "</svg>\n";
     }
 
   private:
-    std::vector<std::string> legend() const {
-        std::vector<std::string> names = chart_.bar_names;
-        for (const ChartSeries& series : chart_.series) {
-            if (!series.name.empty()) names.push_back(series.name);
-        }
-        return names;
+    double legend_height() const {
+        const auto named = std::ranges::count_if(
+            chart_.series, [](const ChartSeries& series) { return !series.name.empty(); });
+        return kLegendLine *
+               static_cast<double>(chart_.bar_names.size() + static_cast<size_t>(named));
     }
-    double legend_height() const { return kLegendLine * static_cast<double>(legend().size()); }
 
     bool drawable(double x, double y) const {
         return std::isfinite(x) && std::isfinite(y) && (!chart_.x_is_logarithmic || x > 0.0) &&
@@ -169,41 +176,60 @@ class Drawing {
         }
     }
 
-    void draw_series(size_t number) {
-        const ChartSeries& series = chart_.series[number];
+    // `number` counts those with markers, or those without.
+    void draw_series(const ChartSeries& series, size_t number) {
         std::string path;
-        for (const auto& [x, y] : series.points) {
+        for (size_t i = 0; i < series.points.size(); ++i) {
+            const auto& [x, y] = series.points[i];
             if (!drawable(x, y)) continue;
             path +=
                 fmt::format("{}{:.2f} {:.2f}", path.empty() ? "M" : " L", x_.place(x), y_.place(y));
-            if (series.has_markers) draw_marker(number, x_.place(x), y_.place(y));
+            const std::string label = i < series.labels.size() ? series.labels[i] : "";
+            if (series.has_markers) draw_marker(number, x_.place(x), y_.place(y), label);
         }
         if (!series.has_line || path.empty()) return;
+        if (!series.has_markers) return draw_dashes(number, path);
         out_ += fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="2"/>)"
                             "\n",
                             path, colour(number));
     }
 
-    void draw_marker(size_t number, double x, double y) {
+    void draw_dashes(size_t number, const std::string& path) {
+        out_ += fmt::format(R"(<path class="line" d="{}" stroke-dasharray="{}"/>)"
+                            "\n",
+                            path, dashes(number));
+    }
+
+    // The shape moves on by one with each round of colours.
+    void draw_marker(size_t number, double x, double y, const std::string& label = "") {
         static constexpr std::array kShapes = {"M{0} {1}m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
                                                "M{0} {1}m-4 -4h8v8h-8z", "M{0} {1}m0 -5l5 9h-10z",
                                                "M{0} {1}m0 -5l5 5l-5 5l-5 -5z"};
-        out_ += fmt::format(R"(<path d="{}" fill="{}"/>)"
+        const size_t shape = (number + number / kColours.size()) % kShapes.size();
+        out_ += fmt::format(R"(<path d="{}" fill="{}">{}</path>)"
                             "\n",
-                            fmt::format(fmt::runtime(kShapes[number % kShapes.size()]),
-                                        fmt::format("{:.2f}", x), fmt::format("{:.2f}", y)),
-                            colour(number));
+                            fmt::format(fmt::runtime(kShapes[shape]), fmt::format("{:.2f}", x),
+                                        fmt::format("{:.2f}", y)),
+                            colour(number),
+                            label.empty() ? "" : "<title>" + escaped(label) + "</title>");
     }
 
     void draw_legend() {
         double y = kHeight;
-        size_t number = 0;
-        for (const std::string& name : legend()) {
-            draw_marker(number, kLeft + 6, y - 4);
-            label(kLeft + 20, y, "start", name);
+        size_t number = 0, line_number = 0;
+        const auto add = [&](const std::string& name, bool has_markers) {
+            const size_t own = has_markers ? number++ : line_number++;
+            if (name.empty()) return;
+            if (has_markers) {
+                draw_marker(own, kLeft + 6, y - 4);
+            } else {
+                draw_dashes(own, fmt::format("M{} {}h24", kLeft - 10, y - 4));
+            }
+            label(kLeft + 22, y, "start", name);
             y += kLegendLine;
-            ++number;
-        }
+        };
+        for (const std::string& name : chart_.bar_names) add(name, true);
+        for (const ChartSeries& series : chart_.series) add(series.name, series.has_markers);
     }
 
     const Chart& chart_;

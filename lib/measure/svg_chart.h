@@ -2,7 +2,8 @@
 //
 // Text and axes take the reader's colour scheme (prefers-color-scheme), series have colours that
 // stand apart on light and dark grounds and for the colour-blind (Okabe & Ito 2008), and markers of
-// different shapes.
+// different shapes: 24 series differ. Lines without markers are the text's colour, dashed
+// differently.
 #pragma once
 
 #include <string>
@@ -16,6 +17,7 @@ struct ChartSeries {
     std::vector<std::pair<double, double>> points;
     bool has_line = true;
     bool has_markers = true;
+    std::vector<std::string> labels = {};  // of the points, shown under the pointer; or none
 };
 
 // A stretch of time on a row of its own.
