@@ -14,6 +14,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/error_kinds.h"
+#include "lib/base/terminal_text.h"
 #include "lib/base/utf8.h"
 
 namespace nvllm {
@@ -25,7 +26,9 @@ int report(const char* program_name, std::string_view message, ErrorKind kind) {
     // Not fmt::print, which throws when standard error is closed.
     // Names in messages come from files that may hold anything.
     const std::string line =
-        fmt::format("{}: error: {}\n", program_name, utf8::with_replacement(message));
+        fmt::format("{}: error: {}\n", program_name,
+                    ::isatty(STDERR_FILENO) != 0 ? shown_on_terminal(message)
+                                                 : utf8::with_replacement(message));
     std::fwrite(line.data(), 1, line.size(), stderr);
     return exit_code_for(kind);
 }

@@ -2,6 +2,7 @@
 #include "tools/run/answers.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -136,7 +137,10 @@ std::vector<std::string> answer_objects(const Answer& answer, const Engine& engi
 }
 
 AnswerPrinter::AnswerPrinter(const Engine& engine, OutputFormat format, std::FILE* stream)
-    : engine_(engine), format_(format), stream_(stream) {}
+    : engine_(engine),
+      format_(format),
+      stream_(stream),
+      is_terminal_(::isatty(::fileno(stream)) != 0) {}
 
 size_t AnswerPrinter::add(JsonRequest request, std::vector<int32_t> prompt_token_ids) {
     const std::lock_guard lock(mutex_);
@@ -245,8 +249,9 @@ void AnswerPrinter::close() {
     if (num_objects_ > 1) write("]\n");
 }
 
-void AnswerPrinter::write(const std::string& text) {
+void AnswerPrinter::write(const std::string& given) {
     if (broken_) return;
+    const std::string text = is_terminal_ ? harmless_.shown(given) : given;
     errno = 0;
     const bool written = std::fwrite(text.data(), 1, text.size(), stream_) == text.size();
     if (written && std::fflush(stream_) == 0) return;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/error_kinds.h"
+#include "lib/base/terminal_text.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/request_json.h"
 
@@ -46,7 +47,8 @@ struct Answer {
 };
 
 // Writes to `stream` in the format asked for: each answer as soon as it and those before it are
-// done; the text of the answer whose turn it is as it comes.
+// done; the text of the answer whose turn it is as it comes. On a terminal, control characters are
+// shown and do nothing.
 class AnswerPrinter {
   public:
     AnswerPrinter(const Engine& engine, OutputFormat format, std::FILE* stream);
@@ -79,6 +81,8 @@ class AnswerPrinter {
     const Engine& engine_;
     OutputFormat format_;
     std::FILE* stream_;
+    bool is_terminal_;
+    TerminalText harmless_;
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::map<size_t, Answer> answers_;  // not yet printed

@@ -1,10 +1,11 @@
-// The chat loop, its commands and its line editor.
+// The chat loop and its commands.
 #include "tools/run/chat.h"
 
 #include <fmt/format.h>
-#include <histedit.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <clocale>
 #include <condition_variable>
 #include <csignal>
@@ -12,62 +13,30 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
 
 #include "lib/base/main_guard.h"
+#include "lib/base/terminal_text.h"
 #include "lib/text/chat/message_form.h"
+#include "tools/run/line_editor.h"
+#include "tools/run/terminal.h"
 
 namespace nvllm::run {
 namespace {
 
 constexpr const char* kPrompt = "> ";
+constexpr const char* kPromptInside = "... ";  // of a message of several lines
+constexpr std::string_view kBlockMark = "\"\"\"";
 
 constexpr const char* kHelp =
     "  /help         this list\n"
     "  /clear        forget the conversation\n"
     "  /save FILE    write the conversation to FILE as JSON\n"
     "  /exit         leave (also Ctrl-D)\n"
-    "Ctrl-C stops an answer.\n";
-
-// libedit behind one call: a line of input, with history.
-class LineEditor {
-  public:
-    LineEditor() : editor_(el_init("nvllm-run", stdin, stdout, stderr)), history_(history_init()) {
-        if (editor_ == nullptr || history_ == nullptr) {
-            throw Error(ErrorKind::unavailable, "the terminal cannot be used for line editing");
-        }
-        HistEvent event;
-        history(history_, &event, H_SETSIZE, 1000);
-        el_set(editor_, EL_PROMPT, &LineEditor::prompt);
-        el_set(editor_, EL_EDITOR, "emacs");
-        el_set(editor_, EL_HIST, history, history_);
-    }
-    ~LineEditor() {
-        if (history_ != nullptr) history_end(history_);
-        if (editor_ != nullptr) el_end(editor_);
-    }
-    LineEditor(const LineEditor&) = delete;
-    LineEditor& operator=(const LineEditor&) = delete;
-
-    // The next line without its end; nothing at the end of input or when a signal came.
-    std::optional<std::string> read() {
-        int length = 0;
-        const char* text = el_gets(editor_, &length);
-        if (text == nullptr || length <= 0) return std::nullopt;
-        std::string line(text, static_cast<size_t>(length));
-        while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
-        if (!line.empty()) {
-            HistEvent event;
-            history(history_, &event, H_ENTER, line.c_str());
-        }
-        return line;
-    }
-
-  private:
-    static char* prompt(EditLine*) { return const_cast<char*>(kPrompt); }
-
-    EditLine* editor_;
-    History* history_;
-};
+    "Ctrl-C stops an answer.\n"
+    "Several lines: paste them, end a line with \\, type Alt+Enter, or put them between \"\"\" and "
+    "\"\"\".\n";
 
 // What the engine thread hands over, piece by piece.
 class Stream {
@@ -78,6 +47,7 @@ class Stream {
             for (const ContinuationOutput& part : output.continuations) {
                 text_ += part.text;
                 num_tokens_ = part.num_generated_tokens;
+                if (part.finish_reason) finish_ = part.finish_reason;
                 if (part.fault) fault_ = part.fault;
             }
             last_ = std::move(output);
@@ -96,6 +66,7 @@ class Stream {
     // Once finished.
     const RequestOutput& last() const { return last_; }
     int32_t num_tokens() const { return num_tokens_; }
+    std::optional<FinishReason> finish() const { return finish_; }
     const std::optional<Fault>& fault() const { return fault_; }
 
   private:
@@ -103,9 +74,24 @@ class Stream {
     std::condition_variable changed_;
     std::string text_;
     RequestOutput last_;
+    std::optional<FinishReason> finish_;
     std::optional<Fault> fault_;
     int32_t num_tokens_ = 0;
 };
+
+// Where standard output goes through another program to the terminal (`| tee log`), that one has
+// shown the answer before anything else is: as far as can be known, which is that it read it.
+void wait_for_reader() {
+    constexpr int kMostLooks = 20;
+    constexpr std::chrono::milliseconds kPause{5};
+    if (::isatty(STDOUT_FILENO) != 0) return;
+    int unread = 0;
+    for (int i = 0; i < kMostLooks; ++i) {
+        if (::ioctl(STDOUT_FILENO, FIONREAD, &unread) != 0) return;
+        std::this_thread::sleep_for(kPause);
+        if (unread == 0) return;
+    }
+}
 
 class Conversation {
   public:
@@ -122,7 +108,8 @@ class Conversation {
 
     void save(const std::string& file) const {
         std::ofstream stream(file);
-        stream << messages_in_form(messages_, {}).dump(2) << "\n";
+        const auto json = messages_in_form(messages_, {});
+        stream << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
         stream.close();
         if (!stream) {
             fmt::print(stderr, "{}: cannot be written\n", file);
@@ -152,25 +139,56 @@ class Conversation {
   private:
     std::string answer(Request request) {
         Stream stream;
-        const RequestId id = engine_.submit(std::move(request), stream.listener());
+        std::string text;
+        {
+            QuietTerminal terminal;
+            const RequestId id = engine_.submit(std::move(request), stream.listener());
+            try {
+                text = show(stream, id, terminal);
+            } catch (...) {
+                engine_.stop();  // its listener writes into the stream
+                throw;
+            }
+        }
+        if (stop_signal() == SIGINT) forget_stop_signal();
+        wait_for_reader();
+        if (stream.fault()) fmt::print(stderr, "{}\n", stream.fault()->message);
+        print_cut(stream);
+        if (options_.show_timings) print_timings(stream.last(), stream.num_tokens());
+        return text;
+    }
+
+    // Prints the answer while it comes and returns it. Throws BrokenPipe, io.
+    std::string show(Stream& stream, RequestId id, QuietTerminal& terminal) {
+        const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
+        TerminalText harmless;
         std::string all;
         bool finished = false;
         bool cancelled = false;
         while (!finished) {
             const std::string piece = stream.next(finished);
-            std::fwrite(piece.data(), 1, piece.size(), stdout);
-            std::fflush(stdout);
+            write_output(is_terminal ? harmless.shown(piece) : piece);
             all += piece;
+            terminal.heed_signals();
             if (stop_signal() && !cancelled) {
                 engine_.cancel(id);
                 cancelled = true;
             }
         }
-        if (stop_signal() == SIGINT) forget_stop_signal();
-        std::fputc('\n', stdout);
-        if (stream.fault()) fmt::print(stderr, "{}\n", stream.fault()->message);
-        if (options_.show_timings) print_timings(stream.last(), stream.num_tokens());
+        write_output(harmless.rest() + "\n");
         return all;
+    }
+
+    // Why the answer ends where it does, when it was not the model that ended it.
+    void print_cut(const Stream& stream) const {
+        if (stream.finish() != FinishReason::length) return;
+        const auto& most = options_.sampling.max_tokens;
+        if (most && stream.num_tokens() >= *most) {
+            fmt::print(stderr, "[cut off after {} tokens: a larger -n allows more]\n", *most);
+        } else {
+            fmt::print(stderr, "[cut off: the context of {} tokens is full; /clear starts anew]\n",
+                       engine_.memory_plan().max_model_len);
+        }
     }
 
     static void print_timings(const RequestOutput& output, int32_t num_tokens) {
@@ -190,22 +208,72 @@ class Conversation {
     std::vector<ChatMessage> messages_;
 };
 
-// True when the line was a command; `leave` is set by /exit.
-bool run_command(const std::string& line, Conversation& conversation, bool& leave) {
-    if (line.empty() || line[0] != '/') return false;
-    if (line == "/help") {
+// A line that ends in a backslash goes on with the next one; two of them are a text's own.
+bool goes_on(const std::string& text) {
+    const size_t last = text.find_last_not_of('\\');
+    const size_t kept = last == std::string::npos ? 0 : last + 1;
+    return (text.size() - kept) % 2 == 1;
+}
+
+std::optional<std::string> read_continued(LineEditor& editor, std::string text) {
+    while (goes_on(text)) {
+        text.pop_back();
+        const std::optional<std::string> line = editor.read(kPromptInside);
+        if (!line) return std::nullopt;
+        text += "\n" + *line;
+    }
+    return text;
+}
+
+// The lines between the marks; newlines beside a mark are no part of the text.
+std::optional<std::string> read_block(LineEditor& editor, std::string text) {
+    while (!text.ends_with(kBlockMark)) {
+        const std::optional<std::string> line = editor.read(kPromptInside);
+        if (!line) return std::nullopt;
+        text += "\n" + *line;
+    }
+    text.resize(text.size() - kBlockMark.size());
+    if (text.starts_with('\n')) text.erase(0, 1);
+    if (text.ends_with('\n')) text.pop_back();
+    return text;
+}
+
+// What the user says, of one or several lines; nothing as LineEditor::read.
+std::optional<std::string> read_message(LineEditor& editor) {
+    const std::optional<std::string> line = editor.read(kPrompt);
+    if (!line) return std::nullopt;
+    std::optional<std::string> message = line->starts_with(kBlockMark)
+                                             ? read_block(editor, line->substr(kBlockMark.size()))
+                                             : read_continued(editor, *line);
+    if (message && !message->empty()) editor.remember(*message);
+    return message;
+}
+
+// True when the message was a command; `leave` is set by /exit.
+bool run_command(const std::string& message, Conversation& conversation, bool& leave) {
+    if (!message.starts_with('/') || message.find('\n') != std::string::npos) return false;
+    if (message == "/help") {
         std::fputs(kHelp, stderr);
-    } else if (line == "/clear") {
+    } else if (message == "/clear") {
         conversation.clear();
         std::fputs("the conversation is forgotten\n", stderr);
-    } else if (line.rfind("/save ", 0) == 0) {
-        conversation.save(line.substr(6));
-    } else if (line == "/exit") {
+    } else if (message.starts_with("/save ")) {
+        conversation.save(message.substr(6));
+    } else if (message == "/exit") {
         leave = true;
     } else {
-        fmt::print(stderr, "unknown command {}\n{}", line, kHelp);
+        fmt::print(stderr, "unknown command {}\n{}", shown_on_terminal(message), kHelp);
     }
     return true;
+}
+
+// The words of two answers would stand between one another, and which is the conversation's?
+void require_one_answer(const SamplingParams& sampling) {
+    if (sampling.n == 1) return;
+    throw Error(ErrorKind::usage,
+                fmt::format("--n {}: a chat has one answer to each message; leave --n out, or ask "
+                            "with -p or --input-format jsonl",
+                            sampling.n));
 }
 
 // The line editor counts in characters: it needs to know that the terminal speaks UTF-8.
@@ -216,28 +284,29 @@ void use_utf8() {
 
 }  // namespace
 
-void chat(Engine& engine, const ChatOptions& options) {
+int chat(Engine& engine, const ChatOptions& options) {
+    require_one_answer(options.sampling);
     const auto rendered = engine.input_processor().conversations().render(
         {.messages = {{.role = "user", .content = "Hello"}}});
     if (!rendered) throw Error(rendered.fault().kind, rendered.fault().message);
     use_utf8();
+    const TerminalSignals signals;
     LineEditor editor;
     Conversation conversation(engine, options);
     std::fputs("Ctrl-C stops an answer, Ctrl-D leaves, /help lists commands.\n", stderr);
     for (bool leave = false; !leave;) {
-        const std::optional<std::string> line = editor.read();
-        if (!line && stop_signal() != SIGINT) {
-            std::fputc('\n', stdout);
-            return;
-        }
-        if (!line) {  // Ctrl-C clears the line
-            forget_stop_signal();
-            std::fputc('\n', stdout);
+        const std::optional<std::string> message = read_message(editor);
+        if (message) {
+            if (message->empty() || run_command(*message, conversation, leave)) continue;
+            conversation.say(*message);
             continue;
         }
-        if (line->empty() || run_command(*line, conversation, leave)) continue;
-        conversation.say(*line);
+        std::fputc('\n', editor.screen());
+        if (stop_signal() != SIGINT) break;
+        forget_stop_signal();  // Ctrl-C clears what is being typed
     }
+    const auto signal = stop_signal();
+    return signal ? exit_code_for_signal(*signal) : 0;
 }
 
 }  // namespace nvllm::run

@@ -15,8 +15,9 @@ struct ChatOptions {
     bool allow_special_in_messages = false;
 };
 
-// Talks until Ctrl-D or /exit. Ctrl-C stops the answer that is being written, or clears the line
-// that is being typed. Throws bad_data when the model has no usable chat template.
-void chat(Engine& engine, const ChatOptions& options);
+// Talks until Ctrl-D or /exit, which is exit code 0, or SIGTERM: 143. Ctrl-C stops the answer that
+// is being written, or clears what is being typed. Throws bad_data when the model has no usable
+// chat template, usage when several answers are asked for.
+int chat(Engine& engine, const ChatOptions& options);
 
 }  // namespace nvllm::run

@@ -109,8 +109,8 @@ int run_program(int argc, char** argv) {
     if (show_timings) print_start_timings(engine.start_timings());
     const SamplingParams params = sampling.over(engine.input_processor().default_sampling());
     if (wants_chat(run)) {
-        chat(engine, {params, run.system_prompt, show_timings, run.allow_special_in_messages});
-        return 0;
+        return chat(engine,
+                    {params, run.system_prompt, show_timings, run.allow_special_in_messages});
     }
     return run_batch(engine, run, params, show_timings);
 }
