@@ -34,30 +34,44 @@ bool meets(const Felt& felt, const GoodputLimits& limits) {
            !(limits.e2el_ms && felt.e2el_ms > *limits.e2el_ms);
 }
 
-// How many requests and outputs fall into each second of the run.
-class Seconds {
-  public:
-    Seconds(double origin_s, double duration_s)
-        : origin_s_(origin_s),
-          outputs_(static_cast<size_t>(std::max(0.0, duration_s)) + 2),
-          requests_(outputs_.size()) {}
-
-    void add(const RequestRecord& request) {
-        for (const double time_s : request.token_times_s) ++outputs_[second(time_s)];
-        const size_t last = second(request.token_times_s.back());
-        for (size_t i = second(request.sent_s); i <= last; ++i) ++requests_[i];
+// The most tokens a second within any stretch of the run that is about a second long: of a run of
+// n seconds and a part the (n + 1)th part of it, so that the best is never below the mean.
+double peak_tokens_per_s(std::vector<std::pair<double, double>> tokens, double duration_s) {
+    if (tokens.empty() || duration_s <= 0.0) return 0.0;
+    std::ranges::sort(tokens);
+    const double stretch_s = duration_s / std::ceil(duration_s);
+    double count = 0.0;
+    double most = 0.0;
+    for (size_t first = 0, next = 0; first < tokens.size(); count -= tokens[first++].second) {
+        for (; next < tokens.size() && tokens[next].first <= tokens[first].first + stretch_s;
+             ++next) {
+            count += tokens[next].second;
+        }
+        most = std::max(most, count);
     }
-    int64_t most_outputs() const { return *std::ranges::max_element(outputs_); }
-    int64_t most_requests() const { return *std::ranges::max_element(requests_); }
+    return most / stretch_s;
+}
 
-  private:
-    size_t second(double time_s) const {
-        return std::min(static_cast<size_t>(std::max(0.0, time_s - origin_s_)),
-                        outputs_.size() - 1);
+// When each output came, and how many tokens it is taken for: all of a request's have as many.
+void add_outputs(const RequestRecord& request, std::vector<std::pair<double, double>>& tokens) {
+    const double each = static_cast<double>(request.num_output_tokens) /
+                        static_cast<double>(request.token_times_s.size());
+    for (const double time_s : request.token_times_s) tokens.emplace_back(time_s, each);
+}
+
+// The most requests that were open at the same moment, failed ones among them.
+int64_t most_open(std::span<const RequestRecord> requests) {
+    std::vector<std::pair<double, int>> changes;  // who ends makes room before who begins
+    for (const RequestRecord& request : requests) {
+        changes.emplace_back(request.sent_s, 1);
+        changes.emplace_back(std::max(request.finished_s, request.sent_s), -1);
     }
-    double origin_s_;
-    std::vector<int64_t> outputs_, requests_;
-};
+    std::ranges::sort(changes);
+    int64_t open = 0;
+    int64_t most = 0;
+    for (const auto& change : changes) most = std::max(most, open += change.second);
+    return most;
+}
 
 }  // namespace
 
@@ -87,9 +101,7 @@ ServingMetrics serving_metrics(std::span<const RequestRecord> requests, double d
                                const GoodputLimits& limits) {
     ServingMetrics metrics;
     metrics.duration_s = duration_s;
-    double origin_s = INFINITY;
-    for (const RequestRecord& request : requests) origin_s = std::min(origin_s, request.sent_s);
-    Seconds seconds(requests.empty() ? 0.0 : origin_s, duration_s);
+    std::vector<std::pair<double, double>> tokens;
     int64_t good = 0;
     for (const RequestRecord& request : requests) {
         if (request.error || request.token_times_s.empty()) {
@@ -108,7 +120,7 @@ ServingMetrics serving_metrics(std::span<const RequestRecord> requests, double d
             metrics.itls_ms.push_back((times[i] - times[i - 1]) * 1000.0);
         }
         if (meets(felt, limits)) ++good;
-        seconds.add(request);
+        add_outputs(request, tokens);
     }
     const double per_s = duration_s > 0.0 ? 1.0 / duration_s : 0.0;
     metrics.request_throughput = static_cast<double>(metrics.completed) * per_s;
@@ -116,8 +128,8 @@ ServingMetrics serving_metrics(std::span<const RequestRecord> requests, double d
     metrics.output_throughput = static_cast<double>(metrics.total_output_tokens) * per_s;
     metrics.total_token_throughput =
         static_cast<double>(metrics.total_input_tokens + metrics.total_output_tokens) * per_s;
-    metrics.max_output_tokens_per_s = static_cast<double>(seconds.most_outputs());
-    metrics.max_concurrent_requests = seconds.most_requests();
+    metrics.max_output_tokens_per_s = peak_tokens_per_s(std::move(tokens), duration_s);
+    metrics.max_concurrent_requests = most_open(requests);
     return metrics;
 }
 

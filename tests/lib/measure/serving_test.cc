@@ -22,10 +22,34 @@ RequestRecord record(double sent_s, std::vector<double> times_s, int64_t tokens)
     made.num_output_tokens = tokens;
     made.sent_s = sent_s;
     made.token_times_s = std::move(times_s);
+    made.finished_s = made.token_times_s.back();
     return made;
 }
 
 }  // namespace
+
+TEST_CASE("peaks of a run of less than a second") {
+    std::vector<RequestRecord> requests;
+    for (int i = 0; i < 8; ++i) {  // two at a time, one after the other
+        const double begin_s = (i / 2) * 0.01;
+        requests.push_back(record(begin_s, {begin_s + 0.005, begin_s + 0.01}, 6));
+    }
+    const ServingMetrics metrics = serving_metrics(requests, 0.04, {});
+    CHECK(metrics.output_throughput == doctest::Approx(1200.0));
+    CHECK(metrics.max_output_tokens_per_s == doctest::Approx(1200.0));
+    CHECK(metrics.max_concurrent_requests == 2);
+}
+
+TEST_CASE("a peak is never below the mean") {
+    // All tokens at the two ends of a run of a little more than a second.
+    const std::vector<RequestRecord> requests = {record(0.0, {0.001}, 50), record(0.5, {1.2}, 50)};
+    const ServingMetrics metrics = serving_metrics(requests, 1.2, {});
+    CHECK(metrics.max_output_tokens_per_s >= metrics.output_throughput * (1.0 - 1e-12));
+    const std::vector<RequestRecord> one = {record(0.0, {4.0, 4.1, 4.2}, 300)};
+    const ServingMetrics burst = serving_metrics(one, 10.0, {});
+    CHECK(burst.max_output_tokens_per_s == doctest::Approx(300.0));
+    CHECK(serving_metrics({}, 0.0, {}).max_output_tokens_per_s == 0.0);
+}
 
 TEST_CASE("metrics are defined as in vllm bench serve") {
     RequestRecord failed = record(0.0, {0.1}, 1);
@@ -48,8 +72,8 @@ TEST_CASE("metrics are defined as in vllm bench serve") {
     CHECK(metrics.itls_ms[0] == doctest::Approx(100.0));
     CHECK(metrics.itls_ms[1] == doctest::Approx(200.0));
     CHECK(metrics.e2els_ms[0] == doctest::Approx(500.0));
-    CHECK(metrics.max_output_tokens_per_s == 3);
-    CHECK(metrics.max_concurrent_requests == 1);
+    CHECK(metrics.max_output_tokens_per_s == 4);
+    CHECK(metrics.max_concurrent_requests == 2);
 }
 
 TEST_CASE("limits of goodput") {
