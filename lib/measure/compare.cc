@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 namespace nvllm {
 namespace {
@@ -35,6 +38,42 @@ std::string label_of(const Json& object) {
     return "";
 }
 
+// "ns" of "samples_ns", "avg_ns", "p99_ns": the figure that samples and what sums them up share.
+std::string figure_of(const std::string& key) {
+    constexpr std::array kStatistics = {"samples_", "avg_",    "mean_", "median_",
+                                        "std_",     "stddev_", "min_",  "max_"};
+    for (const char* statistic : kStatistics) {
+        if (key.starts_with(statistic)) return key.substr(std::strlen(statistic));
+    }
+    const size_t end = key.find('_');
+    const bool is_percentile =
+        key.starts_with('p') && end != std::string::npos && end > 1 &&
+        std::all_of(key.begin() + 1, key.begin() + static_cast<ptrdiff_t>(end),
+                    [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
+    return is_percentile ? key.substr(end + 1) : key;
+}
+
+// The figures of which the object has samples, in itself or under "samples".
+std::set<std::string> sampled_figures(const Json& object) {
+    std::set<std::string> figures;
+    const auto add = [&](const Json& from) {
+        for (const auto& [key, value] : from.items()) {
+            if (is_samples(value) && value.size() > 1) figures.insert(figure_of(key));
+        }
+    };
+    add(object);
+    const auto samples = object.find("samples");
+    if (samples != object.end() && samples->is_object()) add(*samples);
+    return figures;
+}
+
+std::string without(std::string name, const std::string& word) {
+    for (size_t at = name.find(word); at != std::string::npos; at = name.find(word)) {
+        name.erase(at, word.size());
+    }
+    return name;
+}
+
 class Walker {
   public:
     explicit Walker(uint64_t seed) : seed_(seed) {}
@@ -55,9 +94,11 @@ class Walker {
         return name.empty() ? key : name + "." + key;
     }
     void walk_object(const Json& a, const Json& b, const std::string& name, int depth) {
+        const std::set<std::string> sampled = sampled_figures(a);
         for (const auto& [key, value] : a.items()) {
             const auto other = b.find(key);
             if (key == "environment" || key == "seed" || other == b.end()) continue;
+            if (value.is_number() && sampled.contains(figure_of(key))) continue;
             walk(value, *other, joined(name, key), depth + 1);
         }
     }
@@ -113,25 +154,31 @@ std::vector<bool> differing_rows(const std::vector<Comparison>& rows) {
     return differs;
 }
 
+namespace {
+
+std::string shown_name(const Comparison& row) {
+    return without(without(row.name, "samples."), "samples_");
+}
+
+}  // namespace
+
 std::string comparison_table(const std::vector<Comparison>& rows) {
     const std::vector<bool> differs = differing_rows(rows);
     std::string text = fmt::format("{:<52} {:>12} {:>12} {:>8} {:>17} {:>9}  {}\n", "figure", "A",
                                    "B", "B / A", "95 % interval", "p", "verdict");
-    std::string singles;
     for (size_t i = 0; i < rows.size(); ++i) {
         const Comparison& row = rows[i];
         if (row.has_samples) {
             text +=
                 fmt::format("{:<52} {:>12.6g} {:>12.6g} {:>8.4f} {:>8.4f} {:>8.4f} {:>9.2g}  {}\n",
-                            row.name, row.a, row.b, row.ratio, row.interval.low, row.interval.high,
-                            row.p_value, differs[i] ? "differs" : "not shown");
+                            shown_name(row), row.a, row.b, row.ratio, row.interval.low,
+                            row.interval.high, row.p_value, differs[i] ? "differs" : "not shown");
         } else if (row.a != row.b) {
-            singles += fmt::format("{:<52} {:>12.6g} {:>12.6g} {:>8.4f}\n", row.name, row.a, row.b,
-                                   row.ratio);
+            text +=
+                fmt::format("{:<52} {:>12.6g} {:>12.6g} {:>8.4f} {:>17} {:>9}  one value each\n",
+                            shown_name(row), row.a, row.b, row.ratio, "-", "-");
         }
     }
-    if (!singles.empty())
-        text += "\nSingle values that are not equal, without a verdict:\n" + singles;
     return text;
 }
 

@@ -22,14 +22,16 @@ struct Comparison {
     double p_value = 1.0;      // Welch's test
 };
 
-// Lists of numbers are samples of one figure; single numbers are compared by ratio alone. Objects
+// Lists of numbers are samples of one figure; single numbers are compared by ratio alone, and left
+// out where the samples they sum up ("avg_ns" of "samples_ns") are compared. Objects
 // in a list are matched by their "test" or "op". Descriptions of the machine ("environment") and
 // figures of one side alone are left out. In the order of `a`.
 std::vector<Comparison> compare_results(const nlohmann::ordered_json& a,
                                         const nlohmann::ordered_json& b, uint64_t seed);
 
 // Rows, with "differs" where p < 0.05 after Holm's correction over all rows with samples (Holm
-// 1979), and "not shown" otherwise. Unequal single values are listed below without a verdict.
+// 1979), and "not shown" otherwise. Unequal single values are "one value each": nothing tells
+// chance from change. Names are without the word "samples".
 std::string comparison_table(const std::vector<Comparison>& rows);
 nlohmann::ordered_json comparison_json(const std::vector<Comparison>& rows);
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "kernels/error.h"
 #include "lib/measure/svg_chart.h"
@@ -25,6 +26,34 @@ TEST_CASE("figures of both sides are matched by name, tests by their label") {
     CHECK(rows[1].name == "tests.tg8.samples");
     CHECK(rows[1].ratio == 2.0);
     CHECK(rows[1].has_samples);
+}
+
+TEST_CASE("what sums up samples has no row of its own, and every row a verdict") {
+    const Json a = Json::parse(R"({"tests": [{"test": "pp8", "avg_ns": 1.5, "stddev_ns": 0.1,
+        "p99_ns": 3, "size": 7, "samples_ns": [1, 2]}], "x": {"mean_ms": 4, "samples": {"ms": [4, 4.5]}}})");
+    Json b = a;
+    b["tests"][0]["avg_ns"] = 2.5;
+    b["tests"][0]["p99_ns"] = 5;
+    b["tests"][0]["size"] = 8;
+    b["tests"][0]["samples_ns"] = {2, 3};
+    b["x"]["mean_ms"] = 8;
+    const auto rows = compare_results(a, b, 0);
+    REQUIRE(rows.size() == 3);
+    CHECK(rows[0].name == "tests.pp8.size");
+    CHECK(rows[1].name == "tests.pp8.samples_ns");
+    CHECK(rows[2].name == "x.samples.ms");
+    const std::string table = comparison_table(rows);
+    CHECK(table.find("samples") == std::string::npos);
+    CHECK(table.find("tests.pp8.ns ") != std::string::npos);
+    CHECK(table.find("x.ms ") != std::string::npos);
+    std::istringstream lines(table);
+    std::string line;
+    std::getline(lines, line);  // the head
+    while (std::getline(lines, line)) {
+        const bool has_verdict = line.ends_with("differs") || line.ends_with("not shown") ||
+                                 line.ends_with("one value each");
+        CHECK_MESSAGE(has_verdict, line);
+    }
 }
 
 TEST_CASE("Holm's procedure stops at the first p that is too large") {
