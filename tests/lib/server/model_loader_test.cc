@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "kernels/error.h"
+#include "tests/few_threads.h"
 #include "tests/shared_data.h"
 
 using namespace nvllm;
@@ -95,6 +96,25 @@ TEST_CASE("model loader: models come and go later") {
         house.loader.end_unused();
     }
     CHECK(house.models.all_living().size() == 2);
+}
+
+TEST_CASE(
+    "model loader: without a thread for a later model that model has failed, and others live") {
+    House house;
+    house.loader.add({"one"}, small_config());
+    house.loader.begin([](bool) {});
+    house.loader.wait();
+    const std::string path = test::source_path("models/demo-draft").string();
+    {
+        const test::FewThreads none(0);
+        CHECK_FALSE(house.loader.load("two", path));
+    }
+    CHECK(house.outcome("two") == ModelState::failed);
+    CHECK(house.models.find("two")->failure().find("a thread cannot be started") == 0);
+    CHECK(house.outcome("one") == ModelState::ready);
+    CHECK_FALSE(house.loader.unload("two"));
+    CHECK_FALSE(house.loader.load("two", path));
+    CHECK(house.outcome("two") == ModelState::ready);
 }
 
 TEST_CASE("model loader: a backup takes another one's names") {
