@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 import unittest
 
 from programs import DEMO, RUN, TIMEOUT_S, FolderTest, environment
@@ -41,7 +42,9 @@ class ChatTest(FolderTest):
     def leave(self, terminal):
         # The editor takes over the terminal just after it shows the prompt: a Ctrl-D that comes between ends up in the line,
         # which is emptied (Ctrl-U) first.
+        end = time.monotonic() + TIMEOUT_S
         while not terminal.has_ended():
+            self.assertLess(time.monotonic(), end, terminal.seen)
             terminal.type(b"\x15\x04")
             terminal.read_some()
         self.assertEqual(terminal.wait(), 0, terminal.seen)
