@@ -18,24 +18,38 @@ constexpr std::chrono::milliseconds kSignalPause{50};
 
 struct EngineLoad::Run {
     Run(std::vector<Request> all, const LoadOptions& how, const Watcher& also)
-        : requests(std::move(all)), options(how), watcher(also) {}
+        : requests(std::move(all)), options(how), watcher(also) {
+        for (const Request& request : requests) {
+            num_left.push_back(static_cast<int64_t>(request.prompt_token_ids.size()) +
+                               request.sampling.max_tokens.value_or(0));
+        }
+    }
 
     std::vector<Request> requests;
     const LoadOptions& options;
     const Watcher& watcher;
     MonotonicClock clock;
     double start_s = clock.now_s();
-    size_t num_finished = 0;  // guarded by mutex_
+    size_t num_finished = 0;        // guarded by mutex_
+    std::vector<int64_t> num_left;  // tokens of each request; the engine thread's
+    std::atomic<int64_t> num_tokens_done = 0;
     LoadResult result;
 
     double now_s() const { return clock.now_s() - start_s; }
     // True when the request has finished. On the engine thread.
     bool record(size_t index, const RequestOutput& output);
+    void count(size_t index, int64_t num_tokens);
 };
+
+void EngineLoad::Run::count(size_t index, int64_t num_tokens) {
+    num_left[index] -= num_tokens;
+    num_tokens_done += num_tokens;
+}
 
 bool EngineLoad::Run::record(size_t index, const RequestOutput& output) {
     RequestRecord& record = result.requests[index];
     const double now = now_s();
+    const int64_t num_before = record.num_output_tokens;
     for (const ContinuationOutput& part : output.continuations) {
         if (!part.token_ids.empty()) record.token_times_s.push_back(now);
         record.num_output_tokens += static_cast<int64_t>(part.token_ids.size());
@@ -43,8 +57,16 @@ bool EngineLoad::Run::record(size_t index, const RequestOutput& output) {
         if (part.fault) record.error = part.fault->message;
     }
     record.num_cached_tokens = output.num_cached_tokens;
+    const int64_t num_new = record.num_output_tokens - num_before;
+    if (num_before == 0 && num_new > 0) count(index, record.num_prompt_tokens);
+    count(index, output.finished ? num_left[index] : num_new);
     if (output.finished) record.finished_s = now;
     return output.finished;
+}
+
+int64_t LoadResult::num_finished() const {
+    return std::ranges::count_if(
+        requests, [](const RequestRecord& request) { return request.finished_s > 0.0; });
 }
 
 int64_t LoadResult::prompt_tokens() const {
@@ -112,6 +134,7 @@ void EngineLoad::wait_until(Run& run, size_t num_finished) {
     std::unique_lock lock(mutex_);
     while (run.num_finished < num_finished) {
         finished_.wait_for(lock, kSignalPause);
+        if (run.options.done) run.options.done(run.num_tokens_done);
         if (const auto signal = stop_signal()) {
             lock.unlock();
             engine_.stop();  // its listeners write into this run
@@ -137,23 +160,41 @@ LoadResult EngineLoad::run(std::span<const WorkItem> items, const LoadOptions& o
 LoadResult EngineLoad::run_requests(std::vector<Request> requests, std::span<const WorkItem> items,
                                     const LoadOptions& options, const Watcher& watcher) {
     const size_t count = requests.size();
-    const size_t batch = options.batching == Batching::fixed
-                             ? static_cast<size_t>(std::max(1, options.batch))
-                             : std::max<size_t>(1, count);
     num_steps_ = 0;
     num_sequence_steps_ = 0;
     Run run{std::move(requests), options, watcher};
     run.result.requests.resize(count);
+    try {
+        run_all(run, items);
+    } catch (Interrupted& stopped) {
+        run.result.elapsed_s = run.now_s();
+        LoadResult partial = take_result(run);
+        std::erase_if(partial.requests,
+                      [](const RequestRecord& request) { return request.token_times_s.empty(); });
+        stopped.partial = std::make_shared<const LoadResult>(std::move(partial));
+        throw;
+    }
+    return take_result(run);
+}
+
+void EngineLoad::run_all(Run& run, std::span<const WorkItem> items) {
+    const size_t count = run.requests.size();
+    const size_t batch = run.options.batching == Batching::fixed
+                             ? static_cast<size_t>(std::max(1, run.options.batch))
+                             : std::max<size_t>(1, count);
     for (size_t index = 0; index < count; ++index) {
         if (index % batch == 0) wait_until(run, index);
-        if (options.batching == Batching::timed) wait_for_time(run, items[index].send_at_s);
+        if (run.options.batching == Batching::timed) wait_for_time(run, items[index].send_at_s);
         submit(run, index);
     }
     wait_until(run, count);
     run.result.elapsed_s = run.now_s();
     engine_.wait_idle();  // the last step is counted
+}
+
+LoadResult EngineLoad::take_result(Run& run) const {
     run.result.num_steps = num_steps_;
-    const double places = static_cast<double>(num_steps_) * std::max(1, options.batch);
+    const double places = static_cast<double>(num_steps_) * std::max(1, run.options.batch);
     run.result.slots_filled =
         places > 0.0 ? static_cast<double>(num_sequence_steps_) / places : 0.0;
     return std::move(run.result);

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -37,6 +38,7 @@ struct LoadResult {
     int64_t num_steps = 0;
     double slots_filled = 0.0;  // from 0 to 1
 
+    int64_t num_finished() const;
     int64_t prompt_tokens() const;
     int64_t output_tokens() const;
     // Of all requests together from when the last of them had its first token; 0 when nothing came
@@ -59,11 +61,17 @@ struct LoadOptions {
     uint64_t seed = 0;
     std::string cache_salt = {};  // prompts share cached blocks only under the same one
     bool keep_text = false;
+    // Told now and then, on the thread that waits, how many tokens are done, of prompts and
+    // outputs; of a request that ended early all that it might have had.
+    std::function<void(int64_t num_tokens)> done = {};
 };
 
 // Thrown when SIGINT or SIGTERM arrived meanwhile; no Error: nothing went wrong.
 struct Interrupted {
     int signal = 0;
+    // Of a load: the requests that had output by then. Those that had not finished have a
+    // finished_s of 0.
+    std::shared_ptr<const LoadResult> partial = {};
 };
 
 // One run at a time. Listens to the engine's steps: there may be one EngineLoad for an engine.
@@ -94,6 +102,8 @@ class EngineLoad {
     void submit(Run& run, size_t index);
     void wait_until(Run& run, size_t num_finished);
     void wait_for_time(Run& run, double time_s);
+    void run_all(Run& run, std::span<const WorkItem> items);
+    LoadResult take_result(Run& run) const;
 
     Engine& engine_;
     std::atomic<int64_t> num_steps_{0};

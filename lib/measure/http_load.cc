@@ -18,7 +18,6 @@
 
 #include "kernels/error.h"
 #include "lib/base/main_guard.h"
-#include "lib/measure/engine_load.h"
 #include "lib/measure/sse_reader.h"
 
 namespace nvllm {
@@ -74,8 +73,7 @@ class HttpLoad {
         asio::co_spawn(io_, send_all(), asio::detached);
         asio::co_spawn(io_, watch_signals(), asio::detached);
         io_.run();
-        if (const auto signal = stop_signal()) throw Interrupted{*signal};
-        return end_s_;
+        return is_done_ ? end_s_ : now_s();
     }
 
   private:
@@ -102,6 +100,7 @@ class HttpLoad {
             signal_timer_.expires_after(kSignalPause);
             boost::system::error_code cancelled;
             co_await signal_timer_.async_wait(asio::redirect_error(use_awaitable, cancelled));
+            if (options_.done) options_.done(num_ended_);
             if (stop_signal()) io_.stop();
             if (is_done_) co_return;
         }
@@ -119,6 +118,7 @@ class HttpLoad {
         }
         listener_.ended(index, now_s(), error);
         --num_open_;
+        ++num_ended_;
         slot_timer_.cancel();
         finish_if_done();
     }
@@ -189,6 +189,7 @@ class HttpLoad {
     Endpoints endpoints_;
     Clock::time_point start_;
     int32_t num_open_ = 0;
+    size_t num_ended_ = 0;
     bool is_sent_ = false, is_done_ = false;
     double end_s_ = 0.0;
 };

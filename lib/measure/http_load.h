@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,8 +26,9 @@ struct HttpLoadOptions {
     ServerAddress server;
     std::string path;  // "/v1/completions"
     std::vector<HttpHeader> headers;
-    std::optional<int32_t> max_concurrency;  // further requests wait, unsent
-    double timeout_s = 21600.0;              // from sending to the end of the answer
+    std::optional<int32_t> max_concurrency;           // further requests wait, unsent
+    double timeout_s = 21600.0;                       // from sending to the end of the answer
+    std::function<void(size_t num_ended)> done = {};  // told now and then
 };
 
 // Times are seconds from the start of the run. Called on the thread of run_http_load.
@@ -43,8 +45,8 @@ class HttpLoadListener {
 };
 
 // Sends all of them, each on a connection of its own, in the order given; returns when the last
-// has ended, the seconds that took. Throws unavailable when the host's name is unknown, usage for a
-// server at a Unix socket, Interrupted (engine_load.h).
+// has ended, or at once when a stop signal came; the seconds that took. Throws unavailable when the
+// host's name is unknown, usage for a server at a Unix socket.
 double run_http_load(std::span<const HttpRequest> requests, const HttpLoadOptions& options,
                      HttpLoadListener& listener);
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "kernels/backend.h"
 #include "kernels/context.h"
@@ -46,6 +47,7 @@ class KernelBench {
     ScratchArena host_scratch_;
     Context context_;
     bool keeps_graphs_ = true;
+    std::optional<bool> multiplies_bf16_;  // of the CPU; by the first probe
 };
 
 }  // namespace nvllm

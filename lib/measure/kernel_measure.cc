@@ -92,12 +92,38 @@ bool KernelMeasurement::is_memory_bound() const { return memory_s() >= arithmeti
 
 double KernelMeasurement::limit_s() const { return std::max(memory_s(), arithmetic_s()); }
 
+namespace {
+
+// Throws Interrupted.
+std::vector<double> take_samples(KernelBench& bench, const KernelCase& kernel, int32_t repeats) {
+    std::vector<double> samples_us;
+    CaseTimer timer(bench, kernel);
+    for (int32_t i = 0; i < repeats; ++i) {
+        samples_us.push_back(timer.sample_us());
+        bench.reset();
+        if (const auto signal = stop_signal()) throw Interrupted{*signal};
+    }
+    return samples_us;
+}
+
+std::vector<KernelCaseMaker> wanted_cases(const KernelBench& bench, const KernelOptions& options) {
+    std::vector<KernelCaseMaker> makers = kernel_cases(bench.context(), options.shapes);
+    std::erase_if(makers, [&](const KernelCaseMaker& maker) {
+        return maker.name.find(options.filter) == std::string::npos;
+    });
+    if (!makers.empty()) return makers;
+    throw Error(ErrorKind::usage, fmt::format("--filter: no op's name holds '{}'", options.filter));
+}
+
+}  // namespace
+
 std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options) {
     KernelBench bench(options);
     std::vector<KernelMeasurement> measurements;
     Roof before;
-    for (const KernelCaseMaker& maker : kernel_cases(bench.context(), options.shapes)) {
-        if (maker.name.find(options.filter) == std::string::npos) continue;
+    const std::vector<KernelCaseMaker> makers = wanted_cases(bench, options);
+    for (const KernelCaseMaker& maker : makers) {
+        if (options.done) options.done(measurements.size(), makers.size());
         const KernelCase kernel = maker.make(maker.name);
         if (measurements.empty()) before = bench.probe();
         KernelMeasurement measured{.name = kernel.name,
@@ -107,21 +133,17 @@ std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options) {
                                    .integers = kernel.integers,
                                    .samples_us = {},
                                    .roof = {}};
-        CaseTimer timer(bench, kernel);
-        for (int32_t i = 0; i < options.repeats; ++i) {
-            measured.samples_us.push_back(timer.sample_us());
-            bench.reset();
-            if (const auto signal = stop_signal()) throw Interrupted{*signal};
+        try {
+            measured.samples_us = take_samples(bench, kernel, options.repeats);
+        } catch (const Interrupted&) {
+            if (measurements.empty()) throw;
+            return measurements;
         }
         const Roof after = bench.probe();
         measured.roof = better(before, after);
         if (kernel.integers) measured.roof.int8_gop_s = bench.int8_gop_s();
         before = after;
         measurements.push_back(std::move(measured));
-    }
-    if (measurements.empty()) {
-        throw Error(ErrorKind::usage,
-                    fmt::format("--filter: no op's name holds '{}'", options.filter));
     }
     return measurements;
 }

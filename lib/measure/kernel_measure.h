@@ -1,6 +1,7 @@
 // Each op's speed beside what the machine could do in the same moment.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -51,10 +52,12 @@ struct KernelOptions {
     uint64_t probe_bytes = uint64_t{1} << 30;
     std::string filter = {};  // only ops whose name holds this text
     DeviceChoice device = {};
+    // Told how many of the ops are measured.
+    std::function<void(size_t done, size_t total)> done = {};
 };
 
-// Throws Interrupted, usage when the filter leaves nothing, does_not_fit, and what open_device()
-// throws.
+// When a signal stops it, the ops until then. Throws Interrupted when there is none, usage when the
+// filter leaves nothing, does_not_fit, and what open_device() throws.
 std::vector<KernelMeasurement> measure_kernels(const KernelOptions& options);
 
 // "roof" (medians over the ops) and "ops": op, shape, median_us, samples_us, gb_s, gflop_s,

@@ -13,22 +13,35 @@ namespace {
 
 constexpr std::array kPercents = {10, 25, 50, 75, 90, 99};
 
+double one_batch_s(EngineLoad& load, std::span<const WorkItem> items, const LatencyOptions& options,
+                   int32_t iteration) {
+    const LoadResult result =
+        load.run(items, {.batching = Batching::continuous,
+                         .batch = options.batch_size,
+                         .seed = options.seed,
+                         .cache_salt = fmt::format("iteration {}", iteration)});
+    for (const RequestRecord& request : result.requests) {
+        if (request.error) {
+            throw Error(ErrorKind::internal, "a request failed: " + *request.error);
+        }
+    }
+    return result.elapsed_s;
+}
+
 }  // namespace
 
 std::vector<double> measure_latency(EngineLoad& load, std::span<const WorkItem> items,
                                     const LatencyOptions& options) {
     std::vector<double> latencies_s;
     for (int32_t i = 0; i < options.num_warmups + options.iterations; ++i) {
-        const LoadResult result = load.run(items, {.batching = Batching::continuous,
-                                                   .batch = options.batch_size,
-                                                   .seed = options.seed,
-                                                   .cache_salt = fmt::format("iteration {}", i)});
-        for (const RequestRecord& request : result.requests) {
-            if (request.error) {
-                throw Error(ErrorKind::internal, "a request failed: " + *request.error);
-            }
+        if (options.done) options.done(static_cast<size_t>(i));
+        try {
+            const double elapsed_s = one_batch_s(load, items, options, i);
+            if (i >= options.num_warmups) latencies_s.push_back(elapsed_s);
+        } catch (const Interrupted&) {
+            if (latencies_s.empty()) throw;
+            return latencies_s;
         }
-        if (i >= options.num_warmups) latencies_s.push_back(result.elapsed_s);
     }
     return latencies_s;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -16,10 +17,12 @@ struct LatencyOptions {
     int32_t num_warmups = 10;
     int32_t iterations = 30;
     uint64_t seed = 0;
+    std::function<void(size_t num_batches)> done = {};  // told of each, warm-ups too
 };
 
 // Seconds of each iteration. The prompts of every iteration are the same and none is found in the
-// prefix cache. Throws as EngineLoad::run, and internal when a request failed.
+// prefix cache. When a signal stops it, the iterations until then. Throws as EngineLoad::run,
+// Interrupted when there is none, and internal when a request failed.
 std::vector<double> measure_latency(EngineLoad& load, std::span<const WorkItem> items,
                                     const LatencyOptions& options);
 

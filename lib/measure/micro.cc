@@ -119,11 +119,18 @@ std::vector<double> MicroResult::tokens_per_second() const {
 }
 
 MicroResult measure_micro(EngineLoad& load, const MicroTest& test, int32_t repeats, bool warms_up,
-                          uint64_t seed) {
+                          uint64_t seed, const std::function<void()>& done) {
     MicroResult result{test, {}, iso_time_stamp()};
-    MicroRunner runner(load, test, seed);
-    if (warms_up) runner.sample_ns();
-    for (int32_t i = 0; i < repeats; ++i) result.samples_ns.push_back(runner.sample_ns());
+    try {
+        MicroRunner runner(load, test, seed);
+        for (int32_t i = warms_up ? -1 : 0; i < repeats; ++i) {
+            const double sample_ns = runner.sample_ns();
+            if (i >= 0) result.samples_ns.push_back(sample_ns);
+            if (done) done();
+        }
+    } catch (const Interrupted&) {
+        if (result.samples_ns.empty()) throw;
+    }
     return result;
 }
 

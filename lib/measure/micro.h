@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -47,8 +48,10 @@ struct MicroResult {
 // num_generated decode steps lie between. REQUIRES: the engine's prefix cache is on. Throws usage
 // when the depth is no multiple of the block size or does not fit the cache; else as
 // EngineLoad::run.
+// A signal ends it with the samples there are; Interrupted when there is none. `done` is told of
+// each sample, the one that is dropped too.
 MicroResult measure_micro(EngineLoad& load, const MicroTest& test, int32_t repeats, bool warms_up,
-                          uint64_t seed);
+                          uint64_t seed, const std::function<void()>& done = {});
 
 // What the rows say of the model and the machine.
 struct MicroSetting {

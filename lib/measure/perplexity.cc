@@ -24,9 +24,15 @@ PerplexityResult measure_perplexity(EngineLoad& load, std::span<const Window> wi
         const auto group = windows.subspan(begin, std::min(kGroup, windows.size() - begin));
         std::vector<std::vector<int32_t>> sequences;
         for (const Window& window : group) sequences.push_back(window.token_ids);
-        const auto scores = score_sequences(load, sequences, [&](size_t num_done) {
-            if (done) done(begin + num_done);
-        });
+        std::vector<std::vector<TokenScore>> scores;
+        try {
+            scores = score_sequences(load, sequences, [&](size_t num_done) {
+                if (done) done(begin + num_done);
+            });
+        } catch (const Interrupted&) {
+            if (running.empty()) throw;
+            break;
+        }
         for (size_t i = 0; i < group.size(); ++i) {
             // Scores begin with the second token.
             for (size_t t = group[i].first_scored; t <= scores[i].size(); ++t) {

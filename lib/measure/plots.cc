@@ -139,11 +139,10 @@ void add_roofs(Chart& chart, const std::vector<RooflineOp>& ops, double bandwidt
         right = std::max({right, op.intensity * 2.0, op.peak / bandwidth * 30.0});
     }
     for (const auto& [peak, types] : peaks) {
-        ChartSeries line{
-            fmt::format("roof: {}, {:.1f} GB/s, {:.0f} GOP/s", types, bandwidth, peak),
-            {{peak / bandwidth, peak}, {right, peak}},
-            true,
-            false};
+        ChartSeries line{fmt::format("roof: {}, {:.1f} GB/s, {:.0f} GOP/s", types, bandwidth, peak),
+                         {{peak / bandwidth, peak}, {right, peak}},
+                         true,
+                         false};
         if (chart.series.empty()) line.points.insert(line.points.begin(), {left, left * bandwidth});
         chart.series.push_back(std::move(line));
     }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
+#include "lib/base/main_guard.h"
 #include "lib/text/tokenizer.h"
 
 namespace nvllm {
@@ -150,6 +151,11 @@ LoadResult measure_serving(std::span<const WorkItem> items, const ServingOptions
     }
     Recorder recorder(items, options);
     recorder.result.elapsed_s = run_http_load(requests, options.http, recorder);
+    if (const auto signal = stop_signal()) {
+        std::erase_if(recorder.result.requests,
+                      [](const RequestRecord& request) { return request.finished_s <= 0.0; });
+        if (recorder.result.requests.empty()) throw Interrupted{*signal};
+    }
     return std::move(recorder.result);
 }
 

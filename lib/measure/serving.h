@@ -31,9 +31,10 @@ bool is_chat(const std::string& path);
 // (completions only). REQUIRES: chat items have text.
 std::string request_body(const WorkItem& item, const ServingOptions& options);
 
-// Sends all items at their times. A request has failed when its connection broke, the status was
-// not 200, an event was no JSON or an error, nothing was generated, or the stream ended before
-// [DONE] or a finish reason.
+// Sends all items at their times. When a stop signal comes, the requests that had ended;
+// Interrupted (engine_load.h) when there is none. A request has failed when its connection broke,
+// the status was not 200, an event was no JSON or an error, nothing was generated, or the stream
+// ended before [DONE] or a finish reason.
 LoadResult measure_serving(std::span<const WorkItem> items, const ServingOptions& options);
 
 // The first model that GET /v1/models names. Throws unavailable when the server cannot be reached,

@@ -36,6 +36,27 @@ void warm_up(EngineLoad& load, std::span<const WorkItem> items, const Throughput
                                       .cache_salt = "warm-up"}));
 }
 
+LoadOptions run_options(const ThroughputOptions& options, Batching batching, int32_t repeat) {
+    return {.batching = batching,
+            .batch = options.batch,
+            .temperature = options.temperature,
+            .seed = options.seed,
+            .cache_salt = fmt::format("{} {}", batching_name(batching), repeat)};
+}
+
+// Of series of which the one of `batching` was stopped in a run. Throws that on when there is
+// nothing.
+std::vector<ThroughputSeries> what_was_measured(std::vector<ThroughputSeries> all,
+                                                Batching batching, const Interrupted& stopped) {
+    for (ThroughputSeries& series : all) {
+        if (series.batching != batching || !series.runs.empty()) continue;
+        if (!stopped.partial->requests.empty()) series.runs.push_back(*stopped.partial);
+    }
+    std::erase_if(all, [](const ThroughputSeries& series) { return series.runs.empty(); });
+    if (all.empty()) throw stopped;
+    return all;
+}
+
 std::vector<double> per_second(const std::vector<LoadResult>& runs,
                                int64_t (*count)(const LoadResult&)) {
     std::vector<double> rates;
@@ -82,8 +103,7 @@ std::vector<double> ThroughputSeries::elapsed_s() const {
 }
 
 std::vector<double> ThroughputSeries::requests_per_second() const {
-    return per_second(
-        runs, [](const LoadResult& run) { return static_cast<int64_t>(run.requests.size()); });
+    return per_second(runs, [](const LoadResult& run) { return run.num_finished(); });
 }
 
 std::vector<double> ThroughputSeries::output_tokens_per_second() const {
@@ -106,17 +126,20 @@ std::vector<ThroughputSeries> measure_throughput(EngineLoad& load, std::span<con
     warm_up(load, items, options);
     std::vector<ThroughputSeries> all;
     for (const Batching batching : options.batchings) all.push_back({batching, {}});
+    int64_t num_before = 0;
     for (int32_t repeat = 0; repeat < options.repeats; ++repeat) {
         for (ThroughputSeries& series : all) {
-            LoadResult result = load.run(
-                items,
-                {.batching = series.batching,
-                 .batch = options.batch,
-                 .temperature = options.temperature,
-                 .seed = options.seed,
-                 .cache_salt = fmt::format("{} {}", batching_name(series.batching), repeat)});
-            check_all_finished(result);
-            series.runs.push_back(std::move(result));
+            LoadOptions run = run_options(options, series.batching, repeat);
+            run.done = [&](int64_t num_tokens) {
+                if (options.done) options.done(num_before + num_tokens);
+            };
+            try {
+                series.runs.push_back(load.run(items, run));
+            } catch (const Interrupted& stopped) {
+                return what_was_measured(std::move(all), series.batching, stopped);
+            }
+            check_all_finished(series.runs.back());
+            num_before += total_tokens(items);
         }
     }
     return all;

@@ -19,6 +19,8 @@ struct ThroughputOptions {
     int32_t num_warmups = 1;  // requests before anything is timed; 0: none
     float temperature = 0.0f;
     uint64_t seed = 0;
+    // Told how many tokens of all runs are done, of prompts and outputs.
+    std::function<void(int64_t num_tokens)> done = {};
 };
 
 // All repeats of one way of batching.
@@ -35,8 +37,9 @@ struct ThroughputSeries {
 };
 
 // The ways take turns, so that a change of the machine's speed meets all of them. Every repeat has
-// its own cache salt: the prefix cache works within a run and never across. Throws as
-// EngineLoad::run, and internal when a request failed.
+// its own cache salt: the prefix cache works within a run and never across. When a signal stops it,
+// the whole runs are given back, and of a series without one what its first run had done. Throws as
+// EngineLoad::run, Interrupted when nothing was measured, and internal when a request failed.
 std::vector<ThroughputSeries> measure_throughput(EngineLoad& load, std::span<const WorkItem> items,
                                                  const ThroughputOptions& options);
 

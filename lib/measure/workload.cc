@@ -144,4 +144,10 @@ int64_t total_prompt_tokens(std::span<const WorkItem> items) {
     return total;
 }
 
+int64_t total_tokens(std::span<const WorkItem> items) {
+    int64_t total = total_prompt_tokens(items);
+    for (const WorkItem& item : items) total += item.num_output_tokens;
+    return total;
+}
+
 }  // namespace nvllm

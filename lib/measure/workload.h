@@ -55,7 +55,8 @@ std::span<const char* const> dataset_names();
 // lengths below 1, not_found for a missing file, bad_data with file and line for a bad line.
 std::vector<WorkItem> make_workload(const WorkloadOptions& options, const TokenSource& vocabulary);
 
-// Prompt tokens of all items.
+// Prompt tokens of all items; the same with those that may be generated.
 int64_t total_prompt_tokens(std::span<const WorkItem> items);
+int64_t total_tokens(std::span<const WorkItem> items);
 
 }  // namespace nvllm

@@ -1,6 +1,7 @@
 """nvllm-bench: every measurement of speed on the demo model with tiny sizes. Outcomes, counts and keys; never times."""
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -8,6 +9,7 @@ import unittest
 
 from bench_testing import BAD_DATA, BENCH, CANNOT_CREATE, NO_INPUT, UNAVAILABLE, USAGE, BenchTest, bench
 from programs import DEMO, TIMEOUT_S, environment
+from terminal_testing import Terminal
 
 
 class Throughput(BenchTest):
@@ -64,6 +66,47 @@ class Throughput(BenchTest):
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=TIMEOUT_S)
         self.assertEqual((child.returncode, out), (130, b""))
+
+
+class Stopped(BenchTest):
+    """On a terminal, with what is measured shown and Ctrl-C once something was."""
+
+    COMMANDS = {
+        "throughput": ("--num-prompts", "5000", "--input-len", "4", "--output-len", "20", "--repeats", "100"),
+        "latency": ("--num-iters", "100000", "--num-iters-warmup", "0", "--batch-size", "1", "--output-len", "2"),
+        "micro": ("-p", "4", "-n", "2", "-r", "50000"),
+        "kernels": ("--repeats", "1", "--working-set", "1MiB", "--probe-bytes", "4MiB", "--tokens", "4", "--context", "64"),
+    }
+
+    def test_what_was_measured_is_kept(self):
+        for command, flags in self.COMMANDS.items():
+            with self.subTest(command):
+                path = self.folder / f"{command}.json"
+                argv = [BENCH, command, *flags, "--output-json", str(path)]
+                with Terminal(argv, NVLLM_MODEL=DEMO) as terminal:
+                    # Something is done once the count shown is not 0; short commands may be over by then.
+                    terminal.wait_for(re.compile(rb"\d+ %  [1-9]\d* of \d+"))
+                    terminal.type(b"\x03")
+                    self.assertEqual(terminal.wait(), 130, terminal.seen)
+                self.assertIn(b"PARTIAL: stopped by a signal", terminal.seen)
+                result = json.loads(path.read_text())
+                self.assertTrue(result["partial"])
+                self.assertTrue(result.get("num_requests") or result.get("latencies") or result.get("tests") or result.get("ops"))
+
+    def test_a_whole_run_is_not_partial(self):
+        result, table = self.result("latency", "--num-iters", 2, "--num-iters-warmup", 0, "--output-len", 2)
+        self.assertNotIn("partial", result)
+        self.assertNotIn("PARTIAL", table)
+
+
+class StandardOutput(BenchTest):
+    def test_json_alone(self):
+        for name in ("-", "/dev/stdout"):
+            for command in (("latency", "--num-iters", 1, "--num-iters-warmup", 0, "--output-len", 2),
+                            ("micro", "-p", 4, "-n", 0, "-r", 1, "-o", "csv")):
+                done = bench(*command, "--output-json", name)
+                self.assertIn("environment", json.loads(done.stdout))
+                self.assertRegex(done.stderr, "Avg latency|build_commit")
 
 
 class Latency(BenchTest):

@@ -143,9 +143,25 @@ class Serve(BenchTest):
 
     def test_interrupt(self):
         with FakeServer() as server:
-            child = subprocess.Popen([BENCH, "serve", "--base-url", server.url, "--request-rate", "1"],
-                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            path = self.folder / "result.json"
+            child = subprocess.Popen([BENCH, "serve", "--base-url", server.url, "--max-concurrency", "1", "--input-len", "4",
+                                      "--output-json", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                      env=environment(NVLLM_MODEL=DEMO))
+            while len(server.requests) < 3:  # two of them have ended
+                time.sleep(0.05)
+            child.send_signal(2)
+            out, _ = child.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(child.returncode, 130)
+        result = json.loads(path.read_text())
+        self.assertTrue(result["partial"])
+        self.assertGreaterEqual(result["completed"], 2)
+        self.assertEqual((result["failed"], result["max_concurrent_requests"]), (0, 1))
+        self.assertIn(b"PARTIAL", out)
+
+    def test_interrupted_before_anything_was_answered(self):
+        with FakeServer() as server:
+            child = subprocess.Popen([BENCH, "serve", "--base-url", server.url, "--model", "hangs"],
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(NVLLM_MODEL=DEMO))
             while not server.requests:
                 time.sleep(0.05)
             child.send_signal(2)

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -16,12 +19,22 @@ namespace nvllm::bench {
 
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+constexpr std::array kStandardOutput = {"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
+constexpr const char* kPartial =
+    "PARTIAL: stopped by a signal; these are figures of what was done until then.\n\n";
+
+bool is_standard_output(const std::filesystem::path& file) {
+    return std::ranges::find(kStandardOutput, file) != kStandardOutput.end();
+}
+
+}  // namespace
+
 OptionList<ResultOptions> result_options() {
     OptionList<ResultOptions> list("bench");
     list.group("Result");
-    list.add("output-json", &ResultOptions::output_json,
-             "Write the result, with the environment it was measured in, as JSON.",
-             value_name("FILE"));
+    list.add("output-json", &ResultOptions::output_json, kOutputJsonHelp, value_name("FILE"));
     list.add("seed", &ResultOptions::seed, "Of prompts, lengths and sampling.");
     list.add("repeats", &ResultOptions::repeats,
              "Measurements; the median and the range are shown.", range(1, 10000));
@@ -91,20 +104,35 @@ Json environment_of(const Invocation& invocation, const EngineConfig* config) {
          .threads = config == nullptr ? 0 : engine_placement(*config).num_threads()});
 }
 
-void publish(const Invocation& invocation, const EngineConfig* config, const std::string& table,
-             Json result, const std::optional<std::filesystem::path>& file) {
+int publish(const Invocation& invocation, const EngineConfig* config, const std::string& table,
+            Json result, const std::optional<std::filesystem::path>& file) {
+    const auto signal = stop_signal();
+    if (signal) result["partial"] = true;
     result["environment"] = environment_of(invocation, config);
-    if (file) {
-        write_file(*file, result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-    }
+    write_result(result, file);
     const std::string model =
         config == nullptr || config->model.empty() ? "" : "model: " + config->model + "\n";
-    write_output(table + "\n" + model +
-                 "environment: " + describe_environment(result["environment"]) + "\n");
+    print_result((signal ? kPartial : "") + table + "\n" + model +
+                     "environment: " + describe_environment(result["environment"]) + "\n",
+                 file);
+    return signal ? exit_code_for_signal(*signal) : 0;
+}
+
+void write_result(const Json& result, const std::optional<std::filesystem::path>& file) {
+    if (!file) return;
+    const std::string text = result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    if (is_standard_output(*file)) return write_output(text);
+    write_file(*file, text);
+}
+
+void print_result(const std::string& text, const std::optional<std::filesystem::path>& file) {
+    if (!file || !is_standard_output(*file)) return write_output(text);
+    std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 void check_writable(const std::optional<std::filesystem::path>& file) {
-    if (file && !std::ofstream(*file, std::ios::app)) {
+    if (!file || is_standard_output(*file)) return;
+    if (!std::ofstream(*file, std::ios::app)) {
         throw Error(ErrorKind::cannot_create, file->string() + ": cannot be written");
     }
 }

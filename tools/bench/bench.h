@@ -6,14 +6,20 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/clock.h"
 #include "lib/base/commands.h"
 #include "lib/base/options.h"
+#include "lib/base/progress.h"
 #include "lib/engine/engine_config.h"
 #include "lib/engine/option_lists.h"
 #include "lib/measure/engine_load.h"
 #include "lib/measure/workload.h"
 
 namespace nvllm::bench {
+
+inline constexpr const char* kOutputJsonHelp =
+    "Write the result, with the environment it was measured in, as JSON; - for standard output, "
+    "where nothing else is written then.";
 
 // Options of every sub-command that writes results.
 struct ResultOptions {
@@ -46,13 +52,34 @@ std::unique_ptr<Engine> start_engine(const EngineConfig& config,
 // Throws cannot_create when the file cannot be written; leaves what is in it.
 void check_writable(const std::optional<std::filesystem::path>& file);
 
+// Writes the object to --output-json, if that was given. Throws cannot_create or io.
+void write_result(const nlohmann::ordered_json& result,
+                  const std::optional<std::filesystem::path>& file);
+// Prints what people read: on standard error where standard output is the JSON's (--output-json -,
+// or /dev/stdout). Throws as write_output.
+void print_result(const std::string& text, const std::optional<std::filesystem::path>& file);
+
+// How far a command has come, on standard error: a line that is drawn anew on a terminal, elsewhere
+// one now and then. Gone from a terminal when the object is, which is before a table is printed.
+class BenchProgress {
+  public:
+    BenchProgress(std::string unit, size_t total)
+        : progress_(std::move(unit), total, clock_, {.shows_counts = true, .line_every_s = 10.0}) {}
+    void update(size_t done) { progress_.update(done); }
+
+  private:
+    MonotonicClock clock_;
+    Progress progress_;
+};
+
 // "environment" of a result.
 nlohmann::ordered_json environment_of(const Invocation& invocation, const EngineConfig* config);
 
 // Prints the table with the environment below it, and writes the object, with the environment in
-// it, to --output-json. Throws cannot_create or io.
-void publish(const Invocation& invocation, const EngineConfig* config, const std::string& table,
-             nlohmann::ordered_json result, const std::optional<std::filesystem::path>& file);
+// it, to --output-json. What a stop signal cut short is marked as partial in both. Returns the
+// program's exit code: 0, or that of the signal. Throws cannot_create or io.
+int publish(const Invocation& invocation, const EngineConfig* config, const std::string& table,
+            nlohmann::ordered_json result, const std::optional<std::filesystem::path>& file);
 
 // The sub-commands, one file each.
 int run_throughput(const Invocation& invocation);

@@ -23,8 +23,7 @@ OptionList<Options> own_options() {
              value_name("A.json"), positional());
     list.add("b", &Options::b, "The result to judge.", value_name("B.json"), positional());
     list.add("seed", &Options::seed, "Of the bootstrap.");
-    list.add("output-json", &Options::output_json, "Write the comparison as JSON.",
-             value_name("FILE"));
+    list.add("output-json", &Options::output_json, kOutputJsonHelp, value_name("FILE"));
     return list;
 }
 
@@ -55,8 +54,7 @@ int run_compare(const Invocation& invocation) {
     check_writable(own.output_json);
     nlohmann::ordered_json object;
     object["comparisons"] = comparison_json(rows);
-    publish(invocation, nullptr, comparison_table(rows), std::move(object), own.output_json);
-    return 0;
+    return publish(invocation, nullptr, comparison_table(rows), std::move(object), own.output_json);
 }
 
 }  // namespace nvllm::bench

@@ -55,9 +55,7 @@ OptionList<Options> own_options() {
     list.add("probe-bytes", &Options::probe_bytes, "Buffer of the bandwidth probe.", counts_bytes(),
              range(1 << 20, int64_t{1} << 40));
     list.add("seed", &Options::seed, "Of the operands.");
-    list.add("output-json", &Options::output_json,
-             "Write the result, with the environment it was measured in, as JSON.",
-             value_name("FILE"));
+    list.add("output-json", &Options::output_json, kOutputJsonHelp, value_name("FILE"));
     return list;
 }
 
@@ -81,6 +79,15 @@ KernelShapes shapes_of(const Options& own) {
     return shapes;
 }
 
+std::vector<KernelMeasurement> measure_with_progress(KernelOptions options) {
+    std::optional<BenchProgress> progress;  // once it is known how many ops there are
+    options.done = [&](size_t done, size_t total) {
+        if (!progress) progress.emplace("Ops", total);
+        progress->update(done);
+    };
+    return measure_kernels(options);
+}
+
 }  // namespace
 
 int run_kernels(const Invocation& invocation) {
@@ -98,13 +105,12 @@ int run_kernels(const Invocation& invocation) {
                           .device = choose_device(own.device).choice};
     measure.threads =
         own.threads > 0 ? own.threads : environment_of(invocation, nullptr)["threads"].get<int>();
-    const auto measurements = measure_kernels(measure);
+    const auto measurements = measure_with_progress(measure);
     EngineConfig config;  // for the environment record
     config.model = own.model;
     config.threads = own.threads;
-    publish(invocation, &config, kernels_table(measurements), kernels_json(measurements),
-            own.output_json);
-    return 0;
+    return publish(invocation, &config, kernels_table(measurements), kernels_json(measurements),
+                   own.output_json);
 }
 
 }  // namespace nvllm::bench

@@ -31,10 +31,19 @@ OptionList<Options> own_options() {
     list.add("num-iters", &Options::num_iters, "Batches that are timed.", alias("repeats"),
              range(1, 1'000'000));
     list.add("seed", &Options::seed, "Of prompts and sampling.");
-    list.add("output-json", &Options::output_json,
-             "Write the result, with the environment it was measured in, as JSON.",
-             value_name("FILE"));
+    list.add("output-json", &Options::output_json, kOutputJsonHelp, value_name("FILE"));
     return list;
+}
+
+std::vector<double> measure_with_progress(EngineLoad& load, const std::vector<WorkItem>& items,
+                                          const Options& own) {
+    BenchProgress progress("Batches", static_cast<size_t>(own.num_iters_warmup + own.num_iters));
+    return measure_latency(load, items,
+                           {.batch_size = own.batch_size,
+                            .num_warmups = own.num_iters_warmup,
+                            .iterations = own.num_iters,
+                            .seed = own.seed,
+                            .done = [&](size_t done) { progress.update(done); }});
 }
 
 }  // namespace
@@ -53,17 +62,13 @@ int run_latency(const Invocation& invocation) {
                                                        .seed = own.seed},
                                                       {engine->model_config().vocab_size});
     EngineLoad load(*engine);
-    const std::vector<double> latencies_s = measure_latency(load, items,
-                                                            {.batch_size = own.batch_size,
-                                                             .num_warmups = own.num_iters_warmup,
-                                                             .iterations = own.num_iters,
-                                                             .seed = own.seed});
+    const std::vector<double> latencies_s = measure_with_progress(load, items, own);
     nlohmann::ordered_json object = latency_json(latencies_s);
     object["batch_size"] = own.batch_size;
     object["input_len"] = own.input_len;
     object["output_len"] = own.output_len;
-    publish(invocation, &config, latency_table(latencies_s), std::move(object), own.output_json);
-    return 0;
+    return publish(invocation, &config, latency_table(latencies_s), std::move(object),
+                   own.output_json);
 }
 
 }  // namespace nvllm::bench

@@ -1,6 +1,5 @@
 // nvllm-bench micro.
 #include "lib/measure/micro.h"
-#include "lib/base/file.h"
 
 #include <fmt/format.h>
 
@@ -47,9 +46,7 @@ OptionList<Options> own_options() {
     list.add("output", &Options::format, "What is printed.", short_name('o'),
              choices({"md", "json", "jsonl", "csv"}));
     list.add("seed", &Options::seed, "Of the prompts.");
-    list.add("output-json", &Options::output_json,
-             "Write the result, with the environment it was measured in, as JSON.",
-             value_name("FILE"));
+    list.add("output-json", &Options::output_json, kOutputJsonHelp, value_name("FILE"));
     return list;
 }
 
@@ -93,6 +90,25 @@ std::string json_rows(const std::vector<Json>& rows, bool one_a_line) {
     return text;
 }
 
+// Those that were measured until a signal came. Throws Interrupted when there is none.
+std::vector<MicroResult> measure_all(EngineLoad& load, const std::vector<MicroTest>& tests,
+                                     const Options& own) {
+    const auto samples = static_cast<size_t>(own.repetitions + (own.warmup ? 1 : 0));
+    BenchProgress progress("Samples", tests.size() * samples);
+    size_t num_done = 0;
+    std::vector<MicroResult> results;
+    for (const MicroTest& test : tests) {
+        try {
+            results.push_back(measure_micro(load, test, own.repetitions, own.warmup, own.seed,
+                                            [&] { progress.update(++num_done); }));
+        } catch (const Interrupted&) {
+            if (results.empty()) throw;
+        }
+        if (stop_signal()) break;
+    }
+    return results;
+}
+
 // llama-bench writes -pg with one dash.
 std::vector<const char*> with_long_pg(const Invocation& invocation) {
     std::vector<const char*> arguments(invocation.argv, invocation.argv + invocation.argc);
@@ -121,26 +137,25 @@ int run_micro(const Invocation& invocation) {
     const auto engine = start_engine(config, own.output_json);
     const MicroSetting setting = setting_of(*engine, config, environment);
     EngineLoad load(*engine);
-    std::vector<MicroResult> results;
+    const std::vector<MicroResult> results = measure_all(load, tests, own);
     std::vector<Json> rows;
-    for (const MicroTest& test : tests) {
-        results.push_back(measure_micro(load, test, own.repetitions, own.warmup, own.seed));
-        rows.push_back(micro_json(results.back(), setting));
-    }
+    for (const MicroResult& result : results) rows.push_back(micro_json(result, setting));
     Json object;
     object["tests"] = rows;
     if (own.format == "md") {
-        publish(invocation, &config, micro_markdown(results, setting), std::move(object),
-                own.output_json);
-        return 0;
+        return publish(invocation, &config, micro_markdown(results, setting), std::move(object),
+                       own.output_json);
     }
-    if (own.output_json) {
-        object["environment"] = environment;
-        write_file(*own.output_json, object.dump(2) + "\n");
-    }
-    write_output(own.format == "csv" ? micro_csv(results, setting)
-                                     : json_rows(rows, own.format == "jsonl"));
-    return 0;
+    const auto signal = stop_signal();
+    if (signal) object["partial"] = true;
+    object["environment"] = environment;
+    write_result(object, own.output_json);
+    print_result(
+        own.format == "csv" ? micro_csv(results, setting) : json_rows(rows, own.format == "jsonl"),
+        own.output_json);
+    if (!signal) return 0;
+    fmt::print(stderr, "nvllm-bench: stopped by a signal: not all tests have all their samples\n");
+    return exit_code_for_signal(*signal);
 }
 
 }  // namespace nvllm::bench

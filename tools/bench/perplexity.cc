@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/file.h"
-#include "lib/base/progress.h"
 #include "lib/measure/divergence.h"
 #include "lib/text/tokenizer.h"
 #include "tools/bench/bench.h"
@@ -51,9 +50,7 @@ OptionList<Options> own_options() {
              "Compare this model with the base whose rows are in the file; text and windows come "
              "from there.");
     list.group("Result");
-    list.add("output-json", &Options::output_json,
-             "Write the result, with the environment it was measured in, as JSON.",
-             value_name("FILE"));
+    list.add("output-json", &Options::output_json, kOutputJsonHelp, value_name("FILE"));
     return list;
 }
 
@@ -116,13 +113,18 @@ std::string table(const PerplexityResult& result, const Options& own, int32_t co
                       result.running.size(), context, result.num_scored);
 }
 
+PerplexityResult measure_with_progress(EngineLoad& load, const std::vector<Window>& windows) {
+    BenchProgress progress("Windows", windows.size());
+    return measure_perplexity(load, windows, [&](size_t done) { progress.update(done); });
+}
+
 int publish_divergence(const Invocation& invocation, const EngineConfig& config, const Options& own,
                        EngineLoad& load) {
     const DivergenceReport report = measure_divergence(load, *own.logits_file, {});
     nlohmann::ordered_json object = divergence_json(report);
     object["base_file"] = own.logits_file->string();
-    publish(invocation, &config, divergence_table(report), std::move(object), own.output_json);
-    return 0;
+    return publish(invocation, &config, divergence_table(report), std::move(object),
+                   own.output_json);
 }
 
 }  // namespace
@@ -139,14 +141,12 @@ int run_perplexity(const Invocation& invocation) {
     if (own.kl_divergence) return publish_divergence(invocation, config, own, load);
     const int32_t context = context_of(own, *engine);
     const std::vector<Window> windows = read_windows(own, *engine, context);
-    const MonotonicClock clock;
-    Progress progress("Windows", windows.size(), clock);
     if (own.logits_file) {
+        BenchProgress progress("Saving windows", windows.size());
         save_logprobs(load, windows, context, *own.logits_file,
                       [&](size_t done) { progress.update(done); });
     }
-    const PerplexityResult result =
-        measure_perplexity(load, windows, [&](size_t done) { progress.update(done); });
+    const PerplexityResult result = measure_with_progress(load, windows);
 
     nlohmann::ordered_json object = {{"perplexity", result.perplexity},
                                      {"perplexity_error", result.standard_error},
@@ -154,12 +154,12 @@ int run_perplexity(const Invocation& invocation) {
                                      {"ppl_convention", convention_name(own.convention)},
                                      {"context", context},
                                      {"stride", own.stride ? *own.stride : context},
-                                     {"num_windows", windows.size()},
+                                     {"num_windows", result.running.size()},
                                      {"num_tokens", result.num_scored},
                                      {"running", result.running},
                                      {"file", own.file.string()}};
-    publish(invocation, &config, table(result, own, context), std::move(object), own.output_json);
-    return 0;
+    return publish(invocation, &config, table(result, own, context), std::move(object),
+                   own.output_json);
 }
 
 }  // namespace nvllm::bench

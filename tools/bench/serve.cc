@@ -89,6 +89,12 @@ void warm_up(const std::vector<WorkItem>& items, int32_t count, ServingOptions o
     measure_serving(few, options);
 }
 
+LoadResult measure_with_progress(const std::vector<WorkItem>& items, ServingOptions options) {
+    BenchProgress progress("Requests", items.size());
+    options.http.done = [&](size_t done) { progress.update(done); };
+    return measure_serving(items, options);
+}
+
 Json head_json(const ServeOptions& own, const std::string& model, const ArrivalOptions& arrivals,
                size_t num_prompts) {
     Json object = {{"date", compact_time_stamp()},
@@ -200,7 +206,7 @@ int run_serve(const Invocation& invocation) {
     const std::string model = model_of(own, serving.http);
     serving.model = own.served_model_name.value_or(model);
     warm_up(items, own.num_warmups, serving);
-    const LoadResult result = measure_serving(items, serving);
+    const LoadResult result = measure_with_progress(items, serving);
     say_errors(result);
 
     const ServingMetrics metrics = serving_metrics(result.requests, result.elapsed_s, limits);
@@ -209,9 +215,9 @@ int run_serve(const Invocation& invocation) {
     if (own.save_detailed) add_details(object, result.requests);
     object["environment"] = environment_of(invocation, nullptr);
     if (own.save_result || own.append_result) save(own, object, result_file(own, object, arrivals));
-    publish(invocation, nullptr, serving_table(metrics, report), std::move(object),
-            own.output_json);
-    if (metrics.completed > 0) return 0;
+    const int code = publish(invocation, nullptr, serving_table(metrics, report), std::move(object),
+                             own.output_json);
+    if (metrics.completed > 0) return code;
     throw Error(ErrorKind::unavailable, "no request was answered");
 }
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/bench/bench.h"
+
 namespace nvllm::bench {
 namespace {
 
@@ -83,9 +85,7 @@ void add_result(OptionList<ServeOptions>& list) {
     list.add("result-filename", &ServeOptions::result_filename, "Name of the result.",
              value_name("NAME"),
              default_text("{label}-{rate}qps[-concurrencyN]-{model}-{date}-{time}.json"));
-    list.add("output-json", &ServeOptions::output_json,
-             "Write the result, with the environment it was measured in, as JSON.",
-             value_name("FILE"));
+    list.add("output-json", &ServeOptions::output_json, kOutputJsonHelp, value_name("FILE"));
 }
 
 }  // namespace

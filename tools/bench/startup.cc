@@ -33,9 +33,7 @@ OptionList<Options> own_options() {
     list.add("once", &Options::once,
              "Start in this process, print {\"main_s\", \"ready_ms\", \"first_token_ms\"} and "
              "leave: what the fresh processes do.");
-    list.add("output-json", &Options::output_json,
-             "Write the result, with the environment it was measured in, as JSON.",
-             value_name("FILE"));
+    list.add("output-json", &Options::output_json, kOutputJsonHelp, value_name("FILE"));
     return list;
 }
 
@@ -66,6 +64,26 @@ std::vector<std::string> child_arguments(const Invocation& invocation, const Eng
     return arguments;
 }
 
+// Those until a signal came, which may have met the measured process as well. Throws Interrupted
+// when there is none.
+std::vector<StartupSample> measure_starts(const std::vector<std::string>& arguments,
+                                          const Options& own) {
+    const int32_t total = own.num_warmups + own.repeats;
+    BenchProgress progress("Starts", static_cast<size_t>(total));
+    std::vector<StartupSample> samples;
+    for (int32_t i = 0; i < total && !stop_signal(); ++i) {
+        progress.update(static_cast<size_t>(i));
+        try {
+            const StartupSample sample = measure_startup(arguments);
+            if (i >= own.num_warmups) samples.push_back(sample);
+        } catch (const Error&) {
+            if (!stop_signal()) throw;
+        }
+    }
+    if (const auto signal = stop_signal(); signal && samples.empty()) throw Interrupted{*signal};
+    return samples;
+}
+
 }  // namespace
 
 int run_startup(const Invocation& invocation) {
@@ -79,16 +97,10 @@ int run_startup(const Invocation& invocation) {
     watch_stop_signals();
     check_writable(own.output_json);
     const std::vector<std::string> arguments = child_arguments(invocation, config);
-    std::vector<StartupSample> samples;
-    for (int32_t i = 0; i < own.num_warmups + own.repeats; ++i) {
-        const StartupSample sample = measure_startup(arguments);
-        if (const auto signal = stop_signal()) throw Interrupted{*signal};
-        if (i >= own.num_warmups) samples.push_back(sample);
-    }
+    const std::vector<StartupSample> samples = measure_starts(arguments, own);
     nlohmann::ordered_json object = startup_json(samples);
     object["prompt_tokens"] = own.prompt_tokens;
-    publish(invocation, &config, startup_table(samples), std::move(object), own.output_json);
-    return 0;
+    return publish(invocation, &config, startup_table(samples), std::move(object), own.output_json);
 }
 
 }  // namespace nvllm::bench

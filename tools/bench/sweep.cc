@@ -80,24 +80,34 @@ class Sweep {
             own_.resume ? finished_points(own_.output) : std::set<std::string>();
         if (!own_.resume) write_file(own_.output, "");
         int first_failure = 0;
+        size_t num_done = 0;
+        const size_t total = points_.size() * static_cast<size_t>(own_.num_runs);
         for (int32_t repeat = 0; repeat < own_.num_runs; ++repeat) {
             for (const SweepPoint& point : points_) {
                 const std::string key = point_key(command_of(point), repeat);
+                ++num_done;
                 if (finished.contains(key)) {
                     write_output(fmt::format("{:<60} there already\n", key));
                     continue;
                 }
                 const int code = measure(point, key);
-                if (const auto signal = stop_signal()) throw Interrupted{*signal};
+                if (const auto signal = stop_signal()) stop(*signal, num_done - 1, total);
                 if (code != 0 && first_failure == 0) first_failure = code;
-                write_output(fmt::format("{:<60} {}\n", key,
-                                         code == 0 ? "measured" : fmt::format("exit {}", code)));
+                write_output(fmt::format("{:<60} {} ({} of {})\n", key,
+                                         code == 0 ? "measured" : fmt::format("exit {}", code),
+                                         num_done, total));
             }
         }
         return first_failure;
     }
 
   private:
+    [[noreturn]] void stop(int signal, size_t num_done, size_t total) const {
+        fmt::print(stderr, "nvllm-bench: stopped: {} of {} points are in {}; --resume goes on\n",
+                   num_done, total, own_.output.string());
+        throw Interrupted{signal};
+    }
+
     int measure(const SweepPoint& point, const std::string& key) {
         const auto result_file = std::filesystem::temp_directory_path() /
                                  fmt::format("nvllm-bench-sweep-{}.json", ::getpid());

@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/base/progress.h"
 #include "lib/measure/multiple_choice.h"
 #include "tools/bench/bench.h"
 
@@ -30,9 +29,7 @@ OptionList<Options> own_options() {
              value_name("TEXT"));
     list.add("limit", &Options::limit, "Questions to ask at most.", range(1, 1 << 30),
              default_text("all"));
-    list.add("output-json", &Options::output_json,
-             "Write the result, with the environment it was measured in, as JSON.",
-             value_name("FILE"));
+    list.add("output-json", &Options::output_json, kOutputJsonHelp, value_name("FILE"));
     return list;
 }
 
@@ -61,6 +58,13 @@ std::string table(const ChoiceAccuracy& accuracy, size_t count) {
         accuracy.normalised, accuracy.normalised_error, count);
 }
 
+std::vector<QuestionResult> measure_with_progress(EngineLoad& load,
+                                                  const std::vector<Question>& questions,
+                                                  const std::string& delimiter) {
+    BenchProgress progress("Questions", questions.size());
+    return measure_choices(load, questions, delimiter, [&](size_t done) { progress.update(done); });
+}
+
 }  // namespace
 
 int run_task(const Invocation& invocation) {
@@ -79,13 +83,9 @@ int run_task(const Invocation& invocation) {
         throw Error(ErrorKind::not_found, "the model has no tokenizer");
     }
     EngineLoad load(*engine);
-    const MonotonicClock clock;
-    Progress progress("Questions", questions.size(), clock);
-    const auto results = measure_choices(load, questions, own.delimiter,
-                                         [&](size_t done) { progress.update(done); });
-    publish(invocation, &config, table(accuracy_of(results), results.size()),
-            result_json(questions, results), own.output_json);
-    return 0;
+    const auto results = measure_with_progress(load, questions, own.delimiter);
+    return publish(invocation, &config, table(accuracy_of(results), results.size()),
+                   result_json(questions, results), own.output_json);
 }
 
 }  // namespace nvllm::bench

@@ -37,6 +37,15 @@ std::vector<Batching> batchings(const std::string& name) {
     return {name == "static" ? Batching::fixed : Batching::continuous};
 }
 
+std::vector<ThroughputSeries> measure_with_progress(EngineLoad& load,
+                                                    const std::vector<WorkItem>& items,
+                                                    ThroughputOptions options) {
+    const auto num_runs = static_cast<int64_t>(options.batchings.size()) * options.repeats;
+    BenchProgress progress("Tokens", static_cast<size_t>(total_tokens(items) * num_runs));
+    options.done = [&](int64_t done) { progress.update(static_cast<size_t>(done)); };
+    return measure_throughput(load, items, options);
+}
+
 }  // namespace
 
 int run_throughput(const Invocation& invocation) {
@@ -62,19 +71,19 @@ int run_throughput(const Invocation& invocation) {
     const std::vector<WorkItem> items =
         make_workload(workload, {engine->model_config().vocab_size, engine->tokenizer().get()});
     EngineLoad load(*engine);
-    const auto series = measure_throughput(load, items,
-                                           {.batchings = batchings(own.batching),
-                                            .batch = config.max_num_seqs,
-                                            .repeats = result.repeats,
-                                            .num_warmups = own.num_warmups,
-                                            .temperature = own.temperature,
-                                            .seed = result.seed});
+    const auto series = measure_with_progress(load, items,
+                                              {.batchings = batchings(own.batching),
+                                               .batch = config.max_num_seqs,
+                                               .repeats = result.repeats,
+                                               .num_warmups = own.num_warmups,
+                                               .temperature = own.temperature,
+                                               .seed = result.seed});
     nlohmann::ordered_json object = throughput_json(series);
     object["batch"] = config.max_num_seqs;
     object["dataset_name"] = workload.dataset;
     object["seed"] = result.seed;
-    publish(invocation, &config, throughput_table(series), std::move(object), result.output_json);
-    return 0;
+    return publish(invocation, &config, throughput_table(series), std::move(object),
+                   result.output_json);
 }
 
 }  // namespace nvllm::bench

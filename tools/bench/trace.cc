@@ -58,9 +58,7 @@ OptionList<Options> own_options() {
              default_text("the first that the server lists"));
     list.group("Result");
     list.add("save-detailed", &Options::save_detailed, "Keep every request's times in the result.");
-    list.add("output-json", &Options::output_json,
-             "Write the result, with the environment it was measured in, as JSON.",
-             value_name("FILE"));
+    list.add("output-json", &Options::output_json, kOutputJsonHelp, value_name("FILE"));
     return list;
 }
 
@@ -78,10 +76,21 @@ std::vector<WorkItem> read_items(const Options& own, int64_t vocab_size) {
 LoadResult replay_on_engine(const std::vector<WorkItem>& items, Engine& engine,
                             const EngineConfig& config, uint64_t seed) {
     EngineLoad load(engine);
-    return load.run(items, {.batching = Batching::timed,
-                            .batch = config.max_num_seqs,
-                            .seed = seed,
-                            .cache_salt = "trace"});
+    BenchProgress progress("Tokens", static_cast<size_t>(total_tokens(items)));
+    try {
+        return load.run(
+            items, {.batching = Batching::timed,
+                    .batch = config.max_num_seqs,
+                    .seed = seed,
+                    .cache_salt = "trace",
+                    .done = [&](int64_t done) { progress.update(static_cast<size_t>(done)); }});
+    } catch (const Interrupted& stopped) {
+        LoadResult partial = *stopped.partial;
+        std::erase_if(partial.requests,
+                      [](const RequestRecord& request) { return request.finished_s <= 0.0; });
+        if (partial.requests.empty()) throw;
+        return partial;
+    }
 }
 
 LoadResult replay_on_server(const std::vector<WorkItem>& items, const Options& own) {
@@ -89,6 +98,8 @@ LoadResult replay_on_server(const std::vector<WorkItem>& items, const Options& o
     serving.http.server = parse_server_url(*own.base_url, "--base-url");
     serving.http.path = "/v1/completions";
     serving.model = own.served_model_name ? *own.served_model_name : served_model(serving.http);
+    BenchProgress progress("Requests", items.size());
+    serving.http.done = [&](size_t done) { progress.update(done); };
     return measure_serving(items, serving);
 }
 
@@ -116,8 +127,8 @@ int publish_replay(const Invocation& invocation, const EngineConfig* config, con
                              static_cast<double>(cached) / prompt * 100.0);
     }
     if (own.save_detailed) add_details(object, result.requests);
-    publish(invocation, config, table, std::move(object), own.output_json);
-    if (metrics.completed > 0) return 0;
+    const int code = publish(invocation, config, table, std::move(object), own.output_json);
+    if (metrics.completed > 0) return code;
     throw Error(ErrorKind::unavailable,
                 "no request was answered: " + result.requests[0].error.value_or("no reason given"));
 }

@@ -33,6 +33,8 @@ TEST_CASE("the line tells share and time left") {
     CHECK(Progress::line("Loading", 100, 100, 8.0) == "Loading  100 %");
     CHECK(Progress::line("Loading", 5, 0, 8.0) == "Loading  100 %");
     CHECK(Progress::line("Loading", 300, 100, 0.0) == "Loading  100 %");
+    CHECK(Progress::line("Loading", 3, 12, 2.0, true) == "Loading  25 %  3 of 12  6 s left");
+    CHECK(Progress::line("Loading", 1, 100, 10.0) == "Loading  1 %  16 min left");
 }
 
 TEST_CASE("nothing is drawn where there is no terminal") {
@@ -40,13 +42,32 @@ TEST_CASE("nothing is drawn where there is no terminal") {
     REQUIRE(::pipe(ends.data()) == 0);
     ManualClock clock;
     {
-        Progress progress("Loading", 10, clock, ends[1]);
+        Progress progress("Loading", 10, clock, {.fd = ends[1]});
         clock.advance(5);
         progress.update(5);
     }
     ::close(ends[1]);
     char byte = 0;
     CHECK(::read(ends[0], &byte, 1) == 0);
+    ::close(ends[0]);
+}
+
+TEST_CASE("a log gets a line now and then, where that is wanted") {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe(ends.data()) == 0);
+    ManualClock clock;
+    {
+        Progress progress("Requests", 10, clock,
+                          {.fd = ends[1], .shows_counts = true, .line_every_s = 10.0});
+        for (uint64_t done = 0; done <= 10; ++done) {
+            progress.update(done);
+            clock.advance(3.0);
+        }
+    }
+    ::close(ends[1]);
+    const std::string expected =
+        "Requests  40 %  4 of 10  18 s left\nRequests  80 %  8 of 10  6 s left\n";
+    CHECK(read_text(ends[0], 1000) == expected);
     ::close(ends[0]);
 }
 
@@ -57,7 +78,7 @@ TEST_CASE("a terminal shows it after a while and is left clean") {
     REQUIRE(terminal >= 0);
     ManualClock clock;
     {
-        Progress progress("Loading", 10, clock, terminal);
+        Progress progress("Loading", 10, clock, {.fd = terminal});
         progress.update(1);  // too early
         clock.advance(1.0);
         progress.update(5);
