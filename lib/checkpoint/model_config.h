@@ -96,6 +96,7 @@ struct GenerationConfig {
     std::optional<float> min_p;
     std::optional<float> repetition_penalty;
     std::optional<int32_t> max_new_tokens;
+    std::vector<std::string> notes;  // what was ignored, in words for the user
 };
 
 // Empty fields when the directory has no such file. Throws bad_data when it is broken.
