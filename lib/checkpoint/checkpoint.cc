@@ -155,16 +155,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& directory) {
     check_all_present(directory, shards);
     checkpoint.files_ = open_shards(directory, shards);
     checkpoint.add_rows();
-    for (const auto& [tensor, shard] : weights) {
-        const std::string found = checkpoint.file_of(tensor);
-        if (checkpoint.row(tensor) == nullptr || found != (directory / shard).string()) {
-            throw Error(
-                ErrorKind::bad_data,
-                fmt::format("{}: tensor {} should be in {}, but is not; the files do not "
-                            "belong together",
-                            (directory / kIndexFile).string(), quoted_for_message(tensor), shard));
-        }
-    }
+    checkpoint.check_index(weights);
     return checkpoint;
 }
 
@@ -192,6 +183,20 @@ void Checkpoint::add_rows() {
     }
 }
 
+void Checkpoint::check_index(const std::map<std::string, std::string>& weights) {
+    for (const auto& [tensor, shard] : weights) {
+        if (row(tensor) == nullptr) {
+            absent_.emplace(tensor, shard);
+        } else if (file_of(tensor) != (directory_ / shard).string()) {
+            throw Error(
+                ErrorKind::bad_data,
+                fmt::format("{}: tensor {} should be in {}, but is not; the files do not "
+                            "belong together",
+                            (directory_ / kIndexFile).string(), quoted_for_message(tensor), shard));
+        }
+    }
+}
+
 const Checkpoint::Row* Checkpoint::row(std::string_view name) const {
     const auto found = std::lower_bound(
         rows_.begin(), rows_.end(), name,
@@ -212,9 +217,19 @@ std::optional<Tensor> Checkpoint::tensor(std::string_view name) const {
     return Tensor::borrow(file->view(*found->entry), file);
 }
 
+std::shared_ptr<const SafetensorsFile> Checkpoint::file(std::string_view name) const {
+    const Row* found = row(name);
+    return found == nullptr ? nullptr : files_[found->file];
+}
+
 std::string Checkpoint::file_of(std::string_view name) const {
     const Row* found = row(name);
     return found == nullptr ? directory_.string() : files_[found->file]->path().string();
+}
+
+std::string Checkpoint::promised_file(std::string_view name) const {
+    const auto found = absent_.find(name);
+    return found == absent_.end() ? std::string() : found->second;
 }
 
 std::vector<std::string_view> Checkpoint::names() const {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -23,8 +24,9 @@ std::string shown(const nlohmann::json& value) {
 
 }  // namespace
 
-ConfigFields::ConfigFields(const nlohmann::json& object, std::string file_name)
-    : object_(object), file_name_(std::move(file_name)) {
+ConfigFields::ConfigFields(const nlohmann::json& object, std::string file_name,
+                           BadValues bad_values)
+    : object_(object), file_name_(std::move(file_name)), bad_values_(bad_values) {
     if (!object_.is_object()) {
         throw Error(ErrorKind::bad_data, file_name_ + ": is not a JSON object");
     }
@@ -43,6 +45,10 @@ void ConfigFields::refuse(const char* key, const std::string& what) const {
                             value == nullptr ? "missing" : shown(*value), what));
 }
 
+void ConfigFields::reject(const char* key, const std::string& what) const {
+    if (bad_values_ == BadValues::refused) refuse(key, what);
+}
+
 std::optional<int64_t> ConfigFields::integer(const char* key, int64_t low, int64_t high) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
@@ -50,32 +56,34 @@ std::optional<int64_t> ConfigFields::integer(const char* key, int64_t low, int64
                       (!value->is_number_unsigned() ||
                        value->get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) &&
                       value->get<int64_t>() >= low && value->get<int64_t>() <= high;
-    if (!fits) refuse(key, fmt::format("a whole number from {} to {} is expected", low, high));
-    return value->get<int64_t>();
+    if (fits) return value->get<int64_t>();
+    reject(key, fmt::format("a whole number from {} to {} is expected", low, high));
+    return std::nullopt;
 }
 
 std::optional<double> ConfigFields::number(const char* key, double low, double high) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
     const double number = value->is_number() ? value->get<double>() : low - 1.0;
-    if (!value->is_number() || !(number >= low && number <= high)) {
-        refuse(key, fmt::format("a number from {} to {} is expected", low, high));
-    }
-    return number;
+    if (value->is_number() && number >= low && number <= high) return number;
+    reject(key, fmt::format("a number from {} to {} is expected", low, high));
+    return std::nullopt;
 }
 
 std::optional<bool> ConfigFields::boolean(const char* key) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_boolean()) refuse(key, "true or false is expected");
-    return value->get<bool>();
+    if (value->is_boolean()) return value->get<bool>();
+    reject(key, "true or false is expected");
+    return std::nullopt;
 }
 
 std::optional<std::string> ConfigFields::text(const char* key) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_string()) refuse(key, "a text is expected");
-    return value->get<std::string>();
+    if (value->is_string()) return value->get<std::string>();
+    reject(key, "a text is expected");
+    return std::nullopt;
 }
 
 std::optional<std::vector<double>> ConfigFields::numbers(const char* key, double low,
@@ -84,34 +92,34 @@ std::optional<std::vector<double>> ConfigFields::numbers(const char* key, double
     if (value == nullptr) return std::nullopt;
     const std::string expected =
         fmt::format("a list of numbers from {} to {} is expected", low, high);
-    if (!value->is_array() || value->size() > kMaxListItems) refuse(key, expected);
-    std::vector<double> items;
-    for (const nlohmann::json& item : *value) {
-        const double number = item.is_number() ? item.get<double>() : low - 1.0;
-        if (!item.is_number() || !(number >= low && number <= high)) refuse(key, expected);
-        items.push_back(number);
+    const auto fits = [&](const nlohmann::json& item) {
+        return item.is_number() && item.get<double>() >= low && item.get<double>() <= high;
+    };
+    if (value->is_array() && value->size() <= kMaxListItems && std::ranges::all_of(*value, fits)) {
+        return value->get<std::vector<double>>();
     }
-    return items;
+    reject(key, expected);
+    return std::nullopt;
 }
 
 std::optional<std::vector<std::string>> ConfigFields::texts(const char* key) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_array() || value->size() > kMaxListItems)
-        refuse(key, "a list of texts is expected");
-    std::vector<std::string> items;
-    for (const nlohmann::json& item : *value) {
-        if (!item.is_string()) refuse(key, "a list of texts is expected");
-        items.push_back(item.get<std::string>());
+    const auto is_text = [](const nlohmann::json& item) { return item.is_string(); };
+    if (value->is_array() && value->size() <= kMaxListItems &&
+        std::ranges::all_of(*value, is_text)) {
+        return value->get<std::vector<std::string>>();
     }
-    return items;
+    reject(key, "a list of texts is expected");
+    return std::nullopt;
 }
 
 std::optional<ConfigFields> ConfigFields::object(const char* key) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_object()) refuse(key, "an object is expected");
-    return ConfigFields(*value, file_name_);
+    if (value->is_object()) return ConfigFields(*value, file_name_, bad_values_);
+    reject(key, "an object is expected");
+    return std::nullopt;
 }
 
 std::vector<int64_t> ConfigFields::integers(const char* key) const {
@@ -123,15 +131,11 @@ std::vector<int64_t> ConfigFields::integers(const char* key) const {
                 item.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
     };
     if (whole(*value)) return {value->get<int64_t>()};
-    if (!value->is_array() || value->size() > kMaxListItems) {
-        refuse(key, "a whole number or a list of them is expected");
+    if (value->is_array() && value->size() <= kMaxListItems && std::ranges::all_of(*value, whole)) {
+        return value->get<std::vector<int64_t>>();
     }
-    std::vector<int64_t> items;
-    for (const nlohmann::json& item : *value) {
-        if (!whole(item)) refuse(key, "a whole number or a list of them is expected");
-        items.push_back(item.get<int64_t>());
-    }
-    return items;
+    reject(key, "a whole number or a list of them is expected");
+    return {};
 }
 
 }  // namespace nvllm

@@ -13,12 +13,16 @@
 
 namespace nvllm {
 
+// What to do with a value of another type or outside its limits.
+enum class BadValues : uint8_t { refused, absent };
+
 // A view of one JSON object; the object must outlive it. Keys that are absent or null read as
 // empty. Copies share the record of what was asked for; views of inner objects have their own.
 class ConfigFields {
   public:
     // Throws bad_data when `object` is not an object.
-    ConfigFields(const nlohmann::json& object, std::string file_name);
+    ConfigFields(const nlohmann::json& object, std::string file_name,
+                 BadValues bad_values = BadValues::refused);
 
     const std::string& file_name() const { return file_name_; }
     const nlohmann::json& json() const { return object_; }
@@ -27,7 +31,8 @@ class ConfigFields {
     const nlohmann::json* find(const char* key) const;
     bool has(const char* key) const { return find(key) != nullptr; }
 
-    // Throw bad_data when the key is there with another type or outside [low, high].
+    // Throw bad_data when the key is there with another type or outside [low, high], or read it as
+    // empty, as BadValues says.
     std::optional<int64_t> integer(const char* key, int64_t low, int64_t high) const;
     std::optional<double> number(const char* key, double low, double high) const;
     std::optional<bool> boolean(const char* key) const;
@@ -45,8 +50,12 @@ class ConfigFields {
     [[noreturn]] void refuse(const char* key, const std::string& what) const;
 
   private:
+    // Returns when bad values are absent ones.
+    void reject(const char* key, const std::string& what) const;
+
     const nlohmann::json& object_;
     std::string file_name_;
+    BadValues bad_values_;
     std::shared_ptr<KeySet> asked_ = std::make_shared<KeySet>();
 };
 

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
+
+#include "lib/base/unused_keys.h"
 
 namespace nvllm {
 
 // Which layers see a window.
-enum class Windows : uint8_t { none, all, switched, alternating, five_of_six };
+enum class Windows : uint8_t { none, all, switched, alternating, five_of_six, three_of_four };
 
 // What a family's config.json leaves unsaid. 0 in a size: it must be said, or follows from others.
 struct FamilyDefaults {
     std::string_view model_type;
-    const char* architecture;
+    const char* architecture;  // of the class that computes its text
     int64_t vocab_size = 0;
     int64_t num_heads = 0;
     int64_t num_kv_heads = 0;  // 0: as many as heads
@@ -21,19 +24,45 @@ struct FamilyDefaults {
     double epsilon = 1e-6;
     double theta = 10000.0;
     const char* activation = "silu";
+    const char* activation_key = "hidden_act";
+    const char* epsilon_key = "rms_norm_eps";  // null: no key changes it
     bool tied = false;
+    bool attention_bias = false;  // on q, k, v, where the key is absent or not the family's
+    const char* output_bias_key = "attention_bias";  // null: no key gives the output one
+    bool mlp_bias = false;                           // where the key is absent
+    double query_scalar = 0.0;        // query_pre_attn_scalar where it is absent; 0: head_dim
+    double attention_soft_cap = 0.0;  // where the key is absent; 0: none
+    double logit_soft_cap = 0.0;      // alike
+    bool normalizes_experts = false;  // where norm_topk_prob is absent or not the family's
     Windows windows = Windows::none;
-    int64_t window = 0;  // where the key is absent
+    int64_t window = 0;              // where the key is absent
+    int64_t max_window_layers = 28;  // where the key is absent
+    const char* rope = nullptr;      // rope_parameters, as JSON, where there are none
+    bool has_mrope = false;          // positions of several axes, which are one for text
+    bool is_multi_part = false;      // its settings lie beside those of its other parts
     bool encoder = false;
     int64_t token_types = 0;           // where the key is absent
     bool positions_after_pad = false;  // counted from the padding token's id on
+    // Keys, parted by spaces, that this family reads and not every other one.
+    std::string_view own_keys = {};
+    // Keys that its published files have and its class passes over.
+    std::string_view idle_keys = {};
 };
 
 // By model_type; a file without one, or with an unknown one, is what its architecture says. Of
 // families that are not read: the file's own words, and no demands.
 const FamilyDefaults& family_defaults(std::string_view model_type, std::string_view architecture);
 
-// Whether a model of this architecture has no output matrix.
-bool is_body_of_decoder(std::string_view architecture);
+// All of them.
+std::span<const FamilyDefaults> known_families();
+
+// Whether `words`, parted by spaces, has this one.
+bool contains_word(std::string_view words, std::string_view word);
+// Whether the family reads a key that only some families do.
+inline bool reads_key(const FamilyDefaults& family, std::string_view key) {
+    return contains_word(family.own_keys, key);
+}
+// The keys that some family reads and this one does not.
+KeySet foreign_keys(const FamilyDefaults& family);
 
 }  // namespace nvllm

@@ -12,11 +12,15 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
+#include "lib/checkpoint/architecture.h"
+#include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/config_fields.h"
 #include "lib/checkpoint/family_defaults.h"
+#include "lib/checkpoint/harmless_keys.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/checkpoint/quoted.h"
 #include "lib/checkpoint/rope_config.h"
+#include "lib/checkpoint/text_part.h"
 
 namespace nvllm {
 namespace {
@@ -62,7 +66,7 @@ void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelC
         any_integer(fields, {"max_position_embeddings", "n_positions"}, 1, kMaxPositions)
             .value_or(family.max_positions);
     // GPT-2 says nothing and means four times its width.
-    const bool gpt2 = config.model_type == "gpt2";
+    const bool gpt2 = family.model_type == "gpt2";
     config.intermediate_size =
         required(fields, family, gpt2 ? 4 * config.hidden_size : 0,
                  {"intermediate_size", "n_inner", "hidden_dim"}, kMaxIntermediate);
@@ -70,14 +74,19 @@ void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelC
 
 void read_heads(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     if (config.num_heads == 0) return;
-    config.num_kv_heads =
-        any_integer(fields, {"num_key_value_heads"}, 1, kMaxHeads)
-            .value_or(family.num_kv_heads == 0 ? config.num_heads : family.num_kv_heads);
+    const bool as_heads = family.num_kv_heads == 0 || fields.json().contains("num_key_value_heads");
+    config.num_kv_heads = config.learned_positions
+                              ? config.num_heads
+                              : fields.integer("num_key_value_heads", 1, kMaxHeads)
+                                    .value_or(as_heads ? config.num_heads : family.num_kv_heads);
     if (config.num_heads % config.num_kv_heads != 0) {
         fields.refuse("num_key_value_heads",
                       fmt::format("it must divide the {} attention heads", config.num_heads));
     }
-    config.head_dim = any_integer(fields, {"head_dim"}, 1, kMaxHeadDim).value_or(family.head_dim);
+    config.head_dim = family.head_dim;
+    if (!config.learned_positions) {
+        config.head_dim = fields.integer("head_dim", 1, kMaxHeadDim).value_or(family.head_dim);
+    }
     if (config.head_dim == 0) {
         if (config.hidden_size % config.num_heads != 0) {
             fields.refuse(fields.has("n_embd") ? "n_embd" : "hidden_size",
@@ -97,34 +106,43 @@ void read_heads(const ConfigFields& fields, const FamilyDefaults& family, ModelC
 }
 
 void read_switches(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
-    for (const char* key : {"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps"}) {
-        if (const auto epsilon = fields.number(key, 0.0, 1.0)) config.norm_epsilon = *epsilon;
+    if (family.epsilon_key != nullptr) {
+        config.norm_epsilon =
+            fields.number(family.epsilon_key, 0.0, 1.0).value_or(config.norm_epsilon);
     }
-    for (const char* key : {"hidden_act", "activation_function", "hidden_activation"}) {
-        if (const auto name = fields.text(key)) config.activation = *name;
-    }
-    if (config.model_type == "distilbert") {
-        config.activation = fields.text("activation").value_or(family.activation);
-    }
+    config.activation = fields.text(family.activation_key).value_or(family.activation);
     // The first Gemma was published as "gelu" and computed with the approximation by tanh.
-    if (config.model_type == "gemma") config.activation = family.activation;
+    if (family.model_type == "gemma" && config.activation == "gelu") {
+        config.activation = family.activation;
+    }
     config.tie_word_embeddings = fields.boolean("tie_word_embeddings").value_or(family.tied);
-    const bool gpt2 = config.model_type == "gpt2";
-    const bool bias = fields.boolean("attention_bias").value_or(gpt2);
-    config.attention_bias = bias || config.model_type == "qwen2";
-    config.attention_output_bias = config.model_type != "qwen2" && bias;
-    config.mlp_bias = fields.boolean("mlp_bias").value_or(gpt2);
+    config.attention_bias = fields.boolean("attention_bias").value_or(family.attention_bias);
+    if (family.output_bias_key != nullptr) {
+        config.attention_output_bias = fields.boolean(family.output_bias_key).value_or(false);
+    }
+    config.mlp_bias = fields.boolean("mlp_bias").value_or(family.mlp_bias);
 }
 
-void read_attention_scale(const ConfigFields& fields, ModelConfig& config) {
-    if (const auto scalar = fields.number("query_pre_attn_scalar", 1e-6, 1e6)) {
-        config.attention_scale = 1.0 / std::sqrt(*scalar);
-    }
+// A cap that is null is none; one that is absent is the family's.
+double read_cap(const ConfigFields& fields, const char* key, double absent) {
+    if (!fields.json().contains(key)) return absent;
+    return fields.number(key, 0.0, 1e6).value_or(0.0);
+}
+
+void read_attention(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
+    const double scalar =
+        fields.number("query_pre_attn_scalar", 1e-6, 1e6).value_or(family.query_scalar);
+    if (scalar > 0.0) config.attention_scale = 1.0 / std::sqrt(scalar);
     if (!fields.boolean("scale_attn_weights").value_or(true)) config.attention_scale = 1.0;
     config.attention_scale_by_layer =
         fields.boolean("scale_attn_by_inverse_layer_idx").value_or(false);
-    config.attention_soft_cap = fields.number("attn_logit_softcapping", 0.0, 1e6).value_or(0.0);
-    config.logit_soft_cap = fields.number("final_logit_softcapping", 0.0, 1e6).value_or(0.0);
+    config.attention_soft_cap =
+        read_cap(fields, "attn_logit_softcapping", family.attention_soft_cap);
+    config.logit_soft_cap = read_cap(fields, "final_logit_softcapping", family.logit_soft_cap);
+    if (fields.boolean("use_bidirectional_attention").value_or(false)) {
+        fields.refuse("use_bidirectional_attention",
+                      "a decoder whose positions see later ones is not supported");
+    }
 }
 
 bool window_by_rule(const ConfigFields& fields, const FamilyDefaults& family, int64_t layer) {
@@ -135,14 +153,17 @@ bool window_by_rule(const ConfigFields& fields, const FamilyDefaults& family, in
             return true;
         case Windows::switched:
             // Qwen3-MoE knows no layers without the window.
-            return family.model_type == "qwen3_moe" ||
-                   layer >= fields.integer("max_window_layers", 0, kMaxLayers).value_or(28);
+            return !reads_key(family, "max_window_layers") ||
+                   layer >= fields.integer("max_window_layers", 0, kMaxLayers)
+                                .value_or(family.max_window_layers);
         case Windows::alternating:
             return layer % 2 == 0;
         case Windows::five_of_six:
             return (layer + 1) %
                        fields.integer("sliding_window_pattern", 1, kMaxLayers).value_or(6) !=
                    0;
+        case Windows::three_of_four:
+            return layer % 4 != 0;
     }
     return false;
 }
@@ -168,10 +189,16 @@ std::vector<bool> windowed_layers(const ConfigFields& fields, const ModelConfig&
 void read_windows(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.layer_windows.assign(static_cast<size_t>(config.num_layers), 0);
     const bool said = fields.json().contains("sliding_window");
-    const bool off =
-        family.windows == Windows::none || (family.windows == Windows::switched &&
-                                            !fields.boolean("use_sliding_window").value_or(false));
-    if (off) return;
+    if (family.windows == Windows::none) return;
+    // Known to the family, though another of them may leave one without a meaning.
+    for (const char* key :
+         {"sliding_window", "layer_types", "max_window_layers", "sliding_window_pattern"}) {
+        fields.find(key);
+    }
+    if (family.windows == Windows::switched &&
+        !fields.boolean("use_sliding_window").value_or(false)) {
+        return;
+    }
     config.sliding_window =
         fields.integer("sliding_window", 1, kMaxPositions).value_or(said ? 0 : family.window);
     // A window that no position can leave is none.
@@ -185,23 +212,23 @@ void read_windows(const ConfigFields& fields, const FamilyDefaults& family, Mode
     }
 }
 
-void read_rope(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
+void read_rope(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config,
+               std::vector<std::string>& unused) {
     if (config.head_dim == 0 || config.learned_positions) return;
-    config.rope = read_rope_config(fields, "full_attention", family.theta, config.max_positions,
-                                   config.head_dim);
+    const RopeModel model{family, config.max_positions, config.head_dim};
+    config.rope = read_rope_config(fields, "full_attention", family.theta, model, unused);
     if (family.windows != Windows::five_of_six) return;
+    const double local = fields.number("rope_local_base_freq", 1.0, 1e15).value_or(10000.0);
     const auto parameters = fields.object("rope_parameters");
     if (parameters && parameters->has("sliding_attention")) {
-        config.sliding_rope = read_rope_config(fields, "sliding_attention", 10000.0,
-                                               config.max_positions, config.head_dim);
+        config.sliding_rope = read_rope_config(fields, "sliding_attention", local, model, unused);
     } else {
         config.sliding_rope.emplace();
-        config.sliding_rope->theta =
-            fields.number("rope_local_base_freq", 1.0, 1e15).value_or(10000.0);
+        config.sliding_rope->theta = local;
     }
 }
 
-void read_experts(const ConfigFields& fields, ModelConfig& config) {
+void read_experts(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.num_experts =
         any_integer(fields, {"num_local_experts", "num_experts"}, 0, kMaxExperts).value_or(0);
     if (config.num_experts == 0) return;
@@ -214,7 +241,7 @@ void read_experts(const ConfigFields& fields, ModelConfig& config) {
         any_integer(fields, {"moe_intermediate_size"}, 1, kMaxIntermediate)
             .value_or(config.intermediate_size);
     config.normalize_expert_weights =
-        fields.boolean("norm_topk_prob").value_or(config.model_type == "mixtral");
+        fields.boolean("norm_topk_prob").value_or(family.normalizes_experts);
     const int64_t step = fields.integer("decoder_sparse_step", 1, kMaxLayers).value_or(1);
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
         config.sparse_layers.push_back((layer + 1) % step == 0);
@@ -232,7 +259,12 @@ void read_dtype(const ConfigFields& fields, ModelConfig& config) {
         const auto name = fields.text(key);
         if (!name) continue;
         const bool prefixed = name->starts_with("torch.");
-        const auto dtype = dtype_from_name(prefixed ? std::string_view(*name).substr(6) : *name);
+        auto dtype = dtype_from_name(prefixed ? std::string_view(*name).substr(6) : *name);
+        if (dtype == DType::f64) {
+            config.notes.push_back(fmt::format("{}: {} is float64; weights are read as float32",
+                                               fields.file_name(), key));
+            dtype = DType::f32;
+        }
         if (!dtype || (*dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16)) {
             fields.refuse(key, "float32, bfloat16 or float16 is expected");
         }
@@ -282,68 +314,171 @@ void read_encoder(const ConfigFields& fields, const FamilyDefaults& family, Mode
     config.max_positions -= config.position_offset;
 }
 
-// The text model's settings of a model with several parts, over those they share.
-nlohmann::json text_settings(const nlohmann::json& document) {
-    nlohmann::json merged = document;
-    const auto text = document.find("text_config");
-    if (text == document.end() || !text->is_object()) return merged;
-    merged.erase("text_config");
-    merged.erase("vision_config");
-    for (const auto& [key, value] : text->items()) {
-        if (key != "architectures" && !value.is_null()) merged[key] = value;
+// Calls `read`; where bad values are absent ones, what it refuses is left unread.
+template <typename Read>
+void read_section(BadValues bad_values, const Read& read) {
+    try {
+        read();
+    } catch (const Error& error) {
+        if (bad_values == BadValues::refused || error.kind() != ErrorKind::bad_data) throw;
     }
-    return merged;
 }
 
-std::string read_architecture(const ConfigFields& fields, const char* fallback) {
-    const auto names = fields.texts("architectures");
-    return names && !names->empty() ? names->front() : std::string(fallback);
+void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValues bad_values,
+              ModelConfig& config, std::vector<std::string>& unused) {
+    const auto section = [&](const auto& read) { read_section(bad_values, read); };
+    config.encoder = family.encoder;
+    config.learned_positions = family.encoder || family.model_type == "gpt2";
+    config.norm_epsilon = family.epsilon;
+    config.activation = family.activation;
+    section([&] { read_sizes(fields, family, config); });
+    section([&] { read_heads(fields, family, config); });
+    section([&] { read_switches(fields, family, config); });
+    section([&] { read_attention(fields, family, config); });
+    section([&] { read_windows(fields, family, config); });
+    section([&] { read_rope(fields, family, config, unused); });
+    section([&] { read_experts(fields, family, config); });
+    if (config.encoder) section([&] { read_encoder(fields, family, config); });
+    section([&] { read_dtype(fields, config); });
+    section([&] { read_special_tokens(fields, config); });
+    for (const char* key : {"quantization_config", "compression_config"}) {
+        config.quantized = config.quantized || fields.has(key);
+    }
+}
+
+// MLX keeps integers in a form of its own under the name of a dense matrix.
+std::string refusal_of_mlx(const ConfigFields& fields) {
+    const auto section = fields.json().find("quantization");
+    const bool is_mlx = section != fields.json().end() && section->is_object() &&
+                        (section->contains("bits") || section->contains("group_size"));
+    if (!is_mlx) return {};
+    return fmt::format(
+        "{}: its weights are quantized in MLX's format (\"quantization\"), which is not read; take "
+        "the model that it was made from, or one in the format of compressed-tensors, awq, gptq or "
+        "fp8",
+        fields.file_name());
+}
+
+// Keys that would go unread without a word, and parts that are not used.
+void add_notes(const ConfigFields& fields, const nlohmann::json& document,
+               std::vector<std::string> unused, ModelConfig& config) {
+    const std::string& file = fields.file_name();
+    std::string note = unused_keys_note(file, unused);
+    if (!note.empty()) config.notes.push_back(std::move(note));
+    if (config.is_multi_part) {
+        const std::string others = other_parts(document);
+        config.notes.push_back(fmt::format("{}: only the text part of the model is used{}{}", file,
+                                           others.empty() ? "" : ", not what is described by ",
+                                           others));
+    }
+    if (fields.has("auto_map")) {
+        config.notes.push_back(file +
+                               ": auto_map names code of the checkpoint's own, which is "
+                               "never run; the built-in model is used");
+    }
+}
+
+void read_architecture(const nlohmann::json& document, const ConfigFields& fields,
+                       const FamilyDefaults& family, ModelConfig& config) {
+    const Architecture architecture = resolve_architecture(document, fields, family);
+    config.architecture = architecture.name;
+    config.text_architecture = architecture.text;
+    config.generates = architecture.generates;
+    config.is_multi_part = architecture.is_multi_part;
+    const std::string mlx = refusal_of_mlx(fields);
+    config.refusal = architecture.refusal.empty() ? mlx : architecture.refusal;
+    config.quantized = !mlx.empty();
+    config.drops_head = architecture.drops_head;
+    if (!config.drops_head) return;
+    config.notes.push_back(fmt::format("{}: {} is used without its own head, which makes no text",
+                                       fields.file_name(), architecture.name));
+}
+
+nlohmann::json parse_document(const std::string& json, const std::string& file_name) {
+    nlohmann::json document = parse_json(json, file_name);
+    if (!document.is_object()) {
+        throw Error(ErrorKind::bad_data, file_name + ": is not a JSON object");
+    }
+    return document;
+}
+
+// Reads all sections; with BadValues::absent, those that cannot be read are left as they are.
+ModelConfig parse_document(const nlohmann::json& document, const std::string& file_name,
+                           BadValues bad_values) {
+    nlohmann::json settings = text_settings(document);
+    ModelConfig config;
+    const ConfigFields whole(settings, file_name, bad_values);
+    config.model_type = whole.text("model_type").value_or("");
+    const FamilyDefaults* family = &family_defaults(config.model_type, "");
+    if (family->model_type.empty()) {
+        const auto names = whole.texts("architectures");
+        if (names && !names->empty()) family = &family_of_architecture(names->front());
+    }
+    if (config.model_type.empty()) config.model_type = family->model_type;
+    read_architecture(document, whole, *family, config);
+    if (!config.refusal.empty()) bad_values = BadValues::absent;
+
+    if (!family->model_type.empty()) {
+        for (const std::string& key : foreign_keys(*family)) settings.erase(key);
+    }
+    const bool has_rope = whole.has("rope_parameters") || whole.has("rope_scaling");
+    if (family->rope != nullptr && !has_rope) {
+        settings["rope_parameters"] = nlohmann::json::parse(family->rope);
+    }
+    const std::string rope_note = choose_rope_form(*family, settings);
+    if (!rope_note.empty()) config.notes.push_back(file_name + ": " + rope_note);
+    const ConfigFields fields(settings, file_name, bad_values);
+    std::vector<std::string> unused;
+    read_all(fields, *family, bad_values, config, unused);
+
+    KeySet asked = fields.asked();
+    asked.insert(whole.asked().begin(), whole.asked().end());
+    auto unread = unused_config_keys(text_section(document), asked, *family);
+    if (config.is_multi_part) std::erase_if(unread, is_of_other_part);
+    unused.insert(unused.begin(), unread.begin(), unread.end());
+    if (!config.refusal.empty()) unused.clear();
+    add_notes(whole, document, std::move(unused), config);
+    return config;
+}
+
+bool stores_head(const std::filesystem::path& directory) {
+    if (!Checkpoint::is_present(directory)) return false;
+    const Checkpoint checkpoint = Checkpoint::open(directory);
+    return std::ranges::any_of(
+        checkpoint.names(), [](std::string_view name) { return name.ends_with("lm_head.weight"); });
 }
 
 }  // namespace
 
 ModelConfig parse_model_config(const std::string& json, const std::string& file_name) {
-    const nlohmann::json document = parse_json(json, file_name);
-    if (!document.is_object()) {
-        throw Error(ErrorKind::bad_data, file_name + ": is not a JSON object");
-    }
-    const nlohmann::json settings = text_settings(document);
-    const ConfigFields fields(settings, file_name);
-    ModelConfig config;
+    ModelConfig config =
+        parse_document(parse_document(json, file_name), file_name, BadValues::refused);
     config.raw_json = json;
-    config.model_type = fields.text("model_type").value_or("");
-    const FamilyDefaults& family =
-        family_defaults(config.model_type, read_architecture(fields, ""));
-    config.architecture = read_architecture(fields, family.architecture);
-    config.encoder = family.encoder;
-    config.generates = !family.encoder && !is_body_of_decoder(config.architecture);
-    config.learned_positions = family.encoder || config.model_type == "gpt2";
-    config.norm_epsilon = family.epsilon;
-    config.activation = family.activation;
-    read_sizes(fields, family, config);
-    read_heads(fields, family, config);
-    read_switches(fields, family, config);
-    read_attention_scale(fields, config);
-    read_windows(fields, family, config);
-    read_rope(fields, family, config);
-    read_experts(fields, config);
-    if (config.encoder) read_encoder(fields, family, config);
-    read_dtype(fields, config);
-    read_special_tokens(fields, config);
-    config.quantized = fields.has("quantization_config");
-    if (fields.has("auto_map")) {
-        config.notes.push_back(file_name +
-                               ": auto_map names code of the checkpoint's own, which is "
-                               "never run; the built-in model is used");
-    }
     return config;
 }
 
 ModelConfig read_model_config(const std::filesystem::path& directory) {
     const std::filesystem::path path = directory / "config.json";
     ModelConfig config = parse_model_config(read_file(path, kMaxConfigBytes), path.string());
+    // Its head may have been kept beside the one of its task.
+    const bool may_generate = config.drops_head && !config.encoder && !config.generates;
+    if (may_generate) config.generates = stores_head(directory);
     for (std::string& note : quantization_notes(directory)) config.notes.push_back(std::move(note));
     return config;
+}
+
+ModelConfig describe_model_config(const std::filesystem::path& file) {
+    const std::string json = read_file(file, kMaxConfigBytes);
+    const nlohmann::json document = parse_document(json, file.string());
+    try {
+        return parse_model_config(json, file.string());
+    } catch (const Error& error) {
+        if (error.kind() != ErrorKind::bad_data) throw;
+        ModelConfig config = parse_document(document, file.string(), BadValues::absent);
+        config.raw_json = json;
+        if (config.refusal.empty()) config.refusal = error.what();
+        return config;
+    }
 }
 
 int64_t ModelConfig::estimated_parameters() const {

@@ -33,8 +33,11 @@ struct RopeConfig {
 // Sizes and switches, with every value checked against sane limits (nothing is allocated from an
 // unchecked size).
 struct ModelConfig {
-    std::string architecture;  // "LlamaForCausalLM"
-    std::string model_type;    // "llama"
+    std::string architecture;       // "LlamaForSequenceClassification", as the file says
+    std::string text_architecture;  // "LlamaForCausalLM", which computes its text; empty: refused
+    std::string refusal;            // why it cannot be run, and what to do; empty: it can
+    std::string model_type;         // "llama"
+    bool is_multi_part = false;     // other parts, which are not used, take pictures or sound
     int64_t vocab_size = 0;
     int64_t hidden_size = 0;
     int64_t intermediate_size = 0;
@@ -47,6 +50,7 @@ struct ModelConfig {
     std::string activation = "silu";
     bool encoder = false;            // every position sees all others; a prompt is computed whole
     bool generates = true;           // false: it has no output matrix and makes vectors only
+    bool drops_head = false;         // saved with a head of another task, which is not used
     bool learned_positions = false;  // a table of them instead of a rotation
     int64_t position_offset = 0;     // rows of that table before the first position's (RoBERTa)
     int64_t num_token_types = 0;     // BERT; 0: none
@@ -81,9 +85,12 @@ struct ModelConfig {
 };
 
 // Reads and checks `directory`/config.json. Throws not_found or bad_data naming the file, the key
-// and the limit.
+// and the limit. What no family can run is described as far as its keys go, with a refusal.
 ModelConfig read_model_config(const std::filesystem::path& directory);
 ModelConfig parse_model_config(const std::string& json, const std::string& file_name);
+// The same for people: of a family's file with faults too, which become its refusal. Throws
+// not_found or bad_data when it is no JSON object.
+ModelConfig describe_model_config(const std::filesystem::path& file);
 
 // Sampling defaults of generation_config.json; fields that are absent stay empty.
 struct GenerationConfig {

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "lib/checkpoint/harmless_keys.h"
+
 namespace nvllm {
 namespace {
 
@@ -17,23 +19,30 @@ constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e6;
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
 
+struct Scaling {
+    std::string name;  // "rope_parameters.full_attention"
+    ConfigFields fields;
+};
+
 // The object that describes the scaling: rope_parameters or rope_scaling, or the one of this layer
 // type inside it.
-std::optional<ConfigFields> scaling_fields(const ConfigFields& fields, const char* layer_type) {
+std::optional<Scaling> find_scaling(const ConfigFields& fields, const char* layer_type) {
     for (const char* key : {"rope_parameters", "rope_scaling"}) {
         const std::optional<ConfigFields> found = fields.object(key);
         if (!found || found->json().empty()) continue;
         const nlohmann::json* nested = found->find(layer_type);
-        if (nested != nullptr && nested->is_object()) return found->object(layer_type);
-        return found;
+        if (nested == nullptr || !nested->is_object()) return Scaling{key, *found};
+        return Scaling{fmt::format("{}.{}", key, layer_type), *found->object(layer_type)};
     }
     return std::nullopt;
 }
 
-std::string read_kind(const ConfigFields& scaling) {
-    const char* key = scaling.has("rope_type") ? "rope_type" : "type";
+std::string read_kind(const ConfigFields& scaling, const FamilyDefaults& family) {
+    const char* const old_key = scaling.has("type") ? "type" : "rope_type";
+    const char* const key = scaling.has("rope_type") ? "rope_type" : old_key;
     std::string kind = scaling.text(key).value_or("default");
     if (kind == "su") kind = "longrope";
+    if (kind == "mrope" && family.has_mrope) kind = "default";
     if (std::find(kKinds.begin(), kKinds.end(), kind) == kKinds.end()) {
         scaling.refuse(key, fmt::format("known kinds of RoPE are {}", fmt::join(kKinds, ", ")));
     }
@@ -47,10 +56,7 @@ double read_factor(const ConfigFields& scaling, const RopeConfig& rope, int64_t 
         return static_cast<double>(max_positions) /
                static_cast<double>(rope.original_max_positions);
     }
-    if (rope.kind != "default") {
-        scaling.refuse("factor", fmt::format("RoPE of kind {} needs it", rope.kind));
-    }
-    return 1.0;
+    scaling.refuse("factor", fmt::format("RoPE of kind {} needs it", rope.kind));
 }
 
 void read_llama3(const ConfigFields& scaling, RopeConfig& rope) {
@@ -81,32 +87,72 @@ void read_longrope(const ConfigFields& scaling, int64_t head_dim, RopeConfig& ro
     }
 }
 
+void read_scaling(const ConfigFields& scaling, const RopeModel& model, RopeConfig& rope) {
+    // What stands beside the scaling wins over what stands in it, as transformers reads Phi-3.
+    const auto original = scaling.integer("original_max_position_embeddings", 1, kMaxPositions);
+    if (rope.original_max_positions == 0) {
+        rope.original_max_positions = original.value_or(model.max_positions);
+    }
+    rope.factor = read_factor(scaling, rope, model.max_positions);
+    if (rope.kind == "yarn" || rope.kind == "longrope") {
+        rope.attention_factor = scaling.number("attention_factor", 0.0, kMaxFactor);
+    }
+    if (rope.kind == "llama3") read_llama3(scaling, rope);
+    if (rope.kind == "yarn") read_yarn(scaling, rope);
+    if (rope.kind == "longrope") read_longrope(scaling, model.head_dim, rope);
+}
+
 }  // namespace
 
 RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type,
-                            double default_theta, int64_t max_positions, int64_t head_dim) {
+                            double default_theta, const RopeModel& model,
+                            std::vector<std::string>& unused) {
+    const bool is_partial = reads_key(model.family, "partial_rotary_factor");
     RopeConfig rope;
     rope.theta = fields.number("rope_theta", 1.0, kMaxTheta).value_or(default_theta);
-    rope.partial_rotary_factor = fields.number("partial_rotary_factor", 1e-3, 1.0).value_or(1.0);
+    if (is_partial) {
+        rope.partial_rotary_factor =
+            fields.number("partial_rotary_factor", 1e-3, 1.0).value_or(1.0);
+    }
     rope.original_max_positions =
         fields.integer("original_max_position_embeddings", 1, kMaxPositions).value_or(0);
-    const std::optional<ConfigFields> scaling = scaling_fields(fields, layer_type);
-    if (!scaling) return rope;
+    fields.has("rope_scaling");  // says nothing where it is empty
+    const std::optional<Scaling> found = find_scaling(fields, layer_type);
+    if (!found) return rope;
 
-    rope.kind = read_kind(*scaling);
-    rope.theta = scaling->number("rope_theta", 1.0, kMaxTheta).value_or(rope.theta);
-    rope.partial_rotary_factor =
-        scaling->number("partial_rotary_factor", 1e-3, 1.0).value_or(rope.partial_rotary_factor);
-    // What stands beside the scaling wins over what stands in it, as transformers reads Phi-3.
-    const auto original = scaling->integer("original_max_position_embeddings", 1, kMaxPositions);
-    if (rope.original_max_positions == 0)
-        rope.original_max_positions = original.value_or(max_positions);
-    rope.factor = read_factor(*scaling, rope, max_positions);
-    rope.attention_factor = scaling->number("attention_factor", 0.0, kMaxFactor);
-    if (rope.kind == "llama3") read_llama3(*scaling, rope);
-    if (rope.kind == "yarn") read_yarn(*scaling, rope);
-    if (rope.kind == "longrope") read_longrope(*scaling, head_dim, rope);
+    const ConfigFields& scaling = found->fields;
+    rope.kind = read_kind(scaling, model.family);
+    rope.theta = scaling.number("rope_theta", 1.0, kMaxTheta).value_or(rope.theta);
+    if (is_partial) {
+        rope.partial_rotary_factor =
+            scaling.number("partial_rotary_factor", 1e-3, 1.0).value_or(rope.partial_rotary_factor);
+    }
+    if (rope.kind != "default") read_scaling(scaling, model, rope);
+    for (const std::string& key : unused_rope_keys(scaling.json(), scaling.asked(), model.family)) {
+        unused.push_back(fmt::format("{}.{}", found->name, key));
+    }
     return rope;
+}
+
+std::string choose_rope_form(const FamilyDefaults& family, nlohmann::json& settings) {
+    const auto is_there = [&](const char* key) {
+        const auto found = settings.find(key);
+        return found != settings.end() && found->is_object() && !found->empty();
+    };
+    if (!is_there("rope_scaling") || !is_there("rope_parameters")) return {};
+    const nlohmann::json scaling = settings["rope_scaling"];
+    nlohmann::json& parameters = settings["rope_parameters"];
+    if (family.windows == Windows::five_of_six) {
+        if (!parameters["full_attention"].is_object()) parameters["full_attention"] = {};
+        parameters["full_attention"].update(scaling);
+        settings.erase("rope_scaling");
+        return {};
+    }
+    const bool says_the_same = parameters == scaling;
+    settings.erase("rope_parameters");
+    return says_the_same ? ""
+                         : "rope_scaling is used and nothing of rope_parameters, as transformers "
+                           "does where both are there";
 }
 
 }  // namespace nvllm

@@ -377,8 +377,12 @@ TEST_CASE("config: absurd values are refused with key, value and limit") {
         {{{"model_type", 5}}, "a text is expected"},
         {{{"eos_token_id", "two"}}, "a whole number or a list of them"},
         {{{"eos_token_id", {1, "two"}}}, "a whole number or a list of them"},
-        {{{"num_experts", 8}}, "\"num_experts_per_tok\" is missing"},
-        {{{"num_experts", 8}, {"num_experts_per_tok", 9}}, "from 1 to 8"},
+        {{{"model_type", "mixtral"}, {"num_local_experts", 8}},
+         "\"num_experts_per_tok\" is missing"},
+        {{{"model_type", "mixtral"}, {"num_local_experts", 8}, {"num_experts_per_tok", 9}},
+         "from 1 to 8"},
+        {{{"model_type", "gemma2"}, {"use_bidirectional_attention", true}},
+         "positions see later ones is not supported"},
         {{{"model_type", "qwen2"},
           {"use_sliding_window", true},
           {"layer_types", {"linear_attention"}}},
@@ -418,7 +422,163 @@ TEST_CASE("config: unknown families make no demands") {
         {{"model_type", "mamba"}, {"architectures", {"MambaForCausalLM"}}, {"hidden_size", 64}});
     CHECK(config.architecture == "MambaForCausalLM");
     CHECK(config.num_heads == 0);
-    CHECK_THROWS_AS(parse({{"model_type", "mamba"}, {"num_hidden_layers", 1000000}}), Error);
+    CHECK(config.text_architecture.empty());
+    CHECK(config.refusal.find("neither is its model_type \"mamba\"") != std::string::npos);
+    CHECK(config.notes.empty());
+    // What cannot be read of them is left unread.
+    const ModelConfig odd = parse({{"model_type", "mamba"},
+                                   {"num_hidden_layers", 1000000},
+                                   {"intermediate_size", {1, 2}},
+                                   {"hidden_size", 48},
+                                   {"num_attention_heads", 7},
+                                   {"rope_parameters", {{"rope_type", "spiral"}}}});
+    CHECK(odd.num_layers == 0);
+    CHECK(odd.hidden_size == 48);
+}
+
+TEST_CASE("config: a family's file with a fault can still be described") {
+    const test::TemporaryFolder folder;
+    folder.write("config.json", changed(llama(), {{"num_key_value_heads", 3},
+                                                  {"rope_scaling", {{"type", "spiral"}}}})
+                                    .dump());
+    CHECK_THROWS_AS(read_model_config(folder.path()), Error);
+    const ModelConfig config = describe_model_config(folder.path() / "config.json");
+    CHECK(config.hidden_size == 64);
+    CHECK(config.refusal.find("it must divide the 8 attention heads") != std::string::npos);
+    folder.write("config.json", "[]");
+    CHECK_THROWS_AS(describe_model_config(folder.path() / "config.json"), Error);
+}
+
+TEST_CASE("config: which family computes the text, and why none does") {
+    struct Row {
+        const char* architecture;
+        json changes;
+        const char* text;  // architecture; empty: none
+        bool generates;
+        const char* refusal;  // part of it
+    };
+    const json vision = {{"vision_config", {{"hidden_size", 8}}}};
+    const json qwen_text = {{"model_type", "other"},
+                            {"text_config", changed(llama(), {{"model_type", "qwen2"}})}};
+    const json gemma_text = {{"model_type", "paligemma"},
+                             {"text_config", changed(llama(), {{"model_type", "gemma"}})}};
+    const Row rows[] = {
+        {"LlamaForSequenceClassification", {}, "LlamaForCausalLM", false, ""},
+        {"LlamaForTokenClassification",
+         {{"tie_word_embeddings", true}},
+         "LlamaForCausalLM",
+         true,
+         ""},
+        {"GPT2Model", {}, "GPT2LMHeadModel", false, ""},
+        {"MinistralForCausalLM", {{"model_type", "ministral"}}, "MinistralForCausalLM", true, ""},
+        {"BertForPreTraining", {{"model_type", "bert"}}, "BertModel", false, ""},
+        {"BertLMHeadModel", {{"model_type", "bert"}}, "", false, "write that name into"},
+        {"LlavaForConditionalGeneration", qwen_text, "Qwen2ForCausalLM", true, ""},
+        {"NewForConditionalGeneration", qwen_text, "Qwen2ForCausalLM", true, ""},
+        {"Qwen2VLForConditionalGeneration",
+         {{"model_type", "qwen2_vl"}},
+         "Qwen2ForCausalLM",
+         true,
+         ""},
+        {"PaliGemmaForConditionalGeneration", gemma_text, "", false, "see each other both ways"},
+        {"NewForRetrieval", qwen_text, "", false, "save that part alone"},
+        {"MyLlamaForCausalLM", {}, "", false, "weights are those of a plain LlamaForCausalLM"},
+        {"OtherForCausalLM",
+         {{"model_type", "other"}},
+         "",
+         false,
+         "neither is its model_type \"other\""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.architecture);
+        json document = changed(llama(), row.changes);
+        document["architectures"] = {row.architecture};
+        const ModelConfig config = parse(document);
+        CHECK(config.text_architecture == row.text);
+        CHECK(config.generates == row.generates);
+        CHECK(config.refusal.empty() == (row.refusal[0] == 0));
+        CHECK_MESSAGE(config.refusal.find(row.refusal) != std::string::npos, config.refusal);
+        CHECK(config.architecture == row.architecture);
+    }
+}
+
+TEST_CASE("config: the text part says what it has, the whole what it says for all") {
+    json document = {{"architectures", {"Mistral3ForConditionalGeneration"}},
+                     {"model_type", "mistral3"},
+                     {"tie_word_embeddings", true},
+                     {"hidden_size", 8},
+                     {"dtype", "bfloat16"},
+                     {"vision_config", {{"hidden_size", 8}}},
+                     {"text_config", changed(llama(), {{"model_type", "mistral"},
+                                                       {"tie_word_embeddings", false}})}};
+    const ModelConfig config = parse(document);
+    CHECK(config.hidden_size == 64);
+    CHECK(config.dtype == DType::bf16);
+    CHECK(config.tie_word_embeddings);
+    CHECK(config.is_multi_part);
+    CHECK(config.model_type == "mistral");
+    REQUIRE(config.notes.size() == 1);
+    CHECK(config.notes[0].find("only the text part of the model is used, not what is described by "
+                               "\"vision_config\"") != std::string::npos);
+    document["text_config"]["attention_multiplier"] = 2;
+    CHECK(parse(document).notes[0] == "config.json: not used: attention_multiplier");
+}
+
+TEST_CASE("config: RoPE in two forms is what transformers makes of it") {
+    const json yarn = {{"rope_type", "yarn"}, {"factor", 4}};
+    const json plain = {{"rope_type", "default"}, {"rope_theta", 5e5}};
+    const ModelConfig both =
+        parse(changed(llama(), {{"rope_scaling", yarn}, {"rope_parameters", plain}}));
+    CHECK(both.rope.kind == "yarn");
+    CHECK(both.rope.theta == 10000.0);
+    REQUIRE(both.notes.size() == 1);
+    CHECK(both.notes[0].find("nothing of rope_parameters") != std::string::npos);
+    const ModelConfig empty =
+        parse(changed(llama(), {{"rope_scaling", json::object()}, {"rope_parameters", plain}}));
+    CHECK(empty.rope.theta == 5e5);
+    CHECK(empty.notes.empty());
+    const ModelConfig nested = parse(changed(
+        llama(), {{"model_type", "gemma3_text"},
+                  {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8}}},
+                  {"rope_parameters", {{"full_attention", plain}, {"sliding_attention", plain}}}}));
+    CHECK(nested.rope.kind == "linear");
+    CHECK(nested.rope.theta == 5e5);
+    CHECK(nested.sliding_rope->kind == "default");
+}
+
+TEST_CASE("config: caps and scales that Gemma's classes have where the file says nothing") {
+    const json gemma2 = changed(llama(), {{"model_type", "gemma2"}});
+    CHECK(parse(gemma2).attention_soft_cap == 50.0);
+    CHECK(parse(gemma2).logit_soft_cap == 30.0);
+    CHECK(parse(gemma2).attention_scale == 1.0 / 16.0);
+    const json uncapped = json::parse(gemma2.dump().insert(1, R"("attn_logit_softcapping":null,)"));
+    CHECK(parse(uncapped).attention_soft_cap == 0.0);
+    const json gemma3 =
+        changed(llama(), {{"model_type", "gemma3_text"}, {"attn_logit_softcapping", 4.0}});
+    CHECK(parse(gemma3).attention_soft_cap == 0.0);
+    CHECK(parse(gemma3).logit_soft_cap == 0.0);
+    const json gemma = changed(llama(), {{"model_type", "gemma"}, {"hidden_act", "gelu"}});
+    CHECK(parse(gemma).activation == "gelu_pytorch_tanh");
+    CHECK(parse(changed(gemma, {{"hidden_act", "silu"}})).activation == "silu");
+}
+
+TEST_CASE("config: weights in MLX's format are refused by its name, and described") {
+    for (const char* second : {"", "quantization_config"}) {
+        json document = changed(llama(), {{"quantization", {{"bits", 4}, {"group_size", 64}}}});
+        if (second[0] != 0) document[second] = document["quantization"];
+        const ModelConfig config = parse(document);
+        CHECK(config.refusal.find("MLX") != std::string::npos);
+        CHECK(config.hidden_size == 64);
+        CHECK(config.quantized);
+    }
+    CHECK(parse(llama()).refusal.empty());
+}
+
+TEST_CASE("config: float64 is read as float32, with a note") {
+    const ModelConfig config = parse(changed(llama(), {{"dtype", "float64"}}));
+    CHECK(config.dtype == DType::f32);
+    REQUIRE(config.notes.size() == 1);
+    CHECK(config.notes[0].find("float64") != std::string::npos);
 }
 
 TEST_CASE("config: read from a directory") {
