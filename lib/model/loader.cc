@@ -1,4 +1,5 @@
-// Choosing the family and the source of weights; what is left over at the end is a fault.
+// Choosing the family and the source of weights; what is left over at the end is a fault or
+// a note.
 #include "lib/model/loader.h"
 
 #include <fmt/ranges.h>
@@ -12,6 +13,7 @@
 #include "lib/base/log.h"
 #include "lib/model/families/bert.h"
 #include "lib/model/registry.h"
+#include "lib/model/stray_tensors.h"
 #include "lib/model/weights/checkpoint_source.h"
 #include "lib/model/weights/dummy_source.h"
 #include "lib/model/weights/outline_source.h"
@@ -20,39 +22,42 @@
 namespace nvllm {
 namespace {
 
-// The parts of a model of text and pictures that only pictures need.
-bool is_vision(const std::string& name) {
-    return name.find("vision_tower.") != std::string::npos ||
-           name.find("multi_modal_projector.") != std::string::npos;
-}
-
 // Of a quantized KV cache, in families that have no use for them.
 bool is_kv_scale(const std::string& name) {
     return name.ends_with("attn.k_scale") || name.ends_with("attn.v_scale") ||
            name.ends_with("attn.q_scale");
 }
 
-// Tensors that old exporters saved though they follow from the config, or that a tied model does
-// not use.
+// Tensors that old exporters saved though they follow from the config, or whose absence from the
+// model says nothing new.
 bool may_be_left_over(const std::string& name, const ModelConfig& config) {
     return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
-           name.ends_with(".attn.masked_bias") ||
-           (config.tie_word_embeddings && name.ends_with("lm_head.weight")) ||
-           (config.architecture == "Gemma3ForConditionalGeneration" && is_vision(name)) ||
-           (config.encoder && is_bert_task_tensor(name)) ||
+           name.ends_with(".attn.masked_bias") || (config.encoder && is_bert_task_tensor(name)) ||
            (!config.generates && name == "lm_head.weight") || is_kv_scale(name);
 }
 
-void check_all_read(const CheckpointSource& source, const ModelConfig& config) {
+// A note for the user on modules that are not used; empty: there are none. Throws bad_data when
+// tensors are left over that would change what the model computes.
+std::string check_all_read(const CheckpointSource& source, const ModelConfig& config) {
     std::vector<std::string> left = source.unread();
     std::erase_if(left, [&](const std::string& name) { return may_be_left_over(name, config); });
-    if (left.empty()) return;
-    throw Error(ErrorKind::bad_data,
-                fmt::format("{}: tensor {}{} has no place in a {} of this config.json; is the "
-                            "checkpoint quantized, an adapter, or of another model?",
-                            source.checkpoint().file_of(left.front()), left.front(),
-                            left.size() > 1 ? fmt::format(" (and {} more)", left.size() - 1) : "",
-                            config.architecture));
+    const std::vector<std::string> read = source.read_names();
+    const StrayTensors stray = find_stray_tensors(read, left);
+    if (!stray.inside.empty()) {
+        const std::string& first = stray.inside.front();
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: tensor {}{} has no place in a {} of this config.json; is the "
+                                "checkpoint quantized, an adapter, or of another model?",
+                                source.checkpoint().file_of(first), first,
+                                stray.inside.size() > 1
+                                    ? fmt::format(" (and {} more)", stray.inside.size() - 1)
+                                    : "",
+                                config.architecture));
+    }
+    // Of the other parts of a model the config has a note.
+    if (stray.outside.empty() || config.is_multi_part) return {};
+    return fmt::format("{}: not used: {}", source.checkpoint().file_of(stray.outside.front()),
+                       describe_stray_modules(read, stray.outside));
 }
 
 // The config, and the row of a family that can make such a model.
@@ -180,13 +185,14 @@ ModelOutline outline_model(const ModelLoadOptions& options) {
     ThreadPool no_threads(1);
     std::shared_ptr<const Checkpoint> checkpoint;
     std::shared_ptr<const Model> model;
+    std::string note;
     WeightSource::QuantizedLinears linears;
     if (!dummy && Checkpoint::is_present(options.directory)) {
         checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(options.directory));
         CheckpointSource source(*checkpoint, dtype, no_threads, CheckpointUse::headers, device);
         source.set_quantization(quantization);
         model = family->make(config, source, settings);
-        check_all_read(source, config);
+        note = check_all_read(source, config);
         linears = source.quantized_linears();
     } else {
         // Dummy weights are made in the type of products.
@@ -207,7 +213,8 @@ ModelOutline outline_model(const ModelLoadOptions& options) {
             checkpoint,
             scratch,
             quantization,
-            linears};
+            linears,
+            note};
 }
 
 WeightSource::QuantizedLinears outline_quantized(const std::filesystem::path& directory,

@@ -70,6 +70,7 @@ struct ModelOutline {
     std::function<size_t(int64_t tokens, int64_t rows)> scratch;
     std::shared_ptr<const QuantizationConfig> quantization;  // null: dense weights
     WeightSource::QuantizedLinears quantized_linears;        // how they will run here
+    std::string weights_note;  // modules that are stored and not used; empty: none
 };
 
 // Reads config.json and the headers of the weights, whose names and shapes are checked as

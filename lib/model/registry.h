@@ -9,14 +9,14 @@
 namespace nvllm {
 
 struct FamilyRow {
-    const char* architecture;  // as config.json names it
+    const char* architecture;  // ModelConfig::text_architecture
     std::unique_ptr<Model> (*make)(const ModelConfig& config, WeightSource& source,
                                    const ModelSettings& settings);
 };
 
 std::span<const FamilyRow> model_families();
 
-// Throws bad_data naming the architectures that are known.
+// Throws bad_data with the config's refusal.
 const FamilyRow& family_of(const ModelConfig& config);
 
 }  // namespace nvllm

@@ -214,6 +214,7 @@ ModelPlan::ModelPlan(Recipe recipe, const ObservedModel& model)
         throw Error(ErrorKind::bad_data,
                     "the recipe changes no linear of this model: all are ignored");
     }
+    check_heads(model);
     if (quantizes()) config(model);  // what cannot be said is found before it is computed
 }
 
@@ -253,6 +254,18 @@ void ModelPlan::note_mixed_inputs(const ObservedModel& model) {
                         "of them and refuses that",
                         before.name.name, linear.name.name));
         return;
+    }
+}
+
+// A head that stands for the embedding too cannot be replaced: the embedding would be gone.
+void ModelPlan::check_heads(const ObservedModel& model) const {
+    for (size_t i = 0; i < linears_.size(); ++i) {
+        const LinearName& name = model.linears()[i].name;
+        if (!linears_[i].is_changed() || name.tied_to != name.name + ".weight") continue;
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: the checkpoint stores it and not the embedding it is tied to; "
+                                "ignore it, or save the model with transformers first",
+                                name.name));
     }
 }
 

@@ -78,6 +78,7 @@ class ModelPlan {
     bool says_the_same(const QuantizationConfig& config, const ObservedModel& model) const;
     QuantizationConfig config_of_one_scheme(const ObservedModel& model, size_t example) const;
     void ignore_routers(const ObservedModel& model);
+    void check_heads(const ObservedModel& model) const;
     void add_rotation(const ObservedModel& model);
     void find_sparse(const ObservedModel& model);
     std::optional<SparsityConfig> sparsity(const ObservedModel& model) const;

@@ -12,6 +12,7 @@
 
 #include "kernels/error.h"
 #include "lib/model/families/decoder.h"
+#include "lib/model/families/stored_names.h"
 
 namespace nvllm {
 namespace {
@@ -81,7 +82,7 @@ struct BertLoader {
     Mlp mlp(const std::string& block) const {
         Mlp layer;
         layer.gated = false;
-        layer.activation = activation_named(config.activation);
+        layer.activation = mlp_function_named(config.activation);
         layer.in = linear(block + names.mlp_in, config.hidden_size, config.intermediate_size);
         layer.down = linear(block + names.mlp_down, config.intermediate_size, config.hidden_size);
         return layer;
@@ -117,10 +118,12 @@ struct BertLoader {
         return parts;
     }
 
+    // The first checkpoints call a norm's weight gamma.
     std::string name_prefix() const {
-        for (const char* prefix : {"bert.", "roberta.", "distilbert."}) {
-            if (source.has(std::string(prefix) + "embeddings.word_embeddings.weight"))
-                return prefix;
+        for (const char* norm : {"embeddings.LayerNorm.weight", "embeddings.LayerNorm.gamma"}) {
+            const BodyMarks marks{norm, "embeddings.word_embeddings.weight", ""};
+            const std::string prefix = body_prefix(source, marks, config.hidden_size);
+            if (!prefix.empty()) return prefix;
         }
         return "";
     }

@@ -156,16 +156,17 @@ Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, i
     return source.placed(as_type(source, values, source.product_type()));
 }
 
-void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,
-               const std::string& embedding, DecoderParts& parts) {
+void load_head(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
+               DecoderParts& parts) {
     if (!config.generates) return;
-    parts.tied = config.tie_word_embeddings;
-    LinearName linear{name, config.hidden_size, config.vocab_size};
+    parts.tied = names.is_tied;
+    LinearName linear{names.head, config.hidden_size, config.vocab_size};
     if (!parts.tied) {
         parts.head = load_linear(source, linear);
         return;
     }
-    linear.tied_to = embedding;
+    source.pass_over(names.head);
+    linear.tied_to = names.embedding;
     parts.head = adopt_linear(source, linear,
                               make_dense_part(parts.token_embedding, {}, source.product_type()));
 }

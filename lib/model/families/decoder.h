@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/model/families/model_settings.h"
+#include "lib/model/families/stored_names.h"
 #include "lib/model/layers/decoder_block.h"
 #include "lib/model/layers/rotary.h"
 #include "lib/model/model.h"
@@ -28,10 +29,10 @@ struct DecoderParts {
 std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettings& settings,
                                     DecoderParts parts);
 
-// `parts.head` over parts.token_embedding, which is the tensor `embedding`, or over a weight of its
-// own, as config.tie_word_embeddings says; none for a model that does not generate.
-void load_head(WeightSource& source, const ModelConfig& config, const std::string& name,
-               const std::string& embedding, DecoderParts& parts);
+// `parts.head` over parts.token_embedding where they are tied, else over a weight of its own; none
+// for a model that does not generate.
+void load_head(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
+               DecoderParts& parts);
 
 // [rows, hidden] as a table to look up in: in the product type, like any matrix; dequantized where
 // it is stored quantized.

@@ -4,9 +4,6 @@
 // and thetas are in the config.
 #include "lib/model/families/gemma.h"
 
-#include <initializer_list>
-#include <string>
-
 #include "lib/model/families/llama.h"
 
 namespace nvllm {
@@ -17,15 +14,6 @@ LlamaTraits gemma_traits() {
     traits.norm_offset = 1.0f;
     traits.scaled_embedding = true;
     return traits;
-}
-
-// Where the text model's names begin: checkpoints with a vision part, old and new, put it one level
-// deeper.
-std::string text_prefix(const WeightSource& source) {
-    for (const char* prefix : {"model.language_model.", "language_model.model."}) {
-        if (source.has(std::string(prefix) + "embed_tokens.weight")) return prefix;
-    }
-    return "model.";
 }
 
 }  // namespace
@@ -47,7 +35,6 @@ std::unique_ptr<Model> make_gemma3(const ModelConfig& config, WeightSource& sour
     LlamaTraits traits = gemma_traits();
     traits.norms_around_layers = true;
     traits.query_key_norm = true;
-    traits.prefix = text_prefix(source);
     return make_llama_like(config, source, settings, traits);
 }
 

@@ -11,6 +11,8 @@
 namespace nvllm {
 namespace {
 
+constexpr BodyMarks kMarks = {"h.0.ln_1.weight", "wte.weight", "transformer."};
+
 struct Gpt2Loader {
     const ModelConfig& config;
     WeightSource& source;
@@ -42,7 +44,7 @@ struct Gpt2Loader {
     Mlp mlp(const std::string& name) const {
         Mlp layer;
         layer.gated = false;
-        layer.activation = activation_named(config.activation);
+        layer.activation = mlp_function_named(config.activation);
         layer.in = linear(name + ".c_fc", config.hidden_size, config.intermediate_size);
         layer.down = linear(name + ".c_proj", config.intermediate_size, config.hidden_size);
         return layer;
@@ -72,17 +74,18 @@ std::unique_ptr<Model> make_gpt2(const ModelConfig& config, WeightSource& source
                                  const ModelSettings& settings) {
     check_length(config, settings);
     const Gpt2Loader loader{config, source};
-    const std::string prefix = source.has("wte.weight") ? "" : "transformer.";
+    const std::string prefix = body_prefix(source, kMarks, config.hidden_size);
+    const VocabularyNames names = vocabulary_names(source, config, prefix, prefix + "wte.weight");
     DecoderParts parts;
     parts.token_embedding =
-        load_table(source, prefix + "wte.weight", config.vocab_size, config.hidden_size);
+        load_table(source, names.embedding, config.vocab_size, config.hidden_size);
     parts.position_embedding =
         load_table(source, prefix + "wpe.weight", config.max_positions, config.hidden_size);
     for (int64_t index = 0; index < config.num_layers; ++index) {
         parts.blocks.push_back(loader.block(fmt::format("{}h.{}", prefix, index), index));
     }
     parts.final_norm = loader.norm(prefix + "ln_f");
-    load_head(source, config, "lm_head", prefix + "wte.weight", parts);
+    load_head(source, config, names, parts);
     return make_decoder(config, settings, std::move(parts));
 }
 

@@ -7,8 +7,12 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/error.h"
+
 namespace nvllm {
 namespace {
+
+constexpr BodyMarks kMarks = {"layers.0.input_layernorm.weight", "embed_tokens.weight", "model."};
 
 struct LlamaLoader {
     const ModelConfig& config;
@@ -61,7 +65,7 @@ struct LlamaLoader {
             {fmt::format("{}.{}", name, names.gate), hidden, inner, bias},
             {fmt::format("{}.{}", name, names.up), hidden, inner, bias}};
         Mlp layer;
-        layer.activation = activation_named(config.activation);
+        layer.activation = mlp_function_named(config.activation);
         layer.in = traits.fused_projections
                        ? load_linear(source, {name + ".gate_up_proj", hidden, 2 * inner, bias})
                        : load_linear(source, gate_up);
@@ -70,7 +74,45 @@ struct LlamaLoader {
         return layer;
     }
 
+    // Experts that are stored as one tensor for all: [experts, 2 * inner, hidden], gate before up,
+    // and [experts, hidden, inner]; either may be turned.
+    void name_fused_experts(const std::string& layer) const {
+        const std::string in = layer + ".experts.gate_up_proj";
+        const std::string down = layer + ".experts.down_proj";
+        if (!source.has(in)) return;
+        const int64_t hidden = config.hidden_size;
+        const int64_t inner = config.expert_intermediate_size;
+        const bool is_in_turned = is_turned(in, 2 * inner, hidden);
+        const bool is_down_turned = is_turned(down, hidden, inner);
+        for (int64_t expert = 0; expert < config.num_experts; ++expert) {
+            const auto name = [&](const char* linear) {
+                return fmt::format("{}.experts.{}.{}.weight", layer, expert, linear);
+            };
+            source.name_part(name(traits.experts.gate), {in, expert, 0, inner, is_in_turned});
+            source.name_part(name(traits.experts.up), {in, expert, inner, inner, is_in_turned});
+            source.name_part(name(traits.experts.down), {down, expert, 0, hidden, is_down_turned});
+        }
+    }
+
+    // Whether a stack of experts' matrices is [experts, in, out] and not [experts, out, in].
+    bool is_turned(const std::string& stack, int64_t out, int64_t in) const {
+        if (source.adopter() != nullptr) {
+            throw Error(ErrorKind::bad_data,
+                        fmt::format("{}: {} holds all experts of a layer, whose weights cannot be "
+                                    "replaced one by one; start from a checkpoint that stores "
+                                    "each expert by itself",
+                                    source.place_of(stack), stack));
+        }
+        if (source.has_shape(stack, {config.num_experts, out, in})) return false;
+        if (source.has_shape(stack, {config.num_experts, in, out})) return true;
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: tensor {} is not [{}, {}, {}] or that turned; do the weights "
+                                "belong to this config.json?",
+                                source.place_of(stack), stack, config.num_experts, out, in));
+    }
+
     SparseMlp sparse_mlp(const std::string& name) const {
+        name_fused_experts(name);
         SparseMlp layer;
         layer.router =
             load_linear(source, {name + ".gate", config.hidden_size, config.num_experts, false});
@@ -79,7 +121,7 @@ struct LlamaLoader {
         layer.computes_all = source.adopter() != nullptr;
         const std::vector<ExpertLinears> experts = expert_linears(name);
         if (can_stack(source, experts)) {
-            layer.stack = load_expert_stack(source, experts, activation_named(config.activation));
+            layer.stack = load_expert_stack(source, experts, mlp_function_named(config.activation));
             return layer;
         }
         for (int64_t expert = 0; expert < config.num_experts; ++expert) {
@@ -224,12 +266,13 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
                                        const ModelSettings& settings,
                                        const LlamaTraits& given_traits) {
     LlamaTraits traits = given_traits;
-    // A body that was saved by itself.
-    if (source.has("embed_tokens.weight")) traits.prefix = "";
+    traits.prefix = body_prefix(source, kMarks, config.hidden_size);
+    const VocabularyNames names =
+        vocabulary_names(source, config, traits.prefix, traits.prefix + std::string(kMarks.table));
     const LlamaLoader loader{config, source, traits};
     DecoderParts parts;
-    parts.token_embedding = load_table(source, traits.prefix + "embed_tokens.weight",
-                                       config.vocab_size, config.hidden_size);
+    parts.token_embedding =
+        load_table(source, names.embedding, config.vocab_size, config.hidden_size);
     if (traits.scaled_embedding) {
         parts.embedding_scale = embedding_scale(config.hidden_size, source.product_type());
     }
@@ -239,7 +282,7 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
     }
     parts.final_norm = loader.norm(traits.prefix + "norm", config.hidden_size);
     parts.logit_soft_cap = static_cast<float>(config.logit_soft_cap);
-    load_head(source, config, "lm_head", traits.prefix + "embed_tokens.weight", parts);
+    load_head(source, config, names, parts);
     return make_decoder(config, settings, std::move(parts));
 }
 

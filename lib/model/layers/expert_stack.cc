@@ -49,7 +49,7 @@ bool can_stack(const WeightSource& source, std::span<const ExpertLinears> expert
 }
 
 ExpertStack load_expert_stack(WeightSource& source, std::span<const ExpertLinears> experts,
-                              ops::Activation activation) {
+                              MlpFunction activation) {
     const int64_t hidden = experts.front().gate.in;
     const int64_t inner = experts.front().gate.out;
     ExpertStack stack;
@@ -87,7 +87,7 @@ void ExpertStack::apply(const Context& context, const ConstTensorView& logits,
     const TensorView inner = take_activations(context, {chosen, width});
     ops::grouped_matmul(context, gathered, starts, in.view(), product_type, inner);
     const TensorView gate = inner.columns(0, width / 2);
-    ops::gated_activation(context, activation, gate, inner.columns(width / 2, width / 2), gate);
+    activation.apply_gated(context, gate, inner.columns(width / 2, width / 2));
     // What was gathered is not needed any more.
     ops::grouped_matmul(context, gate, starts, down.view(), product_type, gathered);
     ops::add_expert_outputs(context, gathered, order, weights, how, y);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/ops/activation.h"
+#include "lib/model/layers/mlp_function.h"
 #include "lib/model/layers/scratch.h"
 #include "lib/model/weights/scheme.h"
 
@@ -25,7 +25,7 @@ struct Routing {
 };
 
 struct ExpertStack {
-    ops::Activation activation = ops::Activation::silu;
+    MlpFunction activation;
     DType product_type = DType::f32;
     Tensor in;    // [experts, 2 * intermediate, hidden]: gate, then up
     Tensor down;  // [experts, hidden, intermediate]
@@ -43,6 +43,6 @@ struct ExpertStack {
 bool can_stack(const WeightSource& source, std::span<const ExpertLinears> experts);
 // REQUIRES: can_stack(); experts of equal shapes.
 ExpertStack load_expert_stack(WeightSource& source, std::span<const ExpertLinears> experts,
-                              ops::Activation activation);
+                              MlpFunction activation);
 
 }  // namespace nvllm

@@ -1,9 +1,7 @@
 // The feed-forward layer: gated (down(f(gate x) * up x)) or plain (down(f(up x))).
 #pragma once
 
-#include <string>
-
-#include "kernels/ops/activation.h"
+#include "lib/model/layers/mlp_function.h"
 #include "lib/model/layers/scratch.h"
 #include "lib/model/weights/scheme.h"
 
@@ -11,7 +9,7 @@ namespace nvllm {
 
 struct Mlp {
     bool gated = true;
-    ops::Activation activation = ops::Activation::silu;
+    MlpFunction activation;
     LinearWeight in;    // [hidden] → gate, then up: [2 * intermediate]; plain: [intermediate]
     LinearWeight down;  // [intermediate] → [hidden]
 
@@ -22,8 +20,5 @@ struct Mlp {
     size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     size_t bytes() const { return in.bytes() + down.bytes(); }
 };
-
-// The function that config.json means. Throws bad_data naming those that are known.
-ops::Activation activation_named(const std::string& name);
 
 }  // namespace nvllm

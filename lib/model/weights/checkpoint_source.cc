@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "kernels/error.h"
@@ -12,8 +13,10 @@
 namespace nvllm {
 namespace {
 
+// Of a weight; float64 is read as float32.
 bool is_float(DType dtype) {
-    return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+    return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 ||
+           dtype == DType::f64;
 }
 
 bool has_shape(const ConstTensorView& view, std::initializer_list<int64_t> shape) {
@@ -44,22 +47,89 @@ Tensor aligned(const Tensor& tensor) {
     return copy;
 }
 
+Tensor with_layout(const Tensor& tensor, DType dtype) {
+    ConstTensorView view = tensor.view();
+    view.dtype = dtype;
+    return Tensor::borrow(view, nullptr);
+}
+
+Tensor from_float64(const Tensor& wide, ThreadPool& threads) {
+    constexpr int64_t kGrain = 4096;
+    ViewLayout layout = wide.view();
+    layout.dtype = DType::f32;
+    Tensor narrow = Tensor::allocate(layout, ComputeDevice());
+    const auto* const from = wide.view().as<double>();
+    auto* const to = narrow.mutable_view().as<float>();
+    threads.parallel_for(wide.view().numel(), kGrain, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) to[i] = static_cast<float>(from[i]);
+    });
+    return narrow;
+}
+
+// Rows [first, first + count) of the transpose of a matrix [in, out], as bytes.
+Tensor turned_rows(const ConstTensorView& matrix, int64_t first, int64_t count) {
+    const size_t bytes = dtype_bytes(matrix.dtype);
+    const int64_t in = matrix.dim(0);
+    Tensor rows = Tensor::allocate(matrix.dtype, {count, in});
+    auto* to = rows.mutable_view().as<std::byte>();
+    for (int64_t row = first; row < first + count; ++row) {
+        const auto* from = matrix.as<std::byte>() + static_cast<size_t>(row) * bytes;
+        for (int64_t column = 0; column < in; ++column) {
+            std::memcpy(to, from, bytes);
+            to += bytes;
+            from += static_cast<size_t>(matrix.dim(1)) * bytes;
+        }
+    }
+    return rows;
+}
+
 }  // namespace
 
 bool CheckpointSource::has(const std::string& name) const {
-    return checkpoint_.find(name).has_value();
+    return parts_.contains(name) || checkpoint_.find(name).has_value();
+}
+
+void CheckpointSource::name_part(const std::string& name, const StoredPart& part) {
+    parts_.insert_or_assign(name, part);
+}
+
+Tensor CheckpointSource::part(const StoredPart& part) const {
+    const std::optional<Tensor> whole = checkpoint_.tensor(part.whole);
+    NVLLM_CHECK(whole && whole->view().rank == 3, "a stack of matrices: " + part.whole);
+    const ConstTensorView& stack = whole->view();
+    const auto start =
+        static_cast<size_t>(part.matrix * stack.stride(0)) * dtype_bytes(stack.dtype);
+    const ConstTensorView matrix(stack.as<std::byte>() + start, stack.dtype,
+                                 {stack.dim(1), stack.dim(2)});
+    if (!part.is_turned)
+        return Tensor::borrow(matrix.rows(part.first, part.count), checkpoint_.file(part.whole));
+    if (has_values()) return turned_rows(matrix, part.first, part.count);
+    return Tensor::borrow(ConstTensorView(matrix.data, matrix.dtype, {part.count, matrix.dim(0)}),
+                          nullptr);
+}
+
+std::optional<Tensor> CheckpointSource::tensor(const std::string& name) const {
+    const auto found = parts_.find(name);
+    return found == parts_.end() ? checkpoint_.tensor(name) : part(found->second);
 }
 
 Tensor CheckpointSource::find(const std::string& name, const std::string& expected) const {
-    std::optional<Tensor> found = checkpoint_.tensor(name);
+    std::optional<Tensor> found = tensor(name);
     if (found) return *std::move(found);
-    throw Error(ErrorKind::bad_data, fmt::format("{}: has no tensor {}, expected {}",
-                                                 checkpoint_.file_of(name), name, expected));
+    const std::string promised = checkpoint_.promised_file(name);
+    throw Error(
+        ErrorKind::bad_data,
+        fmt::format(
+            "{}: has no tensor {}, expected {}{}", checkpoint_.file_of(name), name, expected,
+            promised.empty() ? "" : fmt::format("; the index says that it is in {}", promised)));
 }
 
 Tensor CheckpointSource::keep(const std::string& name, const Tensor& found) {
-    read_names_.insert(name);
-    return has_values() ? aligned(found) : found;
+    const auto part = parts_.find(name);
+    read_names_.insert(part == parts_.end() ? name : part->second.whole);
+    const bool is_wide = found.view().dtype == DType::f64;
+    if (!has_values()) return is_wide ? with_layout(found, DType::f32) : found;
+    return is_wide ? from_float64(aligned(found), threads()) : aligned(found);
 }
 
 Tensor CheckpointSource::keep_stored(const std::string& name, const Tensor& found) {
@@ -121,7 +191,21 @@ bool CheckpointSource::has_shape(const std::string& name,
     return found && nvllm::has_shape(*found, shape);
 }
 
+bool CheckpointSource::has_matrix(const std::string& linear) const {
+    constexpr std::array kSuffixes = {".weight", ".weight_packed", ".qweight", ".compressed"};
+    return std::any_of(kSuffixes.begin(), kSuffixes.end(),
+                       [&](const char* suffix) { return has(linear + suffix); });
+}
+
+bool CheckpointSource::are_equal(const std::string& a, const std::string& b) const {
+    const std::optional<Tensor> one = checkpoint_.tensor(a);
+    const std::optional<Tensor> other = checkpoint_.tensor(b);
+    return one && other && one->view().describe() == other->view().describe() &&
+           std::memcmp(one->view().data, other->view().data, one->bytes()) == 0;
+}
+
 bool CheckpointSource::keeps_dense(const std::string& linear) const {
+    if (parts_.contains(linear + ".weight")) return true;
     for (const char* suffix : {".weight", ".compressed"}) {
         const std::optional<ConstTensorView> found = checkpoint_.find(linear + suffix);
         if (found && is_float(found->dtype)) return true;

@@ -1,7 +1,11 @@
 // Weights of a checkpoint, as they lie in its mapped files.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/model/weights/weight_source.h"
@@ -20,6 +24,7 @@ class CheckpointSource : public WeightSource {
           use_(use) {}
 
     bool has(const std::string& name) const override;
+    std::vector<std::string_view> names() const override { return checkpoint_.names(); }
     Tensor read(const std::string& name, std::initializer_list<int64_t> shape,
                 WeightRole role) override;
     Tensor read_stored(const std::string& name, std::initializer_list<int64_t> shape,
@@ -30,16 +35,24 @@ class CheckpointSource : public WeightSource {
     bool has_shape(const std::string& name, std::initializer_list<int64_t> shape) const override;
     bool keeps_files() const override { return true; }
     bool keeps_dense(const std::string& linear) const override;
+    bool has_matrix(const std::string& linear) const override;
+    bool are_equal(const std::string& a, const std::string& b) const override;
+    void name_part(const std::string& name, const StoredPart& part) override;
     std::string place_of(const std::string& name) const override {
         return checkpoint_.file_of(name);
     }
     void pass_over(const std::string& linear) override;
     std::vector<std::string> unread() const override;
+    // Names that somebody read, ascending.
+    std::vector<std::string> read_names() const { return {read_names_.begin(), read_names_.end()}; }
     bool has_values() const override { return use_ == CheckpointUse::values; }
 
     const Checkpoint& checkpoint() const { return checkpoint_; }
 
   private:
+    // The tensor or named part; empty when there is none.
+    std::optional<Tensor> tensor(const std::string& name) const;
+    Tensor part(const StoredPart& part) const;
     Tensor find(const std::string& name, const std::string& expected) const;
     Tensor keep(const std::string& name, const Tensor& found);
     Tensor keep_stored(const std::string& name, const Tensor& found);
@@ -48,6 +61,7 @@ class CheckpointSource : public WeightSource {
     CheckpointUse use_;
     std::vector<std::span<const std::byte>> stored_;  // as read_stored() gave them, in files
     std::set<std::string, std::less<>> read_names_;
+    std::map<std::string, StoredPart, std::less<>> parts_;
 };
 
 }  // namespace nvllm

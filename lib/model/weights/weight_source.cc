@@ -64,6 +64,10 @@ Tensor WeightSource::read_stored_flat(const std::string& name, int64_t,
     NVLLM_CHECK(false, "no file holds " + name);
 }
 
+void WeightSource::name_part(const std::string& name, const StoredPart&) {
+    NVLLM_CHECK(false, "no file holds " + name);
+}
+
 Tensor WeightSource::placed(const Tensor& tensor) {
     return has_values() ? uploader_.upload(tensor) : tensor;
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/context.h"
@@ -24,6 +25,15 @@ enum class WeightRole : uint8_t { matrix, norm, bias };
 
 class LinearPart;
 struct LinearName;
+
+// Rows of one matrix of a stored stack: of [matrices, out, in], or of [matrices, in, out] turned.
+struct StoredPart {
+    std::string whole;
+    int64_t matrix = 0;
+    int64_t first = 0;  // of the outputs
+    int64_t count = 0;
+    bool is_turned = false;
+};
 
 // Takes the place of linears while a model is made: for those who want to see what each is given,
 // or to change its weights.
@@ -53,6 +63,8 @@ class WeightSource {
     WeightSource& operator=(const WeightSource&) = delete;
 
     virtual bool has(const std::string& name) const = 0;
+    // Of all tensors, ascending; empty where there are as many as somebody asks for.
+    virtual std::vector<std::string_view> names() const { return {}; }
     // The tensor in its stored type: float32, bfloat16 or float16, aligned to its elements. Throws
     // bad_data that names the tensor, what was expected and what was found.
     virtual Tensor read(const std::string& name, std::initializer_list<int64_t> shape,
@@ -72,6 +84,13 @@ class WeightSource {
     // Whether tensors lie in files, which may keep some linears dense.
     virtual bool keeps_files() const { return false; }
     virtual bool keeps_dense(const std::string&) const { return false; }
+    // Whether a matrix of this linear is stored, dense or quantized.
+    virtual bool has_matrix(const std::string&) const { return false; }
+    // Whether both tensors are there, of one type and shape and with the same bytes.
+    virtual bool are_equal(const std::string&, const std::string&) const { return false; }
+    // Gives a matrix [out, in] that lies in a larger tensor a name to be read by. REQUIRES: a
+    // tensor `part.whole` of three axes.
+    virtual void name_part(const std::string& name, const StoredPart& part);
     // Where a tensor lies, for messages.
     virtual std::string place_of(const std::string&) const { return "weights"; }
     // How linears are quantized; null: not at all.

@@ -12,14 +12,17 @@
 namespace nvllm {
 namespace {
 
-std::vector<std::filesystem::path> family_folders() {
+std::vector<std::filesystem::path> folders_below(const char* name) {
     std::vector<std::filesystem::path> folders;
-    const auto root = test::source_path("tests/fixtures/families");
-    for (const auto& item : std::filesystem::directory_iterator(root)) {
+    for (const auto& item : std::filesystem::directory_iterator(test::source_path(name))) {
         if (item.is_directory()) folders.push_back(item.path());
     }
     std::sort(folders.begin(), folders.end());
     return folders;
+}
+
+std::vector<std::filesystem::path> family_folders() {
+    return folders_below("tests/fixtures/families");
 }
 
 struct Loaded {
@@ -53,6 +56,23 @@ TEST_CASE("families: 64 greedy ids are those of transformers") {
         Loaded loaded(folder, DType::f32);
         test::Driver driver(*loaded.model, loaded.threads, DType::f32, 16);
         CHECK(driver.greedy(test::values_of<int32_t>(reference, "prompt_ids"), expected.size()) ==
+              expected);
+    }
+}
+
+// Forms in which others save or edit checkpoints: scripts/fixtures/make_variants.py.
+TEST_CASE("families: variants have the logits and greedy ids of transformers") {
+    for (const auto& folder : folders_below("tests/fixtures/variants")) {
+        CAPTURE(folder.filename().string());
+        const SafetensorsFile reference(folder / "reference.safetensors");
+        const auto expected = test::values_of<int32_t>(reference, "greedy_ids");
+        Loaded loaded(folder, DType::f32);
+        test::Driver driver(*loaded.model, loaded.threads, DType::f32, 16);
+        CHECK(test::largest_difference(
+                  driver.logits_of(test::values_of<int32_t>(reference, "ids"), 0),
+                  test::values_of<float>(reference, "logits")) < 1e-4);
+        test::Driver greedy(*loaded.model, loaded.threads, DType::f32, 16);
+        CHECK(greedy.greedy(test::values_of<int32_t>(reference, "prompt_ids"), expected.size()) ==
               expected);
     }
 }

@@ -57,7 +57,7 @@ SparseMlp stacked(WeightSource& source, int64_t per_token) {
     layer.router = load_linear(source, {"router", kHidden, kExperts, false});
     layer.experts_per_token = per_token;
     REQUIRE(can_stack(source, linears()));
-    layer.stack = load_expert_stack(source, linears(), ops::Activation::silu);
+    layer.stack = load_expert_stack(source, linears(), {ops::Activation::silu});
     source.finish();
     return layer;
 }
