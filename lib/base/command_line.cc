@@ -7,7 +7,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <map>
+#include <set>
 
 #include "lib/base/config_file.h"
 
@@ -53,8 +55,8 @@ class Parser {
         for (BoundOption& option : options.all()) add(option);
     }
 
-    ParsedCommandLine parse(std::span<const std::string> arguments, const OptionSet& options) {
-        std::vector<std::string> split = split_values(arguments);
+    ParsedCommandLine parse(std::span<const std::string> arguments, OptionSet& options) {
+        std::vector<std::string> split = split_values(arguments, options);
         std::reverse(split.begin(), split.end());
         try {
             app_.parse(std::move(split));
@@ -96,6 +98,10 @@ class Parser {
                                                [](const CLI::results_t&) { return true; });
             entry.positional->expected(field.is_list ? CLI::detail::expected_max_vector_size : 1);
         }
+        for (const std::string& flag : flags_of(field)) {
+            if (field.is_positional) positional_flags_.insert(flag);
+            if (field.takes_several) several_.insert(flag);
+        }
         entries_.push_back(entry);
     }
 
@@ -111,38 +117,84 @@ class Parser {
         for (const std::string& flag : flags_of(field)) bare_values_[flag] = *field.bare_value;
     }
 
+    bool is_own_flag(const std::string& flag) const {
+        const CLI::Option* option = app_.get_option_no_throw(flag);
+        return option != nullptr && !option->get_positional();
+    }
+
+    // The flag of an argument, with dashes where it was written with underscores.
+    std::string flag_in(const std::string& argument) const {
+        const std::string flag = argument.substr(0, argument.find('='));
+        if (!flag.starts_with("--") || is_own_flag(flag)) return flag;
+        const std::string dashed = with_dashes(flag);
+        return is_own_flag(dashed) ? dashed : flag;
+    }
+
     // "--name=value" and "-n=value" as two arguments: CLI11 takes the next argument as the value
     // whatever it looks like, but loses the empty one after "=" and keeps the "=" after a short
     // name.
-    std::vector<std::string> split_values(std::span<const std::string> arguments) const {
+    std::vector<std::string> split_values(std::span<const std::string> arguments,
+                                          OptionSet& options) {
         std::vector<std::string> split;
-        for (size_t i = 0; i < arguments.size(); ++i) {
-            const std::string& argument = arguments[i];
-            const size_t equals = argument.find('=');
-            const std::string flag = argument.substr(0, equals);
-            const bool takes_value = flag.size() > 1 && flag[0] == '-' && is_valued_flag(flag);
-            if (!takes_value) {
-                split.push_back(argument);
-                if (argument != "--") continue;
-                split.insert(split.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                             arguments.end());
-                return split;
-            }
-            split.push_back(flag);
-            if (equals != std::string::npos) {
-                split.push_back(argument.substr(equals + 1));
-                continue;
-            }
-            const bool is_last = i + 1 == arguments.size();
-            const auto bare = bare_values_.find(flag);
-            if (bare != bare_values_.end() && (is_last || arguments[i + 1].starts_with('-'))) {
-                split.push_back(bare->second);
-                continue;
-            }
-            if (is_last) throw Error(ErrorKind::usage, flag + " needs a value");
-            split.push_back(arguments[++i]);
+        while (!arguments.empty() && arguments[0] != "--") {
+            arguments = arguments.subspan(take_argument(arguments, options, split));
         }
+        split.insert(split.end(), arguments.begin(), arguments.end());
         return split;
+    }
+
+    // Adds the first argument, with its values; returns how many arguments that were. Another
+    // program's flag is replaced by what it is called here.
+    size_t take_argument(std::span<const std::string> arguments, OptionSet& options,
+                         std::vector<std::string>& split) {
+        const std::string& argument = arguments[0];
+        if (argument.size() < 2 || argument[0] != '-') {
+            has_positional_ = true;
+            split.push_back(argument);
+            return 1;
+        }
+        const std::string flag = flag_in(argument);
+        if (const auto reading = options.read_foreign(arguments, is_own_flag(flag))) {
+            for (std::string& part : split_values(reading->instead, options)) {
+                split.push_back(std::move(part));
+            }
+            return reading->num_arguments;
+        }
+        const size_t equals = std::min(argument.find('='), argument.size());
+        if (!is_valued_flag(flag)) {
+            split.push_back(flag + argument.substr(equals));
+            return 1;
+        }
+        has_positional_ = has_positional_ || positional_flags_.contains(flag);
+        split.push_back(flag);
+        if (equals == argument.size()) return 1 + take_values(flag, arguments.subspan(1), split);
+        split.push_back(argument.substr(equals + 1));
+        return 1;
+    }
+
+    // Adds the values of a flag that stand behind it; returns how many arguments that were.
+    size_t take_values(const std::string& flag, std::span<const std::string> rest,
+                       std::vector<std::string>& split) const {
+        const auto bare = bare_values_.find(flag);
+        if (bare != bare_values_.end() && (rest.empty() || rest[0].starts_with('-'))) {
+            split.push_back(bare->second);
+            return 0;
+        }
+        if (rest.empty()) throw Error(ErrorKind::usage, flag + " needs a value");
+        split.push_back(rest[0]);
+        size_t num_taken = 1;
+        if (!several_.contains(flag) || !names_positional(rest)) return num_taken;
+        for (; num_taken < rest.size() && !rest[num_taken].starts_with('-'); ++num_taken) {
+            split.insert(split.end(), {flag, rest[num_taken]});
+        }
+        return num_taken;
+    }
+
+    // Whether a positional argument stood before the rest, or its flag is in it.
+    bool names_positional(std::span<const std::string> rest) const {
+        return has_positional_ || std::ranges::any_of(rest, [&](const std::string& argument) {
+                   return positional_flags_.contains(flag_in(argument));
+               });
     }
 
     void refuse_extras(const OptionSet& options) const {
@@ -183,15 +235,31 @@ class Parser {
         }
         for (const Entry& entry : entries_) {
             const OptionField& field = entry.option->field();
+            GivenOption given{entry.option, "--" + field.name, {}};
             if (entry.positional != nullptr && entry.positional->count() > 0) {
-                parsed.options.push_back(
-                    {entry.option, field.value_name, entry.positional->results()});
+                given.flag = field.value_name;
+                given.texts = entry.positional->results();
             }
             if (entry.flag->count() > 0) {
-                parsed.options.push_back({entry.option, "--" + field.name, entry.flag->results()});
+                given.flag = "--" + field.name;
+                const std::vector<std::string> texts = entry.flag->results();
+                given.texts.insert(given.texts.end(), texts.begin(), texts.end());
             }
+            if (given.texts.empty()) continue;
+            if (field.is_named_once) refuse_several(given);
+            parsed.options.push_back(std::move(given));
         }
         return parsed;
+    }
+
+    static void refuse_several(const GivenOption& given) {
+        for (const std::string& text : given.texts) {
+            if (text == given.texts.front()) continue;
+            throw Error(ErrorKind::usage,
+                        fmt::format("--{}: one alone, and both '{}' and '{}' are "
+                                    "given",
+                                    given.option->field().name, given.texts.front(), text));
+        }
     }
 
     bool is_given(const std::string& name) const { return general_.at(name)->count() > 0; }
@@ -199,6 +267,9 @@ class Parser {
     CLI::App app_;
     std::map<std::string, CLI::Option*> general_;
     std::map<std::string, std::string> bare_values_;  // by flag
+    std::set<std::string> several_;                   // flags that may take several words
+    std::set<std::string> positional_flags_;          // of options that are positional as well
+    bool has_positional_ = false;                     // in the arguments read so far
     std::vector<Entry> entries_;
 };
 
@@ -249,6 +320,18 @@ std::string text_about(const DescribedProgram& program, const ParsedCommandLine&
     return options_as_json(program);
 }
 
+namespace {
+
+// What the program did not say itself.
+void say_notes(const ProgramDescription& program, OptionSet& options) {
+    for (const std::string& note : options.take_notes()) {
+        const std::string line = fmt::format("{}: {}\n", program.name, note);
+        std::fwrite(line.data(), 1, line.size(), stderr);
+    }
+}
+
+}  // namespace
+
 std::optional<std::string> read_command_line(const ProgramDescription& program, OptionSet& options,
                                              int argc, const char* const* argv,
                                              const SettingsCheck& check) {
@@ -256,17 +339,21 @@ std::optional<std::string> read_command_line(const ProgramDescription& program, 
     const ParsedCommandLine parsed = parse_command_line(arguments, options);
     if (parsed.is_about_program()) return text_about(describe_program(program, options), parsed);
     try {
+        note_misspelt_variables(options, process_variables());
         resolve_settings(options, parsed, process_environment());
         if (parsed.wants_config_printed) {
+            say_notes(program, options);
             return fmt::format("# {} {}\n{}", program.name, program.version,
                                print_as_yaml(options));
         }
         if (check) check();
     } catch (const Error& error) {
+        say_notes(program, options);
         const bool is_usage = error.kind() == ErrorKind::usage;
         if (!parsed.wants_config_checked || is_usage) throw;
         throw Error(ErrorKind::bad_config, error.what());
     }
+    say_notes(program, options);
     if (parsed.wants_config_checked) return "ok\n";
     return std::nullopt;
 }

@@ -42,8 +42,10 @@ struct ParsedCommandLine {
 // Splits the arguments (without the program's own name) by the options. Those of general_options()
 // belong to every program. Every option takes "--name value" and "--name=value", with any value:
 // one that begins with a dash, or an empty one. Booleans take no value but "=true" or "=false";
-// "--no-name" is false. "--" ends the options. Nothing is set yet. Throws usage for unknown flags
-// (with the nearest known one), missing values and arguments that nobody takes.
+// "--no-name" is false. "--" ends the options. Underscores in a flag are dashes. Flags of other
+// programs (OptionSet::add_foreign) are replaced, dropped with a note, or refused. Nothing is set
+// yet. Throws usage for unknown flags (with the nearest known one), missing values, arguments that
+// nobody takes, and two values of what is named once.
 ParsedCommandLine parse_command_line(std::span<const std::string> arguments, OptionSet& options);
 
 // Sets the options: flags over environment (NVLLM_*) over the configuration file (--config or
@@ -57,7 +59,8 @@ using SettingsCheck = std::function<void()>;
 
 // All of it for main(): parses, and either sets the options and checks them, or gives the text that
 // was asked for instead (--help, --print-config ...), to be printed on stdout with exit code 0.
-// With --check-config whatever is wrong, but for usage, is bad_config.
+// With --check-config whatever is wrong, but for usage, is bad_config. Notes that `check` did not
+// take from the options go to standard error.
 std::optional<std::string> read_command_line(const ProgramDescription& program, OptionSet& options,
                                              int argc, const char* const* argv,
                                              const SettingsCheck& check = {});

@@ -50,8 +50,44 @@ class ConfigReader {
         if (option == nullptr && is_section) {
             fail(key, fmt::format("'{}' is a section: its keys belong below it", name));
         }
+        if (option == nullptr && take_foreign(key, value)) return;
         if (option == nullptr) fail(key, unknown_key(name, ""));
         set(key, value, *option);
+    }
+
+    // A key that is another program's flag; false when it is none.
+    bool take_foreign(const YAML::Node& key, const YAML::Node& value) {
+        std::vector<std::string> arguments = {"--" + with_dashes(key.Scalar())};
+        if (value.IsScalar()) arguments[0] += "=" + value.Scalar();
+        if (value.IsSequence()) {
+            for (const YAML::Node& element : value) arguments.push_back(element.Scalar());
+        }
+        std::optional<ForeignReading> reading;
+        try {
+            reading = options_.read_foreign(arguments, false);
+        } catch (const Error& error) {
+            fail(key, error.what());
+        }
+        if (!reading) return false;
+        std::vector<std::string> texts;
+        for (const std::string& argument : reading->instead) texts.push_back(value_of(argument));
+        remember(key, with_dashes(key.Scalar()));
+        if (texts.empty()) return true;
+        named_by(reading->instead[0])
+            .set(texts, OptionOrigin::file, place(key), ErrorKind::bad_config);
+        return true;
+    }
+
+    // "--name=value", "--name" and "--no-name", of an option that there is.
+    BoundOption& named_by(const std::string& argument) {
+        const std::string name = argument.substr(2, argument.find('=') - 2);
+        BoundOption* option = options_.find(name);
+        return option != nullptr ? *option : *options_.find(name.substr(3));
+    }
+    std::string value_of(const std::string& argument) {
+        const size_t equals = argument.find('=');
+        if (equals != std::string::npos) return argument.substr(equals + 1);
+        return options_.find(argument.substr(2)) != nullptr ? "true" : "false";
     }
 
     void read_key(const YAML::Node& key, const YAML::Node& value, const std::string& section,

@@ -57,7 +57,11 @@ struct OptionField {
     bool is_secret = false;                 // never printed
     std::optional<std::string> bare_value;  // what the flag means when no value follows it
     bool is_general = false;                // every program has it, and files do not
-    std::string form;  // what a value looks like, where the kind does not say it
+    bool refuses_empty = false;             // "" is no value
+    bool is_named_once = false;  // two different values in one command line are a mistake
+    bool takes_several = false;  // of a list: more words may follow one flag
+    bool counts_gib = false;     // a size whose small numbers without a unit are GiB
+    std::string form;            // what a value looks like, where the kind does not say it
 
     // "a whole number from 1 to 4096", "one of auto, float32": completes "... is not".
     std::string expectation() const;
@@ -92,6 +96,7 @@ OptionDetail words(std::vector<std::string> some);      // what completion offer
 OptionDetail unlisted(std::vector<std::string> words);  // besides choices: what only tests use
 OptionDetail takes_suffixes();                          // counts: 32k
 OptionDetail counts_bytes();                            // sizes in bytes: 4GiB
+OptionDetail counts_gib();  // sizes in bytes, of which a number below a million alone is GiB
 OptionDetail value_name(std::string name);
 OptionDetail default_text(std::string text);
 OptionDetail positional();
@@ -99,6 +104,11 @@ OptionDetail positional();
 // with a dash.
 OptionDetail bare_value(std::string text);
 OptionDetail secret();
+OptionDetail refuses_empty();
+OptionDetail named_once();
+// The flag takes every word behind it, when the positional argument is given elsewhere; a value
+// that is a list of texts in JSON is several.
+OptionDetail takes_several();
 OptionDetail form(std::string text);  // "METRIC OP NUMBER": completes "... is not"
 
 // A bound, as the member's type.
@@ -120,12 +130,15 @@ struct OptionType<T> {
     static constexpr OptionKind kind = OptionKind::integer;
     static std::optional<T> parse(const OptionField& field, const std::string& text) {
         if (field.kind != OptionKind::size) return parse_integer<T>(text);
-        const auto value = parse_size(text);
+        const auto value = field.counts_gib ? parse_gib_size(text) : parse_size(text);
         if (!value || !std::in_range<T>(*value)) return std::nullopt;
         return static_cast<T>(*value);
     }
     static std::string format(const OptionField& field, T value) {
-        if (field.shows_bytes) return format_bytes(static_cast<uint64_t>(value));
+        if (field.shows_bytes) {
+            const std::string text = format_bytes(static_cast<uint64_t>(value));
+            return field.counts_gib && is_bare_gib(text) ? text + "B" : text;
+        }
         return std::to_string(value);
     }
 };

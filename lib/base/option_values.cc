@@ -72,6 +72,16 @@ std::optional<uint64_t> parse_size(std::string_view text) {
     return static_cast<uint64_t>(whole);
 }
 
+bool is_bare_gib(std::string_view text) {
+    constexpr double kSmallestBytes = 0x1p20;
+    const auto number = parse_number(text);
+    return number && *number > 0.0 && *number < kSmallestBytes;
+}
+
+std::optional<uint64_t> parse_gib_size(std::string_view text) {
+    return parse_size(is_bare_gib(text) ? std::string(text) + "GiB" : std::string(text));
+}
+
 std::string with_dashes(std::string_view name) {
     std::string result(name);
     std::replace(result.begin(), result.end(), '_', '-');

@@ -36,6 +36,11 @@ std::optional<bool> parse_boolean(std::string_view text);
 // fine when the result is whole: 25.6k.
 std::optional<uint64_t> parse_size(std::string_view text);
 
+// As parse_size(), but a number without a unit below 2^20 counts GiB, as in vLLM: "4", "0.5".
+std::optional<uint64_t> parse_gib_size(std::string_view text);
+// Whether it is such a number, and not zero.
+bool is_bare_gib(std::string_view text);
+
 // The shortest texts that read back as the same value.
 std::string format_value(double value);
 std::string format_value(float value);

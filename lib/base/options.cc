@@ -2,10 +2,14 @@
 #include "lib/base/options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
 
+#include "lib/base/config_sections.h"
 #include "lib/base/json.h"
 
 namespace nvllm {
@@ -46,6 +50,43 @@ std::string print_values(const BoundOption& option) {
     std::vector<std::string> printed;
     for (const std::string& text : texts) printed.push_back(print_value(option.field(), text));
     return fmt::format("[{}]", join(printed, ", "));
+}
+
+// Lists in JSON, such as ["a", "b"], as their elements.
+std::vector<std::string> without_json_lists(std::span<const std::string> texts) {
+    std::vector<std::string> plain;
+    for (const std::string& text : texts) {
+        const auto list =
+            text.starts_with('[') ? nlohmann::json::parse(text, nullptr, false) : nlohmann::json();
+        const bool holds_texts = list.is_array() && std::ranges::all_of(list, [](const auto& item) {
+                                     return item.is_string();
+                                 });
+        if (!holds_texts) {
+            plain.push_back(text);
+            continue;
+        }
+        for (const auto& item : list) plain.push_back(item.template get<std::string>());
+    }
+    return plain;
+}
+
+// Shorter ones are near to many others.
+constexpr size_t kShortestMisspelt = 4;
+
+// "max-num-seqs" for "MAX_NUM_SEQS".
+std::string name_of_variable(std::string_view variable) {
+    std::string name = with_dashes(variable);
+    for (char& letter : name) {
+        if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+    }
+    return name;
+}
+
+// Of this program or not: one environment serves all.
+bool is_option_of_some_program(const std::string& name) {
+    return name == "config" || is_server_option(name) ||
+           std::ranges::find(config_keys(), std::string_view(name), &ConfigKey::option) !=
+               config_keys().end();
 }
 
 // "default", "file serve.yaml:3", "environment NVLLM_SEED", "flag".
@@ -92,6 +133,12 @@ OptionDetail counts_bytes() {
         field.shows_bytes = true;
     };
 }
+OptionDetail counts_gib() {
+    return [](OptionField& field) {
+        counts_bytes()(field);
+        field.counts_gib = true;
+    };
+}
 OptionDetail value_name(std::string name) {
     return [name](OptionField& field) { field.value_name = name; };
 }
@@ -106,6 +153,15 @@ OptionDetail positional() {
 }
 OptionDetail secret() {
     return [](OptionField& field) { field.is_secret = true; };
+}
+OptionDetail refuses_empty() {
+    return [](OptionField& field) { field.refuses_empty = true; };
+}
+OptionDetail named_once() {
+    return [](OptionField& field) { field.is_named_once = true; };
+}
+OptionDetail takes_several() {
+    return [](OptionField& field) { field.takes_several = true; };
 }
 OptionDetail form(std::string text) {
     return [text](OptionField& field) { field.form = text; };
@@ -124,6 +180,7 @@ std::string OptionField::expectation() const {
         case OptionKind::boolean:
             return "true or false";
         case OptionKind::size:
+            if (counts_gib) return "a size such as 4GiB, or a number of GiB" + bounds;
             return (shows_bytes ? "a size such as 512MiB or 4GiB"
                                 : "a whole number such as 4096 or 32k") +
                    bounds;
@@ -140,12 +197,23 @@ BoundOption::BoundOption(TypedOptionField typed, void* object)
     if (default_text_.empty()) default_text_ = join(texts(), ", ");
 }
 
-void BoundOption::set(std::span<const std::string> texts, OptionOrigin origin, std::string where,
+void BoundOption::set(std::span<const std::string> given, OptionOrigin origin, std::string where,
                       ErrorKind kind) {
+    const std::vector<std::string> texts =
+        typed_.field.takes_several ? without_json_lists(given)
+                                   : std::vector<std::string>(given.begin(), given.end());
+    const std::string key = origin == OptionOrigin::file ? ": " + typed_.field.name : "";
+    if (typed_.field.refuses_empty && std::ranges::find(texts, "") != texts.end()) {
+        throw Error(kind, fmt::format("{}{}: is empty; a variable that is not set?", where, key));
+    }
     if (const auto bad = typed_.set(typed_.field, object_, texts)) {
-        const std::string key = origin == OptionOrigin::file ? ": " + typed_.field.name : "";
         throw Error(kind, fmt::format("{}{}: '{}' is not {}", where, key, *bad,
                                       typed_.field.expectation()));
+    }
+    note_.clear();
+    if (typed_.field.counts_gib && is_bare_gib(texts[0])) {
+        note_ = fmt::format("{}{}: {} counts GiB, as in vLLM; in bytes that is {}B", where, key,
+                            texts[0], texts[0]);
     }
     origin_ = origin;
     where_ = std::move(where);
@@ -174,6 +242,35 @@ BoundOption* OptionSet::find_exact(std::string_view name) {
         if (option.field().name == name) return &option;
     }
     return nullptr;
+}
+
+void OptionSet::add_foreign(std::span<const ForeignFlag> table) {
+    foreign_.insert(foreign_.end(), table.begin(), table.end());
+}
+
+std::optional<ForeignReading> OptionSet::read_foreign(std::span<const std::string> arguments,
+                                                      bool is_own) {
+    std::optional<ForeignReading> reading = read_foreign_flag(foreign_, arguments, is_own);
+    if (!reading) return std::nullopt;
+    for (const std::string& argument : reading->instead) {
+        std::string name = argument.substr(2, argument.find('=') - 2);
+        if (find(name) == nullptr && name.starts_with("no-")) name.erase(0, 3);
+        if (find(name) != nullptr) continue;
+        throw Error(ErrorKind::usage,
+                    fmt::format("{}: is --{} elsewhere; this program has no such option",
+                                arguments[0].substr(0, arguments[0].find('=')), name));
+    }
+    if (!reading->note.empty()) note(reading->note);
+    return reading;
+}
+
+std::vector<std::string> OptionSet::take_notes() {
+    std::vector<std::string> notes = std::exchange(notes_, {});
+    for (BoundOption& option : options_) {
+        std::string said = option.take_note();
+        if (!said.empty()) notes.push_back(std::move(said));
+    }
+    return notes;
 }
 
 std::vector<std::string> OptionSet::names() const {
@@ -216,6 +313,32 @@ void apply_environment(OptionSet& options, const EnvironmentLookup& environment)
         const std::vector<std::string> texts =
             option.field().is_list ? split_at_commas(*value) : std::vector<std::string>{*value};
         option.set(texts, OptionOrigin::environment, name, ErrorKind::bad_config);
+    }
+}
+
+std::vector<std::string> process_variables() {
+    std::vector<std::string> names;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view variable = *entry;
+        names.emplace_back(variable.substr(0, variable.find('=')));
+    }
+    return names;
+}
+
+void note_misspelt_variables(OptionSet& options, std::span<const std::string> variables) {
+    constexpr std::string_view kPrefix = "NVLLM_";
+    for (const std::string& variable : variables) {
+        if (!variable.starts_with(kPrefix)) continue;
+        const std::string name =
+            name_of_variable(std::string_view(variable).substr(kPrefix.size()));
+        if (options.find_exact(name) != nullptr || is_option_of_some_program(name)) continue;
+        const BoundOption* meant = options.find(name);  // an alias
+        const auto nearest = options.nearest(name);
+        const bool is_near = nearest && edit_distance(name, *nearest) <= name.size() / 5 + 1;
+        if (meant == nullptr && is_near) meant = options.find(*nearest);
+        if (meant == nullptr || name.size() < kShortestMisspelt) continue;
+        options.note(fmt::format("the environment's {} is not read; did you mean {}?", variable,
+                                 environment_name(meant->field().name)));
     }
 }
 

@@ -13,9 +13,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.h"
+#include "lib/base/foreign_flags.h"
 #include "lib/base/option_list.h"
 
 namespace nvllm {
@@ -40,6 +42,8 @@ class BoundOption {
     // place.
     void set(std::span<const std::string> texts, OptionOrigin origin, std::string where,
              ErrorKind kind);
+    // How the value in force was read, where that may surprise; empty from then on.
+    std::string take_note() { return std::exchange(note_, {}); }
 
   private:
     TypedOptionField typed_;
@@ -47,6 +51,7 @@ class BoundOption {
     OptionOrigin origin_ = OptionOrigin::built_in;
     std::string where_;
     std::string default_text_;
+    std::string note_;
 };
 
 // All options of one program. Names are unique across its lists.
@@ -65,6 +70,16 @@ class OptionSet {
     BoundOption* find(std::string_view name);
     // By its name alone.
     BoundOption* find_exact(std::string_view name);
+    // What other programs' flags mean in this one. The texts of the table must outlive the set.
+    void add_foreign(std::span<const ForeignFlag> table);
+    // As read_foreign_flag(); its note joins the set's.
+    std::optional<ForeignReading> read_foreign(std::span<const std::string> arguments, bool is_own);
+
+    // Sentences for people about what was given: what does nothing here, or was read in a way that
+    // may surprise.
+    void note(std::string text) { notes_.push_back(std::move(text)); }
+    std::vector<std::string> take_notes();
+
     // Names and aliases.
     std::vector<std::string> names() const;
     // The known name or alias nearest to this unknown one, if any is near.
@@ -73,6 +88,8 @@ class OptionSet {
   private:
     void add(const TypedOptionField& typed, void* object);
     std::vector<BoundOption> options_;
+    std::vector<ForeignFlag> foreign_;
+    std::vector<std::string> notes_;
 };
 
 // "NVLLM_MAX_NUM_SEQS" for "max-num-seqs".
@@ -85,6 +102,11 @@ EnvironmentLookup process_environment();
 // Sets every option whose variable is set and not empty; the elements of lists are separated by
 // commas. Throws bad_config that names the variable.
 void apply_environment(OptionSet& options, const EnvironmentLookup& environment);
+
+// The names of all variables of this process.
+std::vector<std::string> process_variables();
+// Notes each of them that begins with NVLLM_, is read by no program and is nearly an option's.
+void note_misspelt_variables(OptionSet& options, std::span<const std::string> variables);
 
 // Every option with its value and where it comes from, grouped as in --help: what --print-config
 // shows. Valid as a configuration file, but for secrets, of which there is only kHiddenValue.

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "lib/base/command_line.h"
 #include "lib/base/config_file.h"
 #include "tests/error_of.h"
 #include "tests/lib/base/sample_options.h"
@@ -247,4 +248,91 @@ TEST_CASE("two options of one name are our own mistake") {
     OptionList<SampleEngine> again("engine");
     again.add("predict", &SampleEngine::max_num_seqs, "");
     CHECK_THROWS_AS(sample.options.add(again, sample.engine), Error);
+}
+
+TEST_CASE("a size whose bare numbers are GiB") {
+    struct Sizes {
+        uint64_t swap = 0;
+    };
+    OptionList<Sizes> list("");
+    list.add("swap", &Sizes::swap, "Memory.", counts_gib());
+    const std::vector<std::pair<std::string, uint64_t>> cases = {{"4", uint64_t{4} << 30},
+                                                                 {"0.5", uint64_t{1} << 29},
+                                                                 {"0", 0},
+                                                                 {"4GiB", uint64_t{4} << 30},
+                                                                 {"4B", 4},
+                                                                 {"1000B", 1000},
+                                                                 {"512MiB", uint64_t{1} << 29},
+                                                                 {"4294967296", uint64_t{4} << 30}};
+    for (const auto& [text, bytes] : cases) {
+        CAPTURE(text);
+        Sizes sizes;
+        OptionSet options;
+        options.add(list, sizes);
+        options.all()[0].set(std::vector{text}, OptionOrigin::flag, "--swap", ErrorKind::usage);
+        CHECK(sizes.swap == bytes);
+        const bool is_bare = text == "4" || text == "0.5";
+        CHECK(options.take_notes().size() == (is_bare ? 1 : 0));
+        // What is printed is read back as the same.
+        const std::string printed = options.all()[0].texts()[0];
+        options.all()[0].set(std::vector{printed}, OptionOrigin::flag, "--swap", ErrorKind::usage);
+        CHECK(sizes.swap == bytes);
+    }
+    Sizes sizes;
+    OptionSet options;
+    options.add(list, sizes);
+    options.all()[0].set(std::vector<std::string>{"4"}, OptionOrigin::flag, "--swap",
+                         ErrorKind::usage);
+    CHECK(options.take_notes() ==
+          std::vector<std::string>{"--swap: 4 counts GiB, as in vLLM; in bytes that is 4B"});
+    CHECK(options.take_notes().empty());
+}
+
+TEST_CASE("an empty value, and two of what is named once, are mistakes") {
+    struct Named {
+        std::string model;
+        std::vector<std::string> names;
+    };
+    const auto read = [](const std::vector<std::string>& arguments) {
+        OptionList<Named> list("");
+        list.add("model", &Named::model, "A model.", short_name('m'), positional(), refuses_empty(),
+                 named_once());
+        list.add("name", &Named::names, "Its names.", takes_several());
+        Named named;
+        OptionSet options;
+        options.add(list, named);
+        resolve_settings(options, parse_command_line(arguments, options),
+                         [](const std::string&) { return std::nullopt; });
+        return named;
+    };
+    const auto fault = [&](const std::vector<std::string>& arguments) {
+        return test::error_of(ErrorKind::usage, [&] { read(arguments); });
+    };
+    CHECK(fault({"-m", ""}) == "--model: is empty; a variable that is not set?");
+    CHECK(fault({"-m", "a", "-m", "b"}) == "--model: one alone, and both 'a' and 'b' are given");
+    CHECK(fault({"a", "-m", "b"}) == "--model: one alone, and both 'a' and 'b' are given");
+    CHECK(read({"-m", "a", "-m", "a"}).model == "a");
+    // Words behind a name are further names only when the model stands elsewhere.
+    using Names = std::vector<std::string>;
+    CHECK(read({"m", "--name", "a", "b"}).names == Names{"a", "b"});
+    CHECK(read({"--name", "a", "b", "-m", "m"}).names == Names{"a", "b"});
+    CHECK(read({"--name", "a", "m"}).names == Names{"a"});
+    CHECK(read({"--name", "a", "m"}).model == "m");
+    CHECK(read({"m", "--name", "[\"a\", \"b\"]"}).names == Names{"a", "b"});
+    CHECK(read({"m", "--name", "[a]"}).names == Names{"[a]"});
+}
+
+TEST_CASE("variables that nearly name an option are noted") {
+    SampleOptions sample;
+    const std::vector<std::string> variables = {
+        "NVLLM_TEMPRATURE", "NVLLM_TEMPERATURE", "NVLLM_PORT",          "NVLLM_CONFIG",
+        "TEMPRATURE",       "NVLLM_MAX_NUM_SEQ", "NVLLM_PREDICT",       "NVLLM_SEEED",
+        "NVLLM_ISA",        "NVLLM_BIN",         "NVLLM_SOMETHING_ELSE"};
+    note_misspelt_variables(sample.options, variables);
+    CHECK(sample.options.take_notes() ==
+          std::vector<std::string>{
+              "the environment's NVLLM_TEMPRATURE is not read; did you mean NVLLM_TEMPERATURE?",
+              "the environment's NVLLM_MAX_NUM_SEQ is not read; did you mean NVLLM_MAX_NUM_SEQS?",
+              "the environment's NVLLM_PREDICT is not read; did you mean NVLLM_MAX_TOKENS?",
+              "the environment's NVLLM_SEEED is not read; did you mean NVLLM_SEED?"});
 }
