@@ -13,6 +13,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/json.h"
+#include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/quoted.h"
 
 namespace nvllm {
@@ -81,18 +82,15 @@ std::vector<std::string> files_ending_with(const std::filesystem::path& director
 [[noreturn]] void throw_no_weights(const std::filesystem::path& directory) {
     std::string message =
         fmt::format("{}: has neither {} nor {}", directory.string(), kSingleFile, kIndexFile);
-    const auto pickled = files_ending_with(directory, {".bin", ".pt", ".pth", ".pkl", ".ckpt"});
-    const auto gguf = files_ending_with(directory, {".gguf"});
+    const auto others = files_ending_with(
+        directory,
+        {".gguf", ".bin", ".pt", ".pth", ".pkl", ".ckpt", ".onnx", ".h5", ".msgpack", ".tflite"});
     const auto loose = files_ending_with(directory, {".safetensors"});
     if (!loose.empty()) {
         message += fmt::format("; it has {}: download the index file too", joined(loose, ", "));
-    } else if (!gguf.empty()) {
-        message += fmt::format("; {}: GGUF is not supported, only safetensors", joined(gguf, ", "));
-    } else if (!pickled.empty()) {
-        message += fmt::format(
-            "; {}: pickled weights can run code and are never read, only "
-            "safetensors; convert them with save_pretrained of transformers",
-            joined(pickled, ", "));
+    } else if (!others.empty()) {
+        message += fmt::format("; {}: {}", joined(others, ", "),
+                               about_weight_file(directory / others.front()).value());
     }
     throw Error(ErrorKind::not_found, message);
 }

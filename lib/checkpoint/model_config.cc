@@ -16,6 +16,7 @@
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/config_fields.h"
 #include "lib/checkpoint/family_defaults.h"
+#include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/harmless_keys.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/checkpoint/quoted.h"
@@ -458,6 +459,7 @@ ModelConfig parse_model_config(const std::string& json, const std::string& file_
 }
 
 ModelConfig read_model_config(const std::filesystem::path& directory) {
+    require_config(directory);
     const std::filesystem::path path = directory / "config.json";
     ModelConfig config = parse_model_config(read_file(path, kMaxConfigBytes), path.string());
     // Its head may have been kept beside the one of its task.

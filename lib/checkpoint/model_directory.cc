@@ -13,6 +13,8 @@
 
 #include "kernels/error.h"
 #include "lib/base/file.h"
+#include "lib/checkpoint/cached_models.h"
+#include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/quoted.h"
 
 namespace nvllm {
@@ -94,9 +96,28 @@ std::vector<std::string> commits_beginning_with(const fs::path& repository,
     return commits;
 }
 
+// How the model gets into the cache.
+std::string fetch_command(const HubName& name, const fs::path& cache) {
+    std::string command = "hf download " + name.repository;
+    if (name.revision != "main") command += " --revision " + name.revision;
+    if (cache != hub_cache_directory()) command += " --cache-dir " + cache.string();
+    return fmt::format("'{}' fetches it (pip install huggingface_hub)", command);
+}
+
+// What there is instead, the likeliest first.
+std::string what_is_cached(const HubName& name, const fs::path& cache) {
+    constexpr size_t kShown = 5;
+    std::vector<std::string> names = cached_names_near(cache, name.repository);
+    if (names.empty()) return "; the cache has no model yet";
+    const size_t more = names.size() - std::min(names.size(), kShown);
+    names.resize(names.size() - more);
+    return fmt::format("; the cache has {}{}", fmt::join(names, ", "),
+                       more > 0 ? fmt::format(" and {} more: nvllm-inspect list", more) : "");
+}
+
 // Throws when the snapshot lacks what every model has, or when a link leads to a blob that was
 // never finished.
-void check_snapshot(const fs::path& snapshot, const std::string& model) {
+void check_snapshot(const fs::path& snapshot, const std::string& model, const std::string& fetch) {
     std::vector<std::string> missing;
     std::error_code ignored;
     for (const auto& item : fs::directory_iterator(snapshot, ignored)) {
@@ -111,18 +132,19 @@ void check_snapshot(const fs::path& snapshot, const std::string& model) {
     if (missing.empty()) return;
     std::sort(missing.begin(), missing.end());
     throw Error(ErrorKind::not_found,
-                fmt::format("{}: the snapshot {} is incomplete, it lacks {}; download {} again",
-                            model, snapshot.string(), fmt::join(missing, ", "), model));
+                fmt::format("{}: the snapshot {} is incomplete, it lacks {}; {}", model,
+                            snapshot.string(), fmt::join(missing, ", "), fetch));
 }
 
-fs::path find_snapshot(const fs::path& repository, const HubName& name, const std::string& model) {
+fs::path find_snapshot(const fs::path& repository, const HubName& name, const std::string& model,
+                       const std::string& fetch) {
     const fs::path snapshots = repository / "snapshots";
     std::error_code ignored;
     if (const auto commit = commit_of_reference(repository, name.revision)) {
         if (fs::is_directory(snapshots / *commit, ignored)) return snapshots / *commit;
         throw Error(ErrorKind::not_found,
-                    fmt::format("{}: {} is commit {}, which is not in {}; download it again", model,
-                                name.revision, *commit, snapshots.string()));
+                    fmt::format("{}: {} is commit {}, which is not in {}; {}", model, name.revision,
+                                *commit, snapshots.string(), fetch));
     }
     const std::vector<std::string> commits = commits_beginning_with(repository, name.revision);
     if (commits.size() == 1) return snapshots / commits.front();
@@ -131,9 +153,9 @@ fs::path find_snapshot(const fs::path& repository, const HubName& name, const st
                                                       name.revision, fmt::join(commits, ", ")));
     }
     throw Error(ErrorKind::not_found,
-                fmt::format("{}: no revision {} in the cache; searched {} and {}", model,
+                fmt::format("{}: no revision {} in the cache; searched {} and {}; {}", model,
                             quoted_for_message(name.revision), (repository / "refs").string(),
-                            snapshots.string()));
+                            snapshots.string(), fetch));
 }
 
 fs::path environment_path(const char* variable) {
@@ -144,8 +166,10 @@ fs::path environment_path(const char* variable) {
 }  // namespace
 
 fs::path hub_cache_directory() {
-    const fs::path direct = environment_path("HF_HUB_CACHE");
-    if (!direct.empty()) return direct;
+    for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+        const fs::path direct = environment_path(variable);
+        if (!direct.empty()) return direct;
+    }
     const fs::path home = environment_path("HF_HOME");
     if (!home.empty()) return home / "hub";
     const fs::path caches = environment_path("XDG_CACHE_HOME");
@@ -155,16 +179,19 @@ fs::path hub_cache_directory() {
 }
 
 fs::path resolve_model_directory(const std::string& model) {
+    return resolve_model_directory(model, hub_cache_directory());
+}
+
+fs::path resolve_model_directory(const std::string& model, const fs::path& cache) {
     std::error_code ignored;
     if (fs::is_directory(model, ignored)) return model;
     if (fs::exists(model, ignored)) {
-        throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: is a file; give the folder that holds config.json and the "
-                                "weights",
-                                model));
+        throw Error(ErrorKind::bad_data, fmt::format("{}: {}", model, why_no_model_file(model)));
     }
     const std::optional<HubName> name = parse_hub_name(model);
-    const fs::path cache = hub_cache_directory();
+    if (const auto why = why_no_hub_name(model)) {
+        throw Error(ErrorKind::not_found, fmt::format("{}: {}", quoted_for_message(model), *why));
+    }
     if (!name || cache.empty()) {
         throw Error(ErrorKind::not_found,
                     fmt::format("{}: no such folder, nor a name like org/name[@revision]",
@@ -174,11 +201,13 @@ fs::path resolve_model_directory(const std::string& model) {
     if (!fs::is_directory(repository, ignored)) {
         throw Error(ErrorKind::not_found,
                     fmt::format("{}: no such model; searched the folder {} and the Hugging Face "
-                                "cache {}",
-                                model, fs::absolute(model, ignored).string(), repository.string()));
+                                "cache {}; {}{}",
+                                model, fs::absolute(model, ignored).string(), repository.string(),
+                                fetch_command(*name, cache), what_is_cached(*name, cache)));
     }
-    const fs::path snapshot = find_snapshot(repository, *name, model);
-    check_snapshot(snapshot, model);
+    const std::string fetch = fetch_command(*name, cache);
+    const fs::path snapshot = find_snapshot(repository, *name, model, fetch);
+    check_snapshot(snapshot, model, fetch);
     return snapshot;
 }
 

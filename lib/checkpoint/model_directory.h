@@ -10,13 +10,17 @@ namespace nvllm {
 // The folder that holds the model.
 //
 // `model` is a folder, or "org/name" or "name", optionally "@revision" (branch, tag, or a full or
-// unambiguous short commit; main when absent). Names are looked up in HF_HUB_CACHE, else
-// HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. Throws not_found
-// with every place that was searched, or with what the cached snapshot lacks; bad_data when `model`
-// is a file.
+// unambiguous short commit; main when absent). Names are looked up in `cache`. Throws not_found
+// with every place that was searched and how the model gets there, or with what the cached snapshot
+// lacks; bad_data when `model` is a file.
+std::filesystem::path resolve_model_directory(const std::string& model,
+                                              const std::filesystem::path& cache);
+// The same with hub_cache_directory().
 std::filesystem::path resolve_model_directory(const std::string& model);
 
-// The cache folder that the environment chooses; empty when there is no home either.
+// The cache folder that the environment chooses: HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else
+// HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub; empty when there
+// is no home either.
 std::filesystem::path hub_cache_directory();
 
 }  // namespace nvllm

@@ -156,7 +156,7 @@ TEST_CASE("checkpoint: what else lies in the folder decides what is said") {
     const std::pair<const char*, const char*> cases[] = {
         {"pytorch_model.bin", "never read"},
         {"consolidated.00.pth", "never read"},
-        {"model.gguf", "GGUF is not supported"},
+        {"model.gguf", "GGUF is not read"},
         {"model-00001-of-00002.safetensors", "download the index file too"},
         {"notes.txt", "has neither model.safetensors"},
     };

@@ -85,8 +85,12 @@ TEST_CASE("model directory: a folder is itself") {
     const TemporaryFolder folder;
     CHECK(resolve_model_directory(folder.path().string()) == folder.path());
     const auto file = folder.write("model.gguf", "x");
-    CHECK_THROWS_WITH_AS(resolve_model_directory(file.string()), doctest::Contains("is a file"),
-                         Error);
+    CHECK_THROWS_WITH_AS(resolve_model_directory(file.string()),
+                         doctest::Contains("is a file, and GGUF is not read"), Error);
+    const auto weights = folder.write("model.safetensors", "x");
+    folder.write("config.json", "{}");
+    CHECK_THROWS_WITH_AS(resolve_model_directory(weights.string()),
+                         doctest::Contains(folder.path().string().c_str()), Error);
 }
 
 TEST_CASE("model directory: branches, tags and commits") {
@@ -119,11 +123,33 @@ TEST_CASE("model directory: every place that was searched is named") {
 
 TEST_CASE("model directory: names never become paths") {
     const Cache cache;
-    for (const char* model :
-         {"", "//nothing", "a/b/c", "../x", "org/..", "org/name@../../x", "./x", "a b", "org/name@",
-          "@main", "org/", "https://huggingface.co/org/name"}) {
+    for (const char* model : {"", "//nothing", "a/b/c", "../x", "org/..", "org/name@../../x", "./x",
+                              "a b", "org/name@", "@main", "org/"}) {
         check_not_found(model, {"no such folder, nor a name like org/name"});
     }
+}
+
+TEST_CASE("model directory: how a missing model is fetched, and what there is instead") {
+    const Cache cache;
+    check_not_found("org/nam", {"'hf download org/nam' fetches it", "the cache has org/name"});
+    check_not_found("org/nam@v1", {"'hf download org/nam --revision v1'"});
+    check_not_found("org/name@v3", {"'hf download org/name --revision v3'"});
+    const TemporaryFolder other;
+    CHECK_THROWS_WITH_AS(resolve_model_directory("org/name", other.path()),
+                         doctest::Contains(("--cache-dir " + other.path().string()).c_str()),
+                         Error);
+    CHECK(resolve_model_directory("org/name", cache.folder.path()) == cache.snapshot(kCommit));
+}
+
+TEST_CASE("model directory: names of other programs") {
+    const Cache cache;
+    check_not_found("llama3.2:1b", {"Ollama", "hf download"});
+    check_not_found("org/name-GGUF:Q4_K_M", {"GGUF file of org/name-GGUF", "hf download"});
+    check_not_found("hf.co/org/name", {"'hf download org/name'"});
+    check_not_found("https://huggingface.co/org/name/tree/main", {"'hf download org/name'"});
+    check_not_found("https://example.com/model.gguf", {"is an address"});
+    check_not_found("model-Q4_0.gguf", {"no such file, and GGUF is not read"});
+    check_not_found("model.safetensors", {"no such file; give the folder"});
 }
 
 TEST_CASE("model directory: unfinished downloads") {
@@ -134,19 +160,24 @@ TEST_CASE("model directory: unfinished downloads") {
     std::filesystem::remove(cache.snapshot(kOther) / "config.json");
     check_not_found("org/name@v1.0", {"incomplete", "config.json"});
     std::filesystem::remove_all(cache.snapshot(kOther));
-    check_not_found("org/name@v1.0", {"is commit", "download it again"});
+    check_not_found("org/name@v1.0", {"is commit", "'hf download org/name --revision v1.0'"});
     cache.folder.write("models--org--name/refs/main", "../../../etc");
     CHECK_THROWS_WITH_AS(resolve_model_directory("org/name"),
                          doctest::Contains("does not hold a commit"), Error);
 }
 
 TEST_CASE("model directory: which variable chooses the cache") {
+    const Environment no_older("HUGGINGFACE_HUB_CACHE", "");
     const Environment direct("HF_HUB_CACHE", "/a");
     const Environment home("HF_HOME", "/b");
     const Environment caches("XDG_CACHE_HOME", "/c");
     const Environment user("HOME", "/d");
     CHECK(hub_cache_directory() == "/a");
     const Environment no_direct("HF_HUB_CACHE", "");
+    {
+        const Environment older("HUGGINGFACE_HUB_CACHE", "/e");
+        CHECK(hub_cache_directory() == "/e");
+    }
     CHECK(hub_cache_directory() == "/b/hub");
     const Environment no_home("HF_HOME", "");
     CHECK(hub_cache_directory() == "/c/huggingface/hub");
