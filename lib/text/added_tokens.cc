@@ -20,7 +20,11 @@ size_t character_before(std::string_view text, size_t end) {
 }  // namespace
 
 std::optional<int32_t> AddedTokens::add(const AddedToken& token, const Vocabulary& vocabulary) {
-    if (token.content.empty() || ids_.contains(token.content)) return std::nullopt;
+    if (token.content.empty()) return std::nullopt;
+    if (const auto own = id(token.content)) {
+        add_with_id(token, *own);
+        return std::nullopt;
+    }
     auto known = vocabulary.id(token.content);
     if (!known) {
         const auto size = static_cast<int32_t>(vocabulary.num_tokens());
@@ -31,13 +35,15 @@ std::optional<int32_t> AddedTokens::add(const AddedToken& token, const Vocabular
 }
 
 void AddedTokens::add_with_id(const AddedToken& token, int32_t id) {
-    ids_[token.content] = id;
+    const bool is_new = ids_.insert_or_assign(token.content, id).second;
     tokens_[id] = token;
     id_limit_ = std::max(id_limit_, id + 1);
     if (token.special) {
         if (special_.insert(token.content).second) special_order_.push_back(token.content);
-    } else {
+    } else if (is_new) {
         plain_order_.push_back(token.content);
+    } else {
+        tokens_[id].special = special_.contains(token.content);
     }
 }
 

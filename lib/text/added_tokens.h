@@ -35,8 +35,9 @@ struct TextSection {
 // Filled by add() and prepare(), then immutable and thread-safe.
 class AddedTokens {
   public:
-    // Gives the token its id: the vocabulary's, else the next free one. Gives back that id; nothing
-    // for an empty or repeated token.
+    // Gives the token its id: its own where it was added before (its flags are then replaced, but a
+    // special token stays one), the vocabulary's, else the next free one. Gives back that id;
+    // nothing for an empty token and one that was added before.
     std::optional<int32_t> add(const AddedToken& token, const Vocabulary& vocabulary);
     // As add(), with an id that the file decides. REQUIRES: the id is free or the token's own.
     void add_with_id(const AddedToken& token, int32_t id);

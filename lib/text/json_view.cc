@@ -4,14 +4,18 @@
 #include "kernels/error.h"
 
 namespace nvllm {
-nlohmann::json parse_json_file_text(std::string_view text, const std::string& source,
-                                    std::span<const JsonStream> streams) {
+
+JsonLimits json_file_limits() {
     JsonLimits limits;
     limits.max_depth = 256;
     limits.max_bytes = size_t{512} << 20;
-    limits.allow_duplicate_keys =
-        true;  // as the formats' own libraries have it: the last one counts
-    return parse_json(text, source, limits, streams);
+    limits.allow_duplicate_keys = true;
+    return limits;
+}
+
+nlohmann::json parse_json_file_text(std::string_view text, const std::string& source,
+                                    std::span<const JsonStream> streams) {
+    return parse_json(text, source, json_file_limits(), streams);
 }
 
 void JsonView::fail(const std::string& why) const {

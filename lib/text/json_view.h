@@ -13,6 +13,10 @@
 
 namespace nvllm {
 
+// What a tokenizer's file may hold: of keys that come twice the last one counts, as in the formats'
+// own libraries.
+JsonLimits json_file_limits();
+
 // The JSON of a tokenizer's file. Throws Error{bad_data} naming `source` when it is not JSON or
 // nested too deeply.
 nlohmann::json parse_json_file_text(std::string_view text, const std::string& source,

@@ -263,9 +263,11 @@ void add_special_pieces(const SentencePieceFile& file, TokenizerParts& parts) {
         token.special = true;
         parts.added.add(token, parts.model->vocabulary());
     }
-    for (const auto& [id, token] : parts.config.added_tokens) {
+    for (auto [id, token] : parts.config.added_tokens) {
         if (parts.added.id(token.content)) continue;
         if (parts.added.token(id) != nullptr) continue;
+        // added_tokens.json has no flags: its tokens are found in the text as it is.
+        if (!parts.config.has_added_tokens_decoder) token.normalized = false;
         parts.added.add_with_id(token, id);
     }
 }
@@ -280,20 +282,25 @@ void frame(const SentencePieceFile& file, TokenizerParts& parts) {
         return id;
     };
     if (config.add_bos.value_or(bpe)) {
-        if (const auto id = control(config.bos_text, "<s>")) parts.post_processor.before = {*id};
+        if (const auto id = control(config.special.text("bos_token"), "<s>"))
+            parts.post_processor.before = {*id};
     }
     if (config.add_eos.value_or(false)) {
-        if (const auto id = control(config.eos_text, "</s>")) parts.post_processor.behind = {*id};
+        if (const auto id = control(config.special.text("eos_token"), "</s>"))
+            parts.post_processor.behind = {*id};
     }
-    if (parts.config.bos_text.empty() && parts.added.id("<s>")) parts.config.bos_text = "<s>";
-    if (parts.config.eos_text.empty() && parts.added.id("</s>")) parts.config.eos_text = "</s>";
+    for (const auto& [name, text] : {std::pair("bos_token", "<s>"), {"eos_token", "</s>"}}) {
+        if (parts.added.id(text)) parts.config.special.name_if_unnamed(name, text);
+    }
 }
 
 }  // namespace
 
 TokenizerParts load_sentencepiece(std::string_view bytes, const std::string& name,
                                   const TokenizerConfig& config) {
-    const SentencePieceFile file = read_sentencepiece_file(bytes, name);
+    SentencePieceFile file = read_sentencepiece_file(bytes, name);
+    const ClassOptions& options = config.class_options;
+    if (options.add_prefix_space) file.add_dummy_prefix = *options.add_prefix_space;
     TokenizerParts parts;
     parts.config = config;
     parts.notes = config.notes;

@@ -214,9 +214,9 @@ TokenizerParts load_tiktoken(std::string_view text, const std::string& name,
     add_special_tokens(known, parts);
     parts.added.prepare(nullptr);
     const bool adds_bos = config.add_bos.value_or(known != nullptr && known->adds_bos);
-    const std::string bos = config.bos_text.empty() && known != nullptr
-                                ? std::string(known->specials[0].text)
-                                : config.bos_text;
+    const std::string named = config.special.text("bos_token");
+    const std::string bos =
+        named.empty() && known != nullptr ? std::string(known->specials[0].text) : named;
     if (const auto id = parts.added.id(bos); adds_bos && id) parts.post_processor.before = {*id};
     return parts;
 }

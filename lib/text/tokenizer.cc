@@ -50,7 +50,8 @@ class Encoding {
   private:
     bool accepts(const AddedToken& token, ByteRange range) const {
         if (!token.special) return true;
-        return options_.recognise_special_tokens && !overlaps(options_.plain_text, range);
+        if (parts_.config.splits_special_tokens || !options_.recognise_special_tokens) return false;
+        return !overlaps(options_.plain_text, range);
     }
 
     void normalized_section(std::string_view text, ByteRange range) {
@@ -232,8 +233,16 @@ std::optional<int32_t> Tokenizer::bos_id() const {
 std::optional<int32_t> Tokenizer::eos_id() const {
     return eos_text().empty() ? std::nullopt : token_id(eos_text());
 }
-const std::string& Tokenizer::bos_text() const { return parts_->config.bos_text; }
-const std::string& Tokenizer::eos_text() const { return parts_->config.eos_text; }
+const std::string& Tokenizer::bos_text() const { return parts_->config.special.text("bos_token"); }
+const std::string& Tokenizer::eos_text() const { return parts_->config.special.text("eos_token"); }
+
+std::vector<std::pair<std::string, std::string>> Tokenizer::named_tokens() const {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const NamedToken& row : parts_->config.special.named) {
+        all.emplace_back(row.name, row.token.content);
+    }
+    return all;
+}
 
 TokenizerFormat Tokenizer::format() const { return parts_->format; }
 

@@ -68,6 +68,8 @@ class Tokenizer {
     std::optional<int32_t> eos_id() const;
     const std::string& bos_text() const;
     const std::string& eos_text() const;
+    // All special tokens that have a name, as {"pad_token", "<pad>"}: what chat templates know.
+    std::vector<std::pair<std::string, std::string>> named_tokens() const;
     // Empty when there is none.
     const std::string& chat_template() const;
     // A named template ("tool_use"); empty when there is none of that name.

@@ -1,8 +1,9 @@
-// tokenizer_config.json and the small files beside it: special tokens and chat templates.
+// tokenizer_config.json and the small files beside it: special tokens, options and chat templates.
 #include <algorithm>
 
 #include "kernels/error.h"
 #include "lib/base/file.h"
+#include "lib/base/unused_keys.h"
 #include "lib/base/utf8.h"
 #include "lib/text/tokenizer_parts.h"
 
@@ -11,15 +12,85 @@ namespace {
 
 constexpr uint64_t kLargestConfig = uint64_t{64} << 20;
 
-// "<s>" or {"content": "<s>", ...}; empty when it is neither.
-std::string token_text(const JsonView& value) {
-    if (value.json().is_object()) return value.string_or("content", "");
-    return value.json().is_string() ? value.string() : std::string();
+// Keys that change neither ids nor text: of padding and cutting, of where a tokenizer came from, of
+// how answers are handed over, and of what tokenizer.json says itself.
+constexpr HarmlessKey kHarmless[] = {
+    {"added_tokens_file"},
+    {"backend"},
+    {"chat_control_tokens"},
+    {"chat_template_file"},
+    {"clean_text", "true"},
+    {"cls_token_box"},
+    {"cls_token_segment_id"},
+    {"do_basic_tokenize"},
+    {"errors"},
+    {"files_loaded"},
+    {"fix_mistral_regex", "false"},
+    {"from_slow"},
+    {"full_tokenizer_file"},
+    {"init_inputs"},
+    {"is_local"},
+    {"legacy"},
+    {"legacy_behaviour"},
+    {"local_files_only"},
+    {"max_len"},
+    {"max_length"},
+    {"merges_file"},
+    {"model_input_names"},
+    {"model_max_length"},
+    {"name_or_path"},
+    {"never_split", "[]"},
+    {"pad_to_multiple_of"},
+    {"pad_token_type_id"},
+    {"padding"},
+    {"padding_side"},
+    {"processor_class"},
+    {"response_schema"},
+    {"response_template"},
+    {"return_tensors"},
+    {"return_token_type_ids"},
+    {"sp_model_kwargs", "{}"},
+    {"spaces_between_special_tokens"},
+    {"special_tokens_map_file"},
+    {"spm_file"},
+    {"stride"},
+    {"tokenizer_file"},
+    {"transformers_version"},
+    {"trim_offsets"},
+    {"truncation"},
+    {"truncation_side"},
+    {"truncation_strategy"},
+    {"trust_remote_code"},
+    {"use_default_system_prompt"},
+    {"use_fast"},
+    {"verbose"},
+    {"vocab_file"},
+    {"wordpieces_prefix", "\"##\""},
+};
+
+// A small file as its text and, once asked for, as a document.
+struct SmallFile {
+    std::string name;
+    std::string text;
+
+    nlohmann::json json() const { return parse_json_file_text(text, name); }
+    nlohmann::ordered_json ordered() const {
+        return parse_ordered_json(text, name, json_file_limits());
+    }
+};
+
+std::optional<SmallFile> small_file(const std::filesystem::path& file) {
+    if (!std::filesystem::exists(file)) return std::nullopt;
+    return SmallFile{file.string(), read_file(file, kLargestConfig)};
 }
 
 int32_t checked_id(const JsonView& where, int64_t id) {
     if (id < 0 || id > (1 << 28)) where.fail("has the impossible token id " + std::to_string(id));
     return static_cast<int32_t>(id);
+}
+
+void sort_by_id(TokenizerConfig& config) {
+    std::ranges::stable_sort(config.added_tokens, {}, &std::pair<int32_t, AddedToken>::first);
 }
 
 // {"128000": {"content": ...}, ...}
@@ -34,56 +105,121 @@ void load_added_tokens(const JsonView& section, TokenizerConfig& config) {
         config.added_tokens.emplace_back(checked_id(entry, std::stol(key)),
                                          read_added_token(entry));
     }
-    std::sort(config.added_tokens.begin(), config.added_tokens.end(),
-              [](const auto& left, const auto& right) { return left.first < right.first; });
+    config.has_added_tokens_decoder = true;
+    sort_by_id(config);
 }
 
-// A string, or a list of {"name": ..., "template": ...}.
+// added_tokens.json: {"<tool>": 128000, ...}. Those that are special by name are so here.
+void load_added_token_ids(const SmallFile& file, TokenizerConfig& config) {
+    const auto document = file.json();
+    const JsonView root(document, file.name);
+    if (!document.is_object()) root.fail("should be an object of tokens and ids");
+    for (const auto& [content, id] : document.items()) {
+        const JsonView entry(id, root.path() + "." + content);
+        AddedToken token;
+        token.content = content;
+        token.special = config.special.contains(content);
+        token.normalized = !token.special;
+        config.added_tokens.emplace_back(checked_id(entry, entry.integer()), token);
+    }
+    sort_by_id(config);
+}
+
+// A text, an object of names and texts, or a list of {"name": ..., "template": ...}. What is none
+// of these is noted, not refused: only conversations need a template.
 void load_templates(const JsonView& value, TokenizerConfig& config) {
-    if (value.json().is_string()) {
-        config.chat_templates["default"] = value.string();
-        return;
-    }
-    for (const JsonView& entry : value.elements()) {
-        config.chat_templates[entry.at("name").string()] = entry.at("template").string();
-    }
-}
-
-void load_special_tokens(const JsonView& root, TokenizerConfig& config) {
-    struct Row {
-        const char* key;
-        std::string TokenizerConfig::*text;
+    const auto keep = [&](const std::string& name, const JsonView& source) {
+        if (source.json().is_string()) {
+            config.chat_templates[name] = source.string();
+        } else {
+            config.notes.push_back(source.path() + ": not used: should be a template's text");
+        }
     };
-    constexpr std::array<Row, 3> kRows = {{{"bos_token", &TokenizerConfig::bos_text},
-                                           {"eos_token", &TokenizerConfig::eos_text},
-                                           {"unk_token", &TokenizerConfig::unk_text}}};
-    for (const Row& row : kRows) {
-        const auto value = root.find(row.key);
-        if (value && (config.*row.text).empty()) config.*row.text = token_text(*value);
+    if (value.json().is_object()) {
+        for (const auto& [name, source] : value.json().items()) {
+            keep(name, JsonView(source, value.path() + "." + name));
+        }
+    } else if (value.json().is_array()) {
+        for (const JsonView& entry : value.elements()) {
+            const bool has_both = entry.json().is_object() && entry.find("template") &&
+                                  entry.find("name") && entry.at("name").json().is_string();
+            if (has_both) {
+                keep(entry.at("name").string(), entry.at("template"));
+            } else {
+                config.notes.push_back(entry.path() + ": not used: has no name and template");
+            }
+        }
+    } else {
+        keep("default", value);
     }
 }
 
-void load_main(const std::filesystem::path& file, TokenizerConfig& config) {
-    const auto document = parse_json_file_text(read_file(file, kLargestConfig), file.string());
-    const JsonView root(document, file.string());
-    load_special_tokens(root, config);
-    if (const auto value = root.find("add_bos_token")) config.add_bos = value->boolean();
-    if (const auto value = root.find("add_eos_token")) config.add_eos = value->boolean();
-    if (const auto value = root.find("legacy")) config.legacy = value->boolean();
+bool flag_or(const JsonView& root, const char* key, bool otherwise, KeySet& used) {
+    used.insert(key);
+    return root.boolean_or(key, otherwise);
+}
+
+std::optional<bool> flag(const JsonView& root, const char* key, KeySet& used) {
+    used.insert(key);
+    const auto value = root.find(key);
+    return value ? std::optional<bool>(value->boolean()) : std::nullopt;
+}
+
+std::string text_or_nothing(const nlohmann::json& object, const char* key) {
+    const auto found = object.is_object() ? object.find(key) : object.end();
+    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// Which class transformers would take; config.json may be missing or, for others to say, broken.
+std::string find_class(const std::filesystem::path& directory, std::string named) {
+    const auto file = small_file(directory / "config.json");
+    nlohmann::json model;
+    if (file) model = nlohmann::json::parse(file->text, nullptr, false);
+    if (named.empty()) named = text_or_nothing(model, "tokenizer_class");
+    return tokenizer_class_of(std::move(named), text_or_nothing(model, "model_type"));
+}
+
+// All of tokenizer_config.json but its named special tokens, which `names` has read.
+void load_main(const SmallFile& file, const KeySet& names, TokenizerConfig& config) {
+    const auto document = file.json();
+    const JsonView root(document, file.name);
+    KeySet used = names;
+    used.insert({"tokenizer_class", "chat_template", "added_tokens_decoder"});
+    config.add_bos = flag(root, "add_bos_token", used);
+    config.add_eos = flag(root, "add_eos_token", used);
+    config.splits_special_tokens = flag_or(root, "split_special_tokens", false, used);
+    config.cleans_up_spaces = flag_or(root, "clean_up_tokenization_spaces", false, used);
+    config.cleans_up_bpe =
+        flag_or(root, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output",
+                false, used);
+    config.class_options = read_class_options(root, used);
+    config.class_options.tokenizer_class = text_or_nothing(document, "tokenizer_class");
     if (const auto value = root.find("chat_template")) load_templates(*value, config);
     if (const auto value = root.find("added_tokens_decoder")) load_added_tokens(*value, config);
+    const std::string note = unused_keys_note(file.name, unused_keys(document, used, kHarmless));
+    if (!note.empty()) config.notes.push_back(note);
 }
 
-void load_file_templates(const std::filesystem::path& directory, TokenizerConfig& config) {
-    const auto keep = [&](const std::string& name, const std::filesystem::path& file) {
-        config.chat_templates[name] = utf8::with_replacement(read_file(file, kLargestConfig));
-    };
-    if (std::filesystem::exists(directory / "chat_template.json")) {
-        const auto file = directory / "chat_template.json";
-        const auto document = parse_json_file_text(read_file(file, kLargestConfig), file.string());
-        if (const auto value = JsonView(document, file.string()).find("chat_template")) {
+// chat_template.json; a broken one is noted, not refused.
+void load_template_json(const SmallFile& file, TokenizerConfig& config) {
+    try {
+        const auto document = file.json();
+        if (const auto value = JsonView(document, file.name).find("chat_template")) {
             load_templates(*value, config);
         }
+    } catch (const Error& error) {
+        config.notes.push_back(std::string("not used: ") + error.what());
+    }
+}
+
+// Templates in files of their own take the place of all in tokenizer_config.json.
+void load_file_templates(const std::filesystem::path& directory, TokenizerConfig& config) {
+    std::map<std::string, std::string> templates;
+    const auto keep = [&](const std::string& name, const std::filesystem::path& file) {
+        templates[name] = utf8::with_replacement(read_file(file, kLargestConfig));
+    };
+    if (const auto file = small_file(directory / "chat_template.json")) {
+        load_template_json(*file, config);
     }
     if (std::filesystem::exists(directory / "chat_template.jinja")) {
         keep("default", directory / "chat_template.jinja");
@@ -93,45 +229,25 @@ void load_file_templates(const std::filesystem::path& directory, TokenizerConfig
     for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
         if (entry.path().extension() == ".jinja") keep(entry.path().stem().string(), entry.path());
     }
+    if (!templates.empty()) config.chat_templates = std::move(templates);
 }
 
 }  // namespace
 
-AddedToken read_added_token(const JsonView& entry) {
-    AddedToken token;
-    token.content = entry.at("content").string();
-    token.special = entry.boolean_or("special", false);
-    token.single_word = entry.boolean_or("single_word", false);
-    token.lstrip = entry.boolean_or("lstrip", false);
-    token.rstrip = entry.boolean_or("rstrip", false);
-    token.normalized = entry.boolean_or("normalized", !token.special);
-    return token;
-}
-
 TokenizerConfig load_tokenizer_config(const std::filesystem::path& directory) {
     TokenizerConfig config;
-    if (std::filesystem::exists(directory / "tokenizer_config.json")) {
-        load_main(directory / "tokenizer_config.json", config);
+    SpecialTokenReader names;
+    if (const auto file = small_file(directory / "tokenizer_config.json")) {
+        names.read_config(file->ordered(), file->name);
+        load_main(*file, names.used(), config);
     }
-    const auto map = directory / "special_tokens_map.json";
-    if (std::filesystem::exists(map)) {
-        const auto document = parse_json_file_text(read_file(map, kLargestConfig), map.string());
-        load_special_tokens(JsonView(document, map.string()), config);
-    }
-    const auto added = directory / "added_tokens.json";
-    if (config.added_tokens.empty() && std::filesystem::exists(added)) {
-        const auto document =
-            parse_json_file_text(read_file(added, kLargestConfig), added.string());
-        const JsonView root(document, added.string());
-        if (!document.is_object()) root.fail("should be an object of tokens and ids");
-        for (const auto& [content, id] : document.items()) {
-            const JsonView entry(id, root.path() + "." + content);
-            AddedToken token;
-            token.content = content;
-            token.special = content.starts_with("<") && content.ends_with(">");
-            config.added_tokens.emplace_back(checked_id(entry, entry.integer()), token);
-        }
-    }
+    const auto map = small_file(directory / "special_tokens_map.json");
+    if (map && !config.has_added_tokens_decoder) names.read_map(map->ordered(), map->name);
+    std::string& tokenizer_class = config.class_options.tokenizer_class;
+    tokenizer_class = find_class(directory, tokenizer_class);
+    config.special = names.take(tokenizer_class);
+    const auto added = small_file(directory / "added_tokens.json");
+    if (added && !config.has_added_tokens_decoder) load_added_token_ids(*added, config);
     load_file_templates(directory, config);
     return config;
 }

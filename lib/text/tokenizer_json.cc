@@ -223,15 +223,50 @@ std::unique_ptr<TokenModel> load_model(const JsonView& section, LongLists& lists
     section.fail("model \"" + type + "\" is not supported");
 }
 
-void load_added_tokens(const JsonView& list, TokenizerParts& parts) {
-    for (const JsonView& entry : list.elements()) {
-        const int64_t wanted = entry.at("id").integer();
-        const auto given = parts.added.add(read_added_token(entry), parts.model->vocabulary());
-        if (given && *given != wanted) {
-            parts.notes.push_back(entry.path() + ": has id " + std::to_string(*given) + ", not " +
-                                  std::to_string(wanted) + " as the file says");
-        }
+void add_token(const AddedToken& token, int64_t wanted, const std::string& path,
+               TokenizerParts& parts) {
+    const auto given = parts.added.add(token, parts.model->vocabulary());
+    if (given && *given != wanted) {
+        parts.notes.push_back(path + ": has id " + std::to_string(*given) + ", not " +
+                              std::to_string(wanted) + " as the file says");
     }
+}
+
+// Adds what the files beside tokenizer.json say of added tokens, as transformers 5 does: by id, the
+// special ones that a file names behind them. Flags replace those of tokenizer.json; of
+// added_tokens.json counts only what tokenizer.json has no token for.
+void add_tokens_beside(std::map<int64_t, AddedToken> own, TokenizerParts& parts) {
+    const TokenizerConfig& config = parts.config;
+    std::map<int64_t, AddedToken> beside(config.added_tokens.begin(), config.added_tokens.end());
+    if (!config.has_added_tokens_decoder) {
+        own.merge(beside);
+        beside = std::move(own);
+    }
+    for (auto& [id, token] : beside) {
+        token.special |= config.special.is_named(token.content);
+        add_token(token, id, "added token \"" + token.content + "\"", parts);
+    }
+    const auto add_missing = [&](const AddedToken& token) {
+        if (!parts.added.id(token.content)) parts.added.add(token, parts.model->vocabulary());
+    };
+    for (const NamedToken& row : config.special.named) {
+        // A class's own token that this vocabulary lacks is of no use to the model.
+        if (row.is_default && !parts.model->vocabulary().id(row.token.content)) continue;
+        add_missing(row.token);
+    }
+    for (const AddedToken& token : config.special.extra) add_missing(token);
+}
+
+// The list of tokenizer.json itself (may be missing), then what the files beside it say.
+void load_added_tokens(const std::optional<JsonView>& list, TokenizerParts& parts) {
+    std::map<int64_t, AddedToken> own;
+    for (const JsonView& entry : list ? list->elements() : std::vector<JsonView>()) {
+        const int64_t id = entry.at("id").integer();
+        const AddedToken token = read_added_token(entry);
+        add_token(token, id, entry.path(), parts);
+        own.insert_or_assign(id, token);
+    }
+    add_tokens_beside(std::move(own), parts);
 }
 
 // Which way of spelling token_bytes() has to undo: by the decoder, which may be a sequence.
@@ -249,16 +284,25 @@ void find_spelling(const JsonView& decoder, TokenizerParts& parts) {
     }
 }
 
+// transformers takes spaces before punctuation away from the text of all models but BPE's;
+// WordPiece's decoder does it itself.
+void note_clean_up(TokenizerParts& parts) {
+    if (!parts.config.cleans_up_spaces || parts.spelling == TokenSpelling::word_piece) return;
+    if (parts.algorithm == "BPE" && !parts.config.cleans_up_bpe) return;
+    parts.notes.push_back("clean_up_tokenization_spaces is not applied");
+}
+
 }  // namespace
 
 TokenizerParts load_tokenizer_json(std::string_view text, const std::string& name,
                                    const TokenizerConfig& config) {
     LongLists lists;
-    const nlohmann::json document = parse_document(text, name, lists);
-    const JsonView root(document, name);
+    nlohmann::json document = parse_document(text, name, lists);
     TokenizerParts parts;
     parts.config = config;
     parts.notes = config.notes;
+    apply_class_options(document, config.class_options, parts.notes);
+    const JsonView root(document, name);
     for (const char* ignored : {"truncation", "padding"}) {
         if (root.find(ignored)) {
             parts.notes.push_back(std::string("the section \"") + ignored + "\" is not applied");
@@ -279,7 +323,8 @@ TokenizerParts load_tokenizer_json(std::string_view text, const std::string& nam
     } else {
         parts.decoder = space_decoder();
     }
-    if (const auto list = root.find("added_tokens")) load_added_tokens(*list, parts);
+    load_added_tokens(root.find("added_tokens"), parts);
+    note_clean_up(parts);
     parts.added.prepare(parts.normalizer.get());
     return parts;
 }

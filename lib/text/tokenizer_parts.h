@@ -8,30 +8,33 @@
 #include <vector>
 
 #include "lib/text/added_tokens.h"
+#include "lib/text/class_options.h"
 #include "lib/text/decoder.h"
 #include "lib/text/normalizer.h"
 #include "lib/text/post_processor.h"
 #include "lib/text/pre_tokenizer.h"
+#include "lib/text/special_tokens.h"
 #include "lib/text/token_model.h"
 #include "lib/text/tokenizer.h"
 
 namespace nvllm {
-
-class JsonView;
 
 // How one token becomes bytes inside a text, for Tokenizer::token_bytes.
 enum class TokenSpelling { plain, byte_level, metaspace, word_piece };
 
 // What tokenizer_config.json and the files beside it say.
 struct TokenizerConfig {
-    std::string bos_text;
-    std::string eos_text;
-    std::string unk_text;
+    SpecialTokens special;
     std::optional<bool> add_bos;
     std::optional<bool> add_eos;
-    std::optional<bool> legacy;
+    ClassOptions class_options;
+    bool splits_special_tokens = false;  // special tokens in a text are not recognised
+    bool cleans_up_spaces = false;       // transformers takes spaces before punctuation away,
+    bool cleans_up_bpe = false;          // of BPE as well
     std::map<std::string, std::string> chat_templates;  // "default" and named ones
+    // By id: added_tokens_decoder's, else those of added_tokens.json.
     std::vector<std::pair<int32_t, AddedToken>> added_tokens;
+    bool has_added_tokens_decoder = false;
     std::vector<std::string> notes;
 };
 
@@ -63,10 +66,6 @@ TokenizerParts load_tiktoken(std::string_view text, const std::string& name,
                              const TokenizerConfig& config);
 // Whether the bytes look like tiktoken's text form.
 bool looks_like_tiktoken(std::string_view bytes);
-
-// One entry of an added token list, as tokenizer.json and tokenizer_config.json write it. Throws
-// Error{bad_data} when it has no content or a switch is no truth value.
-AddedToken read_added_token(const JsonView& entry);
 
 // tokenizer_config.json, special_tokens_map.json, added_tokens.json and chat_template.* of a
 // directory, where there.

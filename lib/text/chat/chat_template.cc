@@ -67,8 +67,9 @@ Result<RenderedChat> ChatTemplate::render(const nlohmann::ordered_json& variable
 nlohmann::ordered_json with_template_defaults(const nlohmann::ordered_json& variables,
                                               const Tokenizer& tokenizer) {
     nlohmann::ordered_json all = variables;
-    if (!all.contains("bos_token")) all["bos_token"] = tokenizer.bos_text();
-    if (!all.contains("eos_token")) all["eos_token"] = tokenizer.eos_text();
+    for (const auto& [name, text] : tokenizer.named_tokens()) {
+        if (!all.contains(name)) all[name] = text;
+    }
     if (!all.contains("add_generation_prompt")) all["add_generation_prompt"] = true;
     return all;
 }
