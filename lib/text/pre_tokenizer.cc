@@ -9,6 +9,7 @@
 #include "lib/text/metaspace.h"
 #include "lib/text/pattern.h"
 #include "lib/text/unicode.h"
+#include "lib/text/unicode_scripts.h"
 
 namespace nvllm {
 namespace {
@@ -242,6 +243,52 @@ class CharDelimiterSplit : public PreTokenizer {
     Regex delimiter_;
 };
 
+// Runs of one script; what has none belongs to the run before it, and is lost where there is none.
+class UnicodeScripts : public PreTokenizer {
+  public:
+    void apply(Pieces& pieces) const override { cut_pieces(pieces, runs); }
+
+  private:
+    static std::vector<ByteRange> runs(std::string_view text) {
+        std::vector<ByteRange> found;
+        int current = 0;
+        utf8::for_each(text, [&](char32_t c, size_t at, size_t length) {
+            const int script = unicode::script_class(c);
+            if (script != 0 && script != current) {
+                found.push_back({at, at});
+                current = script;
+            }
+            if (!found.empty()) found.back().end = at + length;
+        });
+        return found;
+    }
+};
+
+// Pieces of so many characters.
+class FixedLength : public PreTokenizer {
+  public:
+    explicit FixedLength(const JsonView& section)
+        : length_(section.integer_or("length", kUsualLength)) {
+        if (length_ < 1) section.fail("\"length\" should be 1 or more");
+    }
+    void apply(Pieces& pieces) const override {
+        cut_pieces(pieces, [this](std::string_view text) {
+            std::vector<ByteRange> found;
+            int64_t room = 0;
+            utf8::for_each(text, [&](char32_t, size_t at, size_t length) {
+                if (room == 0) found.push_back({at, at});
+                room = (room == 0 ? length_ : room) - 1;
+                found.back().end = at + length;
+            });
+            return found;
+        });
+    }
+
+  private:
+    static constexpr int64_t kUsualLength = 5;
+    int64_t length_;
+};
+
 template <typename Kind>
 std::unique_ptr<PreTokenizer> make(const JsonView& section) {
     if constexpr (std::is_constructible_v<Kind, const JsonView&>) {
@@ -256,7 +303,7 @@ struct Row {
     std::unique_ptr<PreTokenizer> (*load)(const JsonView&);
 };
 
-constexpr std::array<Row, 10> kRows = {{
+constexpr std::array<Row, 12> kRows = {{
     {"Sequence", make<Sequence>},
     {"ByteLevel", make<ByteLevel>},
     {"Split", make<Split>},
@@ -267,6 +314,8 @@ constexpr std::array<Row, 10> kRows = {{
     {"Punctuation", make<Punctuation>},
     {"Digits", make<Digits>},
     {"CharDelimiterSplit", make<CharDelimiterSplit>},
+    {"UnicodeScripts", make<UnicodeScripts>},
+    {"FixedLength", make<FixedLength>},
 }};
 
 }  // namespace

@@ -137,6 +137,33 @@ TEST_CASE("tokenizer: added tokens take spaces and stand alone as their flags sa
     CHECK(model->notes().size() == 2);
 }
 
+TEST_CASE("tokenizer: pieces by script and by length") {
+    // One token a character; only where pieces end is seen, by the mark before each.
+    const auto cut = [](const std::string& section, const std::string& text) {
+        const auto model = tokenizer_of(tokenizer_json(
+            "{\"type\":\"WordLevel\",\"unk_token\":\"|\",\"vocab\":{\"|\":0,\"Hello \":1,"
+            "\"\u043c\u0438\u0440 \":2,\"\u6771\u4eac\":3,\"Hello\":4,\" \u043c\u0438\u0440 "
+            "\":5,\"a\":6,\"1!\":7,\"\u30a2\u30fc\u6f22\u3072 \":8,\"ab\":9}}",
+            "\"pre_tokenizer\":" + section));
+        return plain(*model, text);
+    };
+    const std::string scripts = "{\"type\":\"UnicodeScripts\"}";
+    CHECK(cut(scripts, "  Hello \u043c\u0438\u0440 \u6771\u4eac") == Ids{1, 2, 3});
+    CHECK(cut(scripts, "a1!a") == Ids{6, 7, 6});
+    CHECK(cut(scripts, "\u30a2\u30fc\u6f22\u3072 a") == Ids{8, 6});
+    CHECK(cut(scripts, "   ").empty());
+    // What the tables lack belongs to what is before it.
+    CHECK(cut(scripts,
+              "a\u0378"
+              "b") == Ids{0});
+    const std::string five = "{\"type\":\"FixedLength\",\"length\":5}";
+    CHECK(cut(five, "Hello \u043c\u0438\u0440 \u6771\u4eac") == Ids{4, 5, 3});
+    CHECK(cut("{\"type\":\"FixedLength\"}", "Helloab") == Ids{4, 9});
+    CHECK(refusal(tokenizer_json("{\"type\":\"WordLevel\",\"vocab\":{\"a\":0}}",
+                                 "\"pre_tokenizer\":{\"type\":\"FixedLength\",\"length\":0}"))
+              .find("length") != std::string::npos);
+}
+
 TEST_CASE("tokenizer: work grows with the text and not faster") {
     const auto byte_level = tokenizer_of(test::byte_level_json());
     const auto fallback = tokenizer_of(test::byte_fallback_json());
