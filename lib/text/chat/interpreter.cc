@@ -78,6 +78,41 @@ class Macro : public Object {
     Scope* defined_in_;
 };
 
+// The block of this name in a template, at any depth; null when there is none.
+const Statement* find_block(const Block& block, std::string_view name) {
+    for (const auto& statement : block) {
+        if (statement->kind == StatementKind::body_only && statement->text.bytes() == name) {
+            return statement.get();
+        }
+        std::vector<const Block*> inner = {&statement->body, &statement->otherwise};
+        for (const Branch& branch : statement->branches) inner.push_back(&branch.body);
+        if (statement->macro) inner.push_back(&statement->macro->body);
+        for (const Block* part : inner) {
+            if (const Statement* found = find_block(*part, name)) return found;
+        }
+    }
+    return nullptr;
+}
+
+// The variable "self": the template's blocks by name.
+class TemplateBlocks : public Object {
+  public:
+    explicit TemplateBlocks(const Block& whole) : whole_(whole) {}
+    std::string type_name() const override { return "TemplateReference"; }
+    std::string text_form() const override { return "<TemplateReference None>"; }
+    bool attribute(std::string_view name, Value& result) override {
+        const Statement* block = name.empty() ? nullptr : find_block(whole_, name);
+        if (block == nullptr) return false;
+        result = make_function(std::string(name), [block](Interpreter& interpreter, Arguments&) {
+            return interpreter.run_named_block(*block);
+        });
+        return true;
+    }
+
+  private:
+    const Block& whole_;
+};
+
 // The variable "loop".
 class LoopState : public Object, public std::enable_shared_from_this<LoopState> {
   public:
@@ -256,8 +291,22 @@ TrackedText Interpreter::run(const Block& block) {
     TrackedText output;
     const OutputGuard guard(output_, &output);
     const ScopeGuard scope(*this, nullptr);
+    outermost_ = scope_;
+    set_global("self", Value::object(std::make_shared<TemplateBlocks>(block)));
     run_block(block);
     return output;
+}
+
+Value Interpreter::run_named_block(const Statement& block) {
+    const Deeper deeper(*this);
+    step();
+    TrackedText inner;
+    {
+        const OutputGuard guard(output_, &inner);
+        const ScopeGuard scope(*this, outermost_);
+        run_block(block.body);
+    }
+    return text(std::move(inner));
 }
 
 Interpreter::Flow Interpreter::run_block(const Block& block) {

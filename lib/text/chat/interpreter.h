@@ -68,6 +68,8 @@ class Interpreter {
     // For macros and recursive loops.
     Value call_macro(const MacroSyntax& macro, Scope* defined_in, Arguments& arguments);
     Value run_loop(const Statement& loop, const Value& iterable, Scope* outer, int depth);
+    // For self: the text of a named block, which sees the template's own variables.
+    Value run_named_block(const Statement& block);
 
   private:
     enum class Flow { normal, stop, skip };
@@ -114,6 +116,7 @@ class Interpreter {
     int line_ = 1;
     std::unordered_map<std::string, Value> globals_;
     Scope* scope_ = nullptr;
+    Scope* outermost_ = nullptr;
     std::vector<std::unique_ptr<Scope>> kept_scopes_;
     std::vector<std::shared_ptr<Object>> objects_;
     TrackedText* output_ = nullptr;

@@ -226,7 +226,7 @@ StatementPtr Parser::with_block() {
 
 StatementPtr Parser::named_block() {
     auto node = make_statement(StatementKind::body_only);
-    expect_any_name("the name of a block");
+    node->text = TrackedText(expect_any_name("the name of a block"));
     while (take_name("scoped") || take_name("required")) {
     }
     const int outer_loops = std::exchange(loops_, 0);

@@ -91,7 +91,7 @@ enum class StatementKind {
     call,       // {% call %}: expression is the call, macro its body
     filter,     // body through expression's filters
     with,       // targets = values, body
-    body_only,  // a block, or autoescape: just the body, in a scope of its own
+    body_only,  // a block of the name in text, or autoescape: the body, in a scope of its own
     stop,       // break
     skip,       // continue
 };

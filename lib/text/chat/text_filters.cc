@@ -287,7 +287,9 @@ Value wordwrap(Interpreter& interpreter, const Value& value, Arguments& argument
 }
 
 Value pprint(Interpreter& interpreter, const Value& value, Arguments&) {
-    return interpreter.text(repr_of(value));
+    // Each level is written out once more to see whether it fits.
+    interpreter.step_over(value.extent() * static_cast<uint64_t>(value.depth() + 1));
+    return interpreter.text(pretty_form_of(value));
 }
 
 struct Row {

@@ -84,6 +84,8 @@ void append_quoted(FormText& out, std::string_view text) {
 
 class ReprWriter {
   public:
+    explicit ReprWriter(bool sorts_keys) : sorts_keys_(sorts_keys) {}
+
     void write(const Value& value) {
         if (value.is_undefined()) {
             out_ += "Undefined";
@@ -146,12 +148,17 @@ class ReprWriter {
     void write_dict(const Dict& dict) {
         out_.push_back('{');
         bool first = true;
-        for (const auto& [key, value] : dict.entries()) {
+        const auto write_entry = [&](const std::pair<Value, Value>& entry) {
             if (!first) out_ += ", ";
             first = false;
-            write(key);
+            write(entry.first);
             out_ += ": ";
-            write(value);
+            write(entry.second);
+        };
+        if (sorts_keys_) {
+            for (const auto* entry : sorted_entries(dict)) write_entry(*entry);
+        } else {
+            for (const auto& entry : dict.entries()) write_entry(entry);
         }
         out_.push_back('}');
     }
@@ -168,6 +175,7 @@ class ReprWriter {
     }
 
     FormText out_;
+    bool sorts_keys_;
     bool holds_marks_ = false;
     int depth_ = 0;
 };
@@ -323,9 +331,29 @@ std::string repr_of(double value) {
 }
 
 TrackedText repr_of(const Value& value) {
-    ReprWriter writer;
+    ReprWriter writer(false);
     writer.write(value);
     return writer.take();
+}
+
+TrackedText sorted_repr_of(const Value& value) {
+    ReprWriter writer(true);
+    writer.write(value);
+    return writer.take();
+}
+
+std::vector<const std::pair<Value, Value>*> sorted_entries(const Dict& dict) {
+    std::vector<const std::pair<Value, Value>*> entries;
+    for (const auto& entry : dict.entries()) entries.push_back(&entry);
+    const auto is_before = [](const auto* left, const auto* right) {
+        try {
+            return compare(left->first, right->first) < 0;
+        } catch (const TemplateFailure&) {
+            return left->first.type_name() < right->first.type_name();
+        }
+    };
+    std::stable_sort(entries.begin(), entries.end(), is_before);
+    return entries;
 }
 
 bool holds_marks(const Value& value) {

@@ -16,6 +16,12 @@ TrackedText text_of(const Value& value);
 // repr(value), marked as a whole if anything in it is. Throws TemplateFailure where objects hold
 // each other too deeply, or themselves.
 TrackedText repr_of(const Value& value);
+// The same with the keys of dictionaries in order, as pprint has it.
+TrackedText sorted_repr_of(const Value& value);
+// Of a dictionary, in the order of sorted(): keys that cannot be compared by their types' names.
+std::vector<const std::pair<Value, Value>*> sorted_entries(const Dict& dict);
+// pprint.pformat(value), marked as a whole if anything in it is.
+TrackedText pretty_form_of(const Value& value);
 // repr(number)
 std::string repr_of(double value);
 

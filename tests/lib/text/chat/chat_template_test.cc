@@ -173,6 +173,37 @@ TEST_CASE("chat template: what messages say is known in the output") {
     CHECK(cut.from_messages[1] == ByteRange{7, 9});
 }
 
+TEST_CASE("chat template: blocks by name, and pprint as Python has it") {
+    const Case cases[] = {
+        {"{% set x = 1 %}{% block b %}[{{ x }}]{% endblock %}{% set x = 2 %}{{ self.b() }}"
+         "{{ self.b()|length }}",
+         "[1][2]3"},
+        {"{{ self.nothing is defined }}{{ self is defined }}", "FalseTrue"},
+        {"{% for i in [1] %}{% block c %}c{% endblock %}{% endfor %}{{ self.c() }}", "cc"},
+        {"{% if false %}{% block d %}d{% endblock %}{% endif %}{{ self.d() }}", "d"},
+        {"{{ {2: 1, 'a': 0, 1: {'z': 1, 'b': 2}}|pprint }}", "{1: {'b': 2, 'z': 1}, 2: 1, 'a': 0}"},
+        {"{{ {'zeta': [1, 2, 3], 'alpha': {'b': none, 'a': true}, 'text': 'the quick brown fox "
+         "jumps over the lazy dog and then some more words come here\\nsecond line', 't': (1,)}"
+         "|pprint }}",
+         "{'alpha': {'a': True, 'b': None},\n 't': (1,),\n 'text': 'the quick brown fox jumps over "
+         "the lazy dog and then some more words '\n         'come here\\n'\n         'second "
+         "line',\n 'zeta': [1, 2, 3]}"},
+        {"{{ 'the quick brown fox jumps over the lazy dog and then some more words come here\\n"
+         "second line'|pprint }}",
+         "('the quick brown fox jumps over the lazy dog and then some more words come '\n 'here"
+         "\\n'\n 'second line')"},
+        {"{{ [{'name': 'get_weather', 'parameters': {'type': 'object', 'properties': {'city': "
+         "{'type': 'string'}}}}, 'x' * 90, ('a' * 50, 'b' * 40)]|pprint|length }}",
+         "303"},
+    };
+    for (const Case& row : cases) {
+        CAPTURE(row.source);
+        CHECK(render(row.source).text == row.output);
+    }
+    CHECK(render("{% block b %}{{ self.b() }}{% endblock %}").text.find("too deeply") !=
+          std::string::npos);
+}
+
 TEST_CASE("chat template: special tokens within messages stay text") {
     const auto tokenizer = test::tokenizer_of(test::byte_level_json());
     const auto chat = render("<|user|>{{ messages[0].content }}<|end|>");
