@@ -54,19 +54,4 @@ std::string template_named(const Tokenizer& tokenizer, const std::string& name) 
                                           : fmt::format("it has: {}", fmt::join(names, ", "))));
 }
 
-std::optional<std::tm> parse_time(const std::string& text) {
-    std::tm time{};
-    const char* end = ::strptime(text.c_str(), "%Y-%m-%d %H:%M:%S", &time);
-    if (end == nullptr) {
-        time = {};
-        end = ::strptime(text.c_str(), "%Y-%m-%d", &time);
-    }
-    if (end == nullptr || *end != '\0') return std::nullopt;
-    // Fills in the day of the week; a 31st of February comes back as another day.
-    std::tm filled = time;
-    ::timegm(&filled);
-    if (filled.tm_mday != time.tm_mday || filled.tm_mon != time.tm_mon) return std::nullopt;
-    return filled;
-}
-
 }  // namespace nvllm::view

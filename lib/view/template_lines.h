@@ -1,8 +1,6 @@
 // Lines of conversations to JSON lines of rendered text.
 #pragma once
 
-#include <ctime>
-#include <optional>
 #include <string>
 
 #include "lib/text/chat/conversation_renderer.h"
@@ -21,8 +19,5 @@ LineAnswer render_line(const ChatTemplate& source, const std::string& line,
 // The text of the template of that name, "default" for an empty one. Throws bad_data, naming those
 // there are.
 std::string template_named(const Tokenizer& tokenizer, const std::string& name);
-
-// "2026-01-02 03:04:05" or "2026-01-02"; empty when it is neither or no such day.
-std::optional<std::tm> parse_time(const std::string& text);
 
 }  // namespace nvllm::view

@@ -6,6 +6,7 @@
 #include "lib/base/main_guard.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/text/chat/template_time.h"
 #include "lib/view/template_lines.h"
 #include "tools/inspect/answer_lines.h"
 #include "tools/inspect/commands.h"
@@ -21,10 +22,10 @@ constexpr const char* kExamples =
     "Each line of standard input is an object of the template's variables:\n"
     "\"messages\", \"tools\", \"add_generation_prompt\" ... It is answered by\n"
     "{\"text\": ...}, or {\"error\": ...} and exit code 65 at the end. With a model,\n"
-    "the text is what an engine is given: messages are checked, \"bos_token\" and\n"
-    "\"eos_token\" are the tokenizer's, and add_generation_prompt is true unless the\n"
-    "line says otherwise. With --template alone the variables are the line's, as\n"
-    "they are.\n";
+    "the text is what an engine is given: messages are checked, the tokenizer's\n"
+    "special tokens (\"bos_token\", \"image_token\" ...) are variables, and\n"
+    "add_generation_prompt is true unless the line says otherwise. With --template\n"
+    "alone the variables are the line's, as they are.\n";
 
 struct TemplateOptions {
     std::string model;
@@ -56,7 +57,7 @@ OptionList<TemplateOptions> template_options() {
 RenderOptions render_options(const TemplateOptions& flags) {
     RenderOptions options;
     if (!flags.now) return options;
-    options.now = view::parse_time(*flags.now);
+    options.now = parse_time(*flags.now);
     if (!options.now) {
         throw Error(ErrorKind::usage,
                     fmt::format("--now: '{}' is no time such as 2026-01-02 03:04:05", *flags.now));

@@ -7,6 +7,7 @@
 #include "lib/text/chat/interpreter.h"
 #include "lib/text/chat/json_value.h"
 #include "lib/text/chat/syntax.h"
+#include "lib/text/chat/template_time.h"
 
 namespace nvllm {
 
@@ -15,13 +16,6 @@ struct ChatTemplate::Syntax {
 };
 
 namespace {
-
-std::tm local_now() {
-    const std::time_t seconds = std::time(nullptr);
-    std::tm now{};
-    localtime_r(&seconds, &now);
-    return now;
-}
 
 uint64_t bytes_of_texts(const nlohmann::ordered_json& value) {
     if (value.is_string()) return value.get_ref<const std::string&>().size();
@@ -45,12 +39,14 @@ Result<RenderedChat> ChatTemplate::render(const nlohmann::ordered_json& variable
                                           const RenderOptions& options) const {
     if (!variables.is_object())
         return Fault{ErrorKind::bad_data, "chat template: the variables are not an object"};
+    const Result<std::tm> now = options.now ? Result<std::tm>(*options.now) : template_now();
+    if (!now) return now.fault();
     chat::Budget budget;
     const uint64_t input_bytes = bytes_of_texts(variables);
     budget.steps = options.max_steps + options.steps_for_input * input_bytes;
     budget.produced_bytes = options.max_produced_bytes + options.produced_for_input * input_bytes;
     budget.output_bytes = options.max_output_bytes + options.output_for_input * input_bytes;
-    chat::Interpreter interpreter(budget, options.now ? *options.now : local_now());
+    chat::Interpreter interpreter(budget, *now);
     try {
         for (const auto& [name, value] : variables.items()) {
             interpreter.set_global(name, chat::value_of_json(value, !name.ends_with("_token")));

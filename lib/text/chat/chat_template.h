@@ -22,7 +22,7 @@ struct RenderedChat {
 };
 
 struct RenderOptions {
-    std::optional<std::tm> now;  // for strftime_now; the local time when not given
+    std::optional<std::tm> now;  // for strftime_now; else as template_now() has it
     // Of the template's work, of all texts made on the way, and of the rendered text: this much,
     // and so many times the size of the variables' texts.
     uint64_t max_steps = 10'000'000;

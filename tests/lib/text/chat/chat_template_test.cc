@@ -204,6 +204,15 @@ TEST_CASE("chat template: blocks by name, and pprint as Python has it") {
           std::string::npos);
 }
 
+TEST_CASE("chat template: the time may come from the environment") {
+    ::setenv("NVLLM_NOW", "2026-01-02 03:04:05", 1);
+    CHECK(render("{{ strftime_now('%d %b %Y %H') }}").text == "02 Jan 2026 03");
+    ::setenv("NVLLM_NOW", "soon", 1);
+    CHECK(render("x").text.find("NVLLM_NOW") != std::string::npos);
+    ::unsetenv("NVLLM_NOW");
+    CHECK(render("x").text == "x");
+}
+
 TEST_CASE("chat template: special tokens within messages stay text") {
     const auto tokenizer = test::tokenizer_of(test::byte_level_json());
     const auto chat = render("<|user|>{{ messages[0].content }}<|end|>");
