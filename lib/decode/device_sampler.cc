@@ -286,7 +286,14 @@ bool DeviceSampler::is_possible_on(const ComputeDevice& device) {
 }
 
 bool DeviceSampler::can_sample(const SamplingParams& params) {
-    return params.sampler_order.empty() && params.top_n_sigma == 0.0f && params.typical_p >= 1.0f &&
+    const bool narrows_on_host = params.top_n_sigma != 0.0f || params.typical_p < 1.0f ||
+                                 params.top_h != 0.0f || params.epsilon_cutoff != 0.0f ||
+                                 params.eta_cutoff != 0.0f;
+    const bool steers_on_host =
+        params.no_repeat_ngram_size > 0 || !params.suppress_tokens.empty() ||
+        !params.begin_suppress_tokens.empty() || params.forced_bos_token_id ||
+        !params.forced_eos_token_ids.empty() || params.end_boost;
+    return params.sampler_order.empty() && !narrows_on_host && !steers_on_host &&
            params.logprobs.value_or(0) <= ops::kMostTopLogprobs &&
            !has_repeated_tokens(params.logit_bias);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <string_view>
 
@@ -46,6 +47,23 @@ bool needs_bad_words(const SequenceSamplingState& state) {
 void forbid_bad_words(const SequenceSamplingState& state, Scores& scores) {
     const std::span<float> row = scores.row();
     visit_ends_of_bad_words(state, [row](int32_t token) { forbid(row, token); });
+}
+
+// A token that would complete a sequence of n which is there already.
+bool needs_no_repeat_ngram_size(const SequenceSamplingState& state) {
+    return state.params().no_repeat_ngram_size > 0;
+}
+void forbid_repeated_ngrams(const SequenceSamplingState& state, Scores& scores) {
+    const std::span<float> row = scores.row();
+    const std::span<const int32_t> tokens = state.recent_tokens();
+    const auto size = static_cast<size_t>(state.params().no_repeat_ngram_size);
+    if (tokens.size() < size) return;
+    const auto beginning = tokens.last(size - 1);
+    for (size_t at = 0; at + size <= tokens.size(); ++at) {
+        const bool is_repeated = std::equal(beginning.begin(), beginning.end(),
+                                            tokens.begin() + static_cast<ptrdiff_t>(at));
+        if (is_repeated) forbid(row, tokens[at + size - 1]);
+    }
 }
 
 bool needs_min_tokens(const SequenceSamplingState& state) {
@@ -103,6 +121,62 @@ void apply_presence_penalty(const SequenceSamplingState& state, Scores& scores) 
     }
 }
 
+void allow_only(std::span<float> row, std::span<const int32_t> tokens) {
+    std::fill(row.begin(), row.end(), kForbidden);
+    for (const int32_t token : tokens) {
+        if (float* score = score_of(row, token)) *score = 0.0f;
+    }
+}
+
+bool needs_forced_bos_token_id(const SequenceSamplingState& state) {
+    return state.params().forced_bos_token_id && state.num_prompt_tokens() == 1 &&
+           state.num_generated() == 0;
+}
+void force_bos_token(const SequenceSamplingState& state, Scores& scores) {
+    const int32_t token = *state.params().forced_bos_token_id;
+    allow_only(scores.row(), {&token, 1});
+}
+
+bool needs_forced_eos_token_id(const SequenceSamplingState& state) {
+    const SamplingParams& params = state.params();
+    return !params.forced_eos_token_ids.empty() && params.max_tokens &&
+           state.num_generated() == *params.max_tokens - 1;
+}
+void force_eos_token(const SequenceSamplingState& state, Scores& scores) {
+    allow_only(scores.row(), state.params().forced_eos_token_ids);
+}
+
+bool needs_end_boost(const SequenceSamplingState& state) {
+    const auto& boost = state.params().end_boost;
+    return boost && state.num_generated() > boost->start;
+}
+void boost_end_tokens(const SequenceSamplingState& state, Scores& scores) {
+    const EndBoost& boost = *state.params().end_boost;
+    const int32_t steps = state.num_generated() - boost.start;
+    const auto growth = static_cast<float>(std::pow(static_cast<double>(boost.factor), steps) - 1);
+    for (const int32_t token : state.end_token_ids()) {
+        float* score = score_of(scores.row(), token);
+        if (score != nullptr && std::isfinite(*score)) *score += std::fabs(*score) * growth;
+    }
+}
+
+bool needs_suppress_tokens(const SequenceSamplingState& state) {
+    return !state.params().suppress_tokens.empty();
+}
+void forbid_suppressed(const SequenceSamplingState& state, Scores& scores) {
+    for (const int32_t token : state.params().suppress_tokens) forbid(scores.row(), token);
+}
+
+// A forced token is none that is chosen: behind it the first one comes.
+bool needs_begin_suppress_tokens(const SequenceSamplingState& state) {
+    const SamplingParams& params = state.params();
+    const bool begins_later = params.forced_bos_token_id && state.num_prompt_tokens() == 1;
+    return !params.begin_suppress_tokens.empty() && state.num_generated() == (begins_later ? 1 : 0);
+}
+void forbid_at_begin(const SequenceSamplingState& state, Scores& scores) {
+    for (const int32_t token : state.params().begin_suppress_tokens) forbid(scores.row(), token);
+}
+
 bool needs_temperature(const SequenceSamplingState& state) {
     return state.params().temperature != 1.0f;
 }
@@ -116,6 +190,12 @@ bool needs_top_n_sigma(const SequenceSamplingState& state) {
 }
 void apply_top_n_sigma(const SequenceSamplingState& state, Scores& scores) {
     scores.keep_within_deviations(state.params().top_n_sigma);
+}
+
+// Potraghloo et al. 2025, "Top-H Decoding".
+bool needs_top_h(const SequenceSamplingState& state) { return state.params().top_h > 0.0f; }
+void apply_top_h(const SequenceSamplingState& state, Scores& scores) {
+    scores.keep_entropy(state.params().top_h);
 }
 
 bool needs_top_k(const SequenceSamplingState& state) { return state.params().top_k > 0; }
@@ -141,20 +221,47 @@ void apply_typical_p(const SequenceSamplingState& state, Scores& scores) {
     scores.keep_typical(state.params().typical_p);
 }
 
+// Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing", for both.
+bool is_cutoff(float value) { return value > 0.0f && value < 1.0f; }
+bool needs_epsilon_cutoff(const SequenceSamplingState& state) {
+    return is_cutoff(state.params().epsilon_cutoff);
+}
+void apply_epsilon_cutoff(const SequenceSamplingState& state, Scores& scores) {
+    scores.keep_probable(state.params().epsilon_cutoff);
+}
+
+bool needs_eta_cutoff(const SequenceSamplingState& state) {
+    return is_cutoff(state.params().eta_cutoff);
+}
+void apply_eta_cutoff(const SequenceSamplingState& state, Scores& scores) {
+    const double epsilon = state.params().eta_cutoff;
+    scores.keep_probable(std::min(epsilon, std::sqrt(epsilon) * std::exp(-scores.entropy())));
+}
+
 constexpr std::array kProcessors = {
     LogitsProcessor{"allowed_token_ids", true, needs_allowed_token_ids, forbid_all_but_allowed},
     LogitsProcessor{"bad_words", true, needs_bad_words, forbid_bad_words},
+    LogitsProcessor{"no_repeat_ngram_size", true, needs_no_repeat_ngram_size,
+                    forbid_repeated_ngrams},
     LogitsProcessor{"min_tokens", true, needs_min_tokens, forbid_end_tokens},
     LogitsProcessor{"logit_bias", true, needs_logit_bias, add_logit_bias},
     LogitsProcessor{"repetition_penalty", true, needs_repetition_penalty, apply_repetition_penalty},
     LogitsProcessor{"frequency_penalty", true, needs_frequency_penalty, apply_frequency_penalty},
     LogitsProcessor{"presence_penalty", true, needs_presence_penalty, apply_presence_penalty},
+    LogitsProcessor{"forced_bos_token_id", true, needs_forced_bos_token_id, force_bos_token},
+    LogitsProcessor{"forced_eos_token_id", true, needs_forced_eos_token_id, force_eos_token},
+    LogitsProcessor{"exponential_decay_length_penalty", true, needs_end_boost, boost_end_tokens},
+    LogitsProcessor{"suppress_tokens", true, needs_suppress_tokens, forbid_suppressed},
+    LogitsProcessor{"begin_suppress_tokens", true, needs_begin_suppress_tokens, forbid_at_begin},
     LogitsProcessor{"temperature", false, needs_temperature, apply_temperature},
     LogitsProcessor{"top_n_sigma", false, needs_top_n_sigma, apply_top_n_sigma},
+    LogitsProcessor{"top_h", false, needs_top_h, apply_top_h},
     LogitsProcessor{"top_k", false, needs_top_k, apply_top_k},
     LogitsProcessor{"top_p", false, needs_top_p, apply_top_p},
     LogitsProcessor{"min_p", false, needs_min_p, apply_min_p},
     LogitsProcessor{"typical_p", false, needs_typical_p, apply_typical_p},
+    LogitsProcessor{"epsilon_cutoff", false, needs_epsilon_cutoff, apply_epsilon_cutoff},
+    LogitsProcessor{"eta_cutoff", false, needs_eta_cutoff, apply_eta_cutoff},
 };
 
 // The one of this name that narrows; null when there is none.
@@ -200,8 +307,8 @@ std::optional<Fault> check_sampler_order(const SamplingParams& params) {
         if (find_narrowing(*name) == nullptr) {
             return Fault{ErrorKind::bad_data,
                          "samplers: '" + *name +
-                             "' is not one of temperature, top_n_sigma, top_k, "
-                             "top_p, min_p, typical_p",
+                             "' is not one of temperature, top_n_sigma, top_h, top_k, top_p, "
+                             "min_p, typical_p, epsilon_cutoff, eta_cutoff",
                          "samplers"};
         }
         if (std::find(names.begin(), name, *name) != name) {

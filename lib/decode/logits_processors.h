@@ -1,9 +1,10 @@
 // The ordered table of everything that may change a row of logits before a token is chosen.
 //
-// Order: allowed_token_ids, bad_words, end tokens forbidden by min_tokens, logit_bias, repetition,
-// frequency and presence penalty as in vLLM; then temperature, top-n-sigma, top-k, top-p, min-p,
-// typical-p as in transformers' generate(), which lacks top-n-sigma. Definitions are
-// those of transformers' classes where it has one (its float32 sums aside: shares are summed in
+// Order: allowed_token_ids, bad_words, repeated n-grams, end tokens forbidden by min_tokens,
+// logit_bias, repetition, frequency and presence penalty as in vLLM; then forced tokens, the end
+// tokens' growing scores, suppressed tokens, temperature, top-n-sigma, top-h, top-k, top-p, min-p,
+// typical-p, epsilon and eta as in transformers' generate(), which lacks top-n-sigma. Definitions
+// are those of transformers' classes where it has one (its float32 sums aside: shares are summed in
 // double here). Where equal scores straddle the edge of top-p, transformers leaves open which of
 // them stay; here the lower ids do.
 //

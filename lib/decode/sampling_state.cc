@@ -2,6 +2,7 @@
 #include "lib/decode/sampling_state.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/error.h"
 
@@ -21,9 +22,10 @@ std::vector<int32_t> find_end_token_ids(const SamplingParams& params,
 }
 
 // Of a sequence of n tokens, n - 1 must be seen to forbid the last.
-size_t longest_beginning(const std::vector<std::vector<int32_t>>& bad_words) {
+size_t num_tokens_to_keep(const SamplingParams& params) {
+    if (params.no_repeat_ngram_size > 0) return std::numeric_limits<size_t>::max();
     size_t longest = 0;
-    for (const auto& word : bad_words) longest = std::max(longest, word.size());
+    for (const auto& word : params.bad_words) longest = std::max(longest, word.size());
     return longest == 0 ? 0 : longest - 1;
 }
 
@@ -39,6 +41,7 @@ SequenceSamplingState::SequenceSamplingState(const SamplingParams& params,
                                              int32_t continuation_index)
     : params_(params),
       continuation_index_(continuation_index),
+      num_prompt_tokens_(num_prompt_tokens),
       num_generated_(static_cast<int32_t>(token_ids.size()) - num_prompt_tokens),
       counts_tokens_(has_penalty(params)),
       end_token_ids_(find_end_token_ids(params, eos_token_ids)),
@@ -46,14 +49,15 @@ SequenceSamplingState::SequenceSamplingState(const SamplingParams& params,
     std::sort(allowed_token_ids_.begin(), allowed_token_ids_.end());
     NVLLM_CHECK(params_.seed.has_value(), "a sequence needs a seed before it is sampled");
     NVLLM_CHECK(num_prompt_tokens >= 0 && num_generated_ >= 0, "more prompt tokens than tokens");
-    num_recent_tokens_ = longest_beginning(params_.bad_words);
-    const auto recent = token_ids.last(std::min(num_recent_tokens_, token_ids.size()));
-    recent_tokens_.reserve(num_recent_tokens_ + 1);
-    recent_tokens_.assign(recent.begin(), recent.end());
-    if (!counts_tokens_) return;
     const int32_t room =
         std::min(params_.max_tokens.value_or(kMaxReservedTokens), kMaxReservedTokens);
-    counts_.reserve(token_ids.size() + static_cast<size_t>(room));
+    const size_t most_tokens = token_ids.size() + static_cast<size_t>(room);
+    num_recent_tokens_ = num_tokens_to_keep(params_);
+    const auto recent = token_ids.last(std::min(num_recent_tokens_, token_ids.size()));
+    recent_tokens_.reserve(std::min(num_recent_tokens_, most_tokens) + 1);
+    recent_tokens_.assign(recent.begin(), recent.end());
+    if (!counts_tokens_) return;
+    counts_.reserve(most_tokens);
     const auto prompt = token_ids.first(static_cast<size_t>(num_prompt_tokens));
     for (const int32_t token : prompt) counts_.add_prompt_token(token);
     for (const int32_t token : token_ids.subspan(prompt.size())) counts_.add_generated_token(token);

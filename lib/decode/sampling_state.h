@@ -28,11 +28,13 @@ class SequenceSamplingState {
     uint64_t seed() const { return *params_.seed; }
     int32_t continuation_index() const { return continuation_index_; }
     int32_t num_generated() const { return num_generated_; }
+    int32_t num_prompt_tokens() const { return num_prompt_tokens_; }
     // Empty unless a penalty is on.
     const TokenCounts& counts() const { return counts_; }
     // params().allowed_token_ids, ascending.
     const std::vector<int32_t>& allowed_token_ids() const { return allowed_token_ids_; }
-    // The last tokens of the sequence, as many as the longest of bad_words asks for.
+    // The last tokens of the sequence, as many as the longest of bad_words asks for; all of them
+    // under no_repeat_ngram_size.
     std::span<const int32_t> recent_tokens() const { return recent_tokens_; }
     // Ids that would end the sequence; the model's own end tokens are not among them under
     // ignore_eos.
@@ -41,12 +43,13 @@ class SequenceSamplingState {
   private:
     SamplingParams params_;
     int32_t continuation_index_;
+    int32_t num_prompt_tokens_;
     int32_t num_generated_;
     bool counts_tokens_;
     TokenCounts counts_;
     std::vector<int32_t> end_token_ids_;
     std::vector<int32_t> allowed_token_ids_;
-    size_t num_recent_tokens_ = 0;
+    size_t num_recent_tokens_ = 0;  // kept at most
     std::vector<int32_t> recent_tokens_;
 };
 

@@ -266,17 +266,47 @@ void Scores::keep_within_deviations(double count) {
     });
 }
 
+double Scores::surprise(float score, double total) const {
+    return std::log(total) - (static_cast<double>(score) - *max_) / temperature_;
+}
+
+double Scores::entropy() {
+    const double total = total_weight();
+    double sum = 0.0;
+    for (const float score : scores()) {
+        if (score != -kInfinity) sum += weight(score) / total * surprise(score, total);
+    }
+    return sum;
+}
+
+void Scores::keep_probable(double least) {
+    keep_relative_to_best(std::min(1.0, least * total_weight()));
+}
+
+void Scores::keep_entropy(double share) {
+    constexpr size_t kMostLooked = 100;
+    max();
+    const std::span<const Candidate> all = best(kMostLooked);
+    double total = 0.0, entropy = 0.0, sum = 0.0;
+    for (const Candidate& candidate : all) total += weight(candidate.score);
+    const auto term = [&](const Candidate& candidate) {
+        return weight(candidate.score) / total * surprise(candidate.score, total);
+    };
+    for (const Candidate& candidate : all) entropy += term(candidate);
+    Candidate last = all.front();
+    for (const Candidate& candidate : all) {
+        sum += term(candidate);
+        if (sum > share * entropy) break;
+        last = candidate;
+    }
+    keep_up_to(last);
+}
+
 void Scores::keep_typical(double share) {
     const double total = total_weight();
-    const auto surprise = [&](float score) {
-        return std::log(total) - (static_cast<double>(score) - max()) / temperature_;
-    };
-    const std::span<const Candidate> all = best(row_.size());
-    double entropy = 0.0;
-    for (const Candidate& candidate : all) {
-        entropy += weight(candidate.score) / total * surprise(candidate.score);
-    }
-    const auto distance = [&](float score) { return std::fabs(surprise(score) - entropy); };
+    const double mean = entropy();
+    best(row_.size());
+    const auto distance = [&](float score) { return std::fabs(surprise(score, total) - mean); };
     std::sort(gathered_.begin(), gathered_.end(), [&](const Candidate& a, const Candidate& b) {
         const double first = distance(a.score), second = distance(b.score);
         return first < second || (first == second && a.token_id < b.token_id);

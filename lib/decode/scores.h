@@ -51,6 +51,15 @@ class Scores {
     // share of the weight, and all that are as near as the last of them. REQUIRES: max() is finite.
     void keep_typical(double share);
 
+    // Keeps those with at least this probability, and all that are equal to the best one. REQUIRES:
+    // 0 < least, max() is finite.
+    void keep_probable(double least);
+    // Of the best 100, keeps the first whose terms of the entropy sum up to at most this share of
+    // it, at least one. REQUIRES: max() is finite.
+    void keep_entropy(double share);
+
+    // Of the distribution over all that are left, in nats. REQUIRES: max() is finite.
+    double entropy();
     // The largest score; -inf when every token is forbidden.
     float max();
     // Sum of the weights of all that are left. REQUIRES: max() is finite.
@@ -86,6 +95,8 @@ class Scores {
     template <typename Stays>
     void keep_if(Stays stays);
     void keep_up_to(const Candidate& last);
+    // -log of a probability, `total` being the sum of all weights.
+    double surprise(float score, double total) const;
 
     std::span<float> row_;
     std::optional<float> max_;

@@ -257,12 +257,26 @@ OptionList<SamplingFlags> sampling_options() {
     list.add("top-n-sigma", &SamplingFlags::top_n_sigma,
              "Keep tokens whose logit is at most so many deviations below the best; 0: all.",
              range(0.0, 100.0), default_text("0"));
+    list.add("top-h", &SamplingFlags::top_h,
+             "Keep the likeliest tokens that together have this share of the entropy; 0: all.",
+             range(0.0, 1.0), default_text("0"));
+    list.add("epsilon-cutoff", &SamplingFlags::epsilon_cutoff,
+             "Keep tokens with at least this probability; 0 and 1: all.", range(0.0, 1.0),
+             default_text("0"));
+    list.add("eta-cutoff", &SamplingFlags::eta_cutoff,
+             "The same, with less where the distribution is flat; 0 and 1: all.", range(0.0, 1.0),
+             default_text("0"));
     list.add("samplers", &SamplingFlags::samplers,
-             "Which of temperature, top_n_sigma, top_k, top_p, min_p, typical_p to apply, in this "
-             "order.",
+             "Which of temperature, top_n_sigma, top_h, top_k, top_p, min_p, typical_p, "
+             "epsilon_cutoff, eta_cutoff to apply, in this order.",
              value_name("NAME"), default_text("all, in that order"));
     list.add("allowed-token-ids", &SamplingFlags::allowed_token_ids,
              "Choose only among these tokens.", value_name("ID"));
+    list.add("suppress-tokens", &SamplingFlags::suppress_tokens, "Never choose these tokens.",
+             value_name("ID"));
+    list.add("no-repeat-ngram-size", &SamplingFlags::no_repeat_ngram_size,
+             "No sequence of so many tokens comes twice, the prompt's included; 0: any may.",
+             at_least(0), default_text("0"));
     list.add("repetition-penalty", &SamplingFlags::repetition_penalty,
              "Above 1 makes tokens of prompt and answer less likely.", alias("repeat-penalty"),
              range(0.0, 10.0), default_text("1"));
@@ -318,11 +332,18 @@ SamplingParams SamplingFlags::over(SamplingParams sampling) const {
     take(min_p, sampling.min_p);
     take(typical_p, sampling.typical_p);
     take(top_n_sigma, sampling.top_n_sigma);
+    take(top_h, sampling.top_h);
+    take(epsilon_cutoff, sampling.epsilon_cutoff);
+    take(eta_cutoff, sampling.eta_cutoff);
+    take(no_repeat_ngram_size, sampling.no_repeat_ngram_size);
+    if (!suppress_tokens.empty()) sampling.suppress_tokens = suppress_tokens;
     if (!samplers.empty()) sampling.sampler_order = samplers;
     if (!allowed_token_ids.empty()) sampling.allowed_token_ids = allowed_token_ids;
     take(repetition_penalty, sampling.repetition_penalty);
     take(presence_penalty, sampling.presence_penalty);
     take(frequency_penalty, sampling.frequency_penalty);
+    // The model's own default is no demand: a short answer may be asked for.
+    sampling.min_tokens = std::min(sampling.min_tokens, sampling.max_tokens.value_or(INT32_MAX));
     take(min_tokens, sampling.min_tokens);
     take(ignore_eos, sampling.ignore_eos);
     take(include_stop, sampling.include_stop_in_output);

@@ -43,8 +43,13 @@ struct SamplingFlags {
     std::optional<float> min_p;
     std::optional<float> typical_p;
     std::optional<float> top_n_sigma;
+    std::optional<float> top_h;
+    std::optional<float> epsilon_cutoff;
+    std::optional<float> eta_cutoff;
     std::vector<std::string> samplers;
     std::vector<int32_t> allowed_token_ids;
+    std::optional<int32_t> no_repeat_ngram_size;
+    std::vector<int32_t> suppress_tokens;
     std::optional<float> repetition_penalty;
     std::optional<float> presence_penalty;
     std::optional<float> frequency_penalty;

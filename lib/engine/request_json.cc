@@ -86,6 +86,12 @@ std::vector<int32_t> read_ids(const Json& value) {
     return ids;
 }
 
+// One id or a list of them.
+std::vector<int32_t> read_id_or_ids(const Json& value) {
+    if (value.is_number()) return {read_int32(value)};
+    return read_ids(value);
+}
+
 std::vector<std::string> read_strings(const Json& value) {
     if (!value.is_array()) throw WrongField{"a list of strings"};
     std::vector<std::string> texts;
@@ -110,6 +116,13 @@ std::vector<std::pair<int32_t, float>> read_logit_bias(const Json& value) {
         bias.emplace_back(id, read_float(amount));
     }
     return bias;
+}
+
+EndBoost read_end_boost(const Json& value) {
+    if (!value.is_array() || value.size() != 2) {
+        throw WrongField{"a list of a number of tokens and a factor"};
+    }
+    return {read_int32(value[0]), read_float(value[1])};
 }
 
 EarlyStopping read_early_stopping(const Json& value) {
@@ -220,14 +233,24 @@ constexpr auto kFields = std::to_array<Field>({
     {"min_p", into<&SamplingParams::min_p, read_float>},
     {"typical_p", into<&SamplingParams::typical_p, read_float>},
     {"top_n_sigma", into<&SamplingParams::top_n_sigma, read_float>},
+    {"top_h", into<&SamplingParams::top_h, read_float>},
+    {"epsilon_cutoff", into<&SamplingParams::epsilon_cutoff, read_float>},
+    {"eta_cutoff", into<&SamplingParams::eta_cutoff, read_float>},
     {"samplers", into<&SamplingParams::sampler_order, read_strings>},
     {"allowed_token_ids", into<&SamplingParams::allowed_token_ids, read_ids>},
     {"bad_words", [](const Json& v, Builder& b) { b.request.input.bad_words = read_strings(v); }},
+    {"no_repeat_ngram_size", into<&SamplingParams::no_repeat_ngram_size, read_int32>},
+    {"suppress_tokens", into<&SamplingParams::suppress_tokens, read_ids>},
+    {"begin_suppress_tokens", into<&SamplingParams::begin_suppress_tokens, read_ids>},
+    {"forced_bos_token_id", into<&SamplingParams::forced_bos_token_id, read_int32>},
+    {"forced_eos_token_id", into<&SamplingParams::forced_eos_token_ids, read_id_or_ids>},
+    {"exponential_decay_length_penalty", into<&SamplingParams::end_boost, read_end_boost>},
     {"repetition_penalty", into<&SamplingParams::repetition_penalty, read_float>},
     {"presence_penalty", into<&SamplingParams::presence_penalty, read_float>},
     {"frequency_penalty", into<&SamplingParams::frequency_penalty, read_float>},
     {"logit_bias", into<&SamplingParams::logit_bias, read_logit_bias>},
     {"min_tokens", into<&SamplingParams::min_tokens, read_int32>},
+    {"min_length", into<&SamplingParams::min_length, read_int32>},
     {"ignore_eos", into<&SamplingParams::ignore_eos, read_bool>},
     {"stop", into<&SamplingParams::stop, read_stop>},
     {"stop_token_ids", into<&SamplingParams::stop_token_ids, read_ids>},
@@ -336,6 +359,12 @@ Result<JsonRequest> request_from_json(const Json& object, const SamplingParams& 
     builder.max_messages = max_messages;
     if (auto wrong = check_prompt_fields(object)) return *wrong;
     if (auto wrong = read_fields(object, builder)) return *wrong;
+    // The model's own default is no demand: a short answer may be asked for.
+    SamplingParams& sampling = builder.request.input.sampling;
+    if (!has(object, "min_tokens")) {
+        sampling.min_tokens =
+            std::min(sampling.min_tokens, sampling.max_tokens.value_or(INT32_MAX));
+    }
     if (has(object, "messages")) {
         builder.request.input.prompt =
             std::make_shared<const Conversation>(std::move(builder.chat));

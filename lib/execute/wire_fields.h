@@ -65,16 +65,26 @@ void fields(Archive& archive, WorkerReady& ready) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, EndBoost& boost) {
+    auto& [start, factor] = boost;
+    archive(start, factor);
+}
+
+template <typename Archive>
 void fields(Archive& archive, SamplingParams& sampling) {
     auto& [n, best_of, use_beam_search, length_penalty, early_stopping, temperature, top_k, top_p,
-           min_p, typical_p, top_n_sigma, sampler_order, allowed_token_ids, bad_words,
+           min_p, typical_p, top_n_sigma, top_h, epsilon_cutoff, eta_cutoff, sampler_order,
+           allowed_token_ids, bad_words, no_repeat_ngram_size, suppress_tokens,
+           begin_suppress_tokens, forced_bos_token_id, forced_eos_token_ids, end_boost,
            repetition_penalty, presence_penalty, frequency_penalty, logit_bias, max_tokens,
-           min_tokens, ignore_eos, stop, stop_token_ids, include_stop_in_output,
+           min_tokens, min_length, ignore_eos, stop, stop_token_ids, include_stop_in_output,
            skip_special_tokens, logprobs, prompt_logprobs, seed] = sampling;
     archive(n, best_of, use_beam_search, length_penalty, early_stopping, temperature, top_k, top_p,
-            min_p, typical_p, top_n_sigma, sampler_order, allowed_token_ids, bad_words,
+            min_p, typical_p, top_n_sigma, top_h, epsilon_cutoff, eta_cutoff, sampler_order,
+            allowed_token_ids, bad_words, no_repeat_ngram_size, suppress_tokens,
+            begin_suppress_tokens, forced_bos_token_id, forced_eos_token_ids, end_boost,
             repetition_penalty, presence_penalty, frequency_penalty, logit_bias, max_tokens,
-            min_tokens, ignore_eos, stop, stop_token_ids, include_stop_in_output,
+            min_tokens, min_length, ignore_eos, stop, stop_token_ids, include_stop_in_output,
             skip_special_tokens, logprobs, prompt_logprobs, seed);
 }
 

@@ -55,6 +55,9 @@ Answer check_numbers(const SamplingParams& params) {
     if (auto fault = check_number("min_p", params.min_p, kMinP)) return fault;
     if (auto fault = check_number("typical_p", params.typical_p, kTypicalP)) return fault;
     if (auto fault = check_number("top_n_sigma", params.top_n_sigma, kTopNSigma)) return fault;
+    if (auto fault = check_number("top_h", params.top_h, kTopH)) return fault;
+    if (auto fault = check_number("epsilon_cutoff", params.epsilon_cutoff, kCutoff)) return fault;
+    if (auto fault = check_number("eta_cutoff", params.eta_cutoff, kCutoff)) return fault;
     if (auto fault =
             check_number("repetition_penalty", params.repetition_penalty, kRepetitionPenalty))
         return fault;
@@ -101,6 +104,28 @@ Answer check_vocabulary(const SamplingParams& params, int32_t vocab_size) {
     return std::nullopt;
 }
 
+Answer check_steered_tokens(const SamplingParams& params, int32_t vocab_size) {
+    const std::pair<std::string_view, const std::vector<int32_t>*> lists[] = {
+        {"suppress_tokens", &params.suppress_tokens},
+        {"begin_suppress_tokens", &params.begin_suppress_tokens},
+        {"forced_eos_token_id", &params.forced_eos_token_ids}};
+    for (const auto& [field, tokens] : lists) {
+        if (auto fault = check_length(field, tokens->size(), static_cast<size_t>(vocab_size)))
+            return fault;
+        if (auto fault = check_tokens(field, *tokens, vocab_size)) return fault;
+    }
+    if (params.forced_bos_token_id) {
+        if (auto fault =
+                check_tokens("forced_bos_token_id", {*params.forced_bos_token_id}, vocab_size))
+            return fault;
+    }
+    if (!params.end_boost) return std::nullopt;
+    if (auto fault =
+            check_count("exponential_decay_length_penalty[0]", params.end_boost->start, kMinTokens))
+        return fault;
+    return check_number("exponential_decay_length_penalty[1]", params.end_boost->factor, kEndBoost);
+}
+
 Answer check_stops(const SamplingParams& params, int32_t vocab_size) {
     if (auto fault = check_length("stop", params.stop.size(), kMostStopStrings)) return fault;
     size_t num_bytes = 0;
@@ -133,7 +158,14 @@ Answer check_beams(const SamplingParams& params) {
         {"logit_bias", !params.logit_bias.empty()},
         {"allowed_token_ids", !params.allowed_token_ids.empty()},
         {"bad_words", !params.bad_words.empty()},
+        {"no_repeat_ngram_size", params.no_repeat_ngram_size > 0},
+        {"suppress_tokens", !params.suppress_tokens.empty()},
+        {"begin_suppress_tokens", !params.begin_suppress_tokens.empty()},
+        {"forced_bos_token_id", params.forced_bos_token_id.has_value()},
+        {"forced_eos_token_id", !params.forced_eos_token_ids.empty()},
+        {"exponential_decay_length_penalty", params.end_boost.has_value()},
         {"min_tokens", params.min_tokens > 0},
+        {"min_length", params.min_length > 0},
         {"stop", !params.stop.empty()},
         {"logprobs", params.logprobs.has_value()},
         {"prompt_logprobs", params.prompt_logprobs.has_value()}};
@@ -151,6 +183,7 @@ std::optional<Fault> SamplingParams::check(int32_t vocab_size) const {
     if (auto fault = check_numbers(*this)) return fault;
     if (auto fault = check_logit_bias(*this, vocab_size)) return fault;
     if (auto fault = check_vocabulary(*this, vocab_size)) return fault;
+    if (auto fault = check_steered_tokens(*this, vocab_size)) return fault;
     return check_stops(*this, vocab_size);
 }
 
@@ -165,6 +198,9 @@ std::optional<Fault> SamplingParams::check_counts() const {
     }
     const int32_t most_min = max_tokens.value_or(kMinTokens.most);
     if (auto fault = check_count("min_tokens", min_tokens, {kMinTokens.least, most_min}))
+        return fault;
+    if (auto fault = check_count("min_length", min_length, kMinLength)) return fault;
+    if (auto fault = check_count("no_repeat_ngram_size", no_repeat_ngram_size, kNoRepeatNgramSize))
         return fault;
     for (const auto& [field, count] :
          {std::pair("logprobs", logprobs), std::pair("prompt_logprobs", prompt_logprobs)}) {

@@ -18,8 +18,15 @@ enum class EarlyStopping : uint8_t {
     never,  // when no beam can become better than the worst hypothesis
 };
 
+// After `start` tokens the scores of end tokens grow: the i-th time by factor^i - 1 times their
+// size.
+struct EndBoost {
+    int32_t start = 0;
+    float factor = 1.0f;
+};
+
 // Defaults leave the model's distribution as it is. Field names and meanings are those of the
-// OpenAI API and of vLLM.
+// OpenAI API and of vLLM, else of transformers' generate().
 struct SamplingParams {
     int32_t n = 1;  // continuations of the prompt
     // Continuations made, of which the n with the highest sum of logprobs are given; or the width
@@ -28,23 +35,33 @@ struct SamplingParams {
     bool use_beam_search = false;  // the likeliest continuations instead of drawn ones
     float length_penalty = 1.0f;   // of beams: scores are divided by length^this
     EarlyStopping early_stopping = EarlyStopping::no;
-    float temperature = 1.0f;  // 0: greedy
-    int32_t top_k = 0;         // keep the k likeliest; 0: all
-    float top_p = 1.0f;        // keep the smallest set with this much probability
-    float min_p = 0.0f;        // keep tokens with at least this share of the likeliest one's
-    float typical_p = 1.0f;    // keep those of most typical surprise with this much probability
-    float top_n_sigma = 0.0f;  // keep logits this many deviations below the best; 0: all
+    float temperature = 1.0f;     // 0: greedy
+    int32_t top_k = 0;            // keep the k likeliest; 0: all
+    float top_p = 1.0f;           // keep the smallest set with this much probability
+    float min_p = 0.0f;           // keep tokens with at least this share of the likeliest one's
+    float typical_p = 1.0f;       // keep those of most typical surprise with this much probability
+    float top_n_sigma = 0.0f;     // keep logits this many deviations below the best; 0: all
+    float top_h = 0.0f;           // keep the likeliest with this share of the entropy; 0: all
+    float epsilon_cutoff = 0.0f;  // keep tokens with at least this probability; 0 and 1: all
+    float eta_cutoff = 0.0f;      // the same, less where the distribution is flat; 0 and 1: all
     // Names of the processors that narrow, as in logits_processors.h, in the order to apply them;
     // empty: the usual order.
     std::vector<std::string> sampler_order;
     std::vector<int32_t> allowed_token_ids;       // nothing else may be chosen; empty: all
     std::vector<std::vector<int32_t>> bad_words;  // token sequences that are never completed
+    int32_t no_repeat_ngram_size = 0;      // no sequence of so many tokens comes twice; 0: any may
+    std::vector<int32_t> suppress_tokens;  // are never chosen
+    std::vector<int32_t> begin_suppress_tokens;  // are not chosen first
+    std::optional<int32_t> forced_bos_token_id;  // follows a prompt of one token
+    std::vector<int32_t> forced_eos_token_ids;   // one of them is the last of max_tokens
+    std::optional<EndBoost> end_boost;           // exponential_decay_length_penalty
     float repetition_penalty = 1.0f;  // divides positive, multiplies negative logits of seen tokens
     float presence_penalty = 0.0f;    // subtracted once for tokens generated before
     float frequency_penalty = 0.0f;   // subtracted for each time a token was generated
     std::vector<std::pair<int32_t, float>> logit_bias;  // added to the logits of these ids
     std::optional<int32_t> max_tokens;    // generated at most; empty: to the end of the context
     int32_t min_tokens = 0;               // no end token before this many
+    int32_t min_length = 0;               // the same, of prompt and answer together
     bool ignore_eos = false;              // the model's end tokens do not stop
     std::vector<std::string> stop;        // strings that stop, found in the text
     std::vector<int32_t> stop_token_ids;  // ids that stop, besides the model's end tokens

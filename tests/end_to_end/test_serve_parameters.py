@@ -13,13 +13,16 @@ class Parameters(ServedTestCase):
     # name: (path, least, most, fields it needs); None: no end on that side.
     numbers = {
         "temperature": (COMPLETIONS, 0, 2, {}), "top_p": (COMPLETIONS, 0.001, 1, {}), "min_p": (COMPLETIONS, 0, 1, {}),
-        "typical_p": (COMPLETIONS, 0.001, 1, {}), "top_n_sigma": (COMPLETIONS, 0, 100, {}),
+        "typical_p": (COMPLETIONS, 0.001, 1, {}), "top_n_sigma": (COMPLETIONS, 0, 100, {}), "top_h": (COMPLETIONS, 0, 1, {}),
+        "epsilon_cutoff": (COMPLETIONS, 0, 1, {}), "eta_cutoff": (COMPLETIONS, 0, 1, {}),
         "repetition_penalty": (COMPLETIONS, 0.001, 10, {}), "presence_penalty": (COMPLETIONS, -2, 2, {}),
         "frequency_penalty": (COMPLETIONS, -2, 2, {}), "length_penalty": (COMPLETIONS, -10, 10, {}),
     }
     counts = {
         "n": (COMPLETIONS, 1, 128, {}), "best_of": (COMPLETIONS, 1, 128, {}), "top_k": (COMPLETIONS, -1, 2**31 - 1, {}),
         "max_tokens": (COMPLETIONS, 1, 2**31 - 1, {"stop": "e"}), "min_tokens": (COMPLETIONS, 0, 2, {"max_tokens": 2}),
+        "no_repeat_ngram_size": (COMPLETIONS, 0, 2**31 - 1, {}), "min_length": (COMPLETIONS, 0, 2**31 - 1, {"max_tokens": 2}),
+        "forced_bos_token_id": (COMPLETIONS, 0, VOCABULARY - 1, {}),
         "logprobs": (COMPLETIONS, 0, 20, {}), "prompt_logprobs": (COMPLETIONS, 0, 20, {}),
         "seed": (COMPLETIONS, -2**63, 2**63 - 1, {}), "priority": (COMPLETIONS, -2**31, 2**31 - 1, {}),
         "truncate_prompt_tokens": (COMPLETIONS, -1, 2**31 - 1, {}),
@@ -34,6 +37,10 @@ class Parameters(ServedTestCase):
                  ["", ["a"] * 1025, "x" * 4097, [""], "é" * 2049, ["x" * 4096] * 5]),
         "stop_token_ids": (COMPLETIONS, [[], [1], [5] * 1024], ["1", {}, ["a"], [1.5]], [[-1], [VOCABULARY], [5] * 1025]),
         "allowed_token_ids": (COMPLETIONS, [[5], [5] * VOCABULARY], ["1", {}, ["a"]], [[-1], [VOCABULARY], [5] * (VOCABULARY + 1)]),
+        "suppress_tokens": (COMPLETIONS, [[], [5], [5] * VOCABULARY], ["1", {}, ["a"]], [[-1], [VOCABULARY], [5] * (VOCABULARY + 1)]),
+        "begin_suppress_tokens": (COMPLETIONS, [[], [5]], ["1", {}, ["a"]], [[-1], [VOCABULARY]]),
+        "forced_eos_token_id": (COMPLETIONS, [5, [], [5, 6]], ["1", {}, ["a"]], [-1, [-1], [VOCABULARY]]),
+        "exponential_decay_length_penalty": (COMPLETIONS, [[0, 1.5], [5, 0.5]], ["1", 5, {}, [1], ["a", 1.5], [1.5, 1.5]], [[-1, 1.5], [1, 0], [1, 11]]),
         "bad_words": (COMPLETIONS, [[], ["the"], ["a"] * 500], ["the", {}, [1]], [["a"] * 1025, ["x y " * 100]]),
         "logit_bias": (COMPLETIONS, [{}, {"5": 100}, {"5": -100}, {str(id): 1 for id in range(1024)}],
                        [[], "5", {"x": 1}, {"5": "a"}, {"5": None}, {"1.5": 1}, {"": 1}, {" 5": 1}],

@@ -219,6 +219,20 @@ TEST_CASE("what the ops lack is left to the host") {
     params = {};
     params.top_n_sigma = 1.0f;
     CHECK(!DeviceSampler::can_sample(params));
+    for (int which = 0; which < 9; ++which) {
+        params = {};
+        if (which == 0) params.no_repeat_ngram_size = 2;
+        if (which == 1) params.suppress_tokens = {1};
+        if (which == 2) params.begin_suppress_tokens = {1};
+        if (which == 3) params.forced_bos_token_id = 1;
+        if (which == 4) params.forced_eos_token_ids = {1};
+        if (which == 5) params.end_boost = EndBoost{3, 1.1f};
+        if (which == 6) params.top_h = 0.5f;
+        if (which == 7) params.epsilon_cutoff = 0.1f;
+        if (which == 8) params.eta_cutoff = 0.1f;
+        CAPTURE(which);
+        CHECK(!DeviceSampler::can_sample(params));
+    }
     params = {};
     params.sampler_order = {"top_p", "temperature"};
     CHECK(!DeviceSampler::can_sample(params));

@@ -19,6 +19,7 @@ struct LogitsRow {
     std::vector<int32_t> eos_token_ids;
     nlohmann::json params;
     std::vector<int32_t> stop_token_ids;
+    int32_t max_tokens = 0;
 };
 
 struct ExpectedRow {
@@ -51,6 +52,7 @@ inline LogitsRow read_logits_row(const nlohmann::json& json) {
     for (const auto& token : json["generated"]) row.token_ids.push_back(token);
     row.eos_token_ids = json["eos_token_ids"].get<std::vector<int32_t>>();
     row.stop_token_ids = json["stop_token_ids"].get<std::vector<int32_t>>();
+    row.max_tokens = json["max_tokens"];
     row.params = json["params"];
     return row;
 }
@@ -92,6 +94,19 @@ inline void switch_on(SamplingParams& params, const std::string& name,
     if (name == "allowed_token_ids") params.allowed_token_ids = value.get<std::vector<int32_t>>();
     if (name == "bad_words") params.bad_words = value.get<std::vector<std::vector<int32_t>>>();
     if (name == "top_n_sigma") params.top_n_sigma = value;
+    if (name == "no_repeat_ngram_size") params.no_repeat_ngram_size = value;
+    if (name == "forced_bos_token_id") params.forced_bos_token_id = value.get<int32_t>();
+    if (name == "forced_eos_token_id") {
+        params.forced_eos_token_ids = value.get<std::vector<int32_t>>();
+    }
+    if (name == "exponential_decay_length_penalty") params.end_boost = EndBoost{value[0], value[1]};
+    if (name == "suppress_tokens") params.suppress_tokens = value.get<std::vector<int32_t>>();
+    if (name == "begin_suppress_tokens") {
+        params.begin_suppress_tokens = value.get<std::vector<int32_t>>();
+    }
+    if (name == "top_h") params.top_h = value;
+    if (name == "epsilon_cutoff") params.epsilon_cutoff = value;
+    if (name == "eta_cutoff") params.eta_cutoff = value;
     if (name == "typical_p") params.typical_p = value;
     if (name == "top_k") params.top_k = value;
     if (name == "top_p") params.top_p = value;

@@ -51,6 +51,7 @@ SequenceSamplingState state_for(const LogitsRow& row, const std::vector<std::str
     SamplingParams params;
     params.seed = 1;
     params.stop_token_ids = row.stop_token_ids;
+    params.max_tokens = row.max_tokens;
     for (const std::string& name : processors) switch_on(params, name, row.params[name]);
     return {params, row.token_ids, row.num_prompt_tokens, row.eos_token_ids, 0};
 }
@@ -97,7 +98,7 @@ TEST_CASE("processors alone and in pairs do what those of transformers do") {
     const LogitsCases cases = read_logits_cases(
         other != nullptr ? other
                          : source_path("tests/fixtures/decode/logits_processors.json").string());
-    REQUIRE(cases.cases.size() == 91);
+    REQUIRE(cases.cases.size() == 145);
     int num_same = 0, num_equals = 0, num_different = 0;
     for (const LogitsCase& entry : cases.cases) {
         for (size_t index = 0; index < cases.rows.size(); ++index) {
@@ -133,7 +134,7 @@ TEST_CASE("the table names each processor once, row-changing ones first") {
     }
     std::sort(names.begin(), names.end());
     CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
-    CHECK(names.size() == 13);
+    CHECK(names.size() == 22);
 }
 
 TEST_CASE("nothing is needed for default parameters") {
@@ -209,6 +210,35 @@ TEST_CASE(
     CHECK(process(state, {5, 5, 5}).token_ids == std::vector<int32_t>{1});
     state.accept(1);
     CHECK(process(state, {5, 5, 5}).token_ids == std::vector<int32_t>{0, 1});
+}
+
+TEST_CASE("repeated n-grams are seen across the prompt's end, and after a preemption") {
+    SamplingParams params;
+    params.seed = 1;
+    params.no_repeat_ngram_size = 3;
+    const std::vector<int32_t> tokens = {1, 2, 3, 0, 1, 2};
+    SequenceSamplingState grown(params, std::vector<int32_t>(tokens.begin(), tokens.begin() + 4), 4,
+                                {}, 0);
+    grown.accept(1);
+    grown.accept(2);
+    const SequenceSamplingState again(params, tokens, 4, {}, 0);
+    for (const SequenceSamplingState* state : {&std::as_const(grown), &again}) {
+        const Outcome outcome = process(*state, {0, 0, 0, 9, 0});
+        CHECK(outcome.token_ids == std::vector<int32_t>{0, 1, 2, 4});
+    }
+}
+
+TEST_CASE("the first token behind a forced one is where suppression begins") {
+    SamplingParams params;
+    params.seed = 1;
+    params.forced_bos_token_id = 2;
+    params.begin_suppress_tokens = {1, 2};
+    SequenceSamplingState state(params, std::vector<int32_t>{0}, 1, {}, 0);
+    CHECK(process(state, {5, 4, 3, 2}).token_ids == std::vector<int32_t>{2});
+    state.accept(2);
+    CHECK(process(state, {5, 4, 3, 2}).token_ids == std::vector<int32_t>{0, 3});
+    state.accept(0);
+    CHECK(process(state, {5, 4, 3, 2}).token_ids == std::vector<int32_t>{0, 1, 2, 3});
 }
 
 TEST_CASE("ids outside of the row are passed over") {

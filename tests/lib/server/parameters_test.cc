@@ -73,6 +73,8 @@ Json plain(const Json& schema) {
 Json good_value(const std::string& name, const Json& schema) {
     if (name == "messages") return body_for(CallKind::chat, name)["messages"];
     if (name == "prompt" || name == "input" || name == "stop") return "a";
+    if (name == "forced_eos_token_id") return 3;
+    if (name == "exponential_decay_length_penalty") return Json::parse("[3, 1.5]");
     if (name == "response_format") return Json::parse(R"({"type":"text"})");
     if (schema.contains("enum")) return schema["enum"][0];
     if (schema.contains("minimum")) return schema["minimum"];
@@ -86,6 +88,9 @@ Json good_value(const std::string& name, const Json& schema) {
 
 // Of a type that the schema does not have.
 Json wrong_value(const Json& schema) {
+    for (const Json& part : schema.value("anyOf", Json::array())) {
+        if (part.value("type", "") == "integer") return "x";
+    }
     const std::string type = schema.value("type", "");
     return type == "integer" || type == "number" || type == "array" || type == "object" ? Json("x")
                                                                                         : Json(5);
