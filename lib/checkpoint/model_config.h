@@ -101,9 +101,27 @@ struct GenerationConfig {
     std::optional<int32_t> top_k;
     std::optional<float> top_p;
     std::optional<float> min_p;
+    std::optional<float> typical_p;
+    std::optional<float> top_h;
+    std::optional<float> epsilon_cutoff;
+    std::optional<float> eta_cutoff;
     std::optional<float> repetition_penalty;
+    std::optional<int32_t> no_repeat_ngram_size;
+    std::vector<std::vector<int32_t>> bad_words_ids;
+    std::vector<std::pair<int32_t, float>> token_biases;  // sequence_bias, of single tokens
+    std::vector<int32_t> suppress_tokens;
+    std::vector<int32_t> begin_suppress_tokens;
+    std::optional<int32_t> forced_bos_token_id;
+    std::vector<int32_t> forced_eos_token_ids;
+    std::optional<std::pair<int32_t, float>> exponential_decay_length_penalty;
     std::optional<int32_t> max_new_tokens;
-    std::vector<std::string> notes;  // what was ignored, in words for the user
+    std::optional<int32_t> max_length;  // of prompt and answer together
+    std::optional<int32_t> min_new_tokens;
+    std::optional<int32_t> min_length;  // of prompt and answer together
+    std::vector<std::string> stop_strings;
+    std::optional<float> length_penalty;
+    std::optional<std::string> early_stopping;  // "yes", "no", "never"
+    std::vector<std::string> notes;             // what was not used, in words for the user
 };
 
 // Empty fields when the directory has no such file. Throws bad_data when it is broken.

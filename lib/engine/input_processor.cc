@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "lib/decode/logits_processors.h"
 
@@ -12,6 +13,11 @@ namespace {
 
 Fault fault(std::string message, std::string field = {}, std::string code = {}) {
     return Fault{ErrorKind::bad_data, std::move(message), std::move(field), std::move(code)};
+}
+
+template <typename T>
+void take(const std::optional<T>& value, T& member) {
+    if (value) member = *value;
 }
 
 PoolingKind kind_of(PooledRow row) {
@@ -68,6 +74,7 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     if (!ids) return ids.fault();
     truncate(input, std::max(1, sampling.max_tokens.value_or(1)), *ids);
     if (auto wrong = check_ids(*ids, 1)) return *wrong;
+    if (auto wrong = bound_length(static_cast<int32_t>(ids->size()), sampling)) return *wrong;
 
     Request request;
     request.prompt_token_ids = std::move(*ids);
@@ -79,9 +86,25 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     if (request.hides_logprobs) request.sampling.logprobs = 0;
     request.cache_salt = input.cache_salt;
     request.priority = input.priority;
-    const auto room = max_model_len_ - static_cast<int32_t>(request.prompt_token_ids.size());
-    request.sampling.max_tokens = std::min(request.sampling.max_tokens.value_or(room), room);
     return request;
+}
+
+std::optional<Fault> InputProcessor::bound_length(int32_t num_prompt_tokens,
+                                                  SamplingParams& sampling) const {
+    int32_t room = max_model_len_ - num_prompt_tokens;
+    if (!sampling.max_tokens && generation_.max_length) {
+        room = std::min(room, *generation_.max_length - num_prompt_tokens);
+        if (room <= 0) {
+            return fault(fmt::format("the prompt has {} tokens, but generation_config.json says "
+                                     "max_length {} of prompt and answer together: give max_tokens",
+                                     num_prompt_tokens, *generation_.max_length),
+                         "max_tokens");
+        }
+    }
+    sampling.max_tokens = std::min(sampling.max_tokens.value_or(room), room);
+    const int32_t least = std::min(sampling.min_length - num_prompt_tokens, *sampling.max_tokens);
+    sampling.min_tokens = std::max(sampling.min_tokens, least);
+    return std::nullopt;
 }
 
 Result<Request> InputProcessor::process_pooling(const RequestInput& input) const {
@@ -187,15 +210,53 @@ std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids,
 
 SamplingParams InputProcessor::default_sampling() const {
     SamplingParams sampling;
-    if (generation_.temperature) sampling.temperature = *generation_.temperature;
-    if (generation_.top_k) sampling.top_k = *generation_.top_k;
-    if (generation_.top_p) sampling.top_p = *generation_.top_p;
-    if (generation_.min_p) sampling.min_p = *generation_.min_p;
-    if (generation_.repetition_penalty) {
-        sampling.repetition_penalty = *generation_.repetition_penalty;
-    }
+    take(generation_.temperature, sampling.temperature);
+    take(generation_.top_k, sampling.top_k);
+    take(generation_.top_p, sampling.top_p);
+    take(generation_.min_p, sampling.min_p);
+    take(generation_.typical_p, sampling.typical_p);
+    take(generation_.top_h, sampling.top_h);
+    take(generation_.epsilon_cutoff, sampling.epsilon_cutoff);
+    take(generation_.eta_cutoff, sampling.eta_cutoff);
+    take(generation_.repetition_penalty, sampling.repetition_penalty);
+    take(generation_.no_repeat_ngram_size, sampling.no_repeat_ngram_size);
+    take(generation_.length_penalty, sampling.length_penalty);
     if (generation_.do_sample == false) sampling.temperature = 0.0f;
+    if (generation_.early_stopping == "yes") sampling.early_stopping = EarlyStopping::yes;
+    if (generation_.early_stopping == "never") sampling.early_stopping = EarlyStopping::never;
+    sampling.max_tokens = generation_.max_new_tokens;
+    take(generation_.min_new_tokens, sampling.min_tokens);
+    take(generation_.min_length, sampling.min_length);
+    if (tokenizer_ != nullptr) sampling.stop = generation_.stop_strings;
+    add_default_tokens(sampling);
     return sampling;
+}
+
+// Tokens beyond the vocabulary are never chosen anyway.
+void InputProcessor::add_default_tokens(SamplingParams& sampling) const {
+    const auto is_known = [&](int32_t token) { return token < vocab_size_; };
+    const auto known = [&](const std::vector<int32_t>& tokens) {
+        std::vector<int32_t> found;
+        std::ranges::copy_if(tokens, std::back_inserter(found), is_known);
+        return found;
+    };
+    sampling.suppress_tokens = known(generation_.suppress_tokens);
+    sampling.begin_suppress_tokens = known(generation_.begin_suppress_tokens);
+    sampling.forced_eos_token_ids = known(generation_.forced_eos_token_ids);
+    if (generation_.forced_bos_token_id && is_known(*generation_.forced_bos_token_id)) {
+        sampling.forced_bos_token_id = generation_.forced_bos_token_id;
+    }
+    if (const auto& penalty = generation_.exponential_decay_length_penalty) {
+        sampling.end_boost = EndBoost{penalty->first, penalty->second};
+    }
+    for (const std::vector<int32_t>& word : generation_.bad_words_ids) {
+        // An end token alone is none, as in transformers.
+        const bool is_end = word.size() == 1 && std::ranges::count(eos_token_ids_, word[0]) > 0;
+        if (!is_end && std::ranges::all_of(word, is_known)) sampling.bad_words.push_back(word);
+    }
+    for (const auto& bias : generation_.token_biases) {
+        if (is_known(bias.first)) sampling.logit_bias.push_back(bias);
+    }
 }
 
 }  // namespace nvllm

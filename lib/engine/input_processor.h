@@ -71,6 +71,10 @@ class InputProcessor {
   private:
     Result<std::vector<int32_t>> prompt_ids(const RequestInput& input) const;
     Result<std::vector<int32_t>> chat_ids(const RequestInput& input) const;
+    // Lengths of prompt and answer together become lengths of the answer.
+    std::optional<Fault> bound_length(int32_t num_prompt_tokens, SamplingParams& sampling) const;
+    // What generation_config.json says of single tokens and sequences of them.
+    void add_default_tokens(SamplingParams& sampling) const;
     void add_bad_words(const std::vector<std::string>& words, SamplingParams& sampling) const;
     // As input.truncate_prompt_tokens says; `num_answer` tokens are to find room behind them.
     void truncate(const RequestInput& input, int32_t num_answer, std::vector<int32_t>& ids) const;
