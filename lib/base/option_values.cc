@@ -79,7 +79,8 @@ bool is_bare_gib(std::string_view text) {
 }
 
 std::optional<uint64_t> parse_gib_size(std::string_view text) {
-    return parse_size(is_bare_gib(text) ? std::string(text) + "GiB" : std::string(text));
+    if (!is_bare_gib(text)) return parse_size(text);
+    return static_cast<uint64_t>(*parse_number(text) * 0x1p30);
 }
 
 std::string with_dashes(std::string_view name) {
