@@ -15,6 +15,7 @@ namespace nvllm {
 namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 20;
+constexpr const char* kOverrides = "--override-generation-config";
 // What a request may have (lib/request/sampling_limits.h); a file with more is not followed.
 constexpr size_t kMostBadWords = 1024, kLongestBadWord = 64, kMostBiases = 1024;
 constexpr size_t kMostStopStrings = 16, kLongestStopString = 256;
@@ -234,14 +235,29 @@ void read_tokens(const ConfigFields& fields, GenerationConfig& config) {
     config.forced_bos_token_id = small_integer(fields, "forced_bos_token_id");
 }
 
+// Null takes a member away.
+void replace_members(nlohmann::json& document, const std::string& overrides) {
+    const nlohmann::json given = parse_json(overrides, kOverrides);
+    if (!given.is_object()) {
+        throw Error(
+            ErrorKind::bad_data,
+            std::string(kOverrides) + ": is not a JSON object such as {\"temperature\": 0.6}");
+    }
+    document.merge_patch(given);
+}
+
 }  // namespace
 
-GenerationConfig read_generation_config(const std::filesystem::path& directory) {
+GenerationConfig read_generation_config(const std::filesystem::path& directory,
+                                        const std::string& overrides) {
     const std::filesystem::path path = directory / "generation_config.json";
     std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) return {};
-    const nlohmann::json document = parse_json(read_file(path, kMaxFileBytes), path.string());
-    const ConfigFields fields(document, path.string());
+    const bool has_file = !directory.empty() && std::filesystem::exists(path, ignored);
+    if (!has_file && overrides.empty()) return {};
+    nlohmann::json document = nlohmann::json::object();
+    if (has_file) document = parse_json(read_file(path, kMaxFileBytes), path.string());
+    if (!overrides.empty()) replace_members(document, overrides);
+    const ConfigFields fields(document, has_file ? path.string() : kOverrides);
     GenerationConfig config;
     read_tokens(fields, config);
     read_choosing(fields, config);

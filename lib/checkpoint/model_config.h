@@ -124,7 +124,9 @@ struct GenerationConfig {
     std::vector<std::string> notes;             // what was not used, in words for the user
 };
 
-// Empty fields when the directory has no such file. Throws bad_data when it is broken.
-GenerationConfig read_generation_config(const std::filesystem::path& directory);
+// Empty fields when the directory has no such file, or is an empty path. `overrides`, when not
+// empty, is a JSON object whose members replace the file's. Throws bad_data when either is broken.
+GenerationConfig read_generation_config(const std::filesystem::path& directory,
+                                        const std::string& overrides = "");
 
 }  // namespace nvllm

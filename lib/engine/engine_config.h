@@ -38,9 +38,15 @@ constexpr StepDefaults kDeviceSteps{8192, 512};
 
 struct EngineConfig {
     // What to run.
-    std::string model;           // directory, or org/name[@revision] in the Hugging Face cache
+    std::string model;         // directory, or org/name[@revision] in the Hugging Face cache
+    std::string revision;      // of a name without one: branch, tag or commit
+    std::string download_dir;  // the cache's folder; empty: as the environment says
+    std::string tokenizer;     // like model; empty: the model's own
+    std::string generation_config = "auto";  // auto: the model's own; vllm: none; or a folder
+    std::string generation_overrides;        // a JSON object: members that replace the file's
     std::string dtype = "auto";  // auto, float32, bfloat16, float16, or shorter: fp32, bf16, fp16
-    std::string quantization = "auto";  // as the checkpoint says; none: refuse quantized ones
+    // auto: as the checkpoint says; none: refuse quantized ones; else the method it must have.
+    std::string quantization = "auto";
     // auto, safetensors, dummy (random weights for any config.json); for tests of what is around a
     // model also metronome (lib/execute/metronome.h), which help does not show.
     std::string load_format = "auto";

@@ -8,6 +8,7 @@
 #include "kernels/start_thread.h"
 #include "lib/base/log.h"
 #include "lib/checkpoint/pooling_config.h"
+#include "lib/engine/model_choice.h"
 
 namespace nvllm {
 namespace {
@@ -55,10 +56,10 @@ void Engine::Loop::load(const EngineOutline& outline, Clock::time_point begin) {
     thread_ =
         start_thread([this, started = std::move(started)]() mutable { run(std::move(started)); });
     const Clock::time_point phase = Clock::now();
-    tokenizer = Tokenizer::load(outline.options.directory);
+    tokenizer = Tokenizer::load(tokenizer_directory(config, outline.options.directory));
     timings.tokenizer_ms = milliseconds_since(phase);
     input_ = std::make_unique<InputProcessor>(
-        tokenizer, model_config, read_generation_config(outline.options.directory),
+        tokenizer, model_config, chosen_generation_config(config, outline.options.directory),
         read_pooling_config(outline.options.directory), plan.max_model_len,
         read_chat_template(config.chat_template));
     output_ = std::make_unique<OutputProcessor>(tokenizer);

@@ -8,9 +8,9 @@
 #include "kernels/backend.h"
 #include "lib/base/file.h"
 #include "lib/base/memory_info.h"
-#include "lib/checkpoint/model_directory.h"
 #include "lib/decode/device_sampler.h"
 #include "lib/engine/kv_cache_types.h"
+#include "lib/engine/model_choice.h"
 #include "lib/engine/placement.h"
 #include "lib/execute/local_executor.h"
 #include "lib/execute/metronome.h"
@@ -20,13 +20,12 @@
 namespace nvllm {
 namespace {
 
-constexpr uint64_t kLargestTemplate = uint64_t{4} << 20;
-
 bool is_metronome(const EngineConfig& config) { return config.load_format == "metronome"; }
 
 ModelLoadOptions load_options(const EngineConfig& config, int num_threads) {
     ModelLoadOptions options;
-    options.directory = resolve_model_directory(config.model);
+    options.directory = model_directory(config);
+    check_quantization(config, options.directory);
     options.dtype = dtype_from_name(config.dtype);  // empty for auto
     const bool has_no_weights = config.load_format == "dummy" || is_metronome(config);
     options.load_format = has_no_weights ? LoadFormat::dummy : LoadFormat::automatic;
@@ -220,12 +219,6 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     setup.vocab_size = outline.model.config.vocab_size;
     if (config.isolation == Isolation::thread) return std::make_unique<LocalExecutor>(setup);
     return std::make_unique<RemoteExecutor>(setup, find_worker_program());
-}
-
-// What has no brace cannot be a template that says anything, so it must be a file.
-std::string read_chat_template(const std::string& given) {
-    if (given.empty() || given.find('{') != std::string::npos) return given;
-    return read_file(given, kLargestTemplate);
 }
 
 }  // namespace nvllm

@@ -36,7 +36,4 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const ModelConfig& 
 std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
                                             const EngineOutline& outline, const MemoryPlan& plan);
 
-// The template that --chat-template gives, itself or as a file; empty when it gives none.
-std::string read_chat_template(const std::string& given);
-
 }  // namespace nvllm

@@ -79,7 +79,7 @@ OptionDetail block_size_form() {
 }
 
 std::vector<std::string> precision_words() {
-    return {"auto", "float32", "bfloat16", "float16", "fp32", "bf16", "fp16"};
+    return {"auto", "float32", "bfloat16", "float16", "fp32", "bf16", "fp16", "float", "half"};
 }
 
 OptionList<EngineConfig> engine_options(WithModel with_model) {
@@ -89,13 +89,32 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
         list.add("model", &EngineConfig::model,
                  "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local "
                  "Hugging Face cache.",
-                 short_name('m'), value_name("MODEL"), default_text("the bundled demo"));
+                 short_name('m'), value_name("MODEL"), default_text("the bundled demo"),
+                 refuses_empty(), named_once());
     }
+    list.add("revision", &EngineConfig::revision,
+             "Branch, tag or commit of a model in the cache that is named without one; a folder is "
+             "taken as it is.",
+             value_name("NAME"), default_text("main"));
+    list.add("download-dir", &EngineConfig::download_dir,
+             "Folder of the Hugging Face cache; nothing is downloaded.", value_name("DIR"),
+             default_text("HF_HUB_CACHE, or what HF_HOME says"));
+    list.add("tokenizer", &EngineConfig::tokenizer,
+             "Folder or name whose tokenizer and template are used.", value_name("MODEL"),
+             default_text("the model's own"));
+    list.add("generation-config", &EngineConfig::generation_config,
+             "Where sampling defaults come from: auto, the model's generation_config.json; vllm, "
+             "nowhere, but for its end tokens; or another folder with that file.",
+             value_name("auto|vllm|DIR"), words({"auto", "vllm"}));
+    list.add("override-generation-config", &EngineConfig::generation_overrides,
+             "Members in place of generation_config.json's, such as {\"temperature\": 0.6}.",
+             value_name("JSON"), default_text("none"));
     list.add("dtype", &EngineConfig::dtype, "Type of products and of the key-value cache.",
              choices(precision_words()));
     list.add("quantization", &EngineConfig::quantization,
-             "auto: weights as the checkpoint stores them; none: refuse quantized checkpoints.",
-             choices({"auto", "none"}));
+             "auto: weights as the checkpoint stores them; none: refuse quantized checkpoints; "
+             "else the method that the checkpoint must have.",
+             choices({"auto", "none", "awq", "gptq", "fp8", "compressed-tensors"}));
     list.add("load-format", &EngineConfig::load_format,
              "dummy: seeded random weights for any config.json, to measure speed.",
              choices({"auto", "safetensors", "dummy"}), unlisted({"metronome"}));
@@ -185,7 +204,9 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
              "compute again, by how likely it is wanted.",
              choices(names_of(eviction_policies())));
     list.add("swap-space", &EngineConfig::swap_space_bytes,
-             "Memory for blocks of sequences that had to give way, such as 4GiB.", counts_bytes());
+             "Memory for blocks of sequences that had to give way, such as 4GiB; a number alone "
+             "counts GiB, as in vLLM.",
+             counts_gib());
     list.add("defrag-threshold", &EngineConfig::defrag_threshold,
              "Move blocks together when so much of the unused ones is scattered; 0: never.",
              range(0.0, 1.0));
@@ -307,7 +328,7 @@ OptionList<SamplingFlags> sampling_options() {
              range(0, 20));
     list.add("n", &SamplingFlags::n, "Answers to each prompt.", range(1, 16), default_text("1"));
     list.add("best-of", &SamplingFlags::best_of,
-             "Answers made, of which the -n likeliest are given; the width of a beam search.",
+             "Answers made, of which the --n likeliest are given; the width of a beam search.",
              range(1, 64), default_text("as many as --n"));
     list.add("use-beam-search", &SamplingFlags::use_beam_search,
              "Search for the likeliest answers instead of drawing tokens.", default_text("false"));

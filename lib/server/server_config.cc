@@ -28,17 +28,17 @@ OptionList<ServerConfig> server_options() {
              "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local Hugging "
              "Face cache; NAME=MODEL to give it a name, repeated for several.",
              short_name('m'), value_name("[NAME=]MODEL"), positional(),
-             default_text("the bundled demo"));
+             default_text("the bundled demo"), refuses_empty());
     list.add("served-model-name", &ServerConfig::served_model_names,
-             "Name of the model in the API; repeated, all are answered to.", value_name("NAME"),
-             default_text("what --model says"));
+             "Name of the model in the API; all are answered to.", value_name("NAME"),
+             default_text("what --model says"), takes_several());
     list.add("backup-model", &ServerConfig::backup_model,
              "Takes the place of a model that goes on computing what are no numbers after its "
              "weights were read again.",
              value_name("MODEL"), default_text("none"));
     list.group("Addresses");
     list.add("host", &ServerConfig::host, "Address to listen at; 0.0.0.0: all of this machine.");
-    list.add("port", &ServerConfig::port, "0: any free one, which the log names.");
+    list.add("port", &ServerConfig::port, "0: any free one, which the log names.", range(0, 65535));
     list.add("uds", &ServerConfig::unix_socket,
              "Listen at this Unix socket instead of host and port; its group may use it as well.",
              value_name("PATH"), default_text("none"));
@@ -46,7 +46,8 @@ OptionList<ServerConfig> server_options() {
              "Administration at this Unix socket, which only you can open.", value_name("PATH"),
              default_text("none"));
     list.add("metrics-port", &ServerConfig::metrics_port,
-             "A port on the loopback for metrics and health alone.", default_text("none"));
+             "A port on the loopback for metrics and health alone.", range(0, 65535),
+             default_text("none"));
     list.add("ssl-certfile", &ServerConfig::tls_certificate, "Certificate chain (PEM) for TLS.",
              value_name("FILE"), default_text("no TLS"));
     list.add("ssl-keyfile", &ServerConfig::tls_key, "The certificate's key (PEM).",
@@ -55,7 +56,7 @@ OptionList<ServerConfig> server_options() {
     list.add("api-key", &ServerConfig::api_keys,
              "A key that clients must send; other users of the machine can see it, so prefer "
              "--api-key-file or NVLLM_API_KEY.",
-             value_name("KEY"), secret());
+             value_name("KEY"), secret(), takes_several());
     list.add("api-key-file", &ServerConfig::api_key_file,
              "Keys, one a line: [NAME:]KEY [rpm=N] [tpm=N] [concurrency=N]. Read again on SIGHUP.",
              value_name("FILE"), default_text("none"));
@@ -65,7 +66,7 @@ OptionList<ServerConfig> server_options() {
              "GET /metrics needs no key.");
     list.add("allowed-origins", &ServerConfig::allowed_origins,
              "Web pages of this origin may ask (CORS), such as https://*.example.org; *: all.",
-             value_name("ORIGIN"), default_text("none but local ones"));
+             value_name("ORIGIN"), default_text("none but local ones"), takes_several());
     list.add("local-origins", &ServerConfig::local_origins,
              "Pages of http://localhost and desktop programs (app, file, tauri, vscode-webview) "
              "may ask without being named.");

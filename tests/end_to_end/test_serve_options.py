@@ -1,11 +1,12 @@
 """Options of nvllm-serve that decide what it takes and says, each by its effect."""
 
 import pathlib
+import subprocess
 import tempfile
 import threading
 import unittest
 
-from programs import SOURCE
+from programs import BIN, DEMO, SOURCE, TIMEOUT_S, environment
 from serve_testing import ServedTestCase, Server, wait_until
 
 # A step of the metronome takes a while, so that requests are under way when they are looked at.
@@ -60,6 +61,45 @@ class AlertTest(unittest.TestCase):
                 thread.join()
             wait_until(lambda: f"alert over: {rule} (it is 0)" in server.log, what="the end of the alert")
             self.assertEqual(server.log.count("alert:"), 1)
+
+
+class NeighboursFlagsTest(unittest.TestCase):
+    def check(self, *arguments):
+        return subprocess.run([str(BIN / "nvllm-serve"), "-m", DEMO, *arguments, "--check-config"], capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, env=environment())
+
+    def test_flags_of_vllm_are_taken_or_said_to_do_nothing(self):
+        for arguments, says in (
+                (("--trust-remote-code",), "--trust-remote-code does nothing here"), (("-tp", "1"), "-tp 1 does nothing here"),
+                (("--dtype", "half"), ""), (("--seed", "7"), "--seed does nothing here"), (("--max-model-len", "-1"), "nothing"),
+                (("--disable-log-requests",), ""), (("--revision", "main"), ""), (("--generation-config", "vllm"), ""),
+                (("--override-generation-config", '{"temperature": 0.5}'), ""), (("--tokenizer", DEMO), ""),
+                (("--served-model-name", "a", "b"), ""), (("--max_num_seqs", "4"), ""),
+                (("--hf-token", "s3cret"), "--hf-token does nothing here")):
+            done = self.check(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), f"{arguments}: {done.stderr}")
+            self.assertIn(says, done.stderr)
+            self.assertNotIn("s3cret", done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1 if says else 0, done.stderr)
+
+    def test_flags_of_vllm_are_refused_with_the_reason(self):
+        for arguments, says in (
+                (("--enable-lora",), "adapters are not supported yet"), (("-tp", "2"), "one device computes a model"),
+                (("--quantization", "bitsandbytes"), "are not read"), (("--quantization", "gptq"), "is not quantized"),
+                (("--tool-call-parser", "hermes"), "tool calls"), (("--speculative-config", "{}"), "not supported yet"),
+                (("-ngl", "99"), "--device"), (("--max-loras", "4"), "adapters")):
+            done = self.check(*arguments)
+            self.assertEqual(done.returncode, 64, f"{arguments}: {done.stderr}")
+            self.assertIn(says, done.stderr)
+            self.assertNotIn("did you mean", done.stderr)
+
+    def test_both_names_and_the_defaults_that_were_asked_for(self):
+        with Server("--served-model-name", "one", "two", "--generation-config", "vllm",
+                    "--override-generation-config", '{"temperature": 0}', "--swap-space", "0.001", model=DEMO) as server:
+            self.assertEqual([model["id"] for model in server.must(server.get("/v1/models"))["data"]], ["one", "two"])
+            texts = {server.complete(model=name, max_tokens=12)["choices"][0]["text"] for name in ("one", "two", "one")}
+            self.assertEqual(len(texts), 1)
+            self.assertIn("0.001 counts GiB", server.log)
 
 
 class FileTest(unittest.TestCase):

@@ -4,6 +4,7 @@ are made from the option lists."""
 import json
 import pathlib
 import re
+import resource
 import socket
 import subprocess
 import tempfile
@@ -96,6 +97,8 @@ def as_shown(option, text):
     """The value as --print-config shows it."""
     if option["is_secret"]:
         text = "***"
+    elif option["name"] == "swap-space":
+        text += "GiB"
     elif option["kind"] in ("integer", "number", "boolean") or option["kind"] == "size" and not option["is_bytes"]:
         text = json.loads(text)
     return [text] if option["is_list"] else text
@@ -220,6 +223,10 @@ class FileTest(FolderTest):
                 (BAD_CONFIG, "keys.txt", "--api-key-file", keys),
                 (BAD_CONFIG, "none.txt", "--api-key-file", self.folder / "none.txt"),
                 (BAD_CONFIG, "none", "--model", self.folder / "none"),
+                (BAD_CONFIG, "none.jinja", "--chat-template", self.folder / "none.jinja"),
+                (BAD_CONFIG, "generation_config.json", "--generation-config", self.folder),
+                (USAGE, "the checkpoint is not quantized", "--quantization", "awq"),
+                (USAGE, "--model: is empty", "--model", ""),
                 (BAD_CONFIG, "none.yaml", "--config", self.folder / "none.yaml"),
                 (BAD_CONFIG, "not valid YAML", "--config", self.write("a: [\n", "bad.yaml")),
                 (BAD_CONFIG, "--ssl-certfile", "--ssl-certfile", keys)):
@@ -228,6 +235,43 @@ class FileTest(FolderTest):
             self.assertIn(says, done.stderr)
         done = call("nvllm-run", "--check-config", "--inspect-dump-step", "3")
         self.assertEqual(done.returncode, USAGE, done.stderr)
+
+
+    def test_what_was_read_in_another_way_is_said(self):
+        for arguments, env, says in (
+                (("--swap-space", "4"), environment(), "--swap-space: 4 counts GiB"),
+                ((), environment(NVLLM_SWAP_SPACE="0.5"), "NVLLM_SWAP_SPACE: 0.5 counts GiB"),
+                (("--config", self.write("swap-space: 2\n")), environment(), "nvllm.yaml:1: swap-space: 2 counts GiB"),
+                ((), environment(NVLLM_MAX_TOKNS="3"), "NVLLM_MAX_TOKNS is not read; did you mean NVLLM_MAX_TOKENS?")):
+            done = call("nvllm-run", "--check-config", *arguments, env=env)
+            self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
+            self.assertIn(says, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assertEqual(call("nvllm-run", "--check-config", "--swap-space", "4GiB").stderr, "")
+
+    def test_no_option_of_another_program_passes_for_a_misspelt_one(self):
+        every = {option["name"]: three_values(option)[0] for _, options in COMMANDS for option in options
+                 if option["kind"] == "text" and not option["is_list"]}
+        for words, options in COMMANDS:
+            own = {option["name"] for option in options}
+            env = environment(**{f"NVLLM_{name.upper().replace('-', '_')}": value
+                                 for name, value in every.items() if name not in own})
+            self.assertEqual(call(*words, "--print-config", env=env).stderr, "", words)
+
+    def test_a_file_for_vllm(self):
+        path = self.write(f"model: {DEMO}\ntensor-parallel-size: 1\ntrust_remote_code: true\nmax-model-len: 1024\n"
+                          "num-gpu-blocks-override: 90\ndisable-log-requests: true\n")
+        found = settings("nvllm-serve", "--config", path)
+        self.assertEqual(found["max-blocks"], (90, f"file {path}:5"))
+        path.write_text("enable-lora: true\n")
+        done = call("nvllm-serve", "--check-config", "--config", path)
+        self.assertEqual(done.returncode, BAD_CONFIG)
+        self.assertIn("nvllm.yaml:1: --enable-lora: adapters are not supported yet", done.stderr)
+
+    def test_a_port_out_of_range(self):
+        done = call("nvllm-serve", "--check-config", "--config", self.write("port: 99999\n"))
+        self.assertEqual(done.returncode, BAD_CONFIG)
+        self.assertIn("'99999' is not a whole number from 0 to 65535", done.stderr)
 
 
 class MemoryTest(unittest.TestCase):
@@ -254,6 +298,15 @@ class MemoryTest(unittest.TestCase):
         self.assertLess(self.plan(*machine)["total_bytes"], 0.6 * (1 << 30))
         filled = self.plan(*machine, "--gpu-memory-utilization", "0.9")["total_bytes"] / (1 << 30)
         self.assertTrue(0.88 < filled <= 0.9, filled)
+
+    @unittest.skipIf("asan" in str(BIN) or "tsan" in str(BIN) or "dev" in str(BIN), "sanitizers take terabytes of addresses")
+    def test_the_address_space_is_a_limit(self):
+        limit = 400 << 20
+        done = subprocess.run([str(BIN / "nvllm-inspect"), "plan", "-m", DEMO, "--json", "--max-num-seqs", "10000"],
+                              capture_output=True, text=True, timeout=TIMEOUT_S, env=environment(),
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(json.loads(done.stdout)["total_bytes"], limit)
 
 
 class TextsTest(unittest.TestCase):

@@ -11,10 +11,12 @@
 #include "lib/base/log.h"
 #include "lib/base/main_guard.h"
 #include "lib/base/signal_thread.h"
-#include "lib/checkpoint/model_directory.h"
 #include "lib/engine/default_model.h"
+#include "lib/engine/model_choice.h"
+#include "lib/engine/neighbour_flags.h"
 #include "lib/engine/option_lists.h"
 #include "lib/server/health_check.h"
+#include "lib/server/neighbour_flags.h"
 #include "lib/server/server.h"
 
 namespace nvllm::server {
@@ -115,6 +117,10 @@ int run_program(int argc, char** argv) {
     options.add(server_list, config);
     options.add(engine_list, engine);
     options.add(question_list, question);
+    for (const auto& table : {vllm_serve_flags(), vllm_engine_flags(), llama_server_flags(),
+                              llama_cpp_engine_flags()}) {
+        options.add_foreign(table);
+    }
     std::unique_ptr<Server> server;  // behind the thread that signals to it
     std::atomic<Server*> running = nullptr;
     std::atomic<int> ending_signal = 0;
@@ -133,9 +139,10 @@ int run_program(int argc, char** argv) {
     const auto make_server = [&] {
         if (!question.health.empty()) return;
         set_up_log(config);
+        for (const std::string& note : options.take_notes()) log_warning(note);
         check_server_config(config);
         const std::vector<ServedModel> models = served_models(config, engine);
-        for (const ServedModel& model : models) resolve_model_directory(model.config.model);
+        for (const ServedModel& model : models) check_model_choice(model.config);
         server = std::make_unique<Server>(config, models, kProgram.version, manager);
     };
     if (answered({kProgram, argc, argv}, options, make_server)) return 0;
