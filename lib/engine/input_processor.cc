@@ -153,6 +153,7 @@ Result<std::vector<int32_t>> InputProcessor::prompt_ids(const RequestInput& inpu
     }
     try {
         if (const auto* text = std::get_if<std::string>(&input.prompt)) {
+            if (auto wrong = check_beginning(input, *text)) return *wrong;
             return tokenizer_->encode(*text);
         }
         return chat_ids(input);
@@ -161,9 +162,27 @@ Result<std::vector<int32_t>> InputProcessor::prompt_ids(const RequestInput& inpu
     }
 }
 
+// A text that is far too long is refused by what it begins with: to tokenize all of it may take
+// minutes. Twice the context leaves no doubt, wherever the beginning was cut off.
+std::optional<Fault> InputProcessor::check_beginning(const RequestInput& input,
+                                                     const std::string& text) const {
+    if (input.truncate_prompt_tokens) return std::nullopt;
+    constexpr size_t kBytesOfToken = 32;
+    const size_t num_bytes = kBytesOfToken * static_cast<size_t>(max_model_len_);
+    if (text.size() <= 2 * num_bytes) return std::nullopt;
+    const size_t num_tokens = tokenizer_->encode(text.substr(0, num_bytes)).size();
+    if (num_tokens <= 2 * static_cast<size_t>(max_model_len_)) return std::nullopt;
+    return fault(
+        fmt::format("the prompt has {} bytes, of which the first {} are {} tokens already, "
+                    "but the context has {}: shorten it",
+                    text.size(), num_bytes, num_tokens, max_model_len_),
+        "prompt", "context_length_exceeded");
+}
+
 Result<std::vector<int32_t>> InputProcessor::chat_ids(const RequestInput& input) const {
     auto rendered = conversations_.render(*std::get<ChatPrompt>(input.prompt));
     if (!rendered) return rendered.fault();
+    if (auto wrong = check_beginning(input, rendered->text)) return *wrong;
     return encode_chat(*tokenizer_, *rendered, input.allow_special_in_messages);
 }
 

@@ -78,6 +78,8 @@ class InputProcessor {
     void add_bad_words(const std::vector<std::string>& words, SamplingParams& sampling) const;
     // As input.truncate_prompt_tokens says; `num_answer` tokens are to find room behind them.
     void truncate(const RequestInput& input, int32_t num_answer, std::vector<int32_t>& ids) const;
+    // A fault for a text whose beginning alone is beyond the context, if it is not to be truncated.
+    std::optional<Fault> check_beginning(const RequestInput& input, const std::string& text) const;
     // `num_answer`: tokens that must find room behind them.
     std::optional<Fault> check_ids(const std::vector<int32_t>& ids, int32_t num_answer) const;
     Result<Request> process_pooling(const RequestInput& input) const;

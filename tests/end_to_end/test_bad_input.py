@@ -14,6 +14,11 @@ from programs import DEMO, RUN, SHARED, SOURCE, TIMEOUT_S, environment, needs_sh
 USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE, DOES_NOT_FIT, BAD_CONFIG = 64, 65, 66, 69, 77, 78
 
 
+def run_jsonl_line(request):
+    done = run("-m", DEMO, "--input-format", "jsonl", "--output-format", "jsonl", stdin=json.dumps(request) + "\n", check=False)
+    return json.loads(done.stdout)
+
+
 class BadInput(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -34,6 +39,68 @@ class BadInput(unittest.TestCase):
         with tempfile.TemporaryDirectory() as cache:
             self.fails(NO_INPUT, "-m", "nobody/nothing", "-p", "x", says=["nobody/nothing", cache],
                        env=environment(HF_HUB_CACHE=cache))
+
+    def test_a_missing_model_says_how_it_is_fetched_and_what_there_is(self):
+        cache = pathlib.Path(self.folder.name) / "hub"
+        snapshot = cache / "models--some--demo" / "snapshots" / "abc"
+        snapshot.parent.mkdir(parents=True)
+        snapshot.symlink_to(DEMO)
+        (cache / "models--some--demo" / "refs").mkdir()
+        (cache / "models--some--demo" / "refs" / "main").write_text("abc")
+        env = environment(HUGGINGFACE_HUB_CACHE=str(cache))
+        self.fails(NO_INPUT, "-m", "some/dem", "-p", "x", says=["'hf download some/dem'", "the cache has some/demo"], env=env)
+        run("-m", "some/demo", "-p", "x", "-n", "1", env=env)
+        run("-m", "some/demo", "--revision", "main", "-p", "x", "-n", "1", env=env)
+        run("-m", "some/demo", "--download-dir", cache, "-p", "x", "-n", "1")
+        self.fails(NO_INPUT, "-m", "some/demo", "--revision", "v2", "-p", "x", says=["--revision v2"], env=env)
+
+    def test_models_of_other_kinds_are_named(self):
+        folder = pathlib.Path(self.folder.name)
+        (folder / "gguf").mkdir()
+        (folder / "gguf" / "model-Q8_0.gguf").write_bytes(b"GGUF" + bytes(60))
+        (folder / "lora").mkdir()
+        (folder / "lora" / "adapter_config.json").write_text("{}")
+        (folder / "empty").mkdir()
+        (self.model / "model.safetensors").rename(self.model / "model.onnx")
+        for code, name, says in (
+                (NO_INPUT, folder / "gguf", "GGUF is not read"), (BAD_DATA, folder / "gguf" / "model-Q8_0.gguf", "GGUF is not read"),
+                (NO_INPUT, folder / "lora", "LoRA adapter"), (NO_INPUT, folder / "empty", "is empty"),
+                (NO_INPUT, self.model, "ONNX is not read"), (NO_INPUT, "mistral:7b", "Ollama"),
+                (NO_INPUT, "hf.co/org/name:Q4_K_M", "hf download org/name"), (USAGE, "", "--model: is empty")):
+            self.fails(code, "-m", name, "-p", "x", says=[says])
+
+    def test_two_models_are_a_mistake(self):
+        self.fails(USAGE, "-m", DEMO, "-m", self.model, "-p", "x", says=[DEMO, str(self.model)])
+
+    def test_flags_of_llama_cpp_have_an_answer(self):
+        for arguments, says in ((("-ngl", "99"), "--device"), (("--lora", "x.gguf"), "adapters"), (("-e",), "bash"),
+                                (("-md", "small"), "speculation"), (("--grammar", "root ::= x"), "grammars")):
+            self.fails(USAGE, "-m", DEMO, "-p", "x", *arguments, says=[arguments[0], says])
+        run("-m", DEMO, "-p", "Once", "-n", "-1", "-s", "-1", "-t", "-1", "--top-k", "-1", "-c", "16")
+        done = run("-m", DEMO, "-p", "Once", "-n", "3", "-c", "64", "-i", "-fa", "on", "--mlock", "--no-mmap", "-ub", "32",
+                   "-np", "2", "-ctk", "f16", "--jinja")
+        self.assertEqual([line.split()[1] for line in done.stderr.splitlines() if "does nothing here" in line],
+                         ["-i", "-fa", "--mlock", "--no-mmap", "--jinja"])
+        self.fails(BAD_DATA, "-m", DEMO, "-p", "Once upon a time " * 30, "-c", "64", says=["the context of 64"])
+
+    def test_several_prompts_in_one_request(self):
+        answer = run_jsonl_line({"prompt": ["a", "b"]})
+        self.assertIn("one text or one list of token ids", answer["error"]["message"])
+
+    def test_a_bad_line_is_named_by_its_number(self):
+        done = run("-m", DEMO, "--input-format", "jsonl", "-n", "2", stdin='{"prompt": "a"}\n\n\n{broken\n', check=False)
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assertIn("nvllm-run: error: line 4: ", done.stderr)
+
+    def test_a_prompt_far_too_long_is_refused_by_its_beginning(self):
+        file = pathlib.Path(self.folder.name) / "long.txt"
+        file.write_text("The dog liked to play with a red ball. " * 100000)
+        self.fails(BAD_DATA, "-m", DEMO, "-f", file, says=["of which the first 65536 are", "the context has 2048"])
+
+    def test_a_step_log_that_cannot_be_written_in_full(self):
+        done = run("-m", DEMO, "-p", "Once", "-n", "4", "--step-log", "/dev/full", check=False)
+        self.assertEqual(done.returncode, 74)
+        self.assertIn("/dev/full: cannot be written in full", done.stderr)
 
     def test_directory_without_config(self):
         (self.model / "config.json").unlink()

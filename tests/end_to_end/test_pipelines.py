@@ -6,6 +6,7 @@ import pty
 import select
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -51,6 +52,48 @@ class Pipelines(unittest.TestCase):
         text = "Once upon a time\nthere was a dog."
         piped = json.loads(run("-m", DEMO, "-n", "5", "--output-format", "json", stdin=text).stdout)
         self.assertEqual(piped["prompt"], text)
+
+    def prompt_ids(self, *arguments, stdin=""):
+        return json.loads(run("-m", DEMO, "-n", "1", "--output-format", "json", *arguments, stdin=stdin).stdout)["prompt_token_ids"]
+
+    def test_what_a_text_file_has_around_its_text_is_no_part_of_it(self):
+        plain = self.prompt_ids("-p", "Once upon a time")
+        for text in (b"Once upon a time\n", b"Once upon a time\r\n", b"\xef\xbb\xbfOnce upon a time\n", b"Once upon a time"):
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(text)
+                file.flush()
+                self.assertEqual(self.prompt_ids("-f", file.name), plain, text)
+            self.assertEqual(self.prompt_ids(stdin=text.decode()), plain, text)
+        self.assertNotEqual(self.prompt_ids(stdin="Once upon a time\n\n"), plain)
+
+    def test_a_pipe_beside_a_prompt_is_not_dropped_without_a_word(self):
+        arguments = ("-m", DEMO, "-p", "Once", "-n", "2")
+        self.assertIn("standard input is not read beside a prompt", run(*arguments, stdin="The library is open.").stderr)
+        self.assertNotIn("standard input", run(*arguments, stdin="").stderr)
+        self.assertNotIn("standard input", run(*arguments, "-f", "-", stdin="The library is open.").stderr)
+        with open(__file__) as file:  # a loop's own input, say
+            done = subprocess.run([RUN, *arguments], stdin=file, capture_output=True, text=True, timeout=TIMEOUT_S,
+                                  env=environment())
+        self.assertNotIn("standard input", done.stderr)
+
+    def test_one_question_by_the_template(self):
+        ask = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who are you?"}]}
+        expected = run_jsonl([{**ask, "temperature": 0, "max_tokens": 12}])[0]
+        for arguments in (("--chat", "--system-prompt", "Be brief."), ("-cnv", "-sys", "Be brief.")):
+            answer = json.loads(run("-m", DEMO, "-p", "Who are you?", *arguments, "-n", "12", "--temperature", "0",
+                                    "--output-format", "json").stdout)
+            self.assertEqual(answer["prompt_token_ids"], expected["prompt_token_ids"])
+            self.assertEqual(answer["text"], expected["text"])
+        for arguments in (("--chat", "--prompt-ids", "1"), ("--chat", "--input-format", "jsonl")):
+            self.assertEqual(run("-m", DEMO, *arguments, check=False).returncode, 64)
+
+    def test_an_empty_answer_hints_at_the_template(self):
+        arguments = ("-m", DEMO, "-p", "Who are you?", "--temperature", "0")
+        done = run(*arguments)
+        self.assertEqual(done.stdout.strip(), "")
+        self.assertIn("--chat asks with it", done.stderr)
+        self.assertNotIn("--chat", run(*arguments, "--no-chat").stderr)
+        self.assertNotIn("--chat", run("-m", DEMO, "-p", "Once upon a time", "-n", "5", "--temperature", "0").stderr)
 
     def test_text_alone_on_standard_output(self):
         done = run("-m", DEMO, "-p", "Once upon a time", "-n", "8", "--temperature", "0")

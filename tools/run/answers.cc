@@ -142,7 +142,8 @@ AnswerPrinter::AnswerPrinter(const Engine& engine, OutputFormat format, std::FIL
       stream_(stream),
       is_terminal_(::isatty(::fileno(stream)) != 0) {}
 
-size_t AnswerPrinter::add(JsonRequest request, std::vector<int32_t> prompt_token_ids) {
+size_t AnswerPrinter::add(JsonRequest request, std::vector<int32_t> prompt_token_ids,
+                          std::string place) {
     const std::lock_guard lock(mutex_);
     const size_t index = num_added_++;
     Answer& answer = answers_[index];
@@ -150,16 +151,18 @@ size_t AnswerPrinter::add(JsonRequest request, std::vector<int32_t> prompt_token
     answer.choices.resize(static_cast<size_t>(request.input.sampling.n));
     answer.request = std::move(request);
     answer.prompt_token_ids = std::move(prompt_token_ids);
+    answer.place = std::move(place);
     return index;
 }
 
-void AnswerPrinter::add_fault(JsonRequest request, Fault fault) {
+void AnswerPrinter::add_fault(JsonRequest request, Fault fault, std::string place) {
     const std::lock_guard lock(mutex_);
     const size_t index = num_added_++;
     Answer& answer = answers_[index];
     answer.index = index;
     answer.request = std::move(request);
     answer.fault = std::move(fault);
+    answer.place = std::move(place);
     answer.finished = true;
     print_ready();
 }
@@ -170,6 +173,8 @@ void AnswerPrinter::take(size_t index, RequestOutput&& output) {
     for (ContinuationOutput& part : output.continuations) {
         Choice& choice = answer.choices.at(static_cast<size_t>(part.index));
         choice.text += part.text;
+        has_text_ = has_text_ || part.text.find_first_not_of(" \t\r\n") != std::string::npos;
+        num_tokens_ += static_cast<int64_t>(part.token_ids.size());
         choice.num_tokens += static_cast<int32_t>(part.token_ids.size());
         choice.token_ids.insert(choice.token_ids.end(), part.token_ids.begin(),
                                 part.token_ids.end());
@@ -202,8 +207,7 @@ void AnswerPrinter::print_ready() {
         }
         if (fault && !first_fault_) first_fault_ = fault->kind;
         if (fault && format_ == OutputFormat::text) {
-            fmt::print(stderr, "nvllm-run: error: prompt {}: {}\n", answer.index + 1,
-                       fault->message);
+            fmt::print(stderr, "nvllm-run: error: {}: {}\n", answer.place, fault->message);
         }
         answers_.erase(answers_.begin());
         ++num_printed_;
@@ -276,6 +280,16 @@ std::optional<ErrorKind> AnswerPrinter::first_fault() const {
 std::optional<std::string> AnswerPrinter::write_fault() const {
     const std::lock_guard lock(mutex_);
     return write_fault_;
+}
+
+int64_t AnswerPrinter::num_tokens() const {
+    const std::lock_guard lock(mutex_);
+    return num_tokens_;
+}
+
+bool AnswerPrinter::has_text() const {
+    const std::lock_guard lock(mutex_);
+    return has_text_;
 }
 
 bool AnswerPrinter::broken() const {

@@ -42,6 +42,7 @@ struct Answer {
     std::vector<SampledLogprobs> prompt_logprobs;  // from the second prompt token on
     int32_t num_cached_tokens = 0;
     RequestTimes times;
+    std::string place;           // of the prompt in the input, for messages: "line 6"
     std::optional<Fault> fault;  // of the prompt as a whole
     bool finished = false;
 };
@@ -53,9 +54,10 @@ class AnswerPrinter {
   public:
     AnswerPrinter(const Engine& engine, OutputFormat format, std::FILE* stream);
 
-    // The place of the next prompt's answer. `fault` for one that never reached the engine.
-    size_t add(JsonRequest request, std::vector<int32_t> prompt_token_ids);
-    void add_fault(JsonRequest request, Fault fault);
+    // The index of the next prompt's answer; `place` is where the prompt stands in the input.
+    // `fault` for one that never reached the engine.
+    size_t add(JsonRequest request, std::vector<int32_t> prompt_token_ids, std::string place);
+    void add_fault(JsonRequest request, Fault fault, std::string place);
     // What the engine says of the answer at `index`.
     void take(size_t index, RequestOutput&& output);
     // No further prompts: closes the array of the json format. Call after wait().
@@ -67,6 +69,10 @@ class AnswerPrinter {
 
     // A prompt failed; its kind decides the program's exit code.
     std::optional<ErrorKind> first_fault() const;
+    // Generated so far, of all answers.
+    int64_t num_tokens() const;
+    // Whether an answer had anything but white space in it.
+    bool has_text() const;
     // The reader went away: nothing more can be printed.
     bool broken() const;
     // Why nothing more can be printed, when it was not that: a full disk, say.
@@ -92,6 +98,8 @@ class AnswerPrinter {
     size_t shown_bytes_ = 0;    // of the text of the answer whose turn it is
     std::string held_objects_;  // json: the first, until it is known whether there are several
     std::optional<ErrorKind> first_fault_;
+    int64_t num_tokens_ = 0;
+    bool has_text_ = false;
     bool broken_ = false;
     std::optional<std::string> write_fault_;
 };

@@ -4,8 +4,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 
@@ -64,11 +68,33 @@ class Source {
     Source& operator=(const Source&) = delete;
 
     LineReader reader() const { return LineReader(descriptor_, name_); }
+    const std::string& name() const { return name_; }
 
   private:
     std::string name_;
     int descriptor_;
 };
+
+// Whether something waits in a pipe at standard input; a file or a terminal there may be meant for
+// others.
+bool has_waiting_pipe() {
+    struct stat status {};
+    int num_bytes = 0;
+    return ::fstat(STDIN_FILENO, &status) == 0 && S_ISFIFO(status.st_mode) &&
+           ::ioctl(STDIN_FILENO, FIONREAD, &num_bytes) == 0 && num_bytes > 0;
+}
+
+std::string without_byte_order_mark(std::string text) {
+    constexpr std::string_view kMark = "\xef\xbb\xbf";
+    return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
+// A text file's last line has an end, which is nothing of what it says.
+std::string without_last_end(std::string text) {
+    if (text.ends_with('\n')) text.pop_back();
+    if (text.ends_with('\r')) text.pop_back();
+    return text;
+}
 
 class Batch {
   public:
@@ -92,6 +118,11 @@ class Batch {
         if (options_.prompts.empty() && id_prompts.empty() && sources.empty()) {
             sources.emplace_back("-");
         }
+        const auto is_input = [](const std::filesystem::path& file) { return file == "-"; };
+        const bool has_prompt = !options_.prompts.empty() || !id_prompts.empty();
+        leaves_input_ = (has_prompt || !options_.files.empty()) &&
+                        std::ranges::none_of(options_.files, is_input);
+        tell_of_pipe();
         for (const std::string& prompt : options_.prompts) submit_text(prompt);
         for (std::vector<int32_t>& ids : id_prompts) submit_ids(std::move(ids));
         for (const Source& source : sources) read_source(source);
@@ -102,13 +133,38 @@ class Batch {
         printer_.wait(0, stopped);
         if (const auto signal = stop_signal()) return exit_code_for_signal(*signal);
         if (!printer_.broken()) printer_.close();
+        tell_of_pipe();
+        tell_of_template();
         if (const auto fault = printer_.write_fault()) throw Error(ErrorKind::io, *fault);
         if (printer_.broken()) return 0;
         const auto fault = printer_.first_fault();
         return fault ? exit_code_for(*fault) : 0;
     }
 
+    int64_t num_tokens() const { return printer_.num_tokens(); }
+
   private:
+    // Once: nobody looks for what was dropped without a word.
+    void tell_of_pipe() {
+        if (!leaves_input_ || !has_waiting_pipe()) return;
+        leaves_input_ = false;
+        fmt::print(stderr,
+                   "nvllm-run: standard input is not read beside a prompt: -f - makes it another "
+                   "one, -p \"Summarize: $(cat)\" a part of one\n");
+    }
+
+    // Where people see it, or where the answer is no help: pipelines stay as they are.
+    void tell_of_template() const {
+        const bool is_wanted = ::isatty(STDERR_FILENO) != 0 || !printer_.has_text();
+        const auto& tokenizer = engine_.tokenizer();
+        if (!completes_text_ || options_.chat || !is_wanted || tokenizer == nullptr) return;
+        if (tokenizer->chat_template().empty()) return;
+        fmt::print(stderr,
+                   "nvllm-run: {}the prompt was completed as it stands; the model has a chat "
+                   "template, and --chat asks with it (--no-chat: say nothing)\n",
+                   printer_.has_text() ? "" : "the answer is empty: ");
+    }
+
     bool stopped() const { return stop_signal().has_value() || printer_.broken(); }
 
     void read_source(const Source& source) {
@@ -116,12 +172,13 @@ class Batch {
         const auto stop = [this] { return stopped(); };
         if (options_.input_format == "text") {
             const std::string text = reader.rest(stop);
-            if (!stopped()) submit_text(text);
+            if (!stopped()) submit_text(without_last_end(without_byte_order_mark(text)));
             return;
         }
-        while (const auto line = reader.next(stop)) {
+        const std::string of_file = options_.files.size() > 1 ? " of " + source.name() : "";
+        for (size_t number = 1; const auto line = reader.next(stop); ++number) {
             if (line->find_first_not_of(" \t") == std::string::npos) continue;
-            submit_line(*line);
+            submit_line(*line, fmt::format("line {}{}", number, of_file));
         }
     }
 
@@ -129,26 +186,44 @@ class Batch {
         JsonRequest request;
         request.prompt_text = text;
         request.input.prompt = text;
+        if (options_.chat == true) {
+            request.input.prompt = as_question(text);
+            request.input.allow_special_in_messages = options_.allow_special_in_messages;
+        } else {
+            completes_text_ = true;
+        }
         request.input.sampling = sampling_;
-        submit(std::move(request));
+        submit(std::move(request), next_prompt());
     }
+
+    ChatVariables as_question(const std::string& text) const {
+        nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+        if (options_.system_prompt) {
+            messages.push_back({{"role", "system"}, {"content", *options_.system_prompt}});
+        }
+        messages.push_back({{"role", "user"}, {"content", text}});
+        return std::make_shared<const nlohmann::ordered_json>(
+            nlohmann::ordered_json{{"messages", std::move(messages)}});
+    }
+
+    std::string next_prompt() { return fmt::format("prompt {}", ++num_prompts_); }
 
     void submit_ids(std::vector<int32_t> ids) {
         JsonRequest request;
         request.input.prompt = std::move(ids);
         request.input.sampling = sampling_;
-        submit(std::move(request));
+        submit(std::move(request), next_prompt());
     }
 
-    void submit_line(const std::string& line) {
+    void submit_line(const std::string& line, const std::string& place) {
         auto request = request_from_json_text(line, sampling_);
         if (!request) {
-            printer_.add_fault({}, request.fault());
+            printer_.add_fault({}, request.fault(), place);
             return;
         }
         add_system_prompt(*request);
         request->input.allow_special_in_messages = options_.allow_special_in_messages;
-        submit(std::move(*request));
+        submit(std::move(*request), place);
     }
 
     // Conversations without a system message get the one of --system-prompt.
@@ -163,13 +238,13 @@ class Batch {
         request.input.prompt = std::make_shared<const Conversation>(std::move(conversation));
     }
 
-    void submit(JsonRequest request) {
+    void submit(JsonRequest request, const std::string& place) {
         auto prepared = engine_.prepare(request.input);
         if (!prepared) {
-            printer_.add_fault(std::move(request), prepared.fault());
+            printer_.add_fault(std::move(request), prepared.fault(), place);
             return;
         }
-        const size_t index = printer_.add(std::move(request), prepared->prompt_token_ids);
+        const size_t index = printer_.add(std::move(request), prepared->prompt_token_ids, place);
         engine_.submit(std::move(*prepared), [this, index](RequestOutput&& output) {
             printer_.take(index, std::move(output));
         });
@@ -180,28 +255,29 @@ class Batch {
     const RunOptions& options_;
     const SamplingParams& sampling_;
     AnswerPrinter printer_;
+    size_t num_prompts_ = 0;       // texts and lists of ids
+    bool leaves_input_ = false;    // nothing reads standard input, and nothing was said of it yet
+    bool completes_text_ = false;  // a text was taken as it stands
 };
 
 }  // namespace
 
 int run_batch(Engine& engine, const RunOptions& options, const SamplingParams& sampling,
               bool show_timings) {
-    if (options.system_prompt && options.input_format == "text") {
-        throw Error(ErrorKind::usage,
-                    "--system-prompt is for chats: plain prompts are completed as they stand; use "
-                    "--input-format jsonl with \"messages\", or no prompt on a terminal");
-    }
-    std::optional<StepLog> log;
-    if (options.step_log) log.emplace(engine, *options.step_log);
     std::optional<InspectDump> dump;
     if (options.inspect_dump) {
         dump.emplace(engine, *options.inspect_dump, options.inspect_dump_step);
     }
+    const auto begin = std::chrono::steady_clock::now();
     Batch batch(engine, options, sampling);
     batch.read_all();
     const int code = batch.finish();
     if (dump) dump->finish();
-    if (show_timings) fmt::print(stderr, "nvllm-run: {}\n", describe(engine.stats()));
+    if (show_timings) {
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+        fmt::print(stderr, "nvllm-run: {}\n",
+                   describe(engine.stats(), batch.num_tokens(), took.count()));
+    }
     return code;
 }
 

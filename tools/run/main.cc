@@ -2,18 +2,25 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
+#include <optional>
 
 #include "lib/base/commands.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/main_guard.h"
-#include "lib/checkpoint/model_directory.h"
+#include "lib/base/quantities.h"
 #include "lib/engine/default_model.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/model_choice.h"
+#include "lib/engine/neighbour_flags.h"
 #include "lib/engine/option_lists.h"
+#include "lib/engine/placement.h"
 #include "tools/run/batch.h"
 #include "tools/run/chat.h"
+#include "tools/run/llama_cpp_flags.h"
 #include "tools/run/run_options.h"
+#include "tools/run/step_log.h"
 
 namespace nvllm::run {
 namespace {
@@ -29,6 +36,7 @@ const ProgramDescription kProgram = {
         "  nvllm-run -m model -p \"Once upon a time\" -n 100\n"
         "  cat question.txt | nvllm-run -m model --temperature 0\n"
         "  nvllm-run -m model --input-format jsonl --output-format jsonl < requests.jsonl\n"
+        "  nvllm-run -m model --chat -p \"Why is the sky blue?\"\n"
         "  nvllm-run -m model                # a chat, on a terminal\n"
         "\n"
         "Settings: flag > environment NVLLM_* > --config FILE (YAML) > default.\n"
@@ -50,18 +58,40 @@ void choose_model(EngineConfig& config) {
 bool wants_chat(const RunOptions& options) {
     const bool has_input = !options.prompts.empty() || !options.files.empty() ||
                            !options.prompt_ids.empty() || options.input_format != "text";
-    return !has_input && ::isatty(STDIN_FILENO) != 0;
+    return !has_input && options.chat != false && ::isatty(STDIN_FILENO) != 0;
 }
 
-void print_start_timings(const StartTimings& timings) {
-    fmt::print(stderr,
-               "nvllm-run: started in {:.1f} ms: config {:.1f}, weights {:.1f}, tokenizer {:.1f} "
-               "beside them, worker {:.1f}\n",
-               timings.total_ms, timings.config_ms, timings.weights_ms, timings.tokenizer_ms,
-               timings.worker_ms);
+// What computes where, and how long it took to get there.
+void print_start(const Engine& engine, const EngineConfig& config) {
+    const ModelConfig& model = engine.model_config();
+    const MemoryPlan& plan = engine.memory_plan();
+    const StartTimings& timings = engine.start_timings();
+    const std::string where =
+        plan.device.empty()
+            ? fmt::format("on the CPU with {} threads", engine_placement(config).num_threads())
+            : "on " + plan.device;
+    fmt::print(
+        stderr,
+        "nvllm-run: {} ({}, {}) {}, context {}; started in {:.1f} ms: config {:.1f}, weights "
+        "{:.1f}, tokenizer {:.1f} beside them, worker {:.1f}\n",
+        config.model, model.architecture, dtype_name(model.dtype), where,
+        with_separators(plan.max_model_len), timings.total_ms, timings.config_ms,
+        timings.weights_ms, timings.tokenizer_ms, timings.worker_ms);
 }
 
-void check_inspection(const RunOptions& options) {
+void check_input(const RunOptions& options) {
+    if (options.chat == true && (options.input_format != "text" || !options.prompt_ids.empty())) {
+        throw Error(ErrorKind::usage,
+                    "--chat is for texts: a line of JSON is a chat when it has \"messages\", and "
+                    "token ids are taken as they are");
+    }
+    if (options.system_prompt && options.chat != true && options.input_format == "text" &&
+        !wants_chat(options)) {
+        throw Error(ErrorKind::usage,
+                    "--system-prompt is for chats, and prompts are completed as they stand: add "
+                    "--chat, use --input-format jsonl with \"messages\", or give no prompt on a "
+                    "terminal");
+    }
     if (options.inspect_dump_step && !options.inspect_dump) {
         throw Error(ErrorKind::usage, "--inspect-dump-step says when; --inspect-dump says where");
     }
@@ -74,7 +104,7 @@ void check_inspection(const RunOptions& options) {
 
 // Before anything is loaded.
 void require_generation(const EngineConfig& config) {
-    const ModelConfig model = read_model_config(resolve_model_directory(config.model));
+    const ModelConfig model = read_model_config(model_directory(config));
     if (model.generates) return;
     throw Error(ErrorKind::usage, fmt::format("{}: {} makes embeddings and generates no text",
                                               config.model, model.architecture));
@@ -91,7 +121,10 @@ int run_program(int argc, char** argv) {
     options.add(run_list, run);
     options.add(sampling_list, sampling);
     options.add(engine_list, config);
-    if (answered({kProgram, argc, argv}, options, [&] { check_inspection(run); })) return 0;
+    for (const auto& table : {llama_cli_flags(), llama_cpp_engine_flags(), vllm_engine_flags()}) {
+        options.add_foreign(table);
+    }
+    if (answered({kProgram, argc, argv}, options, [&] { check_input(run); })) return 0;
     choose_model(config);
     require_generation(config);
     if (run.plan) {
@@ -106,13 +139,20 @@ int run_program(int argc, char** argv) {
     say(engine.model_config().notes);
     say(engine.memory_plan().notices);
     const bool show_timings = run.show_timings.value_or(::isatty(STDERR_FILENO) != 0);
-    if (show_timings) print_start_timings(engine.start_timings());
+    if (show_timings) print_start(engine, config);
     const SamplingParams params = sampling.over(engine.input_processor().default_sampling());
+    std::optional<StepLog> log;
+    if (run.step_log) log.emplace(engine, *run.step_log);
+    int code = 0;
     if (wants_chat(run)) {
-        return chat(engine,
-                    {params, run.system_prompt, show_timings, run.allow_special_in_messages});
+        code =
+            chat(engine, {params, run.system_prompt, show_timings, run.allow_special_in_messages});
+    } else {
+        code = run_batch(engine, run, params, show_timings);
     }
-    return run_batch(engine, run, params, show_timings);
+    engine.stop();
+    if (log) log->finish();
+    return code;
 }
 
 }  // namespace

@@ -8,8 +8,14 @@ OptionList<RunOptions> run_options() {
     list.group("Input (without any, standard input is one prompt; on a terminal, a chat begins)");
     list.add("prompt", &RunOptions::prompts, "Text to complete as it stands.", short_name('p'),
              value_name("TEXT"));
-    list.add("file", &RunOptions::files, "File whose whole text is a prompt, - for standard input.",
-             short_name('f'), value_name("FILE"));
+    list.add(
+        "file", &RunOptions::files,
+        "File whose text, without the end of its last line, is a prompt; - for standard input.",
+        short_name('f'), value_name("FILE"));
+    list.add("chat", &RunOptions::chat,
+             "Ask the prompt as a question, by the model's chat template; without it a prompt is "
+             "completed as it stands.",
+             default_text("only without a prompt, on a terminal"));
     list.add("prompt-ids", &RunOptions::prompt_ids, "Prompt as token ids, such as 1,15043,2.",
              value_name("IDS"));
     list.add(
@@ -18,7 +24,7 @@ OptionList<RunOptions> run_options() {
         "{\"prompt_token_ids\": [...]} or {\"messages\": [...]} with any sampling field, or an "
         "OpenAI batch line.",
         choices({"text", "jsonl"}));
-    list.add("system-prompt", &RunOptions::system_prompt, "System message of a chat.",
+    list.add("system-prompt", &RunOptions::system_prompt, "System message of a chat, or of --chat.",
              alias("system"), value_name("TEXT"));
     list.add("allow-special-in-messages", &RunOptions::allow_special_in_messages,
              "Let special tokens in the contents of messages be themselves; without it they are "

@@ -16,6 +16,7 @@ struct RunOptions {
     std::vector<std::string> prompt_ids;  // "1,2,3" each
     std::string input_format = "text";
     std::string output_format = "text";
+    std::optional<bool> chat;  // prompts are messages; empty: they are not, and a hint may say so
     std::optional<std::string> system_prompt;
     bool allow_special_in_messages = false;
     bool plan = false;

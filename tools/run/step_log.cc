@@ -5,7 +5,8 @@
 
 namespace nvllm::run {
 
-StepLog::StepLog(Engine& engine, const std::filesystem::path& file) : stream_(file) {
+StepLog::StepLog(Engine& engine, const std::filesystem::path& file)
+    : name_(file.string()), stream_(file) {
     if (!stream_) throw Error(ErrorKind::cannot_create, file.string() + ": cannot be written");
     engine.set_step_listener([this](const StepRecord& step) {
         stream_ << fmt::format(
@@ -22,12 +23,17 @@ StepLog::StepLog(Engine& engine, const std::filesystem::path& file) : stream_(fi
     });
 }
 
-std::string describe(const EngineStats& stats) {
+void StepLog::finish() {
+    stream_.close();
+    if (!stream_) throw Error(ErrorKind::io, name_ + ": cannot be written in full");
+}
+
+std::string describe(const EngineStats& stats, int64_t num_tokens, double seconds) {
     const CacheStats& cache = stats.cache;
     return fmt::format(
-        "{} steps, {} tokens of prefill and {} of decode computed, {} of {} prompt tokens found in "
-        "the "
-        "cache, {} preemptions",
+        "{} tokens in {:.2f} s, {:.1f} a second; {} steps, {} tokens of prefill and {} of decode "
+        "computed, {} of {} prompt tokens found in the cache, {} preemptions",
+        num_tokens, seconds, seconds > 0.0 ? static_cast<double>(num_tokens) / seconds : 0.0,
         stats.scheduler.steps, stats.scheduler.prefill_tokens,
         stats.scheduler.scheduled_tokens - stats.scheduler.prefill_tokens, cache.hit_tokens,
         cache.queried_tokens, stats.scheduler.preemptions);

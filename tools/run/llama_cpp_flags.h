@@ -1,0 +1,12 @@
+// What llama-cli's flags about prompts, chats and sampling mean to nvllm-run.
+#pragma once
+
+#include <span>
+
+#include "lib/base/foreign_flags.h"
+
+namespace nvllm::run {
+
+std::span<const ForeignFlag> llama_cli_flags();
+
+}  // namespace nvllm::run
