@@ -24,7 +24,7 @@ __device__ __forceinline__ float apply(Activation function, float x) {
         case Activation::gelu_tanh:
             return x / (1.0f + expf(-2.0f * kSqrt2OverPi * gpu::fma(0.044715f * x * x, x, x)));
         case Activation::relu:
-            return fmaxf(x, 0.0f);
+            return x < 0.0f ? 0.0f : x;  // what is no number stays none
     }
     return x;
 }

@@ -1,6 +1,8 @@
 // Emulated tests of the MLP's functions on CUDA against double precision.
 #include "kernels/cuda/activation.h"
 
+#include <cmath>
+
 #include "../reference.h"
 #include "emulated.h"
 
@@ -54,5 +56,17 @@ TEST_CASE("cuda: activations far from zero") {
         for (int64_t i = 0; i < 5; ++i) {
             CHECK(testing::close(out[i], x[i] > 0 ? x[i] : 0.0, 1e-6));
         }
+    }
+}
+
+TEST_CASE("cuda: activations keep what is no number") {
+    testing::Machine machine(1);
+    Buffer x(DType::f32, std::vector<float>{NAN, 1.0f, INFINITY});
+    Buffer out(DType::f32, 3);
+    for (const ops::Activation function : kFunctions) {
+        cuda::activation(machine.context(), function, x.view({3}), out.view({3}));
+        CHECK(std::isnan(out[0]));
+        CHECK(std::isfinite(out[1]));
+        CHECK(out[2] == INFINITY);
     }
 }
