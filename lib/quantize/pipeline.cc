@@ -134,6 +134,10 @@ std::vector<std::string> Pipeline::notes() const {
         fmt::format("{}: its weights are quantized already ({}); they are dequantized "
                     "first, and what was lost stays lost",
                     options_.model.string(), model_.quantization()->format()));
+    if (model_.quantization()->kv_cache_scheme() && !plan_.kv_cache_scheme()) {
+        notes.emplace_back(
+            "its kv_cache_scheme is left out; --kv-cache-scheme fp8 makes a new one");
+    }
     return notes;
 }
 
