@@ -24,6 +24,8 @@ struct AddedToken {
     bool lstrip = false;       // takes the white space before it
     bool rstrip = false;       // takes the white space behind it
     bool normalized = false;   // is looked for in the normalized text, in normalized form
+
+    bool operator==(const AddedToken&) const = default;
 };
 
 // A stretch of text: one added token, or text in between.

@@ -155,7 +155,6 @@ void SpecialTokenReader::read_names(const Json& object, const std::string& file_
 void SpecialTokenReader::read_extra(const std::string& key, const Json& value,
                                     const std::string& file_name, bool is_special) {
     const std::string path = file_name + "." + key;
-    used_.insert(key);
     if (value.is_object()) {
         for (const auto& [name_of_it, entry] : value.items()) {
             if (auto token = token_of(entry, path, is_special)) name(name_of_it, std::move(*token));
@@ -174,18 +173,30 @@ void SpecialTokenReader::read_extra(const std::string& key, const Json& value,
 
 void SpecialTokenReader::read_config(const Json& config, const std::string& file_name) {
     read_names(config, file_name, false);
-    // additional_special_tokens is the older name of the list.
-    used_.insert("additional_special_tokens");
-    const char* key = has_elements(config, "extra_special_tokens") ? "extra_special_tokens"
-                                                                   : "additional_special_tokens";
-    if (has_elements(config, key)) read_extra(key, config[key], file_name, false);
-    const char* named = "model_specific_special_tokens";
-    if (has_elements(config, named)) read_extra(named, config[named], file_name, false);
+    // additional_special_tokens is the older name of the list; an object of names is none.
+    used_.insert(
+        {"additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens"});
+    for (const char* key :
+         {"extra_special_tokens", "additional_special_tokens", "model_specific_special_tokens"}) {
+        const bool is_replaced =
+            key == std::string_view("additional_special_tokens") && !tokens_.extra.empty();
+        if (has_elements(config, key) && !is_replaced) {
+            read_extra(key, config[key], file_name, false);
+        }
+    }
 }
 
 void SpecialTokenReader::read_map(const Json& map, const std::string& file_name) {
-    read_names(map, file_name, true);
+    // Of names beyond the usual ones those of tokenizer_config.json stand, behind the map's.
+    std::vector<NamedToken> unusual;
+    std::erase_if(tokens_.named, [&](const NamedToken& row) {
+        const bool is_unusual = rank_of(row.name) == kUsualNames.size();
+        if (is_unusual) unusual.push_back(row);
+        return is_unusual;
+    });
     const bool had_list = !tokens_.extra.empty();
+    read_names(map, file_name, true);
+    for (NamedToken& row : unusual) name(row.name, std::move(row.token));
     if (has_elements(map, "extra_special_tokens")) {
         read_extra("extra_special_tokens", map["extra_special_tokens"], file_name, true);
     }

@@ -1,4 +1,5 @@
 // tokenizer.json, the format of the Hugging Face tokenizers library, into the parts of a tokenizer.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -232,6 +233,24 @@ void add_token(const AddedToken& token, int64_t wanted, const std::string& path,
     }
 }
 
+// Of the special tokens that the files name those that are no added tokens; one that is named with
+// several flags comes with each.
+std::vector<AddedToken> missing_special_tokens(const TokenizerParts& parts) {
+    std::vector<AddedToken> missing;
+    const auto add = [&](const AddedToken& token) {
+        const bool is_there = parts.added.id(token.content).has_value();
+        if (!is_there && std::ranges::find(missing, token) == missing.end()) {
+            missing.push_back(token);
+        }
+    };
+    for (const NamedToken& row : parts.config.special.named) {
+        // A class's own token that this vocabulary lacks is of no use to the model.
+        if (!row.is_default || parts.model->vocabulary().id(row.token.content)) add(row.token);
+    }
+    for (const AddedToken& token : parts.config.special.extra) add(token);
+    return missing;
+}
+
 // Adds what the files beside tokenizer.json say of added tokens, as transformers 5 does: by id, the
 // special ones that a file names behind them. Flags replace those of tokenizer.json; of
 // added_tokens.json counts only what tokenizer.json has no token for.
@@ -246,15 +265,9 @@ void add_tokens_beside(std::map<int64_t, AddedToken> own, TokenizerParts& parts)
         token.special |= config.special.is_named(token.content);
         add_token(token, id, "added token \"" + token.content + "\"", parts);
     }
-    const auto add_missing = [&](const AddedToken& token) {
-        if (!parts.added.id(token.content)) parts.added.add(token, parts.model->vocabulary());
-    };
-    for (const NamedToken& row : config.special.named) {
-        // A class's own token that this vocabulary lacks is of no use to the model.
-        if (row.is_default && !parts.model->vocabulary().id(row.token.content)) continue;
-        add_missing(row.token);
+    for (const AddedToken& token : missing_special_tokens(parts)) {
+        parts.added.add(token, parts.model->vocabulary());
     }
-    for (const AddedToken& token : config.special.extra) add_missing(token);
 }
 
 // The list of tokenizer.json itself (may be missing), then what the files beside it say.

@@ -104,6 +104,27 @@ TEST_CASE("tokenizer config: special tokens that are named are added and found")
     CHECK(known->decode(Ids{257, 259}, true) == "in");
 }
 
+TEST_CASE("tokenizer config: names of several files and kinds, in transformers' order") {
+    // An object of names leaves the older list in force.
+    const auto both = with_config(R"({"extra_special_tokens": {"audio_token": "<au>"},
+                                      "additional_special_tokens": ["<a>"]})");
+    CHECK(encode(*both, "<au><a>") == Ids{262, 263});
+    const auto list =
+        with_config(R"({"extra_special_tokens": ["<e>"], "additional_special_tokens": ["<a>"]})");
+    CHECK(encode(*list, "<e>") == Ids{262});
+    CHECK(encode(*list, "<a>").size() == 3);
+    // Unusual names of the map come before tokenizer_config.json's, which win.
+    Model model(R"({"boi_token": "<boi>", "image_token": "<i>"})");
+    model.folder.write("special_tokens_map.json",
+                       R"({"audio_token": "<au>", "image_token": "<other>"})");
+    CHECK(encode(*model.load(), "<au><i><boi>") == Ids{262, 263, 264});
+    // The flags of the last name count.
+    Model twice(R"({"unk_token": "<x>"})");
+    twice.folder.write("special_tokens_map.json",
+                       R"({"image_token": {"content": "<x>", "lstrip": true}})");
+    CHECK(encode(*twice.load(), "in <x>") == Ids{259, 262});
+}
+
 TEST_CASE("tokenizer config: special_tokens_map.json wins, but not over a decoder") {
     Model model(R"({"eos_token": "<|end|>", "pad_token": "<|end|>",
                     "chat_template": "{{ eos_token }}{{ pad_token }}"})");
@@ -234,6 +255,9 @@ TEST_CASE("tokenizer config: every key that transformers knows is used, harmless
     const auto odd = with_config(R"({"odd_key": 1, "other": null, "auto_map": {}})");
     CHECK(has_note(*odd, "tokenizer_config.json: not used: auto_map, odd_key"));
     CHECK(with_config("{}")->notes().empty());
+    CHECK(with_config(R"({"extra_special_tokens": {}, "additional_special_tokens": []})")
+              ->notes()
+              .empty());
 }
 
 }  // namespace
