@@ -384,7 +384,8 @@ void read_architecture(const nlohmann::json& document, const ConfigFields& field
     const Architecture architecture = resolve_architecture(document, fields, family);
     config.architecture = architecture.name;
     config.text_architecture = architecture.text;
-    config.generates = architecture.generates;
+    // Of what is refused nobody knows: the refusal is the answer.
+    config.generates = architecture.generates || !architecture.refusal.empty();
     config.is_multi_part = architecture.is_multi_part;
     const std::string mlx = refusal_of_mlx(fields);
     config.refusal = architecture.refusal.empty() ? mlx : architecture.refusal;

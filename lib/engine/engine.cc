@@ -45,6 +45,7 @@ void Engine::set_snapshot_listener(uint64_t after_step,
 const InputProcessor& Engine::input_processor() const { return loop_->input(); }
 const std::shared_ptr<const Tokenizer>& Engine::tokenizer() const { return loop_->tokenizer; }
 const ModelConfig& Engine::model_config() const { return loop_->model_config; }
+const std::vector<std::string>& Engine::model_notes() const { return loop_->notes; }
 const MemoryPlan& Engine::memory_plan() const { return loop_->plan; }
 const StartTimings& Engine::start_timings() const { return loop_->timings; }
 EngineStats Engine::stats() const { return loop_->stats(); }

@@ -120,6 +120,8 @@ class Engine {
     const InputProcessor& input_processor() const;
     const std::shared_ptr<const Tokenizer>& tokenizer() const;  // null when the model has none
     const ModelConfig& model_config() const;
+    // What the model's files say and is not heeded (lib/text/model_notes.h).
+    const std::vector<std::string>& model_notes() const;
     const MemoryPlan& memory_plan() const;
     const StartTimings& start_timings() const;
     // As of the last step, but for seconds_since_heartbeat, which is of now.

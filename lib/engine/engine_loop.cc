@@ -9,6 +9,7 @@
 #include "lib/base/log.h"
 #include "lib/checkpoint/pooling_config.h"
 #include "lib/engine/model_choice.h"
+#include "lib/text/model_notes.h"
 
 namespace nvllm {
 namespace {
@@ -58,10 +59,13 @@ void Engine::Loop::load(const EngineOutline& outline, Clock::time_point begin) {
     const Clock::time_point phase = Clock::now();
     tokenizer = Tokenizer::load(tokenizer_directory(config, outline.options.directory));
     timings.tokenizer_ms = milliseconds_since(phase);
+    const GenerationConfig generation =
+        chosen_generation_config(config, outline.options.directory);
+    notes =
+        nvllm::model_notes(model_config, outline.model.weights_note, tokenizer.get(), generation);
     input_ = std::make_unique<InputProcessor>(
-        tokenizer, model_config, chosen_generation_config(config, outline.options.directory),
-        read_pooling_config(outline.options.directory), plan.max_model_len,
-        read_chat_template(config.chat_template));
+        tokenizer, model_config, generation, read_pooling_config(outline.options.directory),
+        plan.max_model_len, read_chat_template(config.chat_template));
     output_ = std::make_unique<OutputProcessor>(tokenizer);
     const WorkerReady ready = worker.get();
     timings.weights_ms = ready.weights_ms;

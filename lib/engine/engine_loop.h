@@ -49,6 +49,7 @@ class Engine::Loop {
     std::function<void(const Snapshot&)> snapshot_listener;
     uint64_t snapshot_step = 0;
     ModelConfig model_config;
+    std::vector<std::string> notes;
     MemoryPlan plan;
     StartTimings timings;
     std::shared_ptr<const Tokenizer> tokenizer;

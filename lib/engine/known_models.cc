@@ -1,11 +1,10 @@
 // Questions to the loader, answered instead of thrown.
 #include "lib/engine/known_models.h"
 
-#include <algorithm>
-
 #include "kernels/error.h"
 #include "lib/model/loader.h"
 #include "lib/model/registry.h"
+#include "lib/text/model_notes.h"
 
 namespace nvllm {
 
@@ -21,6 +20,27 @@ std::optional<Fault> find_obstacle(const std::filesystem::path& directory) {
         return std::nullopt;
     } catch (const Error& error) {
         return Fault{error.kind(), error.what()};
+    }
+}
+
+std::string note_of_weights(const std::filesystem::path& directory) {
+    try {
+        return outline_model({.directory = directory}).weights_note;
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+std::vector<std::string> notes_of_model(const std::filesystem::path& directory) {
+    const ModelConfig config = describe_model_config(directory / "config.json");
+    const std::string weights = note_of_weights(directory);
+    try {
+        return model_notes(config, weights, Tokenizer::load(directory).get(),
+                           read_generation_config(directory));
+    } catch (const Error& error) {
+        std::vector<std::string> notes = model_notes(config, weights, nullptr, {});
+        notes.emplace_back(error.what());
+        return notes;
     }
 }
 
@@ -41,10 +61,7 @@ WeightSource::QuantizedLinears quantized_linears(const std::filesystem::path& di
 }
 
 std::vector<OutlinedTensor> tensors_of_config(const ModelConfig& config) {
-    const auto is_it = [&](const FamilyRow& family) {
-        return config.architecture == family.architecture;
-    };
-    if (std::ranges::none_of(model_families(), is_it)) return {};
+    if (!config.refusal.empty()) return {};
     return outline_tensors(config);
 }
 

@@ -19,6 +19,11 @@ std::vector<std::string> known_architectures();
 // weights; nothing when it would, or would but for weights that are not there.
 std::optional<Fault> find_obstacle(const std::filesystem::path& directory);
 
+// What its files say and an engine would not heed; as far as they can be read, nothing is thrown.
+std::vector<std::string> notes_of_model(const std::filesystem::path& directory);
+// The same of its weights alone, as the engine would load them; empty: none.
+std::string note_of_weights(const std::filesystem::path& directory);
+
 // How the quantized linears of this directory's model would run on the CPU; nothing where its
 // weights are dense or it would not load.
 std::optional<WeightSource::QuantizedLinears> quantized_linears(

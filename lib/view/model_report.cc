@@ -9,15 +9,15 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
+#include "lib/checkpoint/text_part.h"
 #include "lib/text/chat/chat_template.h"
+#include "lib/text/model_notes.h"
 
 namespace nvllm::view {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;
 
 std::optional<int64_t> any_integer(const Json& section, std::initializer_list<const char*> keys) {
     for (const char* key : keys) {
@@ -41,10 +41,12 @@ Json weights_group(const Json& section) {
 std::optional<QuantizationReport> read_quantization(const ModelConfig& config) {
     if (!config.quantized) return std::nullopt;
     const Json document = parse_json(config.raw_json, "config.json");
-    const Json nested = document.value("text_config", Json::object());
-    const Json section = document.contains("quantization_config")
-                             ? document["quantization_config"]
-                             : nested.value("quantization_config", Json::object());
+    const Json& text = text_section(document);
+    Json section = Json::object();
+    for (const char* key : {"quantization_config", "compression_config", "quantization"}) {
+        if (!section.empty()) break;
+        section = document.value(key, text.value(key, Json::object()));
+    }
     QuantizationReport report;
     report.section = write_json(section);
     if (!section.is_object()) return report;
@@ -59,8 +61,6 @@ std::optional<QuantizationReport> read_quantization(const ModelConfig& config) {
 
 void add_tokenizer(ModelReport& report) {
     if (report.tokenizer == nullptr) return;
-    const auto& notes = report.tokenizer->notes();
-    report.notes.insert(report.notes.end(), notes.begin(), notes.end());
     for (const std::string& name : report.tokenizer->chat_template_names()) {
         const std::string source = report.tokenizer->chat_template(name);
         ChatTemplateReport row{name, source.size(), ""};
@@ -76,7 +76,7 @@ void add_tokenizer(ModelReport& report) {
 void add_config(ModelConfig config, const ModelKnowledge& knowledge, ModelReport& report) {
     report.known_architectures = knowledge.architectures;
     report.quantization = read_quantization(config);
-    report.notes.insert(report.notes.end(), config.notes.begin(), config.notes.end());
+    report.obstacle = config.refusal;
     report.config = std::move(config);
 }
 
@@ -103,6 +103,13 @@ void add_weights(const fs::path& directory, ModelReport& report) {
     }
 }
 
+void add_notes(const std::string& weights, ModelReport& report) {
+    const auto notes =
+        model_notes(report.config.value_or(ModelConfig()), weights, report.tokenizer.get(),
+                    report.generation.value_or(GenerationConfig()));
+    report.notes.insert(report.notes.end(), notes.begin(), notes.end());
+}
+
 ModelReport report_on_directory(const fs::path& directory, const ModelKnowledge& knowledge) {
     ModelReport report;
     report.path = directory;
@@ -111,7 +118,7 @@ ModelReport report_on_directory(const fs::path& directory, const ModelKnowledge&
     // Weights or a tokenizer alone are worth a look; a folder with none of it is no model.
     const bool has_parts = report.tokenizer != nullptr || Checkpoint::is_present(directory);
     if (fs::exists(directory / "config.json") || !has_parts) {
-        add_config(read_model_config(directory), knowledge, report);
+        add_config(describe_model_config(directory / "config.json"), knowledge, report);
         if (const auto fault = knowledge.find_obstacle(directory)) report.obstacle = fault->message;
         if (report.quantization && knowledge.quantized_linears) {
             report.quantization->linears = knowledge.quantized_linears(directory);
@@ -125,6 +132,7 @@ ModelReport report_on_directory(const fs::path& directory, const ModelKnowledge&
     if (fs::exists(directory / "generation_config.json")) {
         report.generation = read_generation_config(directory);
     }
+    add_notes(knowledge.note_of_weights ? knowledge.note_of_weights(directory) : "", report);
     return report;
 }
 
@@ -143,20 +151,16 @@ ModelReport report_on_tokenizer(const fs::path& path) {
     report.kind = "tokenizer file";
     report.tokenizer = Tokenizer::load_file(path);
     add_tokenizer(report);
+    add_notes("", report);
     return report;
 }
 
 ModelReport report_on_config(const fs::path& path, const ModelKnowledge& knowledge) {
     ModelReport report;
     report.kind = "config file";
-    add_config(parse_model_config(read_file(path, kMaxConfigBytes), path.string()), knowledge,
-               report);
-    const auto& known = knowledge.architectures;
-    if (std::ranges::find(known, report.config->architecture) == known.end()) {
-        report.obstacle = fmt::format("the architecture \"{}\" is not supported; known are {}",
-                                      report.config->architecture, fmt::join(known, ", "));
-    }
+    add_config(describe_model_config(path), knowledge, report);
     add_outline(knowledge, report);
+    add_notes("", report);
     return report;
 }
 

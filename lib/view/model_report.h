@@ -31,6 +31,8 @@ struct ModelKnowledge {
     // Empty: not known. Nothing: dense weights, or a model that does not load.
     std::function<std::optional<QuantizedLinearCounts>(const std::filesystem::path& directory)>
         quantized_linears = nullptr;
+    // Modules that are stored and would not be used; empty itself: not known.
+    std::function<std::string(const std::filesystem::path& directory)> note_of_weights = nullptr;
 };
 
 struct WeightFile {

@@ -128,6 +128,7 @@ Json generation_json(const GenerationConfig& generation) {
 void add_config(const ModelReport& report, Json& json) {
     json["architecture"] = report.config->architecture;
     json["model_type"] = report.config->model_type;
+    json["text_architecture"] = report.config->text_architecture;
     json["supported"] = report.obstacle.empty();
     if (!report.obstacle.empty()) json["reason"] = report.obstacle;
     json["known_architectures"] = report.known_architectures;

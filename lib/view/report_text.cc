@@ -70,12 +70,15 @@ void add_purpose(const ModelConfig& config, TextSheet& sheet) {
                                    config.hidden_size, config.encoder ? "both ways" : "causal"));
 }
 
+// Files of families that are not supported may say sizes in other ways.
+std::string size_text(int64_t size) { return size > 0 ? std::to_string(size) : "unknown"; }
+
 void add_shape(const ModelConfig& config, TextSheet& sheet) {
-    sheet.row("layers", std::to_string(config.num_layers));
-    sheet.row("hidden", fmt::format("{}, feed-forward {} ({})", config.hidden_size,
-                                    config.intermediate_size, config.activation));
-    sheet.row("heads", fmt::format("{}, of {}; {} for keys and values", config.num_heads,
-                                   config.head_dim, config.num_kv_heads));
+    sheet.row("layers", size_text(config.num_layers));
+    sheet.row("hidden", fmt::format("{}, feed-forward {} ({})", size_text(config.hidden_size),
+                                    size_text(config.intermediate_size), config.activation));
+    sheet.row("heads", fmt::format("{}, of {}; {} for keys and values", size_text(config.num_heads),
+                                   size_text(config.head_dim), size_text(config.num_kv_heads)));
     if (config.num_experts > 0) {
         sheet.row("experts",
                   fmt::format("{}, {} a token, feed-forward {}, in {} layers", config.num_experts,
@@ -94,6 +97,9 @@ void add_config(const ModelReport& report, TextSheet& sheet) {
     sheet.row("architecture", config.model_type.empty()
                                   ? config.architecture
                                   : fmt::format("{} ({})", config.architecture, config.model_type));
+    if (config.text_architecture != config.architecture && !config.text_architecture.empty()) {
+        sheet.row("computed as", config.text_architecture);
+    }
     sheet.row("supported", report.obstacle.empty() ? "yes" : "no: " + report.obstacle);
     add_purpose(config, sheet);
     if (report.quantization) add_quantization(*report.quantization, sheet);

@@ -87,7 +87,7 @@ std::unique_ptr<Engine> start_engine(const EngineConfig& config,
     watch_stop_signals();
     check_writable(result_file);
     auto engine = std::make_unique<Engine>(config);
-    for (const std::string& note : engine->model_config().notes) {
+    for (const std::string& note : engine->model_notes()) {
         fmt::print(stderr, "nvllm-bench: {}\n", note);
     }
     for (const std::string& note : engine->memory_plan().notices) {

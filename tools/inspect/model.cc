@@ -47,7 +47,8 @@ view::ModelKnowledge knowledge() {
             const auto linears = quantized_linears(directory);
             if (!linears) return std::nullopt;
             return view::QuantizedLinearCounts{linears->native, linears->widened};
-        }};
+        },
+        note_of_weights};
 }
 
 int inspect_model(const Invocation& invocation) {

@@ -151,6 +151,7 @@ int run_quantize(const Invocation& invocation) {
     for (const std::string& note : notes) say(note);
     const quantize::PipelineOptions pipeline_options = options.pipeline(choose_model(options));
     Pipeline pipeline(pipeline_options, recipe);
+    for (const std::string& note : notes_of_model(pipeline_options.model)) say(note);
     for (const std::string& note : pipeline.notes()) say(note);
     if (options.dry_run) {
         write_output(plan_text(pipeline, pipeline_options));

@@ -136,7 +136,7 @@ int run_program(int argc, char** argv) {
     }
     watch_stop_signals();
     Engine engine(config);
-    say(engine.model_config().notes);
+    say(engine.model_notes());
     say(engine.memory_plan().notices);
     const bool show_timings = run.show_timings.value_or(::isatty(STDERR_FILENO) != 0);
     if (show_timings) print_start(engine, config);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/file.h"
+#include "lib/checkpoint/family_defaults.h"
 #include "lib/checkpoint/safetensors.h"
 #include "lib/model/registry.h"
 #include "lib/model/weights/checkpoint_source.h"
@@ -175,6 +176,32 @@ TEST_CASE("loader: a stored head is used whatever the config says of tying, an e
     }
 }
 
+TEST_CASE("loader: a quantized head is used whatever the config says of tying") {
+    Editable tied("qwen3");
+    const std::vector<float> dense = logits_of(*tied.load(), kIds);
+    const ConstTensorView embedding = tied.tensors.at("model.embed_tokens.weight");
+    Tensor codes = Tensor::allocate(DType::i8, {embedding.dim(0), embedding.dim(1)});
+    for (int64_t i = 0; i < codes.view().numel(); ++i) {
+        codes.mutable_view().as<int8_t>()[i] = static_cast<int8_t>(i % 7 - 3);
+    }
+    const std::vector<float> scales(static_cast<size_t>(embedding.dim(0)), 0.05f);
+    tied.tensors["lm_head.weight"] = codes.view();
+    tied.tensors["lm_head.weight_scale"] =
+        ConstTensorView(scales.data(), DType::f32, {embedding.dim(0), 1});
+    tied.config["quantization_config"] = {
+        {"quant_method", "compressed-tensors"},
+        {"format", "int-quantized"},
+        {"config_groups",
+         {{"group_0",
+           {{"targets", {"re:lm_head"}},
+            {"weights",
+             {{"num_bits", 8}, {"type", "int"}, {"symmetric", true}, {"strategy", "channel"}}}}}}}};
+    const std::vector<float> own = logits_of(*tied.load(), kIds);
+    CHECK(own != dense);
+    tied.config["tie_word_embeddings"] = false;
+    CHECK(logits_of(*tied.load(), kIds) == own);
+}
+
 TEST_CASE("loader: where they are tied, a stored head alone stands for both") {
     Editable tied("qwen3");
     const std::vector<float> expected = logits_of(*tied.load(), kIds);
@@ -309,6 +336,15 @@ TEST_CASE("loader: tensors that have no place are refused, known leftovers are n
     qwen.tensors["model.layers.0.self_attn.q_proj.weight_scale"] = some;
     qwen.check_refused(ErrorKind::bad_data,
                        {"q_proj.weight_scale", "has no place in a Qwen3ForCausalLM"});
+}
+
+TEST_CASE("loader: each family that a config may be of can be made") {
+    for (const FamilyDefaults& family : known_families()) {
+        CAPTURE(family.architecture);
+        ModelConfig config;
+        config.text_architecture = family.architecture;
+        CHECK(family_of(config).architecture == std::string(family.architecture));
+    }
 }
 
 TEST_CASE("loader: unknown and quantized models are refused before their weights are looked at") {
