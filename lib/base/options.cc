@@ -203,8 +203,10 @@ void BoundOption::set(std::span<const std::string> given, OptionOrigin origin, s
         typed_.field.takes_several ? without_json_lists(given)
                                    : std::vector<std::string>(given.begin(), given.end());
     const std::string key = origin == OptionOrigin::file ? ": " + typed_.field.name : "";
-    if (typed_.field.refuses_empty && std::ranges::find(texts, "") != texts.end()) {
-        throw Error(kind, fmt::format("{}{}: is empty; a variable that is not set?", where, key));
+    // In a file, where values that are not set are printed so, it is none.
+    const bool has_empty = std::ranges::find(texts, "") != texts.end();
+    if (typed_.field.refuses_empty && has_empty && origin == OptionOrigin::flag) {
+        throw Error(kind, fmt::format("{}: is empty; a variable that is not set?", where));
     }
     if (const auto bad = typed_.set(typed_.field, object_, texts)) {
         throw Error(kind, fmt::format("{}{}: '{}' is not {}", where, key, *bad,
