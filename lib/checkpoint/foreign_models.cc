@@ -130,7 +130,7 @@ std::optional<std::string> about_weight_file(const fs::path& file) {
 
 std::string why_no_model_folder(const fs::path& directory) {
     const std::vector<std::string> names = names_in(directory);
-    if (names.empty()) return "the folder is empty: " + std::string(kFetch);
+    if (names.empty()) return "is empty, without a config.json: " + std::string(kFetch);
     if (has(directory, "adapter_config.json")) {
         return "holds a LoRA adapter (adapter_config.json) and no model; adapters are not "
                "supported yet: merge it into its base model (merge_and_unload of peft) and give "

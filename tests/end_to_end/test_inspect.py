@@ -138,6 +138,35 @@ class Models(InspectTest):
         report = inspect_json("model", "org/name", env=environment(HF_HUB_CACHE=str(cache)))
         self.assertEqual(report["architecture"], "LlamaForCausalLM")
 
+    def test_list_of_the_cache(self):
+        for name, source in (("org--runs", DEMO), ("org--not", None)):
+            snapshot = self.folder / "hub" / f"models--{name}" / "snapshots" / "c0ffee"
+            snapshot.parent.mkdir(parents=True)
+            if source:
+                snapshot.symlink_to(source)
+            else:
+                snapshot.mkdir()
+                (snapshot / "model.gguf").write_bytes(b"GGUF")
+            (snapshot.parent.parent / "refs").mkdir()
+            (snapshot.parent.parent / "refs" / "main").write_text("c0ffee")
+        env = environment(HF_HUB_CACHE=str(self.folder / "hub"))
+        models = {model["name"]: model for model in json.loads(inspect("list", "--json", env=env).stdout)["models"]}
+        self.assertEqual({name: model["runs"] for name, model in models.items()}, {"org/runs": True, "org/not": False})
+        self.assertGreater(models["org/runs"]["bytes"], 1 << 20)
+        self.assertIn("GGUF is not read", models["org/not"]["obstacle"])
+        text = inspect("list", env=env).stdout
+        self.assertIn("org/runs", text)
+        self.assertIn("does not run", text)
+        self.assertIn("hf download", inspect("list", "--download-dir", self.folder / "none").stdout)
+
+    def test_what_is_typed_in_place_of_a_model(self):
+        done = inspect("tokens", "Once upon a time", check=False)
+        self.assertEqual(done.returncode, NO_INPUT)
+        self.assertIn("texts come by standard input", done.stderr)
+        done = inspect("model", "org/name", "--revision", "v1", check=False)
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("org/name@REVISION", done.stderr)
+
     def test_nothing_there(self):
         self.fails(NO_INPUT, "model", "/no/such/folder", says=["/no/such/folder"])
         self.fails(NO_INPUT, "model", self.folder, says=["config.json"])

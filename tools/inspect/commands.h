@@ -7,6 +7,7 @@ namespace nvllm::inspect {
 
 extern const ProgramDescription kProgram;
 
+Command list_command();
 Command model_command();
 Command plan_command();
 Command tokens_command();

@@ -5,6 +5,7 @@
 #include "lib/base/json.h"
 #include "lib/base/main_guard.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/engine/neighbour_flags.h"
 #include "lib/view/checkpoint_diff.h"
 #include "tools/inspect/commands.h"
 
@@ -39,6 +40,7 @@ int inspect_diff(const Invocation& invocation) {
     const auto list = diff_options();
     OptionSet options;
     options.add(list, flags);
+    options.add_foreign(hub_name_flags());
     if (answered(invocation, options)) return 0;
     if (flags.one.empty() || flags.other.empty()) {
         throw Error(ErrorKind::usage, "name two checkpoints");

@@ -1,5 +1,6 @@
 // nvllm-inspect doctor: whether this machine can run models, and a given one.
 #include "lib/view/doctor.h"
+#include "lib/engine/neighbour_flags.h"
 
 #include <nlohmann/json.hpp>
 
@@ -25,7 +26,8 @@ struct DoctorOptions {
 OptionList<DoctorOptions> doctor_options() {
     OptionList<DoctorOptions> list("inspect");
     list.add("model", &DoctorOptions::model, "Look at this model too.", short_name('m'),
-             value_name("MODEL"), positional(), default_text("none"));
+             value_name("MODEL"), positional(), default_text("none"), refuses_empty(),
+             named_once());
     list.add("json", &DoctorOptions::json, "One JSON object, schema nvllm-inspect.doctor/1.");
     return list;
 }
@@ -93,6 +95,7 @@ int inspect_doctor(const Invocation& invocation) {
     const auto list = doctor_options();
     OptionSet options;
     options.add(list, flags);
+    options.add_foreign(hub_name_flags());
     if (answered(invocation, options)) return 0;
     std::vector<view::Finding> findings = view::examine_machine(compute_facts());
     if (!flags.model.empty()) findings.push_back(examine_model(flags.model));

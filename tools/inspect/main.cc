@@ -19,6 +19,7 @@ const ProgramDescription kProgram = {
         "afterwards. What was found goes to standard output, everything else to "
         "standard error.",
     .examples =
+        "  nvllm-inspect list\n"
         "  nvllm-inspect model models/demo\n"
         "  nvllm-inspect plan -m models/demo --max-model-len 2k --json\n"
         "  echo \"Once upon a time\" | nvllm-inspect tokens -m models/demo\n"
@@ -40,10 +41,10 @@ std::string named_or_bundled_model(const std::string& named) {
 
 int main(int argc, char** argv) {
     using namespace nvllm::inspect;
-    const std::array commands = {model_command(),    plan_command(),     tokens_command(),
-                                 template_command(), cache_command(),    table_command(),
-                                 tree_command(),     requests_command(), watch_command(),
-                                 trace_command(),    diff_command(),     doctor_command()};
+    const std::array commands = {
+        list_command(),  model_command(), plan_command(),  tokens_command(),   template_command(),
+        cache_command(), table_command(), tree_command(),  requests_command(), watch_command(),
+        trace_command(), diff_command(),  doctor_command()};
     return nvllm::run_main("nvllm-inspect", [&] {
         if (argc < 2) {
             fmt::print(stderr, "{}\n",

@@ -6,6 +6,7 @@
 #include "lib/base/main_guard.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/known_models.h"
+#include "lib/engine/neighbour_flags.h"
 #include "lib/view/model_report.h"
 #include "tools/inspect/commands.h"
 
@@ -23,7 +24,8 @@ OptionList<ModelOptions> model_options() {
     list.add("model", &ModelOptions::model,
              "Directory of a Hugging Face checkpoint, org/name[@revision] in the local Hugging "
              "Face cache, or one file: .safetensors, tokenizer.json, tokenizer.model, config.json.",
-             short_name('m'), value_name("MODEL"), positional(), default_text("the bundled demo"));
+             short_name('m'), value_name("MODEL"), positional(), default_text("the bundled demo"),
+             refuses_empty(), named_once());
     list.add("tensors", &ModelOptions::tensors, "List every tensor too.");
     list.add("json", &ModelOptions::json, "One JSON object, schema nvllm-inspect.model/1.");
     return list;
@@ -56,6 +58,7 @@ int inspect_model(const Invocation& invocation) {
     const auto list = model_options();
     OptionSet options;
     options.add(list, model);
+    options.add_foreign(hub_name_flags());
     if (answered(invocation, options)) return 0;
     const std::string name = named_or_bundled_model(model.model);
     const bool is_file = std::filesystem::is_regular_file(name);

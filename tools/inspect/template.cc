@@ -6,6 +6,7 @@
 #include "lib/base/main_guard.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/engine/neighbour_flags.h"
 #include "lib/text/chat/template_time.h"
 #include "lib/view/template_lines.h"
 #include "tools/inspect/answer_lines.h"
@@ -41,7 +42,7 @@ OptionList<TemplateOptions> template_options() {
              "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local Hugging "
              "Face cache.",
              short_name('m'), value_name("MODEL"), positional(),
-             default_text("the bundled demo, without --template"));
+             default_text("the bundled demo, without --template"), refuses_empty(), named_once());
     list.add("template", &TemplateOptions::file, "A template in place of the model's.",
              value_name("FILE"));
     list.add("template-name", &TemplateOptions::name,
@@ -110,6 +111,7 @@ int inspect_template(const Invocation& invocation) {
     const auto list = template_options();
     OptionSet options;
     options.add(list, flags);
+    options.add_foreign(hub_name_flags());
     if (answered(invocation, options)) return 0;
     refuse_both(flags);
     const RenderOptions rendering = render_options(flags);

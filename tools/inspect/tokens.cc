@@ -2,6 +2,7 @@
 #include "kernels/error.h"
 #include "lib/base/main_guard.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/engine/neighbour_flags.h"
 #include "lib/view/token_lines.h"
 #include "tools/inspect/answer_lines.h"
 #include "tools/inspect/commands.h"
@@ -35,7 +36,8 @@ OptionList<TokensOptions> tokens_options() {
     list.add("model", &TokensOptions::model,
              "Directory of a Hugging Face checkpoint, org/name[@revision] in the local Hugging "
              "Face cache, or one tokenizer file.",
-             short_name('m'), value_name("MODEL"), positional(), default_text("the bundled demo"));
+             short_name('m'), value_name("MODEL"), positional(), default_text("the bundled demo"),
+             refuses_empty(), named_once());
     list.add("decode", &TokensOptions::decode, "Token ids to text.");
     list.add("special", &TokensOptions::special,
              "Encoding: put the model's special tokens around each text. Decoding: show special "
@@ -69,13 +71,29 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& model) {
     return tokenizer;
 }
 
+// What is typed in place of a model is often the text.
+std::shared_ptr<const Tokenizer> load_named_tokenizer(const std::string& model) {
+    try {
+        return load_tokenizer(model);
+    } catch (const Error& error) {
+        const bool may_be_text = error.kind() == ErrorKind::not_found &&
+                                 !std::filesystem::exists(model) &&
+                                 model.find('/') == std::string::npos;
+        if (!may_be_text) throw;
+        throw Error(error.kind(), std::string(error.what()) +
+                                      "; texts come by standard input: echo \"TEXT\" | "
+                                      "nvllm-inspect tokens");
+    }
+}
+
 int inspect_tokens(const Invocation& invocation) {
     TokensOptions tokens;
     const auto list = tokens_options();
     OptionSet options;
     options.add(list, tokens);
+    options.add_foreign(hub_name_flags());
     if (answered(invocation, options)) return 0;
-    const auto tokenizer = load_tokenizer(named_or_bundled_model(tokens.model));
+    const auto tokenizer = load_named_tokenizer(named_or_bundled_model(tokens.model));
     const view::TokenLineOptions how{tokens.input_format,
                                      tokens.add_special_tokens.value_or(tokens.special),
                                      tokens.parse_special, tokens.special};

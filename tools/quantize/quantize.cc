@@ -12,6 +12,7 @@
 #include "lib/base/quantities.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/default_model.h"
+#include "lib/engine/neighbour_flags.h"
 #include "lib/quantize/evaluation.h"
 #include "tools/quantize/native_linears.h"
 #include "tools/quantize/quantize_options.h"
@@ -145,6 +146,7 @@ int run_quantize(const Invocation& invocation) {
     const auto list = quantize_options();
     OptionSet set;
     set.add(list, options);
+    set.add_foreign(hub_name_flags());
     if (answered(invocation, set)) return 0;
     std::vector<std::string> notes;
     const quantize::Recipe recipe = options.recipe(notes);

@@ -114,7 +114,8 @@ OptionList<QuantizeOptions> quantize_options() {
     list.add("model", &QuantizeOptions::model,
              "Directory of a Hugging Face checkpoint, or org/name[@revision] in the local Hugging "
              "Face cache.",
-             short_name('m'), value_name("MODEL"), default_text("the bundled demo"));
+             short_name('m'), value_name("MODEL"), default_text("the bundled demo"),
+             refuses_empty(), named_once());
     list.add("output", &QuantizeOptions::output, "Directory to make.", short_name('o'),
              value_name("DIR"), default_text("MODEL-SCHEME in the current folder"));
     list.add("format", &QuantizeOptions::format,
