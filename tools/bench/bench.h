@@ -14,6 +14,7 @@
 #include "lib/engine/option_lists.h"
 #include "lib/measure/engine_load.h"
 #include "lib/measure/workload.h"
+#include "tools/bench/neighbour_flags.h"
 
 namespace nvllm::bench {
 
@@ -38,6 +39,7 @@ bool answered(const Invocation& invocation, const OptionList<Own>& own_list, Own
     OptionSet options;
     options.add(own_list, own);
     options.add(engine_options(), config);
+    add_neighbour_flags(options);
     return nvllm::answered(invocation, options);
 }
 

@@ -35,7 +35,7 @@ OptionList<Options> own_options() {
     list.group("Ops");
     list.add("model", &Options::model,
              "Take the shapes of this model's config.json; no weight is read.", short_name('m'),
-             value_name("MODEL"), default_text("Llama-3.2-1B's"));
+             value_name("MODEL"), default_text("Llama-3.2-1B's"), refuses_empty(), named_once());
     list.add("dtype", &Options::dtype, "Type of weights and cache; auto: the model's.",
              choices(precision_words()));
     list.add("tokens", &Options::tokens, "Rows of prefill.", range(1, 1 << 16));

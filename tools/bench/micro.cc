@@ -109,24 +109,12 @@ std::vector<MicroResult> measure_all(EngineLoad& load, const std::vector<MicroTe
     return results;
 }
 
-// llama-bench writes -pg with one dash.
-std::vector<const char*> with_long_pg(const Invocation& invocation) {
-    std::vector<const char*> arguments(invocation.argv, invocation.argv + invocation.argc);
-    for (const char*& argument : arguments) {
-        if (std::string_view(argument) == "-pg") argument = "--pg";
-    }
-    return arguments;
-}
-
 }  // namespace
 
 int run_micro(const Invocation& invocation) {
     Options own;
     EngineConfig config;
-    const std::vector<const char*> arguments = with_long_pg(invocation);
-    Invocation rewritten = invocation;
-    rewritten.argv = arguments.data();
-    if (answered(rewritten, own_options(), own, config)) return 0;
+    if (answered(invocation, own_options(), own, config)) return 0;
     const std::vector<MicroTest> tests = tests_of(own);
     choose_model(config);
     // How the depth is kept; without one, blocks are used again instead of ever new ones.

@@ -186,6 +186,7 @@ int run_serve(const Invocation& invocation) {
     OptionSet options;
     options.add(own_list, own);
     options.add(workload_list, workload);
+    add_neighbour_flags(options);
     if (answered(invocation, options)) return 0;
     if (own.send_token_ids && is_chat(endpoint_of(own))) {
         throw Error(ErrorKind::usage, "--send-token-ids: chats are texts; use --backend openai");

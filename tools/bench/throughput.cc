@@ -62,6 +62,7 @@ int run_throughput(const Invocation& invocation) {
     options.add(workload_list, workload);
     options.add(result_list, result);
     options.add(engine_list, config);
+    add_neighbour_flags(options);
     if (answered(invocation, options)) return 0;
     choose_model(config);
     if (own.batch) config.max_num_seqs = *own.batch;
