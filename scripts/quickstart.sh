@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what a build needs, builds nvllm-run in Release, and lets the bundled model write. Safe to repeat.
+# Installs what a build needs, builds all programs in Release, and lets the bundled model write. Safe to repeat.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -9,7 +9,8 @@ install_packages $packages_build
 if [ ! -f build/release/build.ninja ]; then
     cmake --preset release >/dev/null
 fi
-cmake --build --preset release -j "$(build_jobs)" --target nvllm-run
+echo "Building; on two cores that takes some ten minutes, the first time." >&2
+cmake --build --preset release -j "$(build_jobs)"
 
 echo >&2
 echo "$ build/release/bin/nvllm-run -p \"Once upon a time\" -n 120 --seed 1" >&2
