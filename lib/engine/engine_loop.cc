@@ -59,8 +59,7 @@ void Engine::Loop::load(const EngineOutline& outline, Clock::time_point begin) {
     const Clock::time_point phase = Clock::now();
     tokenizer = Tokenizer::load(tokenizer_directory(config, outline.options.directory));
     timings.tokenizer_ms = milliseconds_since(phase);
-    const GenerationConfig generation =
-        chosen_generation_config(config, outline.options.directory);
+    const GenerationConfig generation = chosen_generation_config(config, outline.options.directory);
     notes =
         nvllm::model_notes(model_config, outline.model.weights_note, tokenizer.get(), generation);
     input_ = std::make_unique<InputProcessor>(

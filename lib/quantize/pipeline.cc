@@ -127,8 +127,6 @@ bool Pipeline::sees_any(int32_t stage) const {
 
 std::vector<std::string> Pipeline::notes() const {
     std::vector<std::string> notes = plan_.notes();
-    const std::vector<std::string>& of_source = model_.model().config().notes;
-    notes.insert(notes.begin(), of_source.begin(), of_source.end());
     if (model_.quantization() == nullptr) return notes;
     notes.push_back(
         fmt::format("{}: its weights are quantized already ({}); they are dequantized "

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/view/special_tokens.h"
 #include "lib/text/chat/template_time.h"
+#include "lib/view/special_tokens.h"
 #include "lib/view/template_lines.h"
 
 using namespace nvllm;
