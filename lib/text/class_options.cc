@@ -45,9 +45,20 @@ constexpr ModelClass kModelClasses[] = {
     {"xlm-roberta", "XLMRobertaTokenizer"},
 };
 
-std::string_view without_fast(std::string_view name) {
+// Names of other models for the same class.
+constexpr std::pair<std::string_view, std::string_view> kSameClasses[] = {
+    {"BartTokenizer", "RobertaTokenizer"},
+    {"DistilBertTokenizer", "BertTokenizer"},
+    {"ElectraTokenizer", "BertTokenizer"},
+    {"MobileBertTokenizer", "BertTokenizer"},
+};
+
+std::string_view class_named(std::string_view name) {
     if (name == "PreTrainedTokenizerFast") return "TokenizersBackend";
     if (name.ends_with("Fast")) name.remove_suffix(4);
+    for (const auto& [other, same] : kSameClasses) {
+        if (name == other) return same;
+    }
     return name;
 }
 
@@ -160,7 +171,7 @@ ClassOptions read_class_options(const JsonView& config, KeySet& used) {
 }
 
 std::string tokenizer_class_of(std::string named, std::string_view model_type) {
-    named = without_fast(named);
+    named = class_named(named);
     const auto row = std::ranges::find(kModelClasses, model_type, &ModelClass::model_type);
     if (row != std::end(kModelClasses)) {
         if (named.empty() || row->replaces_named || is_plain(row->tokenizer_class)) {

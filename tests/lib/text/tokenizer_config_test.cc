@@ -221,6 +221,8 @@ TEST_CASE("tokenizer config: options of BERT's class") {
     CHECK(ids(R"({"tokenizer_class": "BertTokenizer", "do_lower_case": false})") == Ids{2, 3});
     CHECK(ids(R"({"tokenizer_class": "BertTokenizer", "strip_accents": false})") == Ids{1, 4});
     CHECK(ids(R"({"do_lower_case": false})") == Ids{1, 5});
+    CHECK(ids(R"({"tokenizer_class": "DistilBertTokenizerFast"})") == Ids{1, 5});
+    CHECK(model.load()->named_tokens().size() == 5);
 }
 
 TEST_CASE("tokenizer config: split_special_tokens") {
