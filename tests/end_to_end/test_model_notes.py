@@ -3,6 +3,7 @@
 import json
 import shutil
 import struct
+import unittest
 
 from bench_testing import bench
 from programs import DEMO, SOURCE, FolderTest, run
@@ -90,3 +91,7 @@ class Descriptions(FolderTest):
                 report = self.described(config)
                 self.assertIn(reason, report["reason"])
                 self.assertEqual(report["config"]["hidden_size"], 48)
+
+
+if __name__ == "__main__":
+    unittest.main()
