@@ -157,8 +157,8 @@ class Batch {
     void tell_of_template() const {
         const bool is_wanted = ::isatty(STDERR_FILENO) != 0 || !printer_.has_text();
         const auto& tokenizer = engine_.tokenizer();
-        if (!completes_text_ || options_.chat || !is_wanted || tokenizer == nullptr) return;
-        if (tokenizer->chat_template().empty()) return;
+        if (!completes_text_ || options_.chat || !is_wanted || printer_.first_fault()) return;
+        if (tokenizer == nullptr || tokenizer->chat_template().empty()) return;
         fmt::print(stderr,
                    "nvllm-run: {}the prompt was completed as it stands; the model has a chat "
                    "template, and --chat asks with it (--no-chat: say nothing)\n",
