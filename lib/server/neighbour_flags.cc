@@ -11,7 +11,6 @@ using enum ForeignValues;
 constexpr auto kOneProcess = "one process serves all; --text-threads is about reading requests";
 constexpr auto kNoToolCalls = "tool calls are not read out of answers yet";
 constexpr auto kNoAdapters = "adapters are not supported yet";
-constexpr auto kOwnTemplate = "requests cannot bring a template; chat_template_kwargs they can";
 constexpr auto kAlwaysTold = "answers always have it";
 constexpr auto kFixedAnswers = "answers have the fields of OpenAI's";
 constexpr auto kNoPython = "Python code cannot be plugged in";
@@ -34,6 +33,7 @@ constexpr auto kVllm = std::to_array<ForeignFlag>({
     // What is logged.
     foreign_alias("--enable-log-requests", none, "log-requests"),
     foreign_alias("--disable-log-requests --disable-uvicorn-access-log", none, "no-log-requests"),
+    foreign_alias("--disable-log-stats", none, "log-stats-interval=0"),
     foreign_alias("--uvicorn-log-level --log-level", one, "log-level=error",
                   "critical CRITICAL ERROR"),
     foreign_alias("--uvicorn-log-level --log-level", one, "log-level=warning", "WARNING"),
@@ -47,8 +47,7 @@ constexpr auto kVllm = std::to_array<ForeignFlag>({
     foreign_ignored("--enable-log-deltas --log-error-stack", none, "answers are never logged"),
     // Chats.
     foreign_refused("--chat-template-content-format", one,
-                    "content parts are always joined to one text", "auto string"),
-    foreign_refused("--trust-request-chat-template", none, kOwnTemplate),
+                    "what a template can take is found out when it is loaded", "auto"),
     foreign_refused("--default-chat-template-kwargs --reasoning-effort-map", one,
                     "requests say chat_template_kwargs themselves", "{}"),
     foreign_refused("--response-role", one, "answers are the assistant's", "assistant"),
@@ -70,10 +69,11 @@ constexpr auto kVllm = std::to_array<ForeignFlag>({
                     kAlwaysTold),
     foreign_refused("--enable-force-include-usage", none,
                     "streams tell it when they ask: stream_options.include_usage"),
-    foreign_refused("--enable-per-request-metrics --enable-tokenizer-info-endpoint --tokens-only "
-                    "--enable-scale-out",
-                    none, kFixedAnswers),
-    foreign_ignored("--enable-server-load-tracking", none, "/metrics and /status tell the load"),
+    foreign_refused("--enable-per-request-metrics --tokens-only --enable-scale-out", none,
+                    kFixedAnswers),
+    foreign_ignored("--enable-tokenizer-info-endpoint", none, "/tokenizer_info is always there"),
+    foreign_ignored("--enable-server-load-tracking", none,
+                    "/load, /metrics and /nvllm/status tell it"),
     foreign_refused("--fingerprint-mode --fingerprint-value", one, kFixedAnswers, "full hash"),
     foreign_alias("--sse-keep-alive-interval", one, "keep-alive-interval"),
     foreign_ignored("--enable-flash-late-interaction", none, "texts are not scored"),
@@ -112,7 +112,7 @@ constexpr auto kLlama = std::to_array<ForeignFlag>({
     foreign_refused("--api-prefix --path", one, "a proxy has to take the prefix off"),
     foreign_ignored("--threads-http", one, kOneProcess),
     foreign_ignored("--metrics --slots --no-slots --props", none,
-                    "/metrics and /status are always there"),
+                    "/metrics and /nvllm/status are always there"),
     foreign_ignored("--embedding --embeddings", none, "every model answers /v1/embeddings"),
     foreign_refused("--rerank --reranking", none, "texts are not ranked yet"),
     foreign_refused("--pooling", one, "pooling is what the model's folder says"),
