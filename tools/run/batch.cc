@@ -196,14 +196,13 @@ class Batch {
         submit(std::move(request), next_prompt());
     }
 
-    ChatVariables as_question(const std::string& text) const {
-        nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+    ChatPrompt as_question(const std::string& text) const {
+        Conversation conversation;
         if (options_.system_prompt) {
-            messages.push_back({{"role", "system"}, {"content", *options_.system_prompt}});
+            conversation.messages.push_back({.role = "system", .content = *options_.system_prompt});
         }
-        messages.push_back({{"role", "user"}, {"content", text}});
-        return std::make_shared<const nlohmann::ordered_json>(
-            nlohmann::ordered_json{{"messages", std::move(messages)}});
+        conversation.messages.push_back({.role = "user", .content = text});
+        return std::make_shared<const Conversation>(std::move(conversation));
     }
 
     std::string next_prompt() { return fmt::format("prompt {}", ++num_prompts_); }
