@@ -45,8 +45,11 @@ class HostileModel(unittest.TestCase):
             self.assertIn(code, allowed, errors)
             if code == 0:
                 return code
-            self.assertEqual(len(errors), 1, errors)
-            self.assertTrue(errors[0].startswith("nvllm-run: error: "), errors)
+            # What of the files is not used may stand before the error.
+            self.assertLess(len(errors), 32, errors)
+            for line in errors[:-1]:
+                self.assertRegex(line, "^nvllm-run: (?!error: )")
+            self.assertTrue(errors[-1].startswith("nvllm-run: error: "), errors)
             if not SANITIZED:
                 self.assertLess(peak_kib, most_kib)
         return code

@@ -493,6 +493,7 @@ class Templates(InspectTest):
         shutil.copytree(DEMO, self.folder / "demo")
         (self.folder / "demo" / "additional_chat_templates").mkdir()
         (self.folder / "demo" / "additional_chat_templates" / "tool_use.jinja").write_text("tools: {{ tools | length }}")
+        (self.folder / "demo" / "chat_template.jinja").write_text("default")
         named = ("template", "-m", self.folder / "demo", "--template-name")
         self.assertEqual(inspect_lines(*named, "tool_use", stdin='{"tools": [1, 2]}'), [{"text": "tools: 2"}])
         self.fails(BAD_DATA, *named, "rag", says=["rag", "default", "tool_use"])

@@ -49,7 +49,7 @@ bool has_note(const Tokenizer& tokenizer, std::string_view part) {
 
 std::string render(const std::shared_ptr<const Tokenizer>& tokenizer) {
     const ConversationRenderer renderer(tokenizer, "", "");
-    const auto chat = renderer.render(Json::parse(R"({"messages": []})"));
+    const auto chat = renderer.render({.messages = {{.role = "user", .content = "Hi"}}});
     return chat ? chat->text : "fault: " + chat.fault().message;
 }
 
