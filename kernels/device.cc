@@ -14,7 +14,9 @@ DeviceMemory take_host_pages(size_t bytes) {
     if (pages == nullptr) {
         throw Error(ErrorKind::does_not_fit, "no memory for " + std::to_string(bytes) + " bytes");
     }
-    return {pages.release(), {.bytes = bytes}};
+    // What was mapped, which is more than was asked for.
+    const size_t mapped = pages.get_deleter().bytes;
+    return {pages.release(), {.bytes = mapped}};
 }
 
 }  // namespace

@@ -1,9 +1,14 @@
 // Tests of memory in pages: zero, aligned, given back.
 #include "kernels/page_memory.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "kernels/context.h"
+#include "kernels/device.h"
 #include "testing.h"
 
 using nvllm::kHugePageBytes;
@@ -31,4 +36,18 @@ TEST_CASE("a large arena begins at a huge page and is used from its first byte o
     CHECK(reinterpret_cast<uintptr_t>(memory) % kHugePageBytes == 0);
     memory[2 * kHugePageBytes - 1] = std::byte{1};
     CHECK(arena.num_growths() == 0);
+}
+
+TEST_CASE("memory of a tensor is given back whole, however little was asked for") {
+    const auto num_mappings = [] {
+        std::ifstream maps("/proc/self/maps");
+        return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+    };
+    const nvllm::ComputeDevice cpu;
+    const auto before = num_mappings();
+    for (int i = 0; i < 1000; ++i) {
+        const auto first = cpu.allocate(16);
+        const auto second = cpu.allocate(70'000);
+    }
+    CHECK(num_mappings() < before + 20);
 }
