@@ -76,6 +76,7 @@ constexpr auto kServerOptions = std::to_array<std::string_view>({
     "max-json-depth",
     "streaming",
     "strict-fields",
+    "trust-request-chat-template",
     "partial-answer-on-timeout",
     "page",
     "text-threads",

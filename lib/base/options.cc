@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -83,8 +84,13 @@ std::string name_of_variable(std::string_view variable) {
 }
 
 // Of this program or not: one environment serves all.
+// Of some programs, and near in name to an option of another one.
+constexpr std::array<std::string_view, 5> kNearOptions = {"download-dir", "filter", "folder",
+                                                          "n-prompt", "offload-dir"};
+
 bool is_option_of_some_program(const std::string& name) {
     return name == "config" || is_server_option(name) ||
+           std::ranges::find(kNearOptions, name) != kNearOptions.end() ||
            std::ranges::find(config_keys(), std::string_view(name), &ConfigKey::option) !=
                config_keys().end();
 }

@@ -230,8 +230,11 @@ const std::vector<HttpHeader> kUpgrade = {{"Upgrade", "websocket"},
 std::vector<HttpHeader> upgrade_with(const HttpHeader& other) {
     std::vector<HttpHeader> headers = kUpgrade;
     const auto same = std::ranges::find(headers, other.name, &HttpHeader::name);
-    if (same == headers.end()) headers.push_back(other);
-    if (same != headers.end()) same->value = other.value;
+    if (same == headers.end()) {
+        headers.push_back(other);
+    } else {
+        same->value = other.value;
+    }
     return headers;
 }
 

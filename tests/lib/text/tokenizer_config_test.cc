@@ -7,6 +7,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/file.h"
+#include "lib/text/chat/chat_message.h"
 #include "lib/text/chat/chat_template.h"
 #include "lib/text/chat/conversation_renderer.h"
 #include "tests/lib/checkpoint/temporary_folder.h"
@@ -49,7 +50,7 @@ bool has_note(const Tokenizer& tokenizer, std::string_view part) {
 
 std::string render(const std::shared_ptr<const Tokenizer>& tokenizer) {
     const ConversationRenderer renderer(tokenizer, "", "");
-    const auto chat = renderer.render({.messages = {{.role = "user", .content = "Hi"}}});
+    const auto chat = renderer.render(Conversation{});
     return chat ? chat->text : "fault: " + chat.fault().message;
 }
 
