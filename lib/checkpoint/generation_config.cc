@@ -14,7 +14,7 @@
 namespace nvllm {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = uint64_t{1} << 20;
+constexpr uint64_t kMaxGenerationConfigBytes = uint64_t{1} << 20;
 constexpr const char* kOverrides = "--override-generation-config";
 // What a request may have (lib/request/sampling_limits.h); a file with more is not followed.
 constexpr size_t kMostBadWords = 1024, kLongestBadWord = 64, kMostBiases = 1024;
@@ -23,7 +23,7 @@ constexpr double kLargestBias = 100.0, kLargestDecay = 10.0;
 
 // What generate() does not choose tokens by, or does nothing with at this value. Models that draft
 // are given apart and change no answer.
-constexpr HarmlessKey kHarmless[] = {
+constexpr HarmlessKey kHarmlessForGeneration[] = {
     {"assistant_confidence_threshold"},
     {"assistant_early_exit"},
     {"assistant_ensemble_weight"},
@@ -255,7 +255,7 @@ GenerationConfig read_generation_config(const std::filesystem::path& directory,
     const bool has_file = !directory.empty() && std::filesystem::exists(path, ignored);
     if (!has_file && overrides.empty()) return {};
     nlohmann::json document = nlohmann::json::object();
-    if (has_file) document = parse_json(read_file(path, kMaxFileBytes), path.string());
+    if (has_file) document = parse_json(read_file(path, kMaxGenerationConfigBytes), path.string());
     if (!overrides.empty()) replace_members(document, overrides);
     const ConfigFields fields(document, has_file ? path.string() : kOverrides);
     GenerationConfig config;
@@ -269,7 +269,7 @@ GenerationConfig read_generation_config(const std::filesystem::path& directory,
     KeySet used = fields.asked();
     for (const std::string& key : given_up) used.erase(key);
     const std::string note =
-        unused_keys_note(fields.file_name(), unused_keys(document, used, kHarmless));
+        unused_keys_note(fields.file_name(), unused_keys(document, used, kHarmlessForGeneration));
     if (!note.empty()) config.notes.push_back(note);
     return config;
 }

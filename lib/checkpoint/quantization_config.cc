@@ -18,10 +18,10 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr std::string_view kTwoOfFour = "sparse-24-bitmask";
-constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+constexpr size_t kMaxFileWithSettings = size_t{16} << 20;
 
 Json read_object(const std::filesystem::path& path) {
-    return parse_json(read_file(path, kMaxConfigBytes), path.string());
+    return parse_json(read_file(path, kMaxFileWithSettings), path.string());
 }
 
 // Models of text and pictures keep the settings beside those of the text part, or in them.

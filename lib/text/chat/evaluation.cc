@@ -11,8 +11,6 @@
 namespace nvllm::chat {
 namespace {
 
-[[noreturn]] void fail(const std::string& message) { throw TemplateFailure{message}; }
-
 void require_defined(const Value& value) {
     if (value.is_undefined()) fail(value.undefined_message());
 }

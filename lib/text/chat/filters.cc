@@ -15,8 +15,6 @@
 namespace nvllm::chat {
 namespace {
 
-[[noreturn]] void fail(const std::string& message) { throw TemplateFailure{message}; }
-
 // "a.b.0" as a path of items; one element per part.
 std::vector<Value> attribute_path(const Value& attribute) {
     if (attribute.is_integer()) return {attribute};

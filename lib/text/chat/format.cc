@@ -15,8 +15,6 @@ namespace {
 
 constexpr int64_t kWidest = 10000;
 
-[[noreturn]] void fail(const std::string& message) { throw TemplateFailure{message}; }
-
 // What both notations can ask of one value.
 struct Style {
     std::string fill = " ";

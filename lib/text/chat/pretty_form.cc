@@ -9,7 +9,6 @@ namespace nvllm::chat {
 namespace {
 
 constexpr int64_t kWidth = 80;
-constexpr size_t kLongestForm = size_t{64} << 20;
 
 int64_t width_of(std::string_view text) { return static_cast<int64_t>(utf8::count(text)); }
 

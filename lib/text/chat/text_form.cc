@@ -13,9 +13,6 @@
 namespace nvllm::chat {
 namespace {
 
-// Texts may be held any number of times, so values are no bound for their forms. What is meant for
-// a prompt is far shorter.
-constexpr size_t kLongestForm = size_t{64} << 20;
 // Objects hold each other, and themselves, at any depth.
 constexpr int kDeepestForm = 400;
 

@@ -1,6 +1,7 @@
 // Values as text: Python's str() and repr(), and JSON as the templates' tojson writes it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -8,7 +9,9 @@
 
 namespace nvllm::chat {
 
-// All of them throw TemplateFailure for a form of more than 64 MiB.
+// All of them throw TemplateFailure for a longer form. Texts may be held any number of times, so
+// values are no bound for their forms; what is meant for a prompt is far shorter.
+inline constexpr size_t kLongestForm = size_t{64} << 20;
 
 // str(value). Marks of texts are kept; the text of anything that holds marked text is marked as a
 // whole.

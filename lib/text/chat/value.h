@@ -22,6 +22,7 @@ class Value;
 struct TemplateFailure {
     std::string message;
 };
+[[noreturn]] inline void fail(const std::string& message) { throw TemplateFailure{message}; }
 
 struct Undefined {
     std::shared_ptr<const std::string> what;  // for messages: "'x' is undefined"
