@@ -179,7 +179,7 @@ void read_prompt(const Json& value, Builder& builder) {
     if (value.is_string()) {
         builder.request.prompt_text = value.get<std::string>();
         builder.request.input.prompt = builder.request.prompt_text;
-    } else if (value.is_array() && !(value.size() > 0 && value[0].is_string())) {
+    } else if (value.is_array() && (value.empty() || !value[0].is_string())) {
         builder.request.input.prompt = read_ids(value);
     } else {
         throw WrongField{"one text or one list of token ids: several prompts are several requests"};

@@ -142,7 +142,8 @@ void SpecialTokenReader::read_names(const Json& object, const std::string& file_
         if (!key.ends_with("_token")) continue;
         if (value.is_null()) {
             decided_.insert(key);
-            std::erase_if(tokens_.named, [&](const NamedToken& row) { return row.name == key; });
+            std::erase_if(tokens_.named,
+                          [&name = key](const NamedToken& row) { return row.name == name; });
         } else if (auto token = token_of(value, file_name + "." + key, is_special)) {
             decided_.insert(key);
             used_.insert(key);
