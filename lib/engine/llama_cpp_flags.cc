@@ -2,6 +2,7 @@
 #include <array>
 
 #include "lib/engine/neighbour_flags.h"
+#include "lib/engine/neighbour_reasons.h"
 
 namespace nvllm {
 namespace {
@@ -10,19 +11,14 @@ using enum ForeignValues;
 
 constexpr auto kSwitchWords = "on off auto 0 1 true false enabled disabled";
 constexpr auto kMapped = "weights are mapped from their files";
-constexpr auto kOneDevice = "one device computes a model; --device says which";
 constexpr auto kWholeModel =
     "a model is on one device as a whole: --device cuda for a GPU, --device cpu for none";
 constexpr auto kNoGguf =
     "GGUF files are not read: 'hf download org/name' brings the model's safetensors, and -m "
     "org/name takes them";
-constexpr auto kNoAdapters = "adapters are not supported yet";
-constexpr auto kNoDrafts = "draft models and speculation are not supported yet";
-constexpr auto kTextOnly = "requests with images, sound or video are refused";
-constexpr auto kReadAsItIs = "config.json is read as it is: change it in a copy of the folder";
 constexpr auto kNoThreadPolicy = "compute threads wait for work with the system's own priorities";
 
-constexpr auto kFlags = std::to_array<ForeignFlag>({
+constexpr auto kLlamaCppFlags = std::to_array<ForeignFlag>({
     foreign_ignored("-c --ctx-size", one, "the model's own context, or what fits, is the default",
                     "0"),
     foreign_alias("-c --ctx-size", one, "max-model-len"),
@@ -92,6 +88,6 @@ constexpr auto kFlags = std::to_array<ForeignFlag>({
 
 }  // namespace
 
-std::span<const ForeignFlag> llama_cpp_engine_flags() { return kFlags; }
+std::span<const ForeignFlag> llama_cpp_engine_flags() { return kLlamaCppFlags; }
 
 }  // namespace nvllm

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "lib/engine/neighbour_flags.h"
+#include "lib/engine/neighbour_reasons.h"
 
 namespace nvllm {
 namespace {
@@ -11,7 +12,6 @@ using enum ForeignValues;
 constexpr auto kNoCode = "no code of a checkpoint is ever run";
 constexpr auto kAsModelSays = "the model's architecture decides what it can answer";
 constexpr auto kNoDownload = "nothing is downloaded: 'hf download' brings models into the cache";
-constexpr auto kReadAsItIs = "config.json is read as it is: change it in a copy of the folder";
 constexpr auto kNotQuantized =
     "weights of this kind are not read; float, AWQ, GPTQ, block-wise FP8 and compressed-tensors "
     "are";
@@ -20,7 +20,6 @@ constexpr auto kNoQuantizingAtStart =
 constexpr auto kNoSleep = "weights cannot be put aside while the server runs";
 constexpr auto kNoPython = "Python code cannot be plugged in";
 constexpr auto kOnlyFiles = "weights are read from safetensors files";
-constexpr auto kOneDevice = "one device computes a model; --device says which";
 constexpr auto kOneProcess = "one process computes a model";
 constexpr auto kNoNodes = "models are not spread over machines";
 constexpr auto kOwnKernels = "kernels are chosen by the device and its instruction set";
@@ -30,16 +29,13 @@ constexpr auto kNoOffload = "weights are not split between memories: on a GPU th
 constexpr auto kNoTiers =
     "cached blocks are not moved to another memory; --swap-space holds those of requests that had "
     "to give way";
-constexpr auto kTextOnly = "requests with images, sound or video are refused";
-constexpr auto kNoAdapters = "adapters are not supported yet";
-constexpr auto kNoDrafts = "draft models and speculation are not supported yet";
 constexpr auto kNoReasoning = "reasoning is not told apart from the answer yet";
 constexpr auto kNoGrammars = "answers are not constrained by grammars or schemas yet";
 constexpr auto kNoTraces = "no traces are sent; /metrics and nvllm-inspect tell what happens";
 constexpr auto kOwnMetrics = "/metrics always has the same names";
 constexpr auto kFixedSchedule = "what a step takes follows from --max-num-batched-tokens";
 
-constexpr auto kFlags = std::to_array<ForeignFlag>({
+constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     // Models.
     foreign_ignored("--runner", one, kAsModelSays, "auto generate pooling"),
     foreign_refused("--runner", one, kAsModelSays),
@@ -290,6 +286,6 @@ constexpr auto kNameFlags = std::to_array<ForeignFlag>({
 
 std::span<const ForeignFlag> hub_name_flags() { return kNameFlags; }
 
-std::span<const ForeignFlag> vllm_engine_flags() { return kFlags; }
+std::span<const ForeignFlag> vllm_engine_flags() { return kVllmFlags; }
 
 }  // namespace nvllm

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "lib/engine/neighbour_reasons.h"
+
 namespace nvllm::server {
 namespace {
 
@@ -10,7 +12,6 @@ using enum ForeignValues;
 
 constexpr auto kOneProcess = "one process serves all; --text-threads is about reading requests";
 constexpr auto kNoToolCalls = "tool calls are not read out of answers yet";
-constexpr auto kNoAdapters = "adapters are not supported yet";
 constexpr auto kAlwaysTold = "answers always have it";
 constexpr auto kFixedAnswers = "answers have the fields of OpenAI's";
 constexpr auto kNoPython = "Python code cannot be plugged in";

@@ -1,0 +1,13 @@
+// Why flags of other programs are refused or do nothing here, where several tables say the same.
+#pragma once
+
+namespace nvllm {
+
+inline constexpr auto kOneDevice = "one device computes a model; --device says which";
+inline constexpr auto kNoAdapters = "adapters are not supported yet";
+inline constexpr auto kNoDrafts = "draft models and speculation are not supported yet";
+inline constexpr auto kTextOnly = "requests with images, sound or video are refused";
+inline constexpr auto kReadAsItIs =
+    "config.json is read as it is: change it in a copy of the folder";
+
+}  // namespace nvllm
