@@ -65,7 +65,9 @@ class Throughput(BenchTest):
             time.sleep(0.05)
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=TIMEOUT_S)
-        self.assertEqual((child.returncode, out), (130, b""))
+        self.assertEqual(child.returncode, 130)
+        # How far it came by then is the machine's affair: nothing is said of nothing, and a part is called one.
+        self.assertRegex(out, rb"\A(PARTIAL: stopped by a signal|\Z)")
 
 
 class Stopped(BenchTest):
