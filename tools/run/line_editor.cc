@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <histedit.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,10 +36,12 @@ bool is_dumb() {
     return name == nullptr || std::strcmp(name, "dumb") == 0;
 }
 
-int columns_of(std::FILE* screen) {
-    winsize size{};
-    if (::ioctl(::fileno(screen), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-    return size.ws_col;
+// The width that libedit draws with.
+int columns_of(editline* editor) {
+    char name[] = "co";
+    int columns = 0;
+    if (el_get(editor, EL_GETTC, name, &columns) != 0 || columns <= 0) return 80;
+    return columns;
 }
 
 // libedit shows control characters as ^X.
@@ -91,6 +92,9 @@ void LineEditor::send(const std::string& sequence) const {
 
 std::optional<std::string> LineEditor::read(const char* prompt) {
     prompt_ = prompt;
+    // libedit shows the prompt before it takes the echo off: what is typed between the two would be
+    // shown twice.
+    el_set(editor_, EL_PREP_TERM, 1);
     int length = 0;
     const char* text = el_gets(editor_, &length);
     if (text == nullptr || length <= 0) return std::nullopt;
@@ -160,10 +164,11 @@ void LineEditor::resume() {
 }
 
 // Terminals wrap what they show anew: the prompt begins where the text before the cursor says.
+// The size is read once, by libedit: it may change again between two readings.
 void LineEditor::resize() {
-    const int rows = rows_above_cursor(columns_of(screen_));
-    send(fmt::format("\r{}\x1b[J", rows > 0 ? fmt::format("\x1b[{}A", rows) : ""));
     el_resize(editor_);
+    const int rows = rows_above_cursor(columns_of(editor_));
+    send(fmt::format("\r{}\x1b[J", rows > 0 ? fmt::format("\x1b[{}A", rows) : ""));
     el_set(editor_, EL_REFRESH);
 }
 
