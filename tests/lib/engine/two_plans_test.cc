@@ -94,7 +94,8 @@ TEST_CASE("a worker that hangs or ends with two plans is replaced, and no token 
     for (const std::string fault : {"sleep=60000", "abort"}) {
         CAPTURE(fault);
         EngineConfig config = on_device(Isolation::process, true);
-        config.watchdog_timeout_s = fault == "abort" ? 60.0 : 2.0;
+        // Long enough for a healthy step of the emulated device in a sanitized build beside others.
+        config.watchdog_timeout_s = fault == "abort" ? 60.0 : 8.0;
         std::unique_ptr<Engine> engine;
         {
             const Faults faults(Isolation::process, "worker.step:6=" + fault);
