@@ -1,4 +1,4 @@
-"""Tests, then measurements, of the CUDA backend on one GPU; one JSON and one Markdown file.
+"""Tests, then measurements, of the CUDA backend on one GPU; one JSON and one Markdown file, and lines of results.
 
 Steps come in the order of their worth, each with a time of its own; those that the time left does not allow are named as such. The
 files are written anew after each step, so that what was found is kept whatever happens.
@@ -9,6 +9,7 @@ import os
 import pathlib
 import sys
 
+from result_lines import result_lines, results
 from rows import end_to_end_rows, kernel_rows
 from session import Session
 from steps import build_tests, find_machine, run_kernel_tests, run_model_tests, run_quantized_models, run_sanitizer
@@ -21,7 +22,8 @@ def arguments():
     parser.add_argument("--bundle", type=pathlib.Path, default=os.environ.get("NVLLM_BUNDLE"),
                         help="the programs, made by scripts/gpu/bundle.sh; also $NVLLM_BUNDLE")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path(os.environ.get("OUT", "build/gpu-check")),
-                        help="folder of gpu-check.json and gpu-check.md")
+                        help="folder of gpu-check.json and gpu-check.md: the raw record, which is not committed")
+    parser.add_argument("--results", type=pathlib.Path, help="append a line for each value, such as to docs/results.csv")
     parser.add_argument("--seconds", type=float, default=540, help="of all steps together")
     parser.add_argument("--only", default="", help="steps whose name holds this")
     parser.add_argument("--emulated", action="store_true", help="no GPU: small shapes on the emulation, from build/release")
@@ -43,6 +45,8 @@ def main():
         session.step(name, seconds, measure)
     session.step("compute-sanitizer", 60, run_sanitizer)
     print(session.markdown())
+    if options.results:
+        results.append(options.results, result_lines(session.machine, session.results))
     sys.exit(1 if session.failed else 0)
 
 

@@ -2,8 +2,8 @@
 """What each CUDA kernel takes of a multiprocessor, for each architecture, as ptxas says: registers, shared memory, spills.
 
 Usage: resource_usage.py [--architectures 80,86,89,90a,100a,120a] [--jobs 2] [--output NAME] [FILE.cu ...]
-Compiles every kernels/cuda/*.cu with all warnings as errors. Writes NAME.json and NAME.md (docs/results/cuda-resources), and ends with
-1 when a kernel spills registers or does not compile. Needs nvcc and c++filt.
+Compiles every kernels/cuda/*.cu with all warnings as errors. Writes NAME.json and NAME.md (build/cuda-resources), and ends with 1 when a
+kernel spills registers or does not compile. Needs nvcc and c++filt.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def arguments():
     parser.add_argument("files", nargs="*", type=pathlib.Path, default=sorted((SOURCE / "kernels" / "cuda").glob("*.cu")))
     parser.add_argument("--architectures", default="80,86,89,90a,100a,120a")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--output", type=pathlib.Path, default=SOURCE / "docs" / "results" / "cuda-resources")
+    parser.add_argument("--output", type=pathlib.Path, default=SOURCE / "build" / "cuda-resources")
     return parser.parse_args()
 
 

@@ -19,7 +19,7 @@ import time
 
 from machine import SOURCE, Failed, hold, locked, quiet_turn
 from programs import LlamaKind, Ours, Script
-from report import chart, line, row_result, table
+from report import chart, line, result_lines, row_result, results, table
 from rows import make_row
 
 ROWS = ("tg128,tg128@4096,pp512,pp2048,pp8192,batch1,batch2,batch8,batch32,server32,prefix,nanovllm,load40:tg128,load40:pp512,start,"
@@ -44,7 +44,10 @@ def arguments():
     parser.add_argument("--lock", type=pathlib.Path, help="a file whose lock is held while all sides have a turn: flock FILE COMMAND waits that long")
     parser.add_argument("--prefix-slots", type=lambda text: list(map(int, text.split(","))), default=[4, 8, 16],
                         help="slots of peers' servers in the row prefix: each is tried once, and the best is measured")
-    parser.add_argument("--output", type=pathlib.Path, help="begins the names of a .json, a .md and an .svg file")
+    parser.add_argument("--output", type=pathlib.Path,
+                        help="begins the names of a .json, a .md and an .svg file: the raw record, which is not committed")
+    parser.add_argument("--machine", help="the machine's name in the results; default: its processor and instruction set")
+    parser.add_argument("--results", type=pathlib.Path, help="append a line for each value, such as to docs/results.csv")
     options = parser.parse_args()
     options.checkpoint, options.gguf = options.checkpoint.absolute(), options.gguf.absolute()
     return options
@@ -88,12 +91,16 @@ def measure(row, options):
 def describe_machine(options):
     info = pathlib.Path("/proc/cpuinfo").read_text()
     commit = subprocess.run(["git", "-C", SOURCE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    return {"cpu": re.search(r"model name\s*: (.*)", info).group(1), "cores": info.count("processor\t:"), "threads": options.threads,
-            "commit": commit, "date": time.strftime("%Y-%m-%d"), "arguments": sys.argv[1:], "model": options.checkpoint.name,
-            "isa": os.environ.get("NVLLM_ISA", "as the processor has")}
+    cpu, isa = re.search(r"model name\s*: (.*)", info).group(1), os.environ.get("NVLLM_ISA")
+    return {"name": " ".join(filter(None, [options.machine or cpu, isa])), "cpu": cpu, "cores": info.count("processor\t:"),
+            "threads": options.threads, "commit": commit, "date": time.strftime("%Y-%m-%d"), "arguments": sys.argv[1:],
+            "model": options.checkpoint.name, "isa": isa or "as the processor has"}
 
 
-def write(rows, options):
+def write(name, rows, options):
+    """The new row as lines of the results, and all rows so far as the raw record."""
+    if options.results:
+        results.append(options.results, result_lines(describe_machine(options), {name: rows[name]}, options.others))
     if options.output:
         whole = {"machine": describe_machine(options), "rows": rows}
         pathlib.Path(f"{options.output}.json").write_text(json.dumps(whole, indent=1) + "\n")
@@ -115,7 +122,7 @@ def main():
         rows[row.name] = row_result(row, *measure(row, options))
         said = line(row.name, rows[row.name], list(rows[row.name]["sides"]), options.others)
         print(f"{said} {time.monotonic() - begin:.0f} s", *rows[row.name]["failures"].items(), file=sys.stderr, flush=True)
-        write(rows, options)
+        write(row.name, rows, options)
     print(table(rows, options.others), end="")
 
 

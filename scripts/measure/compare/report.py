@@ -1,6 +1,11 @@
-"""Medians, ratios, tables and the chart."""
+"""Medians, ratios, tables, the chart, and lines of docs/results.csv."""
 
+import pathlib
 import statistics
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import results
 
 
 def summary(row, turns):
@@ -94,3 +99,50 @@ def chart(rows):
     parts.append(f'<line x1="{left + scale:.1f}" x2="{left + scale:.1f}" y1="30" y2="{34 + bar * len(rows)}" stroke="#444" '
                  'stroke-dasharray="4 3"/></svg>')
     return "".join(parts) + "\n"
+
+
+METRICS = {"start": "process start to exit after one token", "nanovllm": "generated tokens", "prefix": "requests", "server32": "all tokens"}
+METRICS_BY_PREFIX = {"pp": "prefill", "tg": "decode", "batch": "generated tokens", "memory": "peak resident memory",
+                     "load40": "slowdown x share left"}
+UNITS = {"_ms": "ms", "_mib": "MiB", "slots": "count"}
+
+
+def metric_of(row):
+    return METRICS.get(row) or next(metric for prefix, metric in METRICS_BY_PREFIX.items() if row.startswith(prefix))
+
+
+def unit_of(key):
+    return next((unit for ending, unit in UNITS.items() if key.endswith(ending)), "ratio")
+
+
+def values_of(side, prefix):
+    """The columns of one side."""
+    if side is None:
+        return {}
+    return {prefix: results.number(side["median"]), f"{prefix}_range": results.span(side["least"], side["most"]),
+            f"{prefix}_limit": results.percent(side["share_of_limit"])}
+
+
+def further_lines(base, ours, theirs):
+    sides = {"ours": (ours or {}).get("further", {}), "theirs": (theirs or {}).get("further", {})}
+    for key in dict.fromkeys([*sides["ours"], *sides["theirs"]]):
+        yield results.line(**base, metric=key, unit=unit_of(key),
+                           **{column: results.number(further.get(key)) for column, further in sides.items()})
+
+
+def result_lines(machine, rows, most_others):
+    """A line for each row and peer, and for each further value of these."""
+    named = {"date": machine["date"], "commit": machine["commit"], "machine": machine["name"], "model": machine["model"]}
+    for name, result in rows.items():
+        sides = result["sides"]
+        if not sides:
+            continue
+        ours = "nanovllm"
+        others = max(side["others"] for side in sides.values())
+        notes = [f"not quiet: others took {100 * others:.1f} % of the CPU time"] if others > most_others else []
+        notes += [f"{side} failed" for side in result["failures"]]
+        for peer in [side for side in sides if side != ours] or [None]:
+            base = {**named, "workload": name, "peer": peer or "", "turns": len(sides[peer or ours]["turns"]), "note": "; ".join(notes)}
+            yield results.line(**base, metric=metric_of(name), unit=result["unit"], **values_of(sides.get(ours), "ours"),
+                               **values_of(sides.get(peer), "theirs"))
+            yield from further_lines(base, sides.get(ours), sides.get(peer))

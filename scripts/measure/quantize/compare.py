@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Quality of nvllm-quantize beside llm-compressor: the same model, recipes, samples and held-out text, one program that measures.
 
-Usage: compare.py MODEL SAMPLES HELDOUT.txt WORK --python PYTHON [--recipes NAME,...] [--context 512] [--output NAME]
+Usage: compare.py MODEL SAMPLES HELDOUT.txt WORK --python PYTHON [--recipes NAME,...] [--context 512] [--output NAME] [--results FILE]
 PYTHON runs llm_compressor.py beside this file. SAMPLES has one sample a line: JSON with "text" (.jsonl), or the text itself. Both
 sides are given the same samples, none of them joined. Recipes are names below recipes/: gptq-w4a16, channel/gptq-w4a16.
-Quantized models stay in WORK and are not made again. Writes NAME.json and NAME.md.
+Quantized models stay in WORK and are not made again. Writes NAME.json and NAME.md, the raw record; --results FILE appends a line for
+each recipe, such as to docs/results.csv.
 
 Excess loss is the mean over windows of a quantized model's loss less the dense model's, in nats a token; its standard error is
 that of the windows' differences. The goal of each row: our excess at most 1.05 times theirs plus two standard errors of the
@@ -22,6 +23,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[2]
+sys.path.insert(0, str(HERE.parent))
+import results
 
 
 def arguments():
@@ -35,6 +38,7 @@ def arguments():
     parser.add_argument("--recipes", help="names below recipes/ without .yaml, with commas; default: all of recipes/ itself")
     parser.add_argument("--context", type=int, default=512)
     parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--results", type=pathlib.Path)
     return parser.parse_args()
 
 
@@ -120,6 +124,16 @@ def table(rows, dense, tokens, options):
     return "\n".join(lines) + "\n"
 
 
+def result_lines(rows, options):
+    for r in rows:
+        ours, theirs = r["excess"]["ours"], r["excess"]["theirs"]
+        yield results.line(date=time.strftime("%Y-%m-%d"), commit=results.commit(), machine=results.processor(), model=options.model.name,
+                           workload=f"quantize {r['recipe']}", metric="excess loss", unit="nats/token", ours=f"{ours[0]:.5f}",
+                           ours_range=f"+- {ours[1]:.5f}", peer="llm-compressor", theirs=f"{theirs[0]:.5f}",
+                           theirs_range=f"+- {theirs[1]:.5f}",
+                           note=f"paired error {r['paired_error']:.5f}; goal (1.05 x theirs + 2 errors) {'met' if r['met'] else 'missed'}")
+
+
 def main():
     options = arguments()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -135,6 +149,8 @@ def main():
         result["beats_rtn_by"] = beaten(result["recipe"], losses)
     text = table(rows, dense, tokens, options)
     print(text, end="")
+    if options.results:
+        results.append(options.results, result_lines(rows, options))
     if options.output:
         pathlib.Path(f"{options.output}.md").write_text(text)
         pathlib.Path(f"{options.output}.json").write_text(

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What every scheme costs on a model: perplexity before and after, KL divergence with its 95 % interval, share of equal top tokens.
 
-Usage: schemes.py MODEL SAMPLES HELDOUT.txt WORK [--context 512] [--schemes NAME,...] [--output NAME]
+Usage: schemes.py MODEL SAMPLES HELDOUT.txt WORK [--context 512] [--schemes NAME,...] [--output NAME] [--results FILE]
 SAMPLES has one sample a line: JSON with "text" (.jsonl), or the text itself. Every scheme is made by rtn, those with integer weights
 or weights of 4 bits by gptq too, the coarsest by rotation and gptq as well (scales of keys and values in FP8 are a row of their own, of
-a model whose weights stay dense), and evaluated by `nvllm-quantize --eval`. Nothing in WORK is made again. Writes NAME.json and NAME.md.
+a model whose weights stay dense), and evaluated by `nvllm-quantize --eval`. Nothing in WORK is made again. Writes NAME.json and NAME.md,
+the raw record; --results FILE appends lines, such as to docs/results.csv.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from compare import SOURCE, samples_file
+from compare import SOURCE, results, samples_file
 
 # One scale of x for all tokens, and the observer that finds its range.
 STATIC = {"W8A8 static": "minmax", "W8A8 static_minmax": "static_minmax"}
@@ -46,6 +47,7 @@ def arguments():
     parser.add_argument("--schemes", help="names with commas; default: all")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--results", type=pathlib.Path)
     options = parser.parse_args()
     options.schemes = options.schemes.split(",") if options.schemes else SCHEMES
     unknown = [name for name in options.schemes if name not in SCHEMES]
@@ -110,6 +112,17 @@ def table(rows, options):
     return "\n".join(lines) + "\n"
 
 
+def result_lines(rows, options):
+    for r in rows:
+        base = {"date": time.strftime("%Y-%m-%d"), "commit": results.commit(), "machine": results.processor(), "model": options.model.name,
+                "workload": f"quantize {r['scheme']} by {r['method']}", "note": f"{r['bits_per_weight']:.3f} bits a weight"}
+        yield results.line(**base, metric="perplexity", ours=f"{r['perplexity_after']:.4f}", peer="dense model",
+                           theirs=f"{r['perplexity_before']:.4f}")
+        yield results.line(**base, metric="KL divergence from the dense model", unit="nats/token", ours=f"{r['kl']:.6f}",
+                           ours_range=f"+- {r['kl_interval']:.6f}")
+        yield results.line(**base, metric="same top token", unit="ratio", ours=f"{r['same_top']:.4f}")
+
+
 def main():
     options = arguments()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -120,6 +133,8 @@ def main():
             print(rows[-1], file=sys.stderr, flush=True)
     text = table(rows, options)
     print(text, end="")
+    if options.results:
+        results.append(options.results, result_lines(rows, options))
     if options.output:
         pathlib.Path(f"{options.output}.md").write_text(text)
         pathlib.Path(f"{options.output}.json").write_text(json.dumps(

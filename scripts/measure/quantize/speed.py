@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Time a block and memory of nvllm-quantize beside llm-compressor: the same model, recipe, samples and number of threads.
 
-Usage: speed.py MODEL SAMPLES.jsonl WORK --python PYTHON [--recipe gptq-w4a16] [--threads 2] [--turns 1] [--output NAME]
+Usage: speed.py MODEL SAMPLES.jsonl WORK --python PYTHON [--recipe gptq-w4a16] [--threads 2] [--turns 1] [--output NAME] [--results FILE]
 PYTHON runs llm_compressor.py beside this file; without it ours runs alone. SAMPLES has {"text": ...} a line, one sample each.
 A block's time is that from the end of the work on one block to the end of the work on the next: what it gives its successor,
 observing the successor and solving it. The first block, which has no predecessor, does not count; llm-compressor's last one holds the head.
-Memory is the process's largest resident set, of ours beside the plan that it prints. Writes NAME.json and NAME.md.
+Memory is the process's largest resident set, of ours beside the plan that it prints. Writes NAME.json and NAME.md, the raw record; --results FILE appends lines, such as to docs/results.csv.
 """
 
 import argparse
@@ -20,6 +20,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[2]
+sys.path.insert(0, str(HERE.parent))
+import results
+
 UNITS = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
 
 
@@ -34,6 +37,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--results", type=pathlib.Path)
     return parser.parse_args()
 
 
@@ -110,6 +114,20 @@ def table(sides, options):
     return "\n".join(lines) + "\n"
 
 
+def result_lines(sides, options):
+    of = {name: summary(turns) for name, turns in sides.items()}
+    ours, theirs = of["nvllm-quantize"], of.get("llm-compressor", {})
+    base = {"date": time.strftime("%Y-%m-%d"), "commit": results.commit(), "machine": results.processor(), "model": options.model.name,
+            "workload": f"quantize {options.recipe}, {options.threads} threads", "turns": options.turns,
+            "peer": "llm-compressor" if theirs else ""}
+    yield results.line(**base, metric="time of a block", unit="s", ours=results.number(ours["block_seconds"]),
+                       ours_range=results.span(ours["fastest"], ours["slowest"]), theirs=results.number(theirs.get("block_seconds")),
+                       theirs_range=results.span(theirs.get("fastest"), theirs.get("slowest")))
+    yield results.line(**base, metric="peak resident memory", unit="MiB", ours=results.number(ours["memory_mib"]),
+                       theirs=results.number(theirs.get("memory_mib")),
+                       note=f"planned {sides['nvllm-quantize'][0]['planned_mib']:.0f} MiB")
+
+
 def main():
     options = arguments()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -122,6 +140,8 @@ def main():
             print(name, sides[name][-1], file=sys.stderr, flush=True)
     text = table(sides, options)
     print(text, end="")
+    if options.results:
+        results.append(options.results, result_lines(sides, options))
     if options.output:
         pathlib.Path(f"{options.output}.md").write_text(text)
         pathlib.Path(f"{options.output}.json").write_text(
