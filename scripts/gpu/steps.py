@@ -139,7 +139,7 @@ def run_quantized_models(session, seconds):
         model, base, result = folder / scheme, folder / f"{scheme}.base", folder / "result.json"
         shutil.rmtree(model, ignore_errors=True)
         run("nvllm-quantize", "--scheme", scheme, "--method", "rtn", "-o", model)
-        run("nvllm-bench", "perplexity", "-m", model, "-f", "README.md", "--device", "cpu", *size, "--save-all-logits", base)
+        run("nvllm-bench", "perplexity", "-m", model, "-f", "docs/notes/cpu.md", "--device", "cpu", *size, "--save-all-logits", base)
         for ways in ([], ["--batch-invariant"]):
             run("nvllm-bench", "perplexity", "-m", model, "--kl-divergence", "--kl-divergence-base", base, "--device", session.device,
                 *ways, "--output-json", result)
