@@ -25,7 +25,7 @@ class FewRowsByChains {
     static constexpr int most_rows = 4;
     static constexpr int64_t kLine = 64;  // bytes that memory gives at once
     // Values are summed some columns of all positions at a time, but fetched as so many runs, each
-    // from its begin to its end: memory gives a quarter more so (docs/performance.md).
+    // from its begin to its end: memory gives a quarter more so (docs/notes/cpu.md).
     static constexpr int64_t kRuns = 4;
 
   public:

@@ -171,7 +171,7 @@ void set_kernels_for_testing(Isa isa, const Kernels& (*kernels)()) {
 int64_t bytes_fetched_ahead() { return is_intel() ? 1024 : 256; }
 
 // A Xeon decodes faster by these, 2 to 5 % and 2 to 37 %; a Zen 3, which has no AVX-512, gets codes
-// from memory 5 to 15 % faster by the second (docs/performance.md); a Zen 4 has run neither.
+// from memory 5 to 15 % faster by the second (docs/notes/cpu.md); a Zen 4 has run neither.
 int64_t bytes_fetched_early() { return is_intel() ? 2048 : 0; }
 bool fetches_codes_early() {
     static const bool found = is_intel() || !isa_supported(Isa::avx512);

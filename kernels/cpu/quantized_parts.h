@@ -194,7 +194,7 @@ class PartKernel {
     static constexpr int panels_with_totals = most_panels / 2;
 
     // More rows of sparse weights wait for multipliers, not for memory; to ask for their many words
-    // twice would cost 7 % (docs/performance.md).
+    // twice would cost 7 % (docs/notes/cpu.md).
     static constexpr int64_t most_rows_fetched_early = P::words > 1
                                                            ? 8
                                                            : std::numeric_limits<int64_t>::max();
