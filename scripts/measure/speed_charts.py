@@ -99,7 +99,7 @@ def main():
     lines = results.read()
     pictures = {
         "speed-cpu.svg": chart("CPU, 2 cores, bfloat16: longer is faster", cpu_rows(lines)),
-        "speed-gpu.svg": chart("NVIDIA H200, bfloat16, beside PyTorch 2.11 with CUDA graphs: longer is faster", gpu_rows(lines)),
+        "speed-gpu.svg": chart("NVIDIA H200, bfloat16, and PyTorch 2.11 with CUDA graphs: longer is faster", gpu_rows(lines)),
     }
     stale = [name for name, text in pictures.items() if not (PICTURES / name).exists() or (PICTURES / name).read_text() != text]
     if "--check" in sys.argv[1:]:
