@@ -22,7 +22,7 @@ bool is_covered(const std::string& entry, int capability) {
 bool is_compiled_for(const std::string& list, int major, int minor) {
     size_t begin = 0;
     while (begin < list.size()) {
-        const size_t end = std::min(list.find(';', begin), list.size());
+        const size_t end = std::min(list.find_first_of(",;", begin), list.size());
         if (is_covered(list.substr(begin, end - begin), 10 * major + minor)) return true;
         begin = end + 1;
     }
