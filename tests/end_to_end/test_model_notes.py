@@ -46,8 +46,8 @@ class Notes(FolderTest):
                 "nvllm-bench": bench("latency", "-m", model, "--batch-size", 1, "--input-len", 4, "--output-len", 2).stderr,
                 "nvllm-quantize": quantize("-m", model, "-o", self.folder / "out", "--method", "rtn", "--dry-run").stderr}
         server = Server(model=model)
-        told["nvllm-serve"] = server.log
         server.stop()
+        told["nvllm-serve"] = server.log  # whole once the server has ended
         for program, text in told.items():
             with self.subTest(program):
                 self.assertEqual((text.count(KEY), text.count(HEAD)), (1, 1), text)

@@ -111,7 +111,9 @@ class Pipelines(unittest.TestCase):
     def test_interrupt(self):
         with subprocess.Popen([RUN, "-m", DEMO, "--input-format", "jsonl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, env=environment()) as process:
-            time.sleep(1.0)
+            process.stdin.write(b'{"prompt": "Once", "max_tokens": 1}\n')
+            process.stdin.flush()
+            self.assertTrue(process.stdout.readline())  # it handles signals by now
             process.send_signal(signal.SIGINT)
             self.assertEqual(process.wait(TIMEOUT_S), 130)
 
