@@ -17,17 +17,10 @@ import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = SOURCE / "docs" / "reference"
-COMMANDS = {
-    "nvllm-run": [],
-    "nvllm-serve": [],
-    "nvllm-quantize": ["quantize", "report", "compare"],
-    "nvllm-bench": ["throughput", "latency", "micro", "startup", "serve", "trace", "perplexity", "task", "kernels", "sweep", "compare",
-                    "plot"],
-    "nvllm-inspect": ["list", "model", "plan", "tokens", "template", "cache", "table", "tree", "requests", "watch", "trace", "diff",
-                      "doctor"],
-}
+PROGRAMS = ["nvllm-run", "nvllm-serve", "nvllm-quantize", "nvllm-bench", "nvllm-inspect"]
 GENERATED = "<!-- Written by scripts/make_references.py. Do not edit. -->"
-MANY_LINES = 6
+# Sections that are longer than this many lines are written once, in the page of nvllm-run.
+MAX_REPEATED_LINES = 6
 
 
 def environment():
@@ -44,12 +37,18 @@ def sections(text):
     return re.split(r"\n\s*\n", text.rstrip("\n"))
 
 
+def commands_of(text):
+    """The names below "Commands:" of a help text."""
+    listed = next((section for section in sections(text) if section.startswith("Commands:\n")), "")
+    return re.findall(r"^  (\S+)", listed, re.MULTILINE)
+
+
 def without_known(text, known):
     """The help with long sections that another page has left out, and named instead."""
     parts = []
     for section in sections(text):
         lines = section.splitlines()
-        if section in known and len(lines) > MANY_LINES:
+        if section in known and len(lines) > MAX_REPEATED_LINES:
             parts.append(f"{lines[0].rstrip(':')}: as in nvllm-run.")
         else:
             parts.append(section)
@@ -59,9 +58,10 @@ def without_known(text, known):
 def program_page(bin_folder, program, known):
     parts = [f"# {program}", "", GENERATED, "", f"What `{program} --help` says. [All references](README.md)."]
     whole = help_of(bin_folder, program)
-    if COMMANDS[program]:
+    commands = commands_of(whole)
+    if commands:
         parts += ["", "```text", whole.rstrip("\n"), "```"]
-        for command in COMMANDS[program]:
+        for command in commands:
             text = without_known(help_of(bin_folder, program, command), known)
             parts += ["", f"## {program} {command}", "", "```text", text, "```"]
     else:
@@ -75,7 +75,9 @@ def document(bin_folder):
     log = subprocess.Popen([bin_folder / "nvllm-serve", "models/demo", "--port", "0"], stderr=subprocess.PIPE, text=True,
                            env=environment(), cwd=SOURCE)
     try:
-        url = next(match.group(1) for line in log.stderr if (match := re.search(r"listening at (\S+)", line)))
+        url = next((match.group(1) for line in log.stderr if (match := re.search(r"listening at (\S+)", line))), None)
+        if url is None:
+            raise SystemExit(f"nvllm-serve ended with {log.wait()} before it listened")
         for _ in range(100):
             try:
                 return json.load(urllib.request.urlopen(f"{url}/openapi.json", timeout=10))
@@ -192,7 +194,7 @@ def http_page(openapi):
 
 def index_page():
     lines = ["# References", "", GENERATED, "", "| page | what |", "|---|---|"]
-    lines += [f"| [{program}]({program}.md) | options of `{program}`{' and its commands' if COMMANDS[program] else ''} |" for program in COMMANDS]
+    lines += [f"| [{program}]({program}.md) | the help of `{program}`, with its commands |" for program in PROGRAMS]
     lines.append("| [HTTP](http.md) | routes, fields of requests and responses, limits of `nvllm-serve` |")
     return "\n".join(lines) + "\n"
 
@@ -200,7 +202,7 @@ def index_page():
 def pages(bin_folder):
     known = set(sections(help_of(bin_folder, "nvllm-run")))
     return {"README.md": index_page(), "http.md": http_page(document(bin_folder)),
-            **{f"{program}.md": program_page(bin_folder, program, known) for program in COMMANDS}}
+            **{f"{program}.md": program_page(bin_folder, program, known) for program in PROGRAMS}}
 
 
 def main():
