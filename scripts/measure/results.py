@@ -22,8 +22,8 @@ def number(value):
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def span(least, most):
-    return "" if least is None or least == most else f"{number(least)}..{number(most)}"
+def span(low, high):
+    return "" if low is None or low == high else f"{number(low)}..{number(high)}"
 
 
 def percent(share):

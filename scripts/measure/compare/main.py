@@ -12,12 +12,11 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import time
 
-from machine import SOURCE, Failed, hold, locked, quiet_turn
+from machine import Failed, hold, locked, quiet_turn
 from programs import LlamaKind, Ours, Script
 from report import chart, line, result_lines, row_result, results, table
 from rows import make_row
@@ -89,11 +88,9 @@ def measure(row, options):
 
 
 def describe_machine(options):
-    info = pathlib.Path("/proc/cpuinfo").read_text()
-    commit = subprocess.run(["git", "-C", SOURCE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    cpu, isa = re.search(r"model name\s*: (.*)", info).group(1), os.environ.get("NVLLM_ISA")
-    return {"name": " ".join(filter(None, [options.machine or cpu, isa])), "cpu": cpu, "cores": info.count("processor\t:"),
-            "threads": options.threads, "commit": commit, "date": time.strftime("%Y-%m-%d"), "arguments": sys.argv[1:],
+    cpu, isa = results.processor(), os.environ.get("NVLLM_ISA")
+    return {"name": " ".join(filter(None, [options.machine or cpu, isa])), "cpu": cpu, "cores": os.cpu_count(),
+            "threads": options.threads, "commit": results.commit(), "date": time.strftime("%Y-%m-%d"), "arguments": sys.argv[1:],
             "model": options.checkpoint.name, "isa": isa or "as the processor has"}
 
 

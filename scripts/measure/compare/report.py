@@ -130,7 +130,7 @@ def further_lines(base, ours, theirs):
                            **{column: results.number(further.get(key)) for column, further in sides.items()})
 
 
-def result_lines(machine, rows, most_others):
+def result_lines(machine, rows, max_others):
     """A line for each row and peer, and for each further value of these."""
     named = {"date": machine["date"], "commit": machine["commit"], "machine": machine["name"], "model": machine["model"]}
     for name, result in rows.items():
@@ -139,7 +139,7 @@ def result_lines(machine, rows, most_others):
             continue
         ours = "nanovllm"
         others = max(side["others"] for side in sides.values())
-        notes = [f"not quiet: others took {100 * others:.1f} % of the CPU time"] if others > most_others else []
+        notes = [f"not quiet: others took {100 * others:.1f} % of the CPU time"] if others > max_others else []
         notes += [f"{side} failed" for side in result["failures"]]
         for peer in [side for side in sides if side != ours] or [None]:
             base = {**named, "workload": name, "peer": peer or "", "turns": len(sides[peer or ours]["turns"]), "note": "; ".join(notes)}
