@@ -27,7 +27,7 @@ scripts/check_counts.sh
 step "tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 cmake --preset dev >/dev/null
 cmake --build --preset dev -j "$jobs"
-UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS="suppressions=$PWD/tests/leaks.txt:print_suppressions=0" ctest --test-dir build/dev --output-on-failure -j 2
+UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/dev --output-on-failure -j 2
 
 step "threaded tests under ThreadSanitizer"
 cmake --preset tsan >/dev/null

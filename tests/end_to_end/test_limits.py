@@ -15,7 +15,7 @@ def limited(num_tasks, *argv):
     """Runs a program as another user, who may have so many tasks: the shell is one until it becomes the program."""
     script = 'ulimit -c 0; ulimit -u "$0" && exec "$@"'
     # LeakSanitizer, where it is built in, needs a task of its own at the end.
-    env = environment(ASAN_OPTIONS="detect_leaks=0")
+    env = environment(ASAN_OPTIONS=f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0")
     return subprocess.run([*NOBODY, "bash", "-c", script, str(num_tasks), str(BIN / argv[0]), *argv[1:]], cwd="/",
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, env=env)
 

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         const nvllm::ModelConfig config = nvllm::parse_model_config(
             std::string(reinterpret_cast<const char*>(data), size), "input");
         for (const std::string_view architecture : {NVLLM_ARCHITECTURES}) {
-            if (config.text_architecture != architecture || !config.refusal.empty()) continue;
+            if (config.text_architecture != architecture) continue;
             if (config.vocab_size <= 0 || config.num_layers <= 0 || config.num_heads <= 0 ||
                 config.head_dim <= 0 || config.estimated_parameters() <= 0) {
                 __builtin_trap();
