@@ -9,7 +9,7 @@ find_path(NVLLM_CUDA_INCLUDE cuda_bf16.h
     PATH_SUFFIXES include targets/x86_64-linux/include targets/sbsa-linux/include
     DOC "Where the headers of a CUDA toolkit are")
 
-file(GLOB NVLLM_CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
+file(GLOB_RECURSE NVLLM_CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
 
 # Sets NVLLM_CUDA_ARCHITECTURES to a list where it is "auto". Programmatic launches, the cards' own instructions and a start
 # without the driver's compiler need code of their own ("real"); what 80 makes as PTX, all later GPUs can use.
@@ -84,7 +84,7 @@ if(NVLLM_SANITIZE MATCHES "thread")
     list(APPEND NVLLM_EMULATION_OPTIONS -fno-sanitize=thread)
 endif()
 
-# nvllm_emulated_kernels(target [OPTIONS ...] FILES ...): kernel files compiled as C++ against kernels/cuda/emulation.
+# nvllm_emulated_kernels(target [OPTIONS ...] FILES ...): kernel files compiled as C++ against kernels/cuda_emulation.
 function(nvllm_emulated_kernels target)
     cmake_parse_arguments(ARG "" "" "OPTIONS;FILES" ${ARGN})
     add_library(${target} OBJECT ${ARG_FILES})

@@ -46,7 +46,7 @@ endfunction()
 function(nvllm_room path)
     cmake_parse_arguments(ARG "APART;BYTES" "" "LIBRARIES;ALONE" ${ARGN})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cc)
-    list(FILTER sources EXCLUDE REGEX "/kernels/(cuda|mpi)/")  # modules of their own
+    list(FILTER sources EXCLUDE REGEX "/kernels/(cuda|cuda_emulation|mpi)/")  # modules of their own
     if(NOT sources)
         return()
     endif()
@@ -70,7 +70,7 @@ function(nvllm_room path)
     endif()
 endfunction()
 
-# Files named for an instruction set are compiled for it; what runs is chosen at run time (kernels/cpu/isa.h).
+# Files named for an instruction set are compiled for it; what runs is chosen at run time (kernels/cpu/dispatch/isa.h).
 #
 # They are the files that take longest to compile. The scalar ones are for processors without vectors and for comparison:
 # half of the time makes them nearly as fast. Under ThreadSanitizer only AVX2's are instrumented and optimised: one
@@ -134,11 +134,14 @@ function(nvllm_rooms_below room result)
             continue()
         endif()
         list(APPEND found ${next})
-        file(STRINGS ${CMAKE_SOURCE_DIR}/LAYERS lines REGEX "^${next}:")
-        string(REGEX REPLACE "^[^:]*:" "" below "${lines}")
-        string(REGEX REPLACE "\\([^)]*\\)" "" below "${below}")
-        separate_arguments(below)
-        list(APPEND todo ${below})
+        # Folders inside a room have rows of their own.
+        file(STRINGS ${CMAKE_SOURCE_DIR}/LAYERS lines REGEX "^${next}(/[^:]*)?:")
+        foreach(line IN LISTS lines)
+            string(REGEX REPLACE "^[^:]*:" "" below "${line}")
+            string(REGEX REPLACE "\\([^)]*\\)" "" below "${below}")
+            separate_arguments(below)
+            list(APPEND todo ${below})
+        endforeach()
     endwhile()
     set(${result} ${found} PARENT_SCOPE)
 endfunction()

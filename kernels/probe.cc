@@ -10,11 +10,11 @@
 #include <new>
 #include <thread>
 
-#include "kernels/cpu/kernels.h"
-#include "kernels/cpu_placement.h"
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/host/cpu_placement.h"
 #include "kernels/page_memory.h"
-#include "kernels/start_thread.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/start_thread.h"
+#include "kernels/host/thread_pool.h"
 
 namespace nvllm {
 namespace {

@@ -13,7 +13,7 @@ jobs=$(build_jobs)
 step() { printf '\n== %s (%d s so far)\n' "$*" "$SECONDS"; }
 
 step "layers"
-scripts/check_layers.sh
+scripts/check_layers.py
 
 step "formatting"
 find kernels lib tools tests -name '*.h' -o -name '*.cc' -o -name '*.cu' | xargs -n 50 -P "$jobs" clang-format-14 --dry-run --Werror
@@ -31,7 +31,7 @@ UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/dev --output-on-failure 
 
 step "threaded tests under ThreadSanitizer"
 cmake --preset tsan >/dev/null
-threaded="test_lib_engine test_lib_execute test_lib_base test_thread_pool"
+threaded="test_lib_engine test_lib_execute test_lib_base test_lib_system test_thread_pool"
 # shellcheck disable=SC2086  # a list of words is meant
 cmake --build --preset tsan -j "$jobs" --target $threaded
 # AVX2's kernels are the instrumented ones (cmake/rooms.cmake).

@@ -1,7 +1,7 @@
 // Functions of the MLP on the CPU, one row at a time.
 #include "kernels/cpu/activation.h"
 
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd/rows.h"
 
 namespace nvllm::cpu {
 namespace {

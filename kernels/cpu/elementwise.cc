@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd/rows.h"
 #include "kernels/random.h"
 
 namespace nvllm::cpu {

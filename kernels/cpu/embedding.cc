@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd/rows.h"
 
 namespace nvllm::cpu {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd/rows.h"
 
 namespace nvllm::cpu {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops/matmul.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace nvllm::cpu {
 namespace {

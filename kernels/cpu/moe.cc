@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/matmul.h"
-#include "kernels/cpu/rows.h"
-#include "kernels/thread_pool.h"
+#include "kernels/cpu/matmul/matmul.h"
+#include "kernels/cpu/simd/rows.h"
+#include "kernels/host/thread_pool.h"
 
 namespace nvllm::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // Normalisations on the CPU, one row at a time.
 #include "kernels/cpu/norm.h"
 
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd/rows.h"
 
 namespace nvllm::cpu {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd/rows.h"
 
 namespace nvllm::cpu {
 

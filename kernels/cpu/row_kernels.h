@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cpu/kernels.h"
-#include "kernels/cpu/vector_math.h"
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/simd/vector_math.h"
 #include "kernels/types.h"
 
 namespace nvllm::cpu {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd/rows.h"
 #include "kernels/random.h"
 
 namespace nvllm::cpu {

@@ -9,7 +9,7 @@
 // bfloat16. Products: matmul_*.cu.
 #include "kernels/cuda/moe.h"
 
-#include "kernels/cuda/matmul_tiles.h"
+#include "kernels/cuda/matmul/matmul_tiles.h"
 
 namespace nvllm::cuda {
 namespace {

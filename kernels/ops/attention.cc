@@ -1,7 +1,7 @@
 // Checks of attention, and the choice of device.
 #include "kernels/ops/attention.h"
 
-#include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention/attention.h"
 #include "kernels/ops/check.h"
 
 namespace nvllm::ops {

@@ -1,7 +1,7 @@
 // Checks of the way from projection to attention, and the choice of device.
 #include "kernels/ops/attention_input.h"
 
-#include "kernels/cpu/attention_input.h"
+#include "kernels/cpu/attention/attention_input.h"
 #include "kernels/ops/check.h"
 #include "kernels/ops/kv_cache.h"
 

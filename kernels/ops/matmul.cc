@@ -1,7 +1,7 @@
 // Checks of matrix products, and the choice of device.
 #include "kernels/ops/matmul.h"
 
-#include "kernels/cpu/matmul.h"
+#include "kernels/cpu/matmul/matmul.h"
 #include "kernels/ops/check.h"
 
 namespace nvllm::ops {

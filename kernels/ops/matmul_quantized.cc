@@ -1,7 +1,7 @@
 // Checks of products with quantized weights, and the choice of device.
 #include "kernels/ops/matmul_quantized.h"
 
-#include "kernels/cpu/matmul_quantized.h"
+#include "kernels/cpu/quantized/matmul_quantized.h"
 #include "kernels/ops/check.h"
 
 namespace nvllm::ops {

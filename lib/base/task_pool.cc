@@ -2,7 +2,7 @@
 #include "lib/base/task_pool.h"
 
 #include "kernels/error.h"
-#include "kernels/start_thread.h"
+#include "kernels/host/start_thread.h"
 
 namespace nvllm {
 

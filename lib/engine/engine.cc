@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "lib/engine/engine_loop.h"
+#include "lib/engine/loop/engine_loop.h"
 
 namespace nvllm {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lib/engine/engine_config.h"
-#include "lib/engine/health.h"
+#include "lib/engine/loop/health.h"
 #include "lib/engine/input_processor.h"
 #include "lib/execute/memory_budget.h"
 #include "lib/request/request_output.h"
@@ -120,7 +120,7 @@ class Engine {
     const InputProcessor& input_processor() const;
     const std::shared_ptr<const Tokenizer>& tokenizer() const;  // null when the model has none
     const ModelConfig& model_config() const;
-    // What the model's files say and is not heeded (lib/text/model_notes.h).
+    // What the model's files say and is not heeded (lib/tokenizer/model_notes.h).
     const std::vector<std::string>& model_notes() const;
     const MemoryPlan& memory_plan() const;
     const StartTimings& start_timings() const;

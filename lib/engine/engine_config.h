@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/cpu_placement.h"
+#include "kernels/host/cpu_placement.h"
 #include "lib/cache/block_size.h"
 #include "lib/schedule/preemption_mode.h"
 

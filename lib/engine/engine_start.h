@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/cpu_placement.h"
+#include "kernels/host/cpu_placement.h"
 #include "lib/cache/cache_manager.h"
 #include "lib/engine/device_choice.h"
 #include "lib/engine/engine_config.h"

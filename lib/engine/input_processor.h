@@ -13,12 +13,12 @@
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/pooling_config.h"
 #include "lib/request/request.h"
-#include "lib/text/chat/conversation_renderer.h"
-#include "lib/text/tokenizer.h"
+#include "lib/chat/conversation_renderer.h"
+#include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm {
 
-// Messages, checked, and variables of the chat template; lib/text/chat/chat_message.h.
+// Messages, checked, and variables of the chat template; lib/chat/chat_message.h.
 using ChatPrompt = std::shared_ptr<const Conversation>;
 
 struct RequestInput {

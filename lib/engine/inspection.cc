@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "kernels/start_thread.h"
+#include "kernels/host/start_thread.h"
 #include "lib/base/json.h"
 #include "lib/schedule/snapshot_json.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "lib/base/unix_socket.h"
+#include "lib/system/unix_socket.h"
 #include "lib/schedule/snapshot.h"
 
 namespace nvllm {

@@ -4,7 +4,7 @@
 #include "kernels/error.h"
 #include "lib/model/loader.h"
 #include "lib/model/registry.h"
-#include "lib/text/model_notes.h"
+#include "lib/tokenizer/model_notes.h"
 
 namespace nvllm {
 

@@ -3,8 +3,8 @@
 
 #include "kernels/backend.h"
 #include "kernels/collectives.h"
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu_count.h"
+#include "kernels/cpu/dispatch/isa.h"
+#include "kernels/host/cpu_count.h"
 #include "kernels/error.h"
 #include "kernels/shared_library.h"
 

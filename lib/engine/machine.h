@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu_placement.h"
+#include "kernels/host/cpu_placement.h"
 #include "lib/engine/device_choice.h"
 
 namespace nvllm {

@@ -14,7 +14,7 @@
 #include "lib/engine/stop_matcher.h"
 #include "lib/request/beam_search.h"
 #include "lib/request/request_output.h"
-#include "lib/text/detokenizer.h"
+#include "lib/tokenizer/detokenizer.h"
 
 namespace nvllm {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "lib/base/unix_socket.h"
+#include "lib/system/unix_socket.h"
 #include "lib/execute/wire.h"
 
 namespace nvllm {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "kernels/ops/kv_cache.h"
-#include "lib/base/memory_info.h"
+#include "lib/system/memory_info.h"
 
 namespace nvllm {
 namespace {

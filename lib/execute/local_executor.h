@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/execute/step_executor.h"
 
 namespace nvllm {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "lib/base/options.h"
+#include "lib/cli/options.h"
 
 namespace nvllm {
 namespace {

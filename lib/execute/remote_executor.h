@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 
-#include "lib/base/child_process.h"
+#include "lib/system/child_process.h"
 #include "lib/execute/frame_channel.h"
 #include "lib/execute/step_executor.h"
 

@@ -7,7 +7,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/ops/elementwise.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/base/fault_points.h"
 #include "lib/model/layers/scratch.h"
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "kernels/ops/elementwise.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/base/fault_points.h"
 #include "lib/execute/worker.h"
 #include "lib/model/layers/scratch.h"

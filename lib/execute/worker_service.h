@@ -1,7 +1,7 @@
 // What the program nvllm-worker does: a worker for whoever is at the other end of a socket.
 #pragma once
 
-#include "lib/base/unix_socket.h"
+#include "lib/system/unix_socket.h"
 
 namespace nvllm {
 

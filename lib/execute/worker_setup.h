@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cpu_placement.h"
+#include "kernels/host/cpu_placement.h"
 #include "lib/execute/worker.h"
 #include "lib/model/loader.h"
 

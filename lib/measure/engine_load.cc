@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "lib/base/clock.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 
 namespace nvllm {
 namespace {

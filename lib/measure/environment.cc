@@ -9,10 +9,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu_count.h"
-#include "kernels/cpu_placement.h"
-#include "lib/base/memory_info.h"
+#include "kernels/cpu/dispatch/isa.h"
+#include "kernels/host/cpu_count.h"
+#include "kernels/host/cpu_placement.h"
+#include "lib/system/memory_info.h"
 
 namespace nvllm {
 namespace {

@@ -7,7 +7,7 @@
 #include "lib/base/statistics.h"
 #include "lib/measure/json_fields.h"
 #include "lib/measure/scoring.h"
-#include "lib/text/tokenizer.h"
+#include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm {
 namespace {

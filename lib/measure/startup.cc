@@ -12,11 +12,11 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
-#include "lib/base/child_process.h"
+#include "lib/system/child_process.h"
 #include "lib/base/clock.h"
 #include "lib/base/json.h"
 #include "lib/base/statistics.h"
-#include "lib/base/unix_socket.h"
+#include "lib/system/unix_socket.h"
 
 namespace nvllm {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
-#include "lib/base/child_process.h"
+#include "lib/system/child_process.h"
 #include "lib/base/file.h"
 #include "lib/measure/json_fields.h"
 

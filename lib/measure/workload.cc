@@ -10,7 +10,7 @@
 #include "kernels/error.h"
 #include "lib/base/random_source.h"
 #include "lib/measure/json_fields.h"
-#include "lib/text/tokenizer.h"
+#include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "kernels/backend.h"
-#include "kernels/cpu_placement.h"
+#include "kernels/host/cpu_placement.h"
 #include "kernels/error.h"
 #include "lib/base/log.h"
 #include "lib/model/families/bert.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/model/model.h"
 #include "lib/model/weights/outline_source.h"

@@ -14,7 +14,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/fault_points.h"
-#include "lib/base/memory_info.h"
+#include "lib/system/memory_info.h"
 
 namespace nvllm::quantize {
 

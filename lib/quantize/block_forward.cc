@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "kernels/error.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace nvllm::quantize {
 namespace {

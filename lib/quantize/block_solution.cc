@@ -6,11 +6,11 @@
 #include <cstring>
 
 #include "kernels/error.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/model/weights/sparse_bitmask.h"
-#include "lib/quantize/cache_scales.h"
-#include "lib/quantize/channel_scales.h"
-#include "lib/quantize/matrix_quantizer.h"
+#include "lib/quantize/methods/cache_scales.h"
+#include "lib/quantize/methods/channel_scales.h"
+#include "lib/quantize/methods/matrix_quantizer.h"
 
 namespace nvllm::quantize {
 namespace {

@@ -14,7 +14,7 @@
 #include "lib/base/json.h"
 #include "lib/base/random.h"
 #include "lib/quantize/text_check.h"
-#include "lib/text/chat/chat_message.h"
+#include "lib/chat/chat_message.h"
 
 namespace nvllm {
 extern const std::string_view calibration_text_jsonl;  // cmake/embed.cmake

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/text/chat/conversation_renderer.h"
-#include "lib/text/tokenizer.h"
+#include "lib/chat/conversation_renderer.h"
+#include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm::quantize {
 

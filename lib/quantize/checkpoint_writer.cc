@@ -10,7 +10,7 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
-#include "lib/base/memory_info.h"
+#include "lib/system/memory_info.h"
 #include "lib/checkpoint/safetensors.h"
 #include "lib/quantize/report.h"
 

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu_placement.h"
+#include "kernels/host/cpu_placement.h"
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/model/loader.h"
 #include "lib/quantize/block_forward.h"
-#include "lib/text/tokenizer.h"
+#include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm::quantize {
 namespace {

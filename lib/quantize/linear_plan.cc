@@ -7,7 +7,7 @@
 #include <set>
 
 #include "kernels/error.h"
-#include "lib/quantize/cache_scales.h"
+#include "lib/quantize/methods/cache_scales.h"
 
 namespace nvllm::quantize {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "lib/quantize/observed_model.h"
 #include "lib/quantize/recipe.h"
-#include "lib/quantize/rotation.h"
+#include "lib/quantize/methods/rotation.h"
 #include "lib/quantize/scaling_plan.h"
 
 namespace nvllm::quantize {

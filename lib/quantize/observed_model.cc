@@ -9,7 +9,7 @@
 
 #include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
-#include "lib/base/memory_info.h"
+#include "lib/system/memory_info.h"
 #include "lib/model/weights/dense.h"
 #include "lib/quantize/deferred_part.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/error.h"
-#include "lib/text/tokenizer.h"
+#include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm {
 namespace {

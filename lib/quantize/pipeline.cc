@@ -7,17 +7,17 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "kernels/cpu_placement.h"
+#include "kernels/host/cpu_placement.h"
 #include "kernels/error.h"
 #include "lib/base/digest.h"
 #include "lib/base/fault_points.h"
 #include "lib/base/json.h"
-#include "lib/base/memory_info.h"
+#include "lib/system/memory_info.h"
 #include "lib/base/random.h"
 #include "lib/quantize/activation_store.h"
 #include "lib/quantize/source_check.h"
 #include "lib/quantize/verification.h"
-#include "lib/text/tokenizer.h"
+#include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm::quantize {
 namespace {

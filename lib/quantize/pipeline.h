@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/quantize/block_forward.h"
 #include "lib/quantize/block_solution.h"
 #include "lib/quantize/calibration.h"

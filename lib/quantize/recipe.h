@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/checkpoint/quantization_config.h"
-#include "lib/quantize/algorithm.h"
+#include "lib/quantize/methods/algorithm.h"
 
 namespace nvllm::quantize {
 

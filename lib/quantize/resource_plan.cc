@@ -7,7 +7,7 @@
 
 #include "kernels/error.h"
 #include "kernels/ops/linalg.h"
-#include "lib/base/memory_info.h"
+#include "lib/system/memory_info.h"
 #include "lib/base/quantities.h"
 #include "lib/quantize/activation_store.h"
 #include "lib/quantize/pipeline.h"

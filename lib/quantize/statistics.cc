@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/ops/linalg.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace nvllm::quantize {
 namespace {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
-#include "lib/server/answer_response.h"
-#include "lib/server/openapi.h"
+#include "lib/server/openai/answer_response.h"
+#include "lib/server/openai/openapi.h"
 #include "lib/server/page/chat_page.h"
 
 namespace nvllm::server {

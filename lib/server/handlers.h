@@ -10,15 +10,15 @@
 #include <string>
 
 #include "lib/base/task_pool.h"
-#include "lib/server/access.h"
-#include "lib/server/call_place.h"
-#include "lib/server/exchange.h"
-#include "lib/server/living_calls.h"
-#include "lib/server/memory_reserve.h"
-#include "lib/server/model_set.h"
-#include "lib/server/parameters.h"
-#include "lib/server/routes.h"
-#include "lib/server/server_config.h"
+#include "lib/server/access/access.h"
+#include "lib/server/requests/call_place.h"
+#include "lib/server/http/exchange.h"
+#include "lib/server/requests/living_calls.h"
+#include "lib/server/http/memory_reserve.h"
+#include "lib/server/models/model_set.h"
+#include "lib/server/openai/parameters.h"
+#include "lib/server/access/routes.h"
+#include "lib/server/config/server_config.h"
 
 namespace nvllm::server {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
-#include "lib/server/server_parts.h"
+#include "lib/server/config/server_parts.h"
 
 namespace nvllm::server {
 namespace {

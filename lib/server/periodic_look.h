@@ -6,14 +6,14 @@
 #include <functional>
 #include <mutex>
 
-#include "lib/base/service_manager.h"
+#include "lib/system/service_manager.h"
 #include "lib/base/task_pool.h"
-#include "lib/server/alert_rules.h"
-#include "lib/server/living_calls.h"
-#include "lib/server/memory_reserve.h"
-#include "lib/server/model_care.h"
-#include "lib/server/model_loader.h"
-#include "lib/server/throughput_log.h"
+#include "lib/server/operations/alert_rules.h"
+#include "lib/server/requests/living_calls.h"
+#include "lib/server/http/memory_reserve.h"
+#include "lib/server/models/model_care.h"
+#include "lib/server/models/model_loader.h"
+#include "lib/server/operations/throughput_log.h"
 
 namespace nvllm::server {
 

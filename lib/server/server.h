@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/service_manager.h"
+#include "lib/system/service_manager.h"
 #include "lib/engine/engine_config.h"
-#include "lib/server/server_config.h"
+#include "lib/server/config/server_config.h"
 
 namespace nvllm::server {
 

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
-#include "lib/base/options.h"
+#include "lib/cli/options.h"
 #include "lib/engine/inspection.h"
-#include "lib/server/answer_response.h"
+#include "lib/server/openai/answer_response.h"
 #include "lib/server/handlers.h"
-#include "lib/server/status_answer.h"
+#include "lib/server/openai/status_answer.h"
 
 namespace nvllm::server {
 namespace {

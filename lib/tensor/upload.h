@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "kernels/device.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/tensor/tensor.h"
 
 namespace nvllm {

@@ -13,7 +13,7 @@
 #include <optional>
 #include <thread>
 
-#include "lib/base/memory_info.h"
+#include "lib/system/memory_info.h"
 #include "lib/base/quantities.h"
 #include "lib/view/text_sheet.h"
 

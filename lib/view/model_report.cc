@@ -10,8 +10,8 @@
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/checkpoint/text_part.h"
-#include "lib/text/chat/chat_template.h"
-#include "lib/text/model_notes.h"
+#include "lib/chat/chat_template.h"
+#include "lib/tokenizer/model_notes.h"
 
 namespace nvllm::view {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "lib/base/result.h"
 #include "lib/checkpoint/model_config.h"
-#include "lib/text/tokenizer.h"
+#include "lib/tokenizer/tokenizer.h"
 #include "lib/view/tensor_list.h"
 
 namespace nvllm::view {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "lib/base/unix_socket.h"
+#include "lib/system/unix_socket.h"
 #include "lib/schedule/snapshot.h"
 
 namespace nvllm::view {

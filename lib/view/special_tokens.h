@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/text/tokenizer.h"
+#include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm::view {
 

@@ -5,7 +5,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/json.h"
-#include "lib/text/chat/chat_message.h"
+#include "lib/chat/chat_message.h"
 
 namespace nvllm::view {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lib/text/chat/conversation_renderer.h"
+#include "lib/chat/conversation_renderer.h"
 #include "lib/view/line_answers.h"
 
 namespace nvllm::view {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lib/text/tokenizer.h"
+#include "lib/tokenizer/tokenizer.h"
 #include "lib/view/line_answers.h"
 
 namespace nvllm::view {

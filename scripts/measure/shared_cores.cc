@@ -24,8 +24,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu_count.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/cpu_count.h"
+#include "kernels/host/thread_pool.h"
 
 namespace {
 

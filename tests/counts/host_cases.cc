@@ -8,11 +8,11 @@
 
 #include "kernels/error.h"
 #include "lib/decode/sampler.h"
-#include "lib/server/answer_shapes.h"
-#include "lib/server/event_stream.h"
-#include "lib/server/generation_call.h"
-#include "lib/text/detokenizer.h"
-#include "lib/text/tokenizer.h"
+#include "lib/server/openai/answer_shapes.h"
+#include "lib/server/http/event_stream.h"
+#include "lib/server/openai/generation_call.h"
+#include "lib/tokenizer/detokenizer.h"
+#include "lib/tokenizer/tokenizer.h"
 #include "tests/counts/counted_case.h"
 
 namespace nvllm::counts {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "kernels/context.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/dispatch/isa.h"
 #include "kernels/error.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "tests/counts/counted_case.h"
 
 namespace nvllm::counts {

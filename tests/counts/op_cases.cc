@@ -13,7 +13,7 @@
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/norm.h"
 #include "kernels/ops/rope.h"
-#include "lib/measure/kernel_cases.h"
+#include "lib/measure/kernels/kernel_cases.h"
 #include "tests/counts/counted_case.h"
 #include "tests/kernels/attention_batch.h"
 #include "tests/kernels/testing.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/error.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/cache/cache_manager.h"
 #include "lib/execute/worker.h"
 #include "lib/model/loader.h"

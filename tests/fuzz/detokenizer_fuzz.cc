@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lib/base/utf8.h"
-#include "lib/text/detokenizer.h"
-#include "tests/lib/text/small_tokenizers.h"
+#include "lib/tokenizer/detokenizer.h"
+#include "tests/lib/tokenizer/small_tokenizers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     static const auto kByteLevel = nvllm::test::tokenizer_of(nvllm::test::byte_level_json());

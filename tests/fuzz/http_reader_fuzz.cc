@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/server/http_reader.h"
+#include "lib/server/http/http_reader.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lib/engine/request_json.h"
+#include "lib/engine/options/request_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto request =

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "kernels/error.h"
-#include "lib/text/chat/chat_template.h"
+#include "lib/chat/chat_template.h"
 
 namespace {
 

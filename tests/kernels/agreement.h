@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/dispatch/isa.h"
 #include "testing.h"
 
 namespace testing {
@@ -23,7 +23,7 @@ namespace testing {
 constexpr double kUnit = 0x1p-24;
 constexpr double kSlack = 1.01;
 constexpr double kFewestLanes = 4;  // the scalar kernels': the longest chains of additions
-// Of exp(), in units of roundoff (2e-7, kernels/cpu/vector_math.h), and of tanh().
+// Of exp(), in units of roundoff (2e-7, kernels/cpu/simd/vector_math.h), and of tanh().
 constexpr double kExpUnits = 4;
 constexpr double kTanhUnits = 16;
 

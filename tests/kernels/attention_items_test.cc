@@ -1,6 +1,6 @@
 // How attention's work is divided: what lies together is read together, as long as all threads stay
 // busy.
-#include "kernels/cpu/attention_items.h"
+#include "kernels/cpu/attention/attention_items.h"
 
 #include <cstdint>
 #include <vector>

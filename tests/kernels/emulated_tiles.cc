@@ -6,11 +6,11 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/cpu/simd_scalar.h"
-#include "kernels/cpu/tile_attention.h"
-#include "kernels/cpu/tile_codes.h"
-#include "kernels/cpu/tile_matmul.h"
-#include "kernels/cpu/tile_stream.h"
+#include "kernels/cpu/simd/simd_scalar.h"
+#include "kernels/cpu/attention/tile_attention.h"
+#include "kernels/cpu/quantized/tile_codes.h"
+#include "kernels/cpu/matmul/tile_matmul.h"
+#include "kernels/cpu/quantized/tile_stream.h"
 #include "kernels/error.h"
 
 namespace testing {

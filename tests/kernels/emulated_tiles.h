@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/kernels.h"
-#include "kernels/cpu/tile_shape.h"
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/simd/tile_shape.h"
 
 namespace testing {
 

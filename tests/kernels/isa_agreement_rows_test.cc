@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "agreement.h"
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd/kernels.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/embedding.h"

@@ -1,5 +1,5 @@
 // Tests of the choice of instruction set and of the conversions that each of them has.
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/dispatch/isa.h"
 
 #include <bit>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd/kernels.h"
 #include "kernels/error.h"
 #include "testing.h"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "kernels/types.h"
 #include "testing.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/kernels.h"
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/simd/rows.h"
 #include "kernels/error.h"
 #include "reference.h"
 #include "testing.h"

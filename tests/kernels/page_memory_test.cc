@@ -9,7 +9,7 @@
 
 #include "kernels/context.h"
 #include "kernels/device.h"
-#include "testing.h"
+#include "tests/kernels/testing.h"
 
 using nvllm::kHugePageBytes;
 using nvllm::PageMemory;

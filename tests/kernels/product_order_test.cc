@@ -1,5 +1,5 @@
 // Tests of the order of a product's blocks: each once, and rows that stay with a thread.
-#include "kernels/cpu/product_order.h"
+#include "kernels/cpu/matmul/product_order.h"
 
 #include <set>
 #include <utility>

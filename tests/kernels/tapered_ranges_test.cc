@@ -1,5 +1,5 @@
 // Tests of ranges that get shorter: all items once, sizes, ends.
-#include "kernels/cpu/tapered_ranges.h"
+#include "kernels/cpu/matmul/tapered_ranges.h"
 
 #include <algorithm>
 #include <vector>

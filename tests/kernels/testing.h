@@ -67,8 +67,8 @@ inline void report(bool passed, const char* file, int line, const char* conditio
 #endif
 
 #include "kernels/context.h"
-#include "kernels/cpu/isa.h"
-#include "kernels/thread_pool.h"
+#include "kernels/cpu/dispatch/isa.h"
+#include "kernels/host/thread_pool.h"
 #include "kernels/view.h"
 
 namespace testing {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "emulated_tiles.h"
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu/tiles_amx.h"
+#include "kernels/cpu/dispatch/isa.h"
+#include "kernels/cpu/simd/tiles_amx.h"
 #include "testing.h"
 
 namespace cpu = nvllm::cpu;

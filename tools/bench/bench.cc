@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/file.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/engine/default_model.h"
-#include "lib/engine/placement.h"
+#include "lib/engine/options/placement.h"
 #include "lib/measure/environment.h"
 
 namespace nvllm::bench {

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "lib/base/clock.h"
-#include "lib/base/commands.h"
-#include "lib/base/options.h"
-#include "lib/base/progress.h"
+#include "lib/cli/commands.h"
+#include "lib/cli/options.h"
+#include "lib/cli/progress.h"
 #include "lib/engine/engine_config.h"
-#include "lib/engine/option_lists.h"
+#include "lib/engine/options/option_lists.h"
 #include "lib/measure/engine_load.h"
 #include "lib/measure/workload.h"
 #include "tools/bench/neighbour_flags.h"

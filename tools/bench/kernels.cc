@@ -3,12 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/types.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/device_choice.h"
-#include "lib/engine/option_lists.h"
-#include "lib/measure/kernel_measure.h"
+#include "lib/engine/options/option_lists.h"
+#include "lib/measure/kernels/kernel_measure.h"
 #include "tools/bench/bench.h"
 
 namespace nvllm::bench {

@@ -1,8 +1,8 @@
 // nvllm-bench: measures the engine, any OpenAI server, single kernels, and the quality of models.
 #include <fmt/format.h>
 
-#include "lib/base/commands.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/commands.h"
+#include "lib/cli/main_guard.h"
 #include "tools/bench/bench.h"
 
 namespace nvllm::bench {

@@ -1,12 +1,12 @@
 // nvllm-bench micro.
-#include "lib/measure/micro.h"
+#include "lib/measure/kernels/micro.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/measure/environment.h"
 #include "lib/measure/number_list.h"
 #include "tools/bench/bench.h"

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "lib/engine/neighbour_flags.h"
+#include "lib/engine/options/neighbour_flags.h"
 
 namespace nvllm::bench {
 namespace {

@@ -1,7 +1,7 @@
 // What the flags of vllm bench, llama-bench and the engines below them mean to nvllm-bench.
 #pragma once
 
-#include "lib/base/options.h"
+#include "lib/cli/options.h"
 
 namespace nvllm::bench {
 

@@ -7,7 +7,7 @@
 
 #include "lib/base/file.h"
 #include "lib/measure/divergence.h"
-#include "lib/text/tokenizer.h"
+#include "lib/tokenizer/tokenizer.h"
 #include "tools/bench/bench.h"
 
 namespace nvllm::bench {

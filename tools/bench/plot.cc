@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/file.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/measure/plots.h"
 #include "tools/bench/bench.h"
 

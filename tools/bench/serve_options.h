@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/options.h"
-#include "lib/measure/arrivals.h"
-#include "lib/measure/http_load.h"
+#include "lib/cli/options.h"
+#include "lib/measure/serving/arrivals.h"
+#include "lib/measure/serving/http_load.h"
 
 namespace nvllm::bench {
 

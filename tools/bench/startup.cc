@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/clock.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "tools/bench/bench.h"
 
 namespace nvllm::bench {

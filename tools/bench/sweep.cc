@@ -9,7 +9,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/json.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "tools/bench/bench.h"
 
 namespace nvllm::bench {

@@ -1,16 +1,16 @@
 // nvllm-bench trace.
-#include "lib/measure/trace.h"
+#include "lib/measure/serving/trace.h"
 
 #include <fmt/format.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/checkpoint/model_directory.h"
-#include "lib/measure/serving.h"
-#include "lib/measure/serving_report.h"
-#include "lib/text/tokenizer.h"
+#include "lib/measure/serving/serving.h"
+#include "lib/measure/serving/serving_report.h"
+#include "lib/tokenizer/tokenizer.h"
 #include "tools/bench/bench.h"
 
 namespace nvllm::bench {

@@ -8,7 +8,7 @@
 
 #include "lib/base/error_kinds.h"
 #include "lib/base/line_reader.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 
 namespace nvllm::inspect {
 

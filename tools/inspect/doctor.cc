@@ -1,13 +1,13 @@
 // nvllm-inspect doctor: whether this machine can run models, and a given one.
 #include "lib/view/doctor.h"
-#include "lib/engine/neighbour_flags.h"
+#include "lib/engine/options/neighbour_flags.h"
 
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/json.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/base/quantities.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/engine.h"

@@ -5,7 +5,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/json.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/base/quantities.h"
 #include "lib/checkpoint/cached_models.h"
 #include "lib/checkpoint/model_directory.h"

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdio>
 
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/engine/default_model.h"
 #include "tools/inspect/commands.h"
 

@@ -3,10 +3,10 @@
 
 #include "kernels/error.h"
 #include "lib/base/json.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/known_models.h"
-#include "lib/engine/neighbour_flags.h"
+#include "lib/engine/options/neighbour_flags.h"
 #include "lib/view/model_report.h"
 #include "tools/inspect/commands.h"
 

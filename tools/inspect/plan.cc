@@ -4,8 +4,8 @@
 #include "kernels/error.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/json.h"
-#include "lib/base/main_guard.h"
-#include "lib/engine/option_lists.h"
+#include "lib/cli/main_guard.h"
+#include "lib/engine/options/option_lists.h"
 #include "tools/inspect/commands.h"
 #include "tools/inspect/plan_report.h"
 

@@ -6,7 +6,7 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/view/cache_report.h"
 #include "lib/view/request_report.h"
 #include "lib/view/snapshot_source.h"

@@ -8,10 +8,10 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
-#include "lib/base/main_guard.h"
-#include "lib/engine/option_lists.h"
+#include "lib/cli/main_guard.h"
+#include "lib/engine/options/option_lists.h"
 #include "lib/view/svg.h"
-#include "lib/view/trace_runs.h"
+#include "lib/view/trace/trace_runs.h"
 #include "tools/inspect/commands.h"
 
 namespace nvllm::inspect {

@@ -9,7 +9,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/clock.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/view/snapshot_source.h"
 #include "lib/view/watch_screen.h"
 #include "tools/inspect/commands.h"

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
-#include "lib/base/main_guard.h"
-#include "lib/base/options.h"
-#include "lib/base/progress.h"
+#include "lib/cli/main_guard.h"
+#include "lib/cli/options.h"
+#include "lib/cli/progress.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/quantize/evaluation.h"
 #include "lib/quantize/report.h"

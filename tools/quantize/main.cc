@@ -1,7 +1,7 @@
 // nvllm-quantize: makes a smaller checkpoint of a model, and says what that cost.
 #include <array>
 
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "tools/quantize/quantize.h"
 
 namespace nvllm::quantize_tool {

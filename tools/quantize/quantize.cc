@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
-#include "lib/base/main_guard.h"
-#include "lib/base/progress.h"
+#include "lib/cli/main_guard.h"
+#include "lib/cli/progress.h"
 #include "lib/base/quantities.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/default_model.h"
-#include "lib/engine/neighbour_flags.h"
+#include "lib/engine/options/neighbour_flags.h"
 #include "lib/quantize/evaluation.h"
 #include "tools/quantize/native_linears.h"
 #include "tools/quantize/quantize_options.h"

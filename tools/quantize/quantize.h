@@ -1,7 +1,7 @@
 // The commands of nvllm-quantize, each in a file of its own.
 #pragma once
 
-#include "lib/base/commands.h"
+#include "lib/cli/commands.h"
 
 namespace nvllm::quantize_tool {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/options.h"
+#include "lib/cli/options.h"
 #include "lib/quantize/pipeline.h"
 #include "lib/quantize/recipe.h"
 

@@ -5,8 +5,8 @@
 
 #include "lib/base/file.h"
 #include "lib/base/json.h"
-#include "lib/base/main_guard.h"
-#include "lib/base/options.h"
+#include "lib/cli/main_guard.h"
+#include "lib/cli/options.h"
 #include "lib/measure/svg_chart.h"
 #include "lib/quantize/observed_model.h"
 #include "tools/quantize/native_linears.h"

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "lib/base/error_kinds.h"
-#include "lib/base/terminal_text.h"
+#include "lib/cli/terminal_text.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/request_json.h"
+#include "lib/engine/options/request_json.h"
 
 namespace nvllm::run {
 

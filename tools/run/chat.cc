@@ -16,9 +16,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "lib/base/main_guard.h"
-#include "lib/base/terminal_text.h"
-#include "lib/text/chat/message_form.h"
+#include "lib/cli/main_guard.h"
+#include "lib/cli/terminal_text.h"
+#include "lib/chat/message_form.h"
 #include "tools/run/line_editor.h"
 #include "tools/run/terminal.h"
 

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "kernels/error.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "tools/run/terminal.h"
 
 namespace nvllm::run {

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "lib/base/foreign_flags.h"
+#include "lib/cli/foreign_flags.h"
 
 namespace nvllm::run {
 

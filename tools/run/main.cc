@@ -6,16 +6,16 @@
 #include <cstdio>
 #include <optional>
 
-#include "lib/base/commands.h"
+#include "lib/cli/commands.h"
 #include "lib/base/error_kinds.h"
-#include "lib/base/main_guard.h"
+#include "lib/cli/main_guard.h"
 #include "lib/base/quantities.h"
 #include "lib/engine/default_model.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/model_choice.h"
-#include "lib/engine/neighbour_flags.h"
-#include "lib/engine/option_lists.h"
-#include "lib/engine/placement.h"
+#include "lib/engine/options/neighbour_flags.h"
+#include "lib/engine/options/option_lists.h"
+#include "lib/engine/options/placement.h"
 #include "tools/run/batch.h"
 #include "tools/run/chat.h"
 #include "tools/run/llama_cpp_flags.h"

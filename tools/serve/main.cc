@@ -6,17 +6,17 @@
 #include <cstdlib>
 #include <memory>
 
-#include "lib/base/commands.h"
-#include "lib/base/environment_secrets.h"
+#include "lib/cli/commands.h"
+#include "lib/cli/environment_secrets.h"
 #include "lib/base/log.h"
-#include "lib/base/main_guard.h"
-#include "lib/base/signal_thread.h"
+#include "lib/cli/main_guard.h"
+#include "lib/system/signal_thread.h"
 #include "lib/engine/default_model.h"
 #include "lib/engine/model_choice.h"
-#include "lib/engine/neighbour_flags.h"
-#include "lib/engine/option_lists.h"
+#include "lib/engine/options/neighbour_flags.h"
+#include "lib/engine/options/option_lists.h"
 #include "lib/server/health_check.h"
-#include "lib/server/neighbour_flags.h"
+#include "lib/server/config/neighbour_flags.h"
 #include "lib/server/server.h"
 
 namespace nvllm::server {

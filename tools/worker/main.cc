@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "kernels/error.h"
-#include "lib/base/child_process.h"
-#include "lib/base/main_guard.h"
+#include "lib/system/child_process.h"
+#include "lib/cli/main_guard.h"
 #include "lib/base/option_values.h"
 #include "lib/execute/worker_service.h"
 

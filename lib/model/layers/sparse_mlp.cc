@@ -7,7 +7,7 @@
 
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/moe.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace nvllm {
 namespace {

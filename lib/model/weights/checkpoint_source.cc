@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "kernels/error.h"
-#include "lib/base/memory_info.h"
+#include "lib/system/memory_info.h"
 
 namespace nvllm {
 namespace {

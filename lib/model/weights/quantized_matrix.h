@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/small_floats.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/tensor/tensor.h"
 

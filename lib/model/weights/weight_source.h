@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/context.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/tensor/tensor.h"
 #include "lib/tensor/upload.h"

@@ -1,5 +1,5 @@
 // Matrix loads and stores are counted without access hooks.
-#include "kernels/cuda/emulation/counters.h"
+#include "kernels/cuda_emulation/counters.h"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/emulation/site.h"
+#include "kernels/cuda_emulation/site.h"
 #include "kernels/types.h"
 #include "tests/kernels/cuda/hopper_kernels.h"
 #include "tests/kernels/cuda/schedules.h"

@@ -1,5 +1,5 @@
 // Launches: shapes that no device takes, the order of blocks, recording, and exceptions of kernels.
-#include "kernels/cuda/emulation/launch.h"
+#include "kernels/cuda_emulation/launch.h"
 
 #include <doctest/doctest.h>
 
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/emulation/keywords.h"
-#include "kernels/cuda/emulation/settings.h"
-#include "kernels/cuda/emulation/thread.h"
+#include "kernels/cuda_emulation/keywords.h"
+#include "kernels/cuda_emulation/settings.h"
+#include "kernels/cuda_emulation/thread.h"
 
 using namespace nvllm;
 using gpu::emulation::Fault;

@@ -5,7 +5,7 @@
 #include "../reference.h"
 #include "emulated.h"
 #include "kernels/cpu/moe.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/matmul/matmul.h"
 
 using namespace nvllm;
 using testing::Buffer;

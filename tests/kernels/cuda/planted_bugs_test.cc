@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/emulation/settings.h"
+#include "kernels/cuda_emulation/settings.h"
 #include "tests/kernels/cuda/reports.h"
 #include "tests/kernels/cuda/schedules.h"
 

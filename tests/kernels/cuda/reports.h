@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/cuda/emulation/settings.h"
-#include "kernels/cuda/emulation/site.h"
+#include "kernels/cuda_emulation/settings.h"
+#include "kernels/cuda_emulation/site.h"
 #include "tests/kernels/cuda/planted_bugs.h"
 
 struct alignas(16) Words {

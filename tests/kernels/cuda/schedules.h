@@ -16,7 +16,7 @@ void under_all_schedules(Body body) {
 
 #include <vector>
 
-#include "kernels/cuda/emulation/settings.h"
+#include "kernels/cuda_emulation/settings.h"
 
 // Orders and timings enough for every kernel: in step, backwards, one warp ahead of the others;
 // copies late and early; and, where kernels have access hooks, threads that give way in the middle

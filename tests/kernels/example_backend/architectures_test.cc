@@ -1,5 +1,5 @@
 // Tests of which GPUs a list of architectures is for.
-#include "kernels/cuda/architectures.h"
+#include "kernels/cuda/runtime/architectures.h"
 
 #include "../testing.h"
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string>
 
-#include "lib/base/unix_socket.h"
+#include "lib/system/unix_socket.h"
 
 namespace nvllm::test {
 

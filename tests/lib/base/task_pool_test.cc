@@ -6,7 +6,7 @@
 #include <csignal>
 #include <future>
 
-#include "lib/base/signal_thread.h"
+#include "lib/system/signal_thread.h"
 #include "tests/error_of.h"
 #include "tests/few_threads.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/base/random.h"
 
 using namespace nvllm;

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels/context.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/base/random.h"
 #include "lib/decode/sampler.h"
 

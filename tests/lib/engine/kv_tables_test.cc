@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/execute/worker.h"
 #include "lib/model/loader.h"
 #include "lib/schedule/scheduler.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/ops/kv_cache.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace nvllm {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/model/loader.h"
 #include "lib/tensor/tensor.h"
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "tests/error_of.h"
 #include "tests/lib/quantize/demo_runs.h"
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "tests/error_of.h"
 
 namespace nvllm::quantize {

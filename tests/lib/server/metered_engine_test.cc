@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "lib/base/json.h"
-#include "lib/server/request_meter.h"
-#include "lib/server/server_metrics.h"
+#include "lib/server/operations/request_meter.h"
+#include "lib/server/operations/server_metrics.h"
 #include "tests/lib/base/prometheus_text.h"
 #include "tests/shared_data.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/server/request_meter.h"
+#include "lib/server/operations/request_meter.h"
 
 namespace nvllm::test {}  // namespace nvllm::test
 

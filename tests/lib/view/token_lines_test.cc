@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/text/chat/template_time.h"
+#include "lib/jinja/template_time.h"
 #include "lib/view/special_tokens.h"
 #include "lib/view/template_lines.h"
 

@@ -1,5 +1,5 @@
 // Bank conflicts and sectors are counted as the hardware's rules say.
-#include "kernels/cuda/emulation/counters.h"
+#include "kernels/cuda_emulation/counters.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 // things.
 #include <doctest/doctest.h>
 
-#include "kernels/cuda/emulation/settings.h"
+#include "kernels/cuda_emulation/settings.h"
 #include "tests/kernels/cuda/planted_bugs.h"
 #include "tests/kernels/cuda/reports.h"
 #include "tests/kernels/cuda/schedules.h"

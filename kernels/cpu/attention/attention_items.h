@@ -1,0 +1,99 @@
+// A step of attention and the items that threads take from it.
+//
+// An item is one kv head of one sequence with a run of its queries, over all positions they see or,
+// where there are fewer items than would keep all threads busy, over one segment of positions. With
+// few queries it is several heads, whose keys and values of a block lie side by side: memory gives
+// half as much again when more is read in one go than a head's 4 KiB.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/simd/rows.h"
+#include "kernels/ops/attention.h"
+
+namespace nvllm::cpu {
+
+constexpr int64_t kAttentionRowsPerItem = 192;
+// So few rows of a head multiply keys and values as these lie; with more it pays to widen them
+// first.
+constexpr int64_t kFewAttentionRows = 12;
+// Rows of items that are segments, for each head of the model: what these leave is kept until all
+// are done.
+constexpr int64_t kMaxSegmentRowsPerHead = 128;
+
+struct AttentionBatch {
+    const ConstTensorView& queries;
+    const ConstTensorView& key_cache;
+    const ConstTensorView& value_cache;
+    const int32_t* query_starts;
+    const int32_t* context_lengths;
+    const ConstTensorView& block_tables;
+    const ops::PagedAttentionOptions& options;
+    const TensorView& out;
+
+    int64_t num_sequences;
+    int64_t kv_heads;
+    int64_t group;  // query heads of one kv head
+    int64_t head_dim;
+    int64_t width;  // head_dim padded
+    int64_t block_size;
+    int64_t heads_per_item;  // kv heads
+    bool segments_are_items;
+    const int64_t* item_starts;  // [num_sequences]: items of the sequences before each
+    const AttentionProducts& products;
+    float score_scale = options.scale;  // of q · k as it is stored
+    float value_scale = 1.0f;           // of values as they are stored
+
+    int64_t queries_per_item() const { return std::max<int64_t>(1, kAttentionRowsPerItem / group); }
+    int64_t num_queries(int64_t sequence) const {
+        return query_starts[sequence + 1] - query_starts[sequence];
+    }
+    int64_t num_runs(int64_t sequence) const {
+        return divided_up(num_queries(sequence), queries_per_item());
+    }
+    // Whether the sequence's queries are a tree of drafts.
+    bool is_tree(int64_t sequence) const {
+        return options.parents.data != nullptr && num_queries(sequence) <= ops::kMostTreeRows;
+    }
+    // The first position that a query at `position` sees.
+    int64_t first_visible(int64_t position) const {
+        return options.window > 0 ? std::max<int64_t>(0, position + 1 - options.window) : 0;
+    }
+    int64_t num_segments(int64_t sequence) const {
+        const int64_t length = context_lengths[sequence];
+        return divided_up(length, ops::kAttentionSegment) -
+               first_visible(length - num_queries(sequence)) / ops::kAttentionSegment;
+    }
+    int64_t items_of_all_heads() const { return kv_heads / heads_per_item; }
+    int64_t num_items(int64_t sequence) const {
+        return num_runs(sequence) * items_of_all_heads() *
+               (segments_are_items ? num_segments(sequence) : 1);
+    }
+    int64_t num_items() const;
+    // Rows of one kv head with all queries of its sequence, at most.
+    int64_t most_rows() const;
+};
+
+struct AttentionItem {
+    int64_t sequence;
+    int64_t kv_head;      // the first of heads_per_item
+    int64_t first_query;  // row of `queries`
+    int64_t num_queries;
+    int64_t first_position;  // of the first query
+    int64_t begin;           // the first position of the item, which begins a tile
+    int64_t end;             // the first after it, or that none of its queries sees
+};
+
+// Decides heads_per_item and segments_are_items, which change no result.
+void divide(AttentionBatch& batch, int num_threads);
+
+// Fills item_starts.
+void set_item_starts(const AttentionBatch& batch, int64_t* item_starts);
+
+// REQUIRES: item_starts are filled. Items of one sequence come segment by segment or run by run, in
+// each all kv heads.
+AttentionItem find_item(const AttentionBatch& batch, int64_t index);
+
+}  // namespace nvllm::cpu

@@ -1,0 +1,72 @@
+// Fills the table of kernels with the templates over one vector type.
+#pragma once
+
+#include "kernels/cpu/attention/attention_kernels.h"
+#include "kernels/cpu/attention/attention_products.h"
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/matmul/matmul_kernels.h"
+#include "kernels/cpu/simd/probe_kernels.h"
+#include "kernels/cpu/quantized/quantized_kernels.h"
+#include "kernels/cpu/row_kernels.h"
+
+namespace nvllm::cpu {
+
+// Products of x rounded to X, by type of the weights.
+template <class S, typename X>
+MatmulByWeight matmul_row() {
+    return {matmul_kernels<WidenedFactors<S, float>, X>(), matmul_kernels<WidenedPairs<S>, X>(),
+            matmul_kernels<WidenedFactors<S, Float16>, X>()};
+}
+
+// S: a set of vectors; C: how it widens codes.
+template <class S, class C>
+Kernels kernel_table() {
+    using Rows = RowKernels<S>;
+    using Attention = AttentionKernels<S>;
+    using Kind = ActivationKind;
+    using B = BFloat16;
+    using H = Float16;
+    Kernels table = {
+        .widen = {Rows::template widen<float>, Rows::template widen<B>, Rows::template widen<H>},
+        .narrow = {Rows::template narrow<float>, Rows::template narrow<B>,
+                   Rows::template narrow<H>},
+        .narrow_f8 = Rows::template narrow_scaled<Float8E4M3>,
+        .narrow_i8 = Rows::template narrow_scaled<int8_t>,
+        .round_i8 = Rows::round_i8,
+        .magnitude = Rows::magnitude,
+        .add = Rows::add,
+        .soft_cap = Rows::soft_cap,
+        .activation = {Rows::template activation<Kind::silu>, Rows::template activation<Kind::gelu>,
+                       Rows::template activation<Kind::gelu_tanh>,
+                       Rows::template activation<Kind::relu>},
+        .gated_activation = {Rows::template gated_activation<Kind::silu>,
+                             Rows::template gated_activation<Kind::gelu>,
+                             Rows::template gated_activation<Kind::gelu_tanh>,
+                             Rows::template gated_activation<Kind::relu>},
+        .rms_norm = {Rows::template rms_norm<float>, Rows::template rms_norm<B>,
+                     Rows::template rms_norm<H>},
+        .layer_norm = {Rows::template layer_norm<float>, Rows::template layer_norm<B>,
+                       Rows::template layer_norm<H>},
+        .rope = Rows::rope,
+        .matmul = {matmul_row<S, float>(), matmul_row<S, B>(), matmul_row<S, H>()},
+        .quantized = quantized_kernels<C>(),
+        .lanes = S::lanes,
+        .softmax_tile = Attention::softmax_tile,
+        .join_softmax = Attention::join_softmax,
+        .attention = {attention_products<SingleFactors<S, float>>(),
+                      attention_products<SingleFactors<S, B>>(),
+                      attention_products<SingleFactors<S, H>>(),
+                      attention_products<SingleFactors<S, Float8E4M3>>(),
+                      attention_products<SingleFactors<S, int8_t>>()},
+        .attention_pairs = {},
+        .scale_tile = Attention::scale_tile,
+        .scale = Rows::scale,
+        .read_one_stream = ProbeKernels<S>::template read_memory<1>,
+        .read_four_streams = ProbeKernels<S>::template read_memory<4>,
+        .float32_loop = ProbeKernels<S>::float32_loop,
+        .bfloat16_loop = ProbeKernels<S>::float32_loop,
+    };
+    return table;
+}
+
+}  // namespace nvllm::cpu

@@ -1,0 +1,61 @@
+// Matrix products on the GPU without a library: which kernel takes which types.
+//
+// Weights of the product's 16-bit type are multiplied on tensor cores, with exact products and
+// float32 sums; every other combination in float32. Where cuBLASLt is at hand, large products of
+// 16-bit types are its business (blas.h), but for few rows.
+#include "kernels/cuda/matmul/matmul.h"
+
+#include "kernels/cuda/matmul/matmul_few_rows.h"
+
+namespace nvllm::cuda {
+
+MatmulCall describe_product(const ConstTensorView& x, const ConstTensorView& weight,
+                            const ConstTensorView& bias, const TensorView& y) {
+    MatmulCall call{};
+    call.x = x.data;
+    call.weight = weight.data;
+    call.bias = bias.data;
+    call.y = y.data;
+    call.x_stride = x.stride(0);
+    call.y_stride = y.stride(0);
+    call.tokens = static_cast<int>(x.dim(0));
+    call.in = static_cast<int>(x.dim(1));
+    call.out = static_cast<int>(y.dim(1));
+    call.x_type = x.dtype;
+    call.bias_type = bias.dtype;
+    call.y_type = y.dtype;
+    call.x_aligned = row_layout(x).aligned;
+    call.weight_aligned = row_layout(weight).aligned;
+    call.pairs_aligned = reinterpret_cast<uintptr_t>(y.data) % 8 == 0 && y.stride(0) % 2 == 0;
+    return call;
+}
+
+void multiply(const Context& context, const MatmulCall& call, DType weight_type,
+              DType product_type) {
+    if (call.tokens == 0 || call.out == 0) return;
+    if (product_type != DType::f32 && weight_type == product_type) {
+        multiply_on_tensor_cores(context, call, product_type);
+    } else {
+        multiply_exactly(context, call, weight_type, product_type);
+    }
+}
+
+void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+            const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
+            const TensorView& y) {
+    MatmulCall call = describe_product(x, weight, bias, y);
+    call.accumulate = output == ops::MatmulOutput::accumulate;
+    multiply(context, call, weight.dtype, product_type);
+}
+
+void matmul_few_rows(const Context& context, const ConstTensorView& x,
+                     const ConstTensorView& weight, const ConstTensorView& bias, DType product_type,
+                     ops::MatmulOutput output, const TensorView& y) {
+    MatmulCall call = describe_product(x, weight, bias, y);
+    call.accumulate = output == ops::MatmulOutput::accumulate;
+    multiply_few_rows(context, call, product_type);
+}
+
+size_t matmul_scratch_bytes(int64_t, int64_t, int) { return 0; }
+
+}  // namespace nvllm::cuda

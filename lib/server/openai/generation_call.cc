@@ -1,0 +1,343 @@
+// Fields that belong to the call; those that say how tokens are chosen are in
+// lib/engine/options/request_json.cc.
+#include "lib/server/openai/generation_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lib/request/sampling_limits.h"
+#include "lib/server/openai/parameters.h"
+#include "lib/server/config/server_config.h"
+
+namespace nvllm::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of completions, where the client and the model's generation_config.json say nothing.
+constexpr int32_t kCompletionTokens = 16;
+
+Fault unsupported(std::string field, const std::string& complaint) {
+    return {ErrorKind::bad_data, fmt::format("'{}' {}", field, complaint), std::move(field),
+            "unsupported_parameter"};
+}
+
+// The fields of one body, taken out one after the other.
+class Fields {
+  public:
+    // `place`: what goes before a field's name in faults.
+    explicit Fields(Json body, std::string place = {})
+        : rest_(std::move(body)), place_(std::move(place)) {}
+
+    // Null counts as absent.
+    std::optional<Json> take(const char* name) {
+        const auto found = rest_.find(name);
+        if (found == rest_.end()) return std::nullopt;
+        Json value = std::move(*found);
+        rest_.erase(found);
+        if (value.is_null()) return std::nullopt;
+        return value;
+    }
+
+    // `fault_` is kept when the field is there and is no boolean.
+    void take_bool(const char* name, bool& target) {
+        const auto value = take(name);
+        if (!value) return;
+        if (value->is_boolean()) {
+            target = value->get<bool>();
+        } else {
+            keep(field_fault(place_ + name, "must be true or false"));
+        }
+    }
+
+    void take_text(const char* name, std::string& target) {
+        const auto value = take(name);
+        if (!value) return;
+        if (value->is_string()) {
+            target = value->get<std::string>();
+        } else {
+            keep(field_fault(place_ + name, "must be a string"));
+        }
+    }
+
+    std::optional<int32_t> take_count(const char* name, sampling_limits::Counts range) {
+        const auto value = take(name);
+        if (!value) return std::nullopt;
+        if (value->is_number_integer() && *value >= range.least && *value <= range.most)
+            return value->get<int32_t>();
+        keep(field_fault(place_ + name,
+                         fmt::format("must be an integer from {} to {}", range.least, range.most)));
+        return std::nullopt;
+    }
+
+    // A number of logprobs: those of all tokens for -1, where so many may be asked for.
+    std::optional<int32_t> take_logprobs(const char* name, int32_t most) {
+        const bool has_limit = most >= 0;
+        const auto count = take_count(name, {has_limit ? 0 : -1, has_limit ? most : INT32_MAX});
+        return count == -1 ? INT32_MAX : count;
+    }
+
+    void keep(Fault fault) {
+        if (!fault_) fault_ = std::move(fault);
+    }
+    const std::optional<Fault>& fault() const { return fault_; }
+    Json& rest() { return rest_; }
+
+  private:
+    Json rest_;
+    std::string place_;
+    std::optional<Fault> fault_;
+};
+
+void take_streaming(Fields& fields, const CallLimits& limits, GenerationCall& call) {
+    fields.take_bool("stream", call.stream);
+    if (call.stream && !limits.allows_streaming) {
+        fields.keep(unsupported("stream", "is switched off at this server (--no-streaming)"));
+    }
+    fields.take_bool("return_progress", call.return_progress);
+    fields.take_bool("return_token_ids", call.return_token_ids);
+    fields.take_bool("return_tokens_as_token_ids", call.shows_ids);
+    const auto options = fields.take("stream_options");
+    if (!options) return;
+    if (!options->is_object()) {
+        fields.keep(field_fault("stream_options", "must be an object"));
+        return;
+    }
+    if (!call.stream) {
+        fields.keep(field_fault("stream_options", "is for streamed answers: set 'stream' to true"));
+    }
+    Fields inner(*options, "stream_options.");
+    bool is_obfuscated = false;
+    inner.take_bool("include_usage", call.include_usage);
+    inner.take_bool("continuous_usage_stats", call.continuous_usage_stats);
+    inner.take_bool("include_obfuscation", is_obfuscated);
+    if (inner.fault()) fields.keep(*inner.fault());
+}
+
+void take_format(Fields& fields) {
+    const auto format = fields.take("response_format");
+    if (!format) return;
+    const bool is_text = format->is_object() && format->value("type", Json()) == "text";
+    if (is_text) return;
+    const bool is_known = format->is_object() && (format->value("type", Json()) == "json_object" ||
+                                                  format->value("type", Json()) == "json_schema");
+    fields.keep(is_known ? unsupported("response_format", "can only be {\"type\": \"text\"} so far")
+                         : field_fault("response_format", "must be an object of type text"));
+}
+
+std::optional<Fault> check_tools(const Json& tools, const CallLimits& limits) {
+    if (!tools.is_array()) return field_fault("tools", "must be a list");
+    if (tools.size() <= static_cast<size_t>(limits.max_tools)) return std::nullopt;
+    return field_fault("tools", fmt::format("has {} entries; it must have at most {}", tools.size(),
+                                            limits.max_tools));
+}
+
+// With the choice "none" a chat's template shows them all the same, as in vLLM: what was called
+// before makes sense beside them.
+void take_tools(Fields& fields, CallKind kind, const CallLimits& limits) {
+    const auto tools = fields.take("tools");
+    const auto choice = fields.take("tool_choice");
+    const bool has_tools = tools && !tools->empty();
+    if (auto fault = tools ? check_tools(*tools, limits) : std::nullopt) {
+        fields.keep(*fault);
+    } else if (has_tools && choice != Json("none")) {
+        fields.keep(unsupported("tools", "cannot be called yet"));
+    } else if (has_tools && kind == CallKind::chat) {
+        fields.rest()["tools"] = *tools;
+    }
+    if (choice && *choice != Json("none") && *choice != Json("auto")) {
+        fields.keep(unsupported("tool_choice", "can only be none or auto without tools"));
+    }
+}
+
+void take_modalities(Fields& fields) {
+    const auto modalities = fields.take("modalities");
+    if (modalities && *modalities != Json::array({"text"})) {
+        fields.keep(unsupported("modalities", "can only be [\"text\"]"));
+    }
+}
+
+// Of `body` what such a call knows; what all calls have in common, and the names of the rest, are
+// in `call`.
+Result<Fields> begin(Json body, CallKind kind, const CallLimits& limits, GenerationCall& call) {
+    auto ignored = take_idle_fields(body, kind, limits.is_strict);
+    if (!ignored) return ignored.fault();
+    call.ignored = std::move(*ignored);
+    Fields fields(std::move(body));
+    fields.take_text("model", call.model);
+    take_streaming(fields, limits, call);
+    take_format(fields);
+    take_tools(fields, kind, limits);
+    take_modalities(fields);
+    return fields;
+}
+
+// The prompt, sampling and the like.
+Result<RequestInput> read_input(Fields& fields, const SamplingParams& defaults,
+                                const CallLimits& limits) {
+    if (fields.fault()) return *fields.fault();
+    const auto max_messages = static_cast<size_t>(limits.max_messages);
+    auto request = request_from_json(fields.rest(), defaults, max_messages);
+    if (!request) return request.fault();
+    return std::move(request->input);
+}
+
+// A template is a program: it may say anything in place of what the model was trained on.
+std::optional<Fault> check_template(const Json& body, const CallLimits& limits) {
+    const auto given = body.find("chat_template");
+    if (limits.takes_chat_templates || given == body.end() || given->is_null()) return std::nullopt;
+    if (*given == Json("")) return std::nullopt;
+    return unsupported("chat_template",
+                       "is refused: this server takes no templates of requests "
+                       "(--trust-request-chat-template)");
+}
+
+bool has_messages(const Json& body) {
+    const auto messages = body.find("messages");
+    return messages != body.end() && !messages->is_null();
+}
+
+// With max_tokens 0 and echo, the prompt alone comes back; one token is made all the same.
+void take_max_tokens(Fields& fields, GenerationCall& call) {
+    const auto found = fields.rest().find("max_tokens");
+    if (!call.echo || found == fields.rest().end() || *found != Json(0)) return;
+    *found = 1;
+    call.is_prompt_only = true;
+}
+
+}  // namespace
+
+CallLimits call_limits(const ServerConfig& config) {
+    return {.max_prompts = config.max_prompts,
+            .max_messages = config.max_messages,
+            .max_tools = config.max_tools,
+            .max_logprobs = config.max_logprobs,
+            .is_strict = config.strict_fields,
+            .allows_streaming = config.streaming,
+            .takes_chat_templates = config.trust_request_chat_template};
+}
+
+Result<ChatPrompt> read_chat_prompt(Json body, const CallLimits& limits) {
+    if (auto fault = check_template(body, limits)) return *fault;
+    const auto tools = body.find("tools");
+    if (tools != body.end() && !tools->is_null()) {
+        if (auto fault = check_tools(*tools, limits)) return *fault;
+        if (tools->empty()) body.erase(tools);
+    }
+    const auto max_messages = static_cast<size_t>(limits.max_messages);
+    auto request = request_from_json(body, {}, max_messages);
+    if (!request) return request.fault();
+    return std::get<ChatPrompt>(std::move(request->input.prompt));
+}
+
+Result<std::vector<Json>> split_prompts(const Json& prompt, const std::string& field,
+                                        const CallLimits& limits) {
+    using Prompts = std::vector<Json>;
+    if (prompt.is_string()) return Prompts{prompt};
+    if (!prompt.is_array() || prompt.empty()) {
+        return field_fault(field, "must be a text, a list of token ids, or a list of either");
+    }
+    const bool is_one = prompt.front().is_number();
+    if (is_one) return Prompts{prompt};
+    if (prompt.size() > static_cast<size_t>(limits.max_prompts)) {
+        return field_fault(field, fmt::format("has {} entries; it must have at most {}",
+                                              prompt.size(), limits.max_prompts));
+    }
+    for (const Json& each : prompt) {
+        const bool is_alike = each.is_string() == prompt.front().is_string();
+        if (!is_alike || (!each.is_string() && !each.is_array())) {
+            return field_fault(field, "must hold texts only, or lists of token ids only");
+        }
+    }
+    return Prompts(prompt.begin(), prompt.end());
+}
+
+std::optional<Fault> set_prompt(const Json& prompt, const std::string& field, RequestInput& input,
+                                std::string& text) {
+    if (prompt.is_string()) {
+        text = prompt.get<std::string>();
+        input.prompt = text;
+        return std::nullopt;
+    }
+    auto ids = read_token_ids(prompt, field);
+    if (!ids) {
+        return field_fault(field, "must be a text, a list of token ids, or a list of either");
+    }
+    input.prompt = std::move(*ids);
+    return std::nullopt;
+}
+
+Result<std::vector<int32_t>> read_token_ids(const Json& ids, const std::string& field) {
+    if (ids.is_array()) {
+        auto read = request_from_json(Json{{"prompt", ids}}, {});
+        if (read) return std::get<std::vector<int32_t>>(std::move(read->input.prompt));
+    }
+    return field_fault(field, "must be a list of token ids");
+}
+
+Result<GenerationCall> read_completion_call(Json body, const SamplingParams& defaults,
+                                            const CallLimits& limits) {
+    GenerationCall call;
+    auto known = begin(std::move(body), CallKind::completion, limits, call);
+    if (!known) return known.fault();
+    Fields& fields = *known;
+    fields.take_bool("echo", call.echo);
+    call.logprobs = fields.take_logprobs("logprobs", limits.max_logprobs);
+    const auto prompt_logprobs = fields.take_logprobs("prompt_logprobs", limits.max_logprobs);
+    const auto prompt = fields.take("prompt");
+    if (!prompt) return field_fault("prompt", "is missing");
+    take_max_tokens(fields, call);
+    auto prompts = split_prompts(*prompt, "prompt", limits);
+    if (!prompts) return prompts.fault();
+    fields.rest()["prompt"] = "";
+    auto input = read_input(fields, defaults, limits);
+    if (!input) return input.fault();
+    call.prompt_logprobs = prompt_logprobs.has_value();
+    input->sampling.logprobs = call.logprobs;
+    input->sampling.prompt_logprobs = prompt_logprobs;
+    if (call.echo && call.logprobs && !call.prompt_logprobs) {
+        input->sampling.prompt_logprobs = call.logprobs;
+    }
+    if (!input->sampling.max_tokens) {
+        input->sampling.max_tokens = std::max(kCompletionTokens, input->sampling.min_tokens);
+    }
+    for (const Json& each : *prompts) {
+        RequestInput one = *input;
+        std::string text;
+        if (auto fault = set_prompt(each, "prompt", one, text)) return *fault;
+        call.inputs.push_back(std::move(one));
+        call.prompt_texts.push_back(std::move(text));
+    }
+    return call;
+}
+
+Result<GenerationCall> read_chat_call(Json body, const SamplingParams& defaults,
+                                      const CallLimits& limits) {
+    GenerationCall call;
+    auto known = begin(std::move(body), CallKind::chat, limits, call);
+    if (!known) return known.fault();
+    Fields& fields = *known;
+    call.is_chat = true;
+    bool wants_logprobs = false;
+    fields.take_bool("logprobs", wants_logprobs);
+    const auto top = fields.take_logprobs("top_logprobs", limits.max_logprobs);
+    const auto prompt_logprobs = fields.take_logprobs("prompt_logprobs", limits.max_logprobs);
+    if (top && !wants_logprobs) {
+        fields.keep(field_fault("top_logprobs", "needs 'logprobs' set to true"));
+    }
+    if (!has_messages(fields.rest())) return field_fault("messages", "is missing");
+    if (auto fault = check_template(fields.rest(), limits)) fields.keep(*fault);
+    auto input = read_input(fields, defaults, limits);
+    if (!input) return input.fault();
+    call.prompt_logprobs = prompt_logprobs.has_value();
+    input->sampling.prompt_logprobs = prompt_logprobs;
+    input->sampling.logprobs.reset();
+    if (wants_logprobs) input->sampling.logprobs = top.value_or(0);
+    call.inputs.push_back(std::move(*input));
+    call.prompt_texts.emplace_back();
+    return call;
+}
+
+}  // namespace nvllm::server

@@ -1,0 +1,160 @@
+// Bodies by the table of parameters.
+#include "lib/server/openai/parameters.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/option_values.h"
+#include "lib/server/openai/parameter_table.h"
+
+namespace nvllm::server {
+namespace {
+
+using schema::Json;
+
+const char* use_name(ParameterUse use) {
+    switch (use) {
+        case ParameterUse::full:
+            return "full";
+        case ParameterUse::no_effect:
+            return "no effect";
+        case ParameterUse::not_built:
+            break;
+    }
+    return "not built";
+}
+
+// What fields say of each other.
+Json rules(CallKind kind) {
+    Json list = Json::array();
+    const auto add = [&](const char* rule) { list.push_back(Json::parse(rule)); };
+    const bool generates = kind == CallKind::completion || kind == CallKind::chat;
+    if (kind == CallKind::completion) {
+        add(R"({"if": {"required": ["echo"], "properties": {"echo": {"const": true}}},
+                "else": {"properties": {"max_tokens": {"minimum": 1}}}})");
+    }
+    if (kind == CallKind::chat) {
+        add(R"({"if": {"required": ["logprobs"], "properties": {"logprobs": {"const": true}}},
+                "else": {"properties": {"top_logprobs": {"type": "null"}}}})");
+    }
+    if (kind == CallKind::chat || kind == CallKind::tokenize) {
+        add(R"({"not": {"required": ["add_generation_prompt", "continue_final_message"],
+                        "properties": {"add_generation_prompt": {"const": true},
+                                       "continue_final_message": {"const": true}}}})");
+    }
+    if (kind == CallKind::tokenize) {
+        add(R"({"anyOf": [{"required": ["prompt"]}, {"required": ["content"]},
+                          {"required": ["messages"]}]})");
+    }
+    if (generates) {
+        add(R"({"if": {"required": ["stream"], "properties": {"stream": {"const": true}}},
+                "else": {"properties": {"stream_options": {"type": "null"}}}})");
+        add(R"({"if": {"required": ["tool_choice"], "properties": {"tool_choice": {"const": "none"}}},
+                "else": {"properties": {"tools": {"maxItems": 0}}}})");
+    }
+    return list;
+}
+
+Json described(const Parameter& parameter, bool is_required) {
+    Json json = is_required ? parameter.schema : schema::or_null(parameter.schema);
+    if (!parameter.fallback.is_null()) json["default"] = parameter.fallback;
+    json["description"] = parameter.description;
+    json["x-nvllm-use"] = use_name(parameter.use);
+    return json;
+}
+
+bool says_nothing(const Json& value) {
+    return value == Json("") || value == Json(false) || (value.is_structured() && value.empty());
+}
+
+const std::vector<Parameter>& known_parameters() {
+    static const std::vector<Parameter> table = make_parameters({});
+    return table;
+}
+
+const Parameter* find_parameter(std::string_view name, CallKind kind) {
+    for (const Parameter& parameter : known_parameters()) {
+        if (parameter.name == name && parameter.belongs_to(kind)) return &parameter;
+    }
+    return nullptr;
+}
+
+Fault not_built(const Parameter& parameter) {
+    std::string name(parameter.name);
+    return {ErrorKind::bad_data,
+            fmt::format("'{}' is not supported: {}", name, parameter.description), name,
+            "unsupported_parameter"};
+}
+
+std::optional<Fault> find_refused(const Json& body, CallKind kind, bool is_strict) {
+    for (const auto& [name, value] : body.items()) {
+        const Parameter* known = find_parameter(name, kind);
+        if (known == nullptr && is_strict) return unknown_parameter(name, kind);
+        const bool is_refused = known != nullptr && known->use == ParameterUse::not_built &&
+                                !value.is_null() && !says_nothing(value);
+        if (is_refused) return not_built(*known);
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ParameterUse> parameter_use(std::string_view name, CallKind kind) {
+    const Parameter* parameter = find_parameter(name, kind);
+    return parameter == nullptr ? std::nullopt : std::optional(parameter->use);
+}
+
+Fault unknown_parameter(const std::string& name, CallKind kind) {
+    std::vector<std::string_view> known;
+    for (const Parameter& parameter : known_parameters()) {
+        if (parameter.belongs_to(kind)) known.push_back(parameter.name);
+    }
+    const auto nearest = nearest_name(name, known);
+    return {ErrorKind::bad_data,
+            fmt::format("unknown field '{}'{}", name,
+                        nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""),
+            name};
+}
+
+Fault field_fault(std::string name, const std::string& complaint) {
+    return {ErrorKind::bad_data, fmt::format("'{}' {}", name, complaint), std::move(name)};
+}
+
+Result<std::vector<std::string>> take_idle_fields(Json& body, CallKind kind, bool is_strict) {
+    if (auto refusal = find_refused(body, kind, is_strict)) return *refusal;
+    std::vector<std::string> idle;
+    Json kept = Json::object();
+    for (auto& [name, value] : body.items()) {
+        const auto use = parameter_use(name, kind);
+        if (use == ParameterUse::full) {
+            kept[name] = std::move(value);
+        } else if (use != ParameterUse::not_built && !value.is_null()) {
+            idle.push_back(name);
+        }
+    }
+    body = std::move(kept);
+    return idle;
+}
+
+Json request_schema(CallKind kind, const CallLimits& limits) {
+    Json properties = Json::object();
+    Json required = Json::array();
+    for (const Parameter& parameter : make_parameters(limits)) {
+        if (!parameter.belongs_to(kind)) continue;
+        const std::string name(parameter.name);
+        const bool is_required = (parameter.required_in & static_cast<uint8_t>(kind)) != 0;
+        properties[name] = described(parameter, is_required);
+        if (is_required) required.push_back(name);
+    }
+    Json json = schema::object();
+    json["description"] =
+        "Fields that are not listed are named in the answer's x-nvllm-ignored header, or refused "
+        "with --strict-fields.";
+    if (!required.empty()) json["required"] = std::move(required);
+    json["properties"] = std::move(properties);
+    if (Json all = rules(kind); !all.empty()) json["allOf"] = std::move(all);
+    return json;
+}
+
+}  // namespace nvllm::server

@@ -1,0 +1,164 @@
+// The native names.
+#include "lib/server/operations/metric_families.h"
+
+#include "lib/server/operations/metric_edges.h"
+
+namespace nvllm::server {
+namespace {
+
+const std::string kModel = "model_name";
+
+}  // namespace
+
+ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
+    : accepted(registry.counter("nvllm_requests_accepted_total",
+                                "Requests given to the engine. Equals the finished, aborted and "
+                                "in flight together.",
+                                {kModel})),
+      finished(registry.counter("nvllm_requests_finished_total",
+                                "Requests that came to an end by themselves, by the reason.",
+                                {kModel, "reason"})),
+      aborted(registry.counter("nvllm_requests_aborted_total",
+                               "Requests taken back, by the cause and by how far they had come.",
+                               {kModel, "cause", "state"})),
+      rejected(registry.counter("nvllm_requests_rejected_total",
+                                "Requests refused before they reached the engine, by the reason.",
+                                {kModel, "reason"})),
+      in_flight(registry.gauge("nvllm_requests_in_flight",
+                               "Requests given to the engine that have not ended.", {kModel})),
+      running(registry.gauge("nvllm_sequences_running", "Sequences that are being computed.",
+                             {kModel})),
+      waiting(registry.gauge("nvllm_sequences_waiting",
+                             "Sequences that wait, paused and swapped ones included.", {kModel})),
+      paused(registry.gauge("nvllm_sequences_paused",
+                            "Sequences that gave up their slot and kept their blocks.", {kModel})),
+      swapped(registry.gauge("nvllm_sequences_swapped",
+                             "Sequences whose blocks lie in host memory.", {kModel})),
+      abort_latency(registry.histogram("nvllm_abort_latency_seconds",
+                                       "Time from taking a request back to its end.", kAbortEdges,
+                                       {kModel})),
+
+      prompt_tokens(registry.counter("nvllm_prompt_tokens_total",
+                                     "Tokens of prompts whose first answer token came.", {kModel})),
+      cached_prompt_tokens(registry.counter("nvllm_cached_prompt_tokens_total",
+                                            "Of the prompt tokens, those found in the cache.",
+                                            {kModel})),
+      prompt_token_sources(registry.counter("nvllm_prompt_tokens_by_source_total",
+                                            "Prompt tokens, by where their keys and values are "
+                                            "from.",
+                                            {kModel, "source"})),
+      generated_tokens(registry.counter("nvllm_generated_tokens_total",
+                                        "Tokens of answers, as they were given out.", {kModel})),
+      queried_tokens(registry.counter("nvllm_prefix_cache_queried_tokens_total",
+                                      "Tokens looked up in the prefix cache.", {kModel})),
+      hit_tokens(registry.counter("nvllm_prefix_cache_hit_tokens_total",
+                                  "Tokens found in the prefix cache.", {kModel})),
+      recomputed_tokens(registry.counter("nvllm_recomputed_tokens_total",
+                                         "Tokens computed once more after a preemption.",
+                                         {kModel})),
+      hit_ratio(registry.gauge("nvllm_prefix_cache_hit_ratio",
+                               "Share of looked up tokens that were found, since the start.",
+                               {kModel})),
+
+      first_token(registry.histogram("nvllm_time_to_first_token_seconds",
+                                     "Time from arrival to the first token.", kVllmFirstTokenEdges,
+                                     {kModel})),
+      inter_token(registry.histogram("nvllm_inter_token_seconds",
+                                     "Time between two outputs of one continuation.",
+                                     kInterTokenEdges, {kModel})),
+      request_time(registry.histogram("nvllm_request_seconds",
+                                      "Time from a request's arrival to its end.", kRequestEdges,
+                                      {kModel})),
+      queue_time(registry.histogram("nvllm_request_queue_seconds",
+                                    "Time from a request's arrival to its first step.",
+                                    kRequestEdges, {kModel})),
+      prefill_time(registry.histogram("nvllm_request_prefill_seconds",
+                                      "Time from a request's first step to its first token.",
+                                      kRequestEdges, {kModel})),
+      decode_time(registry.histogram("nvllm_request_decode_seconds",
+                                     "Time from a request's first token to its end.", kRequestEdges,
+                                     {kModel})),
+      inference_time(registry.histogram("nvllm_request_inference_seconds",
+                                        "Time from a request's first step to its end.",
+                                        kRequestEdges, {kModel})),
+      output_token_time(registry.histogram("nvllm_request_seconds_per_token",
+                                           "Mean time between two tokens of a request's longest "
+                                           "answer.",
+                                           kInterTokenEdges, {kModel})),
+      prefill_token_time(registry.histogram("nvllm_prefill_seconds_per_token",
+                                            "Prefill time of a request for each prompt token.",
+                                            kPrefillTokenEdges, {kModel})),
+
+      request_prompt_tokens(registry.histogram("nvllm_request_prompt_tokens",
+                                               "Prompt tokens of a request.",
+                                               one_two_five_edges(most_tokens), {kModel})),
+      request_generated_tokens(
+          registry.histogram("nvllm_request_generated_tokens",
+                             "Answer tokens of a request, all continuations together.",
+                             one_two_five_edges(most_tokens), {kModel})),
+      request_longest_answer(
+          registry.histogram("nvllm_request_longest_answer_tokens",
+                             "Answer tokens of a request's longest continuation.",
+                             one_two_five_edges(most_tokens), {kModel})),
+      request_n(registry.histogram("nvllm_request_continuations",
+                                   "Continuations that a request asked for.",
+                                   kVllmNumContinuationsEdges, {kModel})),
+      request_max_tokens(registry.histogram("nvllm_request_max_tokens",
+                                            "Answer tokens that a request allowed.",
+                                            one_two_five_edges(most_tokens), {kModel})),
+
+      step_time(
+          registry.histogram("nvllm_step_seconds", "Time that a step took.", kStepEdges, {kModel})),
+      step_tokens(registry.histogram("nvllm_step_tokens", "Tokens computed in a step.",
+                                     kVllmStepTokenEdges, {kModel})),
+      batch_size(registry.histogram("nvllm_batch_size", "Sequences computed in a step.",
+                                    kBatchEdges, {kModel})),
+      empty_steps(registry.counter("nvllm_empty_steps_total",
+                                   "Steps that could plan nothing although work waited.",
+                                   {kModel})),
+      token_budget(
+          registry.gauge("nvllm_token_budget", "Tokens that the next step may have.", {kModel})),
+      heartbeat(registry.gauge("nvllm_engine_heartbeat_seconds",
+                               "Time since the engine began a step; 0 while it has nothing to do.",
+                               {kModel})),
+
+      blocks(registry.gauge("nvllm_kv_blocks",
+                            "Key-value blocks: used by sequences, unused but cached, free.",
+                            {kModel, "state"})),
+      cache_usage(registry.gauge("nvllm_kv_cache_usage_ratio",
+                                 "Share of the key-value blocks that sequences use.", {kModel})),
+      fragmentation(registry.gauge("nvllm_kv_fragmentation_ratio",
+                                   "1 - longest run of unused blocks / unused blocks, of the worst "
+                                   "cache group; looked at now and then.",
+                                   {kModel})),
+      evictions(registry.counter("nvllm_kv_evictions_total",
+                                 "Cached blocks that were reused for something else.", {kModel})),
+      preemptions(registry.counter("nvllm_preemptions_total",
+                                   "Sequences that gave way for want of blocks.", {kModel})),
+      swapped_bytes(registry.counter("nvllm_swapped_bytes_total",
+                                     "Bytes copied to and from host memory.", {kModel})),
+      device_sampled(registry.counter("nvllm_device_sampled_tokens_total",
+                                      "Tokens that were chosen where the logits lay.", {kModel})),
+      graph_captures(registry.counter("nvllm_graph_captures_total",
+                                      "Shapes of steps captured as graphs.", {kModel})),
+      graph_launches(
+          registry.counter("nvllm_graph_launches_total", "Steps that ran as graphs.", {kModel})),
+
+      nonfinite_logits(registry.counter("nvllm_nonfinite_logits_total",
+                                        "Sequences ended because their logits were not finite "
+                                        "numbers.",
+                                        {kModel})),
+      worker_resets(registry.counter("nvllm_worker_resets_total",
+                                     "Times everybody started over from the tokens they had.",
+                                     {kModel})),
+      worker_restarts(registry.counter("nvllm_worker_restarts_total",
+                                       "Times a worker was started again.", {kModel})),
+      recoveries(registry.counter("nvllm_recoveries_total",
+                                  "Faults that were recovered from, by how much was done for it.",
+                                  {kModel, "level"})),
+      out_of_memory(registry.counter("nvllm_out_of_memory_total",
+                                     "Times memory ran out, of the device or the host.", {kModel})),
+      device_resets(registry.counter("nvllm_device_resets_total",
+                                     "Times a device was lost and opened again.", {kModel})) {}
+
+}  // namespace nvllm::server

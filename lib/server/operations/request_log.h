@@ -1,0 +1,12 @@
+// The line of a request in the log (--log-requests).
+#pragma once
+
+#include "lib/server/http/http_server.h"
+
+namespace nvllm::server {
+
+// Method, path, status, time and size; then id, model, key, tokens and what it was refused for,
+// those that are known. Never the prompt or the answer.
+void log_request(const AnsweredRequest& answered);
+
+}  // namespace nvllm::server

@@ -1,0 +1,379 @@
+// Gathering outputs and saying them.
+#include "lib/server/requests/generation.h"
+
+#include <algorithm>
+#include <new>
+
+namespace nvllm::server {
+namespace {
+
+double milliseconds_between(Generation::Clock::time_point begin,
+                            Generation::Clock::time_point end) {
+    return std::chrono::duration<double, std::milli>(end - begin).count();
+}
+
+AnswerHead head_of(const GenerationCall& call, const HostedModel& model, const Exchange& exchange) {
+    return {.is_chat = call.is_chat,
+            .id = (call.is_chat ? "chatcmpl-" : "cmpl-") + exchange.request_id,
+            .created = std::time(nullptr),
+            .model = call.model.empty() ? model.name() : call.model};
+}
+
+AbortCause cause_of(Departure why) {
+    switch (why) {
+        case Departure::closed:
+            return AbortCause::disconnect;
+        case Departure::stalled:
+            return AbortCause::write_stall;
+        case Departure::shut_down:
+            break;
+    }
+    return AbortCause::shutdown;
+}
+
+// About what it takes in the answer.
+size_t bytes_of(const ContinuationOutput& part) {
+    constexpr size_t kBytesOfId = 8;
+    constexpr size_t kBytesOfLogprob = 96;
+    size_t bytes = part.text.size() + kBytesOfId * part.token_ids.size();
+    for (const SampledLogprobs& one : part.logprobs) {
+        bytes += kBytesOfLogprob * (1 + one.top.size());
+    }
+    return bytes;
+}
+
+template <typename T>
+void append(std::vector<T>& target, std::vector<T>&& more) {
+    target.insert(target.end(), std::make_move_iterator(more.begin()),
+                  std::make_move_iterator(more.end()));
+}
+
+}  // namespace
+
+Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
+                       std::shared_ptr<Exchange> exchange, CallPlace place, TaskPool& pool,
+                       CallEndListener on_end)
+    : call_(std::move(call)),
+      model_(std::move(model)),
+      exchange_(std::move(exchange)),
+      pool_(pool),
+      on_end_(std::move(on_end)),
+      head_(head_of(call_, *model_, *exchange_)),
+      place_(std::move(place)),
+      choices_(call_.num_choices()),
+      completion_tokens_(call_.num_choices()) {
+    for (size_t i = 0; i < choices_.size(); ++i) {
+        logprob_writers_.emplace_back(model_->engine()->tokenizer(), call_.is_chat,
+                                      call_.shows_ids);
+    }
+}
+
+void Generation::start(std::vector<Request> prepared) {
+    const auto self = shared_from_this();
+    {
+        const std::lock_guard lock(mutex_);
+        num_open_prompts_ = prepared.size();
+        end_token_ids_ = prepared.front().eos_token_ids;
+        for (const Request& request : prepared) {
+            Prompt& prompt = prompts_.emplace_back();
+            prompt.token_ids = request.prompt_token_ids;
+            prompt.meter =
+                std::make_shared<RequestMeter>(model_->metrics(), request, &model_->timeline());
+        }
+        for (size_t i = 0; i < prepared.size(); ++i) {
+            prepared[i].wants_progress = true;
+            prompts_[i].request = model_->engine()->submit(
+                std::move(prepared[i]),
+                [self, i](RequestOutput&& output) { self->gather(i, std::move(output)); });
+        }
+    }
+    if (call_.stream) exchange_->stream(self);
+    exchange_->when_gone([self](Departure why) { self->depart(why); });
+}
+
+// --- On the engine thread ---
+
+void Generation::gather(size_t number, RequestOutput&& output) {
+    bool is_over = false;
+    bool is_answered = false;
+    {
+        const std::lock_guard lock(mutex_);
+        Prompt& prompt = prompts_[number];
+        prompt.meter->observe(output);
+        prompt.num_cached_tokens = output.num_cached_tokens;
+        prompt.num_computed_tokens = output.num_computed_prompt_tokens;
+        prompt.is_scheduled |= output.times.first_scheduled_s.has_value();
+        if (prompt.is_scheduled && !scheduled_at_) scheduled_at_ = Clock::now();
+        append(prompt.logprobs, std::move(output.prompt_logprobs));
+        for (ContinuationOutput& part : output.continuations)
+            gather_choice(number, std::move(part));
+        if (output.finished) {
+            prompt.is_finished = true;
+            is_over = --num_open_prompts_ == 0;
+        }
+        if (call_.stream && unsent_bytes_ > kMostUnsentBytes && !is_over) set_held(true);
+        if (is_over) release();
+        is_answered = error_.has_value();
+    }
+    if (call_.stream) {
+        exchange_->wake();
+    } else if (is_over && !is_answered) {
+        const auto self = shared_from_this();
+        if (!pool_.try_run([self] { self->answer_whole(); })) answer_whole();
+    }
+    if (is_over) on_end_(*this, end_);
+}
+
+void Generation::release() {
+    const Usage usage = usage_locked();
+    place_.release(usage);
+    exchange_->notes.set_usage(usage);
+    set_held(false);
+}
+
+void Generation::set_held(bool is_held) {
+    if (std::exchange(is_held_, is_held) == is_held) return;
+    model_->server_metrics().stream_paused(is_held);
+    for (const Prompt& prompt : prompts_) {
+        if (prompt.is_finished) continue;
+        is_held ? model_->engine()->hold(prompt.request) : model_->engine()->go_on(prompt.request);
+    }
+}
+
+void Generation::gather_choice(size_t number, ContinuationOutput&& part) {
+    const size_t index = number * static_cast<size_t>(call_.n()) + static_cast<size_t>(part.index);
+    ChoiceNews& news = choices_[index];
+    news.has_any = true;
+    if (!call_.is_prompt_only) {
+        unsent_bytes_ += bytes_of(part);
+        news.text += part.text;
+        if (call_.return_token_ids) append(news.token_ids, std::move(part.token_ids));
+        append(news.logprobs, std::move(part.logprobs));
+        completion_tokens_[index] = part.num_generated_tokens;
+    }
+    if (!part.finish_reason) return;
+    news.is_finished = true;
+    news.finish_reason = part.finish_reason;
+    news.stop_reason = stop_reason_of(part);
+    if (part.finish_reason == FinishReason::error && !error_) {
+        error_ = api_error(part.fault.value_or(Fault{ErrorKind::internal, "the request failed"}));
+        end_ = CallEnd::failed;
+        exchange_->notes.set_error(error_word(*error_), error_->param);
+        cancel_all(AbortCause::unknown);
+        if (!call_.stream) exchange_->respond(error_response(*error_));
+    }
+}
+
+// What the client asked to stop at: as in vLLM, an end token of the model is no such thing, even
+// where it is one of stop_token_ids as well.
+answers::StopReason Generation::stop_reason_of(const ContinuationOutput& part) const {
+    if (part.stop_string) return *part.stop_string;
+    const auto is_in = [&](const std::vector<int32_t>& ids) {
+        return std::ranges::find(ids, *part.stop_token_id) != ids.end();
+    };
+    if (!part.stop_token_id) return std::nullopt;
+    const SamplingParams& sampling = call_.inputs.front().sampling;
+    const bool is_end = !sampling.ignore_eos && is_in(end_token_ids_);
+    if (is_end || !is_in(sampling.stop_token_ids)) return std::nullopt;
+    return *part.stop_token_id;
+}
+
+void Generation::cancel_all(AbortCause cause) {
+    for (const Prompt& prompt : prompts_) {
+        if (prompt.is_finished) continue;
+        prompt.meter->aborting(cause);
+        model_->engine()->cancel(prompt.request);
+    }
+}
+
+// --- From other threads ---
+
+void Generation::fail(ApiError error, AbortCause cause) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (error_ || num_open_prompts_ == 0) return;
+        error_ = error;
+        end_ = CallEnd::failed;
+        exchange_->notes.set_error(error_word(error), error.param);
+        cancel_all(cause);
+    }
+    if (call_.stream) {
+        exchange_->wake();
+    } else {
+        exchange_->respond(error_response(error));
+    }
+}
+
+void Generation::depart(Departure why) {
+    const std::lock_guard lock(mutex_);
+    if (num_open_prompts_ == 0) return;
+    if (!error_) end_ = CallEnd::aborted;
+    cancel_all(cause_of(why));
+}
+
+void Generation::check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) {
+    const auto age = now - begun_;
+    bool is_scheduled = false;
+    {
+        const std::lock_guard lock(mutex_);
+        if (error_ || num_open_prompts_ == 0) return;
+        is_scheduled = scheduled_at_.has_value();
+    }
+    if (timeouts.queue.count() > 0 && !is_scheduled && age > timeouts.queue) {
+        fail({.status = 503,
+              .message = "the request waited longer than it may without being begun",
+              .code = "queue_timeout",
+              .retry_after_s = 1},
+             AbortCause::queue_timeout);
+        return;
+    }
+    if (timeouts.request.count() == 0 || age <= timeouts.request) return;
+    if (timeouts.gives_partial_answer) {
+        const std::lock_guard lock(mutex_);
+        cancel_all(AbortCause::deadline);  // and what has gathered is answered as it is
+        return;
+    }
+    fail({.status = 504,
+          .message = "the request took longer than it may: ask for fewer tokens",
+          .code = "deadline_exceeded"},
+         AbortCause::deadline);
+}
+
+Usage Generation::usage() const {
+    const std::lock_guard lock(mutex_);
+    return usage_locked();
+}
+
+CallFigures Generation::figures() const {
+    const std::lock_guard lock(mutex_);
+    const Usage usage = usage_locked();
+    return {head_.id, scheduled_at_.has_value(),
+            milliseconds_between(begun_, Clock::now()) / 1000.0, usage.prompt_tokens,
+            usage.completion_tokens};
+}
+
+Usage Generation::usage_locked() const {
+    Usage usage;
+    for (const Prompt& prompt : prompts_) {
+        usage.prompt_tokens += static_cast<int64_t>(prompt.token_ids.size());
+        usage.cached_tokens += prompt.num_cached_tokens;
+    }
+    for (const int64_t count : completion_tokens_) usage.completion_tokens += count;
+    return usage;
+}
+
+// --- Saying it ---
+
+void Generation::answer_whole() {
+    HttpResponse response;
+    try {
+        response.body = whole_body();
+    } catch (const std::bad_alloc&) {
+        response = error_response(out_of_memory());
+    }
+    exchange_->respond(std::move(response));
+}
+
+std::string Generation::whole_body() {
+    const std::lock_guard lock(mutex_);
+    std::vector<ChoicePiece> pieces;
+    for (size_t index = 0; index < choices_.size(); ++index) pieces.push_back(piece_of(index));
+    return whole_answer(head_, pieces, usage_locked());
+}
+
+// What has gathered of a choice, which is then forgotten.
+ChoicePiece Generation::piece_of(size_t index) {
+    ChoiceNews& news = choices_[index];
+    ChoicePiece piece;
+    piece.index = index;
+    piece.text = std::exchange(news.text, {});
+    piece.finish_reason = news.finish_reason;
+    if (piece.finish_reason == FinishReason::cancelled) piece.finish_reason = FinishReason::length;
+    piece.stop_reason = news.stop_reason;
+    if (call_.return_token_ids) piece.token_ids = std::exchange(news.token_ids, {});
+    const bool is_first = !std::exchange(news.has_begun, true);
+    news.has_any = false;
+    if (is_first && call_.echo) {
+        piece.text.insert(0, echo_text(prompts_[prompt_of(index)], prompt_of(index)));
+    }
+    if (call_.inputs.front().sampling.logprobs) {
+        piece.logprobs = logprobs_of(index, piece, is_first);
+    }
+    const bool is_wanted = call_.prompt_logprobs && !(call_.is_chat && index > 0);
+    if (is_first && is_wanted) {
+        piece.prompt_logprobs = prompt_logprobs_json(prompts_[prompt_of(index)].logprobs,
+                                                     model_->engine()->tokenizer().get());
+    }
+    return piece;
+}
+
+std::string Generation::logprobs_of(size_t index, const ChoicePiece& piece, bool is_first) {
+    const Prompt& prompt = prompts_[prompt_of(index)];
+    const std::string echo = is_first && call_.echo ? echo_text(prompt, prompt_of(index)) : "";
+    LogprobPiece logprobs{.start = {},
+                          .prompt = {},
+                          .answer = std::exchange(choices_[index].logprobs, {}),
+                          .text = piece.text,
+                          .is_last = piece.finish_reason.has_value()};
+    if (is_first) {
+        logprobs.start = ChoiceStart{prompt.token_ids, std::nullopt,
+                                     call_.inputs.front().sampling.skip_special_tokens};
+        if (call_.echo) logprobs.start->echo = echo;
+        if (call_.echo) logprobs.prompt = prompt.logprobs;
+    }
+    return logprob_writers_[index].json(logprobs);
+}
+
+std::string Generation::echo_text(const Prompt& prompt, size_t number) const {
+    if (!call_.prompt_texts[number].empty()) return call_.prompt_texts[number];
+    const auto& tokenizer = model_->engine()->tokenizer();
+    return tokenizer == nullptr ? std::string() : tokenizer->decode(prompt.token_ids, true);
+}
+
+ChunkUsage Generation::chunk_usage() const {
+    if (call_.continuous_usage_stats) return ChunkUsage::given;
+    return call_.include_usage ? ChunkUsage::null : ChunkUsage::absent;
+}
+
+std::optional<std::string> Generation::progress_event() {
+    if (!call_.return_progress || !scheduled_at_) return std::nullopt;
+    PromptProgress progress;
+    for (const Prompt& prompt : prompts_) {
+        progress.total += static_cast<int64_t>(prompt.token_ids.size());
+        progress.cached += prompt.num_cached_tokens;
+        progress.processed += prompt.num_computed_tokens;
+    }
+    const bool is_news = progress.processed != told_progress_.processed;
+    told_progress_ = progress;
+    if (!is_news) return std::nullopt;
+    progress.time_ms = milliseconds_between(*scheduled_at_, Clock::now());
+    return progress_chunk(head_, progress, chunk_usage(), usage_locked());
+}
+
+StreamState Generation::take(std::vector<std::string>& events) {
+    const std::lock_guard lock(mutex_);
+    if (auto progress = progress_event()) events.push_back(std::move(*progress));
+    if (error_) {
+        events.push_back(error_body(*error_));
+        return StreamState::failed;
+    }
+    for (size_t index = 0; index < choices_.size(); ++index) {
+        ChoiceNews& news = choices_[index];
+        if (!news.has_any) continue;
+        // A token without text yet is no news to the client.
+        const bool has_something = !news.text.empty() || news.finish_reason ||
+                                   call_.return_token_ids || !news.logprobs.empty();
+        if (!has_something) continue;
+        if (call_.is_chat && !news.has_begun) {
+            events.push_back(role_chunk(head_, index, chunk_usage(), usage_locked()));
+        }
+        events.push_back(chunk_of(head_, piece_of(index), chunk_usage(), usage_locked()));
+    }
+    unsent_bytes_ = 0;
+    if (num_open_prompts_ > 0) set_held(false);
+    if (num_open_prompts_ > 0) return StreamState::open;
+    if (call_.include_usage) events.push_back(usage_chunk(head_, usage_locked()));
+    return StreamState::complete;
+}
+
+}  // namespace nvllm::server

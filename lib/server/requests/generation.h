@@ -1,0 +1,125 @@
+// One call of completions or chat under way: from prepared requests to the client's answer.
+//
+// Outputs arrive on the engine thread and are gathered; the I/O thread takes what has gathered
+// whenever the client can take it, so a slow client gets fewer and larger chunks. Of a stream no
+// more gathers than kMostUnsentBytes and what one step adds: then the engine computes nothing more
+// of it until the client has taken what there is. One that takes nothing is given up by its
+// connection.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/task_pool.h"
+#include "lib/engine/engine.h"
+#include "lib/server/access/access.h"
+#include "lib/server/access/admission_control.h"
+#include "lib/server/openai/answer_shapes.h"
+#include "lib/server/http/api_error.h"
+#include "lib/server/requests/call_place.h"
+#include "lib/server/http/exchange.h"
+#include "lib/server/openai/generation_call.h"
+#include "lib/server/models/hosted_model.h"
+#include "lib/server/requests/living_call.h"
+#include "lib/server/operations/request_meter.h"
+
+namespace nvllm::server {
+
+class Generation final : public EventSource,
+                         public LivingCall,
+                         public std::enable_shared_from_this<Generation> {
+  public:
+    // What of a stream waits for its client, about as long as it will be as JSON; as much again may
+    // be on its way into the socket.
+    static constexpr size_t kMostUnsentBytes = 64 * 1024;
+
+    // `on_end` runs once, when every request of the call has ended in the engine.
+    Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
+               std::shared_ptr<Exchange> exchange, CallPlace place, TaskPool& pool,
+               CallEndListener on_end);
+
+    // Submits one request for each prompt and begins to answer.
+    void start(std::vector<Request> prepared);
+
+    StreamState take(std::vector<std::string>& events) override;
+
+    void check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) override;
+
+    const GenerationCall& call() const { return call_; }
+    Usage usage() const override;
+    CallFigures figures() const override;
+
+  private:
+    // Of one choice, since the last chunk (or the start).
+    struct ChoiceNews {
+        std::string text;
+        std::vector<int32_t> token_ids;
+        std::vector<SampledLogprobs> logprobs;
+        std::optional<FinishReason> finish_reason;
+        answers::StopReason stop_reason;
+        bool has_any = false;
+        bool has_begun = false;  // something was sent of it
+        bool is_finished = false;
+    };
+    struct Prompt {
+        RequestId request = 0;
+        std::shared_ptr<RequestMeter> meter;
+        std::vector<int32_t> token_ids;
+        std::vector<SampledLogprobs> logprobs;
+        int64_t num_cached_tokens = 0;
+        int64_t num_computed_tokens = 0;
+        bool is_scheduled = false;
+        bool is_finished = false;
+    };
+
+    void gather(size_t prompt, RequestOutput&& output);
+    // Everything is computed: gives back what the call held, before the client sees its end.
+    void release();
+    void gather_choice(size_t prompt, ContinuationOutput&& part);
+    answers::StopReason stop_reason_of(const ContinuationOutput& part) const;
+    void cancel_all(AbortCause cause);
+    // The engine waits for the client, or does not.
+    void set_held(bool is_held);
+    // The call fails as a whole: the client is told, and what still runs is taken back.
+    void fail(ApiError error, AbortCause cause);
+    void depart(Departure why);
+    void answer_whole();
+    std::string whole_body();
+    ChoicePiece piece_of(size_t index);
+    std::string logprobs_of(size_t index, const ChoicePiece& piece, bool is_first);
+    std::string echo_text(const Prompt& prompt, size_t number) const;
+    std::optional<std::string> progress_event();
+    ChunkUsage chunk_usage() const;
+    Usage usage_locked() const;
+    size_t prompt_of(size_t choice) const { return choice / static_cast<size_t>(call_.n()); }
+
+    const GenerationCall call_;
+    const std::shared_ptr<HostedModel> model_;
+    const std::shared_ptr<Exchange> exchange_;
+    TaskPool& pool_;
+    const CallEndListener on_end_;
+    const AnswerHead head_;
+    const Clock::time_point begun_ = Clock::now();
+
+    mutable std::mutex mutex_;
+    CallPlace place_;
+    std::vector<Prompt> prompts_;
+    std::vector<ChoiceNews> choices_;
+    std::vector<int32_t> end_token_ids_;          // of the model
+    std::vector<LogprobWriter> logprob_writers_;  // one a choice
+    std::vector<int64_t> completion_tokens_;      // one a choice
+    size_t num_open_prompts_ = 0;
+    size_t unsent_bytes_ = 0;  // of a stream
+    bool is_held_ = false;
+    std::optional<ApiError> error_;
+    CallEnd end_ = CallEnd::finished;
+    std::optional<Clock::time_point> scheduled_at_;
+    PromptProgress told_progress_;
+};
+
+}  // namespace nvllm::server
