@@ -61,7 +61,7 @@ struct BackendMachine {
     std::string fault;  // a sentence that says why there are no devices; empty: there are
 };
 
-struct DeviceMemoryFigures {
+struct DeviceMemoryStats {
     uint64_t total_bytes = 0;
     uint64_t free_bytes = 0;    // for this process to take, what it keeps for reuse included
     uint64_t in_use_bytes = 0;  // allocated by this process through the module
@@ -96,7 +96,7 @@ struct BackendOps {
     decltype(&ops::rms_norm) rms_norm = nullptr;
     decltype(&ops::add_rms_norm) add_rms_norm = nullptr;
     decltype(&ops::layer_norm) layer_norm = nullptr;
-    decltype(&ops::rope_angles) rope_angles = nullptr;
+    decltype(&ops::rope_cos_sin) rope_cos_sin = nullptr;
     decltype(&ops::rope) rope = nullptr;
 
     // What callers do without where it is null: they choose tokens and experts on the host.
@@ -138,7 +138,7 @@ struct BackendTable {
     const char* name = nullptr;           // "cuda": what --device calls it
     DeviceKind kind = DeviceKind::other;  // of its devices
     BackendMachine (*look)() = nullptr;   // never throws for what is missing
-    DeviceMemoryFigures (*memory)(int device) = nullptr;
+    DeviceMemoryStats (*memory)(int device) = nullptr;
 
     // Memory of the device, aligned to 256. Throws does_not_fit. Released memory may be kept for
     // the next allocation until trim().
@@ -201,7 +201,7 @@ void visit_functions(const BackendOps& ops, Visit&& visit) {
     const auto& [activation, gated_activation, attention_input, paged_attention,
                  paged_attention_scratch_bytes, add, soft_cap, gather_rows, convert, embedding,
                  write_kv, copy_blocks, stores_kv, matmul, matmul_scratch_bytes, add_weighted_rows,
-                 rms_norm, add_rms_norm, layer_norm, rope_angles, rope, change_scores, sample,
+                 rms_norm, add_rms_norm, layer_norm, rope_cos_sin, rope, change_scores, sample,
                  logprobs, route, sort_by_expert, grouped_matmul, add_expert_outputs,
                  moe_scratch_bytes, fill_random, can_multiply_quantized, quantized_weight_bytes,
                  pack_weight, matmul_quantized, matmul_quantized_scratch_bytes] = ops;
@@ -223,7 +223,7 @@ void visit_functions(const BackendOps& ops, Visit&& visit) {
     visit("rms_norm", rms_norm);
     visit("add_rms_norm", add_rms_norm);
     visit("layer_norm", layer_norm);
-    visit("rope_angles", rope_angles);
+    visit("rope_angles", rope_cos_sin);
     visit("rope", rope);
 }
 

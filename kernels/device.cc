@@ -89,11 +89,11 @@ void ComputeDevice::synchronize(void* stream) const {
     if (!is_cpu()) backend_->synchronize(id_.index, stream);
 }
 
-DeviceQueue::DeviceQueue(const ComputeDevice& device) : device_(device) {
+Stream::Stream(const ComputeDevice& device) : device_(device) {
     if (!device.is_cpu()) stream_ = device.backend()->make_stream(device.id().index);
 }
 
-DeviceQueue::~DeviceQueue() {
+Stream::~Stream() {
     if (stream_ == nullptr) return;
     try {
         device_.backend()->end_stream(device_.id().index, stream_);
@@ -101,11 +101,11 @@ DeviceQueue::~DeviceQueue() {
     }
 }
 
-DeviceMark::DeviceMark(const ComputeDevice& device) : device_(device) {
+Event::Event(const ComputeDevice& device) : device_(device) {
     if (!device.is_cpu()) event_ = device.backend()->make_event(device.id().index, false);
 }
 
-DeviceMark::~DeviceMark() {
+Event::~Event() {
     if (event_ == nullptr) return;
     try {
         device_.backend()->end_event(device_.id().index, event_);
@@ -113,11 +113,11 @@ DeviceMark::~DeviceMark() {
     }
 }
 
-void DeviceMark::record(void* stream) {
+void Event::record(void* stream) {
     if (event_ != nullptr) device_.backend()->record(device_.id().index, event_, stream);
 }
 
-void DeviceMark::await() const {
+void Event::await() const {
     if (event_ != nullptr) device_.backend()->await(device_.id().index, event_);
 }
 

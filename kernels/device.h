@@ -24,7 +24,7 @@ struct DeviceMemoryDeleter {
 using DeviceMemory = std::unique_ptr<std::byte[], DeviceMemoryDeleter>;
 
 // A value: which device, and by whose functions. Those that take a stream take one of
-// DeviceQueue's, and do their work in its order; on the CPU everything is done on return.
+// Stream's, and do their work in its order; on the CPU everything is done on return.
 class ComputeDevice {
   public:
     ComputeDevice() = default;  // the CPU
@@ -55,12 +55,12 @@ class ComputeDevice {
 };
 
 // A stream of its own for as long as it lives; null on the CPU.
-class DeviceQueue {
+class Stream {
   public:
-    explicit DeviceQueue(const ComputeDevice& device);
-    ~DeviceQueue();
-    DeviceQueue(const DeviceQueue&) = delete;
-    DeviceQueue& operator=(const DeviceQueue&) = delete;
+    explicit Stream(const ComputeDevice& device);
+    ~Stream();
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
 
     void* stream() const { return stream_; }
 
@@ -70,12 +70,12 @@ class DeviceQueue {
 };
 
 // Something that happened in a stream; on the CPU everything has.
-class DeviceMark {
+class Event {
   public:
-    explicit DeviceMark(const ComputeDevice& device);
-    ~DeviceMark();
-    DeviceMark(const DeviceMark&) = delete;
-    DeviceMark& operator=(const DeviceMark&) = delete;
+    explicit Event(const ComputeDevice& device);
+    ~Event();
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
 
     void record(void* stream);
     // Returns when the stream has come to where it was recorded last.

@@ -12,9 +12,9 @@
 
 #include "kernels/cpu/simd/kernels.h"
 #include "kernels/host/cpu_placement.h"
-#include "kernels/page_memory.h"
 #include "kernels/host/start_thread.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/page_memory.h"
 
 namespace nvllm {
 namespace {

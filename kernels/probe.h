@@ -20,7 +20,7 @@ double probe_read_bandwidth(ThreadPool& threads, size_t bytes, int repeats);
 // second (the best of five), on the instruction set in use.
 double probe_float32_peak(ThreadPool& threads);
 
-// The same for products of bfloat16 factors, as matmul with product_type bfloat16 does them; equal
+// The same for products of bfloat16 factors, as matmul with compute_type bfloat16 does them; equal
 // to the float32 peak where there is no instruction for it.
 double probe_bfloat16_peak(ThreadPool& threads);
 

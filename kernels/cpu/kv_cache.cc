@@ -11,7 +11,7 @@
 namespace nvllm::cpu {
 namespace {
 
-constexpr int64_t kMostTokens = 32;  // whose keys are written together
+constexpr int64_t kMaxTokens = 32;  // whose keys are written together
 
 // Storage of keys or values, and how their values are rounded: as they are, or divided by the scale
 // of the layer or of each head.
@@ -121,8 +121,8 @@ void write_keys(const ConstTensorView& rows, int64_t token, int64_t num_tokens, 
     const auto value_bytes = static_cast<int64_t>(dtype_bytes(cache.dtype));
     const auto scatter_part = scatter_of(dtype_bytes(cache.dtype));
     const int64_t base = slot / block_size * cache.stride(0) + slot % block_size;
-    alignas(64) std::byte part[kMostTokens * kPart * sizeof(float)];
-    float factors[kMostTokens];
+    alignas(64) std::byte part[kMaxTokens * kPart * sizeof(float)];
+    float factors[kMaxTokens];
     for (int64_t head = 0; head < cache.dim(1); ++head) {
         const auto row_of = [&](int64_t i) {
             return rows.as<float>() + (token + i) * rows.stride(0) + head * rows.stride(1);
@@ -150,7 +150,7 @@ void write_keys(const ConstTensorView& rows, int64_t token, int64_t num_tokens, 
 // How many tokens from `token` on, before `end`, have slots side by side in one block.
 int64_t tokens_in_block(const int64_t* slots, int64_t token, int64_t end, int64_t block_size) {
     const int64_t left = block_size - slots[token] % block_size;
-    const int64_t most = std::min({left, end - token, kMostTokens});
+    const int64_t most = std::min({left, end - token, kMaxTokens});
     int64_t count = 1;
     while (count < most && slots[token + count] == slots[token] + count) ++count;
     return count;

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "kernels/cpu/elementwise.h"
-#include "kernels/ops/matmul.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/ops/matmul.h"
 
 namespace nvllm::cpu {
 namespace {
@@ -247,13 +247,13 @@ void multiply_lower_by(const Context& context, const TensorView& lower, const Te
 
 // x^T is what products take as weights, in their type; and a few of its rows at a time are what
 // they take as activations.
-void add_gram(const Context& context, const ConstTensorView& x, DType product_type,
+void add_gram(const Context& context, const ConstTensorView& x, DType compute_type,
               const TensorView& sum) {
     if (x.dim(0) == 0) return;
     const ScratchArena::Scope scope(*context.scratch);
     const int64_t size = x.dim(1);
-    const bool is_rounded = product_type != DType::f32;
-    const TensorView weights = take(context, size, x.dim(0), product_type);
+    const bool is_rounded = compute_type != DType::f32;
+    const TensorView weights = take(context, size, x.dim(0), compute_type);
     const TensorView buffer =
         is_rounded ? take(context, std::min(kGramRows, size), x.dim(0)) : TensorView();
     for (int64_t row = 0; row < size; row += kGramRows) {
@@ -261,20 +261,20 @@ void add_gram(const Context& context, const ConstTensorView& x, DType product_ty
         const TensorView turned = is_rounded ? buffer.rows(0, count) : weights.rows(row, count);
         transpose(context, x.columns(row, count), turned);
         if (is_rounded) convert(context, turned, weights.rows(row, count));
-        ops::matmul(context, turned, weights.rows(0, row + count), {}, product_type,
+        ops::matmul(context, turned, weights.rows(0, row + count), {}, compute_type,
                     ops::MatmulOutput::accumulate, part(sum, row, count, 0, row + count));
     }
 }
 
-size_t gram_scratch_bytes(int64_t rows, int64_t size, DType product_type,
+size_t gram_scratch_bytes(int64_t rows, int64_t size, DType compute_type,
                           const ScratchTerms& terms) {
     const int64_t part_rows = std::min(kGramRows, size);
     const auto bytes = [&](int64_t count, DType type) {
         return (static_cast<size_t>(count * rows) * dtype_bytes(type) + 63) / 64 * 64;
     };
-    return bytes(size, product_type) +
-           (product_type == DType::f32 ? 0 : bytes(part_rows, DType::f32)) +
-           ops::matmul_scratch_bytes(part_rows, rows, product_type, product_type, terms);
+    return bytes(size, compute_type) +
+           (compute_type == DType::f32 ? 0 : bytes(part_rows, DType::f32)) +
+           ops::matmul_scratch_bytes(part_rows, rows, compute_type, compute_type, terms);
 }
 
 void mirror_lower(const Context& context, const TensorView& matrix) {

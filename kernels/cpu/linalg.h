@@ -6,9 +6,9 @@
 
 namespace nvllm::cpu {
 
-void add_gram(const Context& context, const ConstTensorView& x, DType product_type,
+void add_gram(const Context& context, const ConstTensorView& x, DType compute_type,
               const TensorView& sum);
-size_t gram_scratch_bytes(int64_t rows, int64_t size, DType product_type,
+size_t gram_scratch_bytes(int64_t rows, int64_t size, DType compute_type,
                           const ScratchTerms& terms);
 void mirror_lower(const Context& context, const TensorView& matrix);
 bool cholesky(const Context& context, const TensorView& matrix);

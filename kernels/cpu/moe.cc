@@ -46,7 +46,7 @@ void route(const Context& context, const ConstTensorView& logits, bool normalize
     const int64_t num_experts = logits.dim(1);
     const int64_t per_token = experts.dim(1);
     parallel_rows(context, logits.dim(0), num_experts * per_token, [&](int64_t token) {
-        float probabilities[ops::kMostExperts] = {};
+        float probabilities[ops::kMaxExperts] = {};
         std::copy_n(logits.as<float>() + token * logits.stride(0), num_experts, probabilities);
         softmax(probabilities, num_experts);
         choose(probabilities, num_experts, per_token, normalize,
@@ -66,7 +66,7 @@ void sort_by_expert(const Context&, const ConstTensorView& experts, const Tensor
         ++begin[expert + 1];
     }
     for (int64_t e = 0; e < num_experts; ++e) begin[e + 1] += begin[e];
-    int32_t next[ops::kMostExperts];
+    int32_t next[ops::kMaxExperts];
     std::copy_n(begin, num_experts, next);
     for (int64_t i = 0; i < experts.numel(); ++i) {
         const int32_t place = next[experts.as<int32_t>()[i]]++;
@@ -76,7 +76,7 @@ void sort_by_expert(const Context&, const ConstTensorView& experts, const Tensor
 }
 
 void grouped_matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& starts,
-                    const ConstTensorView& weight, DType product_type, const TensorView& y) {
+                    const ConstTensorView& weight, DType compute_type, const TensorView& y) {
     const int32_t* const begin = starts.as<int32_t>();
     for (int64_t e = 0; e < weight.dim(0); ++e) {
         const int64_t count = begin[e + 1] - begin[e];
@@ -84,8 +84,8 @@ void grouped_matmul(const Context& context, const ConstTensorView& x, const Cons
         const ConstTensorView matrix(element(weight.data, weight.dtype, e * weight.stride(0)),
                                      weight.dtype, {weight.dim(1), weight.dim(2)}, weight.device);
         const ops::MatmulWeight one{matrix, {}};
-        cpu::joined_matmul(context, x.rows(begin[e], count), {&one, 1}, product_type,
-                           ops::MatmulOutput::overwrite, y.rows(begin[e], count));
+        cpu::fused_matmul(context, x.rows(begin[e], count), {&one, 1}, compute_type,
+                          ops::MatmulOutput::overwrite, y.rows(begin[e], count));
     }
 }
 
@@ -124,9 +124,9 @@ void add_weighted_rows(const Context& context, const ConstTensorView& x,
 size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t in, int num_threads) {
     constexpr DType types[] = {DType::f32, DType::bf16, DType::f16};
     size_t most = 0;
-    for (const DType product_type : types) {
+    for (const DType compute_type : types) {
         for (const DType weight_type : types) {
-            most = std::max(most, matmul_scratch_bytes(tokens * per_token, in, product_type,
+            most = std::max(most, matmul_scratch_bytes(tokens * per_token, in, compute_type,
                                                        weight_type, num_threads));
         }
     }

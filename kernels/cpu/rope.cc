@@ -7,10 +7,10 @@
 
 namespace nvllm::cpu {
 
-void rope_angles(const Context& context, const ConstTensorView& positions,
-                 const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines,
-                 const ConstTensorView& choices) {
+void rope_cos_sin(const Context& context, const ConstTensorView& positions,
+                  const ConstTensorView& inverse_frequencies, float attention_scaling,
+                  const TensorView& cosines, const TensorView& sines,
+                  const ConstTensorView& choices) {
     const int64_t half = cosines.dim(1);
     const int32_t* choice = choices.as<int32_t>();
     // A cosine costs about as much as ten of the values that a range counts.

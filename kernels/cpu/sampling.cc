@@ -125,7 +125,7 @@ void forbid_others(const ConstTensorView& allowed, const TensorView& logits) {
     }
 }
 
-void punish(const ops::ScorePenalties& penalties, int32_t num_generated, float& score) {
+void punish(const ops::LogitPenalties& penalties, int32_t num_generated, float& score) {
     score = score < 0.0f ? score * penalties.repetition : score / penalties.repetition;
     score -= penalties.frequency * static_cast<float>(num_generated);
     if (num_generated > 0) score -= penalties.presence;
@@ -133,11 +133,12 @@ void punish(const ops::ScorePenalties& penalties, int32_t num_generated, float& 
 
 }  // namespace
 
-void change_scores(const Context&, const ops::ScoreChanges& changes, const TensorView& logits) {
+void change_scores(const Context&, const ops::LogitsAdjustments& changes,
+                   const TensorView& logits) {
     if (changes.allowed.data != nullptr) forbid_others(changes.allowed, logits);
     const int64_t num_biases = changes.biases.data == nullptr ? 0 : changes.biases.dim(0);
     for (int64_t i = 0; i < num_biases; ++i) {
-        const ops::ScoreBias& bias = changes.biases.as<ops::ScoreBias>()[i];
+        const ops::LogitBias& bias = changes.biases.as<ops::LogitBias>()[i];
         if (float* score = score_at(logits, bias.row, bias.token)) *score += bias.bias;
     }
     const int64_t num_seen = changes.seen.data == nullptr ? 0 : changes.seen.dim(0);
@@ -145,7 +146,7 @@ void change_scores(const Context&, const ops::ScoreChanges& changes, const Tenso
         const ops::SeenScore& seen = changes.seen.as<ops::SeenScore>()[i];
         float* score = score_at(logits, seen.row, seen.token);
         if (score == nullptr) continue;
-        punish(changes.penalties.as<ops::ScorePenalties>()[seen.row], seen.num_generated, *score);
+        punish(changes.penalties.as<ops::LogitPenalties>()[seen.row], seen.num_generated, *score);
     }
 }
 

@@ -23,8 +23,8 @@ struct HeadRows {
 };
 
 template <typename T, typename C>
-__device__ __forceinline__ void write_run(const HeadRows<T>& rows, const KvTarget<C>& target,
-                                          int64_t token, const KvPlace& place, int head, int column,
+__device__ __forceinline__ void write_run(const HeadRows<T>& rows, const KvSlotMapping<C>& target,
+                                          int64_t token, const KvSlot& place, int head, int column,
                                           int head_dim) {
     float values[kRun] = {};
     if (column < head_dim) {
@@ -36,9 +36,9 @@ __device__ __forceinline__ void write_run(const HeadRows<T>& rows, const KvTarge
 
 template <typename T, typename C>
 __global__ void __launch_bounds__(kMaxThreads)
-    write_kv_kernel(HeadRows<T> keys, HeadRows<T> values, KvTarget<C> key_target,
-                    KvTarget<C> value_target, const int64_t* __restrict__ slots, int64_t num_slots,
-                    int64_t block_size, int kv_heads, int head_dim, int runs) {
+    write_kv_kernel(HeadRows<T> keys, HeadRows<T> values, KvSlotMapping<C> key_target,
+                    KvSlotMapping<C> value_target, const int64_t* __restrict__ slots,
+                    int64_t num_slots, int64_t block_size, int kv_heads, int head_dim, int runs) {
     const int64_t token = blockIdx.x;
     const int64_t slot = slots[token];
     if (slot < 0 || slot >= num_slots) return;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kMaxThreads)
          task += static_cast<int>(blockDim.x)) {
         const int head = task / runs;
         const int column = task % runs * kRun;
-        const KvPlace place{block, head * block_size + offset};
+        const KvSlot place{block, head * block_size + offset};
         write_run(keys, key_target, token, place, head, column, head_dim);
         write_run(values, value_target, token, place, head, column, head_dim);
     }

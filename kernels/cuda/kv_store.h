@@ -28,7 +28,7 @@ void with_kv_type(DType dtype, const Body& body) {
 
 // Storage of keys or of values.
 template <typename C>
-struct KvTarget {
+struct KvSlotMapping {
     C* data;
     int64_t block_stride;
     bool aligned;
@@ -38,9 +38,9 @@ struct KvTarget {
 };
 
 template <typename C>
-KvTarget<C> kv_target(const TensorView& cache, float scale, const TensorView& scales) {
-    KvTarget<C> target{cache.as<C>(), cache.stride(0), row_layout(cache).aligned,
-                       1.0f / scale,  nullptr,         0};
+KvSlotMapping<C> kv_target(const TensorView& cache, float scale, const TensorView& scales) {
+    KvSlotMapping<C> target{cache.as<C>(), cache.stride(0), row_layout(cache).aligned,
+                            1.0f / scale,  nullptr,         0};
     if constexpr (kScaledByHead<C>) {
         target.scales = scales.as<float>();
         target.scale_block_stride = scales.stride(0);
@@ -49,7 +49,7 @@ KvTarget<C> kv_target(const TensorView& cache, float scale, const TensorView& sc
 }
 
 // Where one head of one position lies.
-struct KvPlace {
+struct KvSlot {
     int64_t block;
     int64_t row;  // of the block: head * block_size + offset
 };
@@ -62,7 +62,7 @@ struct HeadScale {
 };
 __device__ __forceinline__ HeadScale scale_of_head(const float (&values)[kRun]) {
     constexpr float kLargest = 127.0f;
-    constexpr float kSmallestHead = 1e-35f;  // of which 127 parts still have a reciprocal
+    constexpr float kMinHead = 1e-35f;  // of which 127 parts still have a reciprocal
     float most = 0.0f;
     float not_numbers = 0.0f;  // 0 times what is no number is none
 #pragma unroll
@@ -73,14 +73,14 @@ __device__ __forceinline__ HeadScale scale_of_head(const float (&values)[kRun]) 
     most = gpu::warp_max(most);
     not_numbers = gpu::warp_sum(not_numbers);
     if (not_numbers != 0.0f) return {NAN, 0.0f};
-    if (most < kSmallestHead) return {0.0f, 0.0f};
+    if (most < kMinHead) return {0.0f, 0.0f};
     return {most / kLargest, kLargest / most};
 }
 
 // Stores the run from `column` on, where it exists. Of int8 all lanes of a warp call this together,
 // lane l with run l of the head, which is 0 beyond its end.
 template <typename C>
-__device__ __forceinline__ void store_head(const KvTarget<C>& target, const KvPlace& place,
+__device__ __forceinline__ void store_head(const KvSlotMapping<C>& target, const KvSlot& place,
                                            int column, int head_dim, float (&values)[kRun]) {
     if constexpr (kScaledByHead<C>) {
         const HeadScale scale = scale_of_head(values);

@@ -5,21 +5,21 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/activation.h"
-#include "kernels/cuda/runtime/allocator.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/attention_input.h"
-#include "kernels/cuda/runtime/blas.h"
-#include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/kv_cache.h"
 #include "kernels/cuda/matmul/matmul.h"
-#include "kernels/cuda/quantized/matmul_as_codes.h"
-#include "kernels/cuda/quantized/matmul_quantized.h"
-#include "kernels/cuda/quantized/matmul_widened.h"
 #include "kernels/cuda/moe.h"
 #include "kernels/cuda/norm.h"
+#include "kernels/cuda/quantized/dequantize_gemm.h"
+#include "kernels/cuda/quantized/matmul_quantized.h"
+#include "kernels/cuda/quantized/scaled_mm.h"
 #include "kernels/cuda/rope.h"
+#include "kernels/cuda/runtime/allocator.h"
+#include "kernels/cuda/runtime/blas.h"
+#include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/sampling.h"
 
 namespace nvllm::cuda {
@@ -31,27 +31,27 @@ void set_batch_invariant(int, bool on) { is_batch_invariant = on; }
 
 // Which kernel is fastest depends on the number of rows, and so do bits, unless they must not.
 void multiply(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-              const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
+              const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
               const TensorView& y) {
     if (y.numel() == 0) return;
     const bool invariant = is_batch_invariant;
-    if (!invariant && can_multiply_few_rows(x, weight, product_type)) {
-        return matmul_few_rows(context, x, weight, bias, product_type, output, y);
+    if (!invariant && can_multiply_few_rows(x, weight, compute_type)) {
+        return matmul_few_rows(context, x, weight, bias, compute_type, output, y);
     }
-    if (multiply_by_library(context, x, weight, bias, product_type, output, invariant, y)) return;
-    cuda::matmul(context, x, weight, bias, product_type, output, y);
+    if (multiply_by_library(context, x, weight, bias, compute_type, output, invariant, y)) return;
+    cuda::matmul(context, x, weight, bias, compute_type, output, y);
 }
 
 void multiply_quantized(const Context& context, const ConstTensorView& x,
                         const ops::QuantizedWeight& weight, const ConstTensorView& bias,
-                        DType product_type, ops::MatmulOutput output, const TensorView& y) {
-    constexpr CodeLibrary library = {library_takes_codes, multiply_codes_by_library};
-    const bool may_differ = !is_batch_invariant && product_type != DType::f32;
-    if (may_differ && multiply_as_codes(context, x, weight, bias, output, y, library)) return;
-    if (may_differ && can_multiply_widened(x, weight, product_type)) {
-        multiply_widened(context, x, weight, bias, product_type, output, y, multiply);
+                        DType compute_type, ops::MatmulOutput output, const TensorView& y) {
+    constexpr ScaledMmLibrary library = {library_takes_codes, multiply_codes_by_library};
+    const bool may_differ = !is_batch_invariant && compute_type != DType::f32;
+    if (may_differ && scaled_mm(context, x, weight, bias, output, y, library)) return;
+    if (may_differ && can_dequantize(x, weight, compute_type)) {
+        dequantize_gemm(context, x, weight, bias, compute_type, output, y, multiply);
     } else {
-        cuda::matmul_quantized(context, x, weight, bias, product_type, output, y);
+        cuda::matmul_quantized(context, x, weight, bias, compute_type, output, y);
     }
 }
 
@@ -88,7 +88,7 @@ BackendOps make_ops() {
     ops.rms_norm = on_device<rms_norm>;
     ops.add_rms_norm = on_device<add_rms_norm>;
     ops.layer_norm = on_device<layer_norm>;
-    ops.rope_angles = on_device<rope_angles>;
+    ops.rope_cos_sin = on_device<rope_cos_sin>;
     ops.rope = on_device<rope>;
     ops.attention_input = on_device<attention_input>;
     ops.change_scores = on_device<change_scores>;

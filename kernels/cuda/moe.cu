@@ -21,7 +21,7 @@ template <typename T>
 __global__ void __launch_bounds__(kRouteWarps * 32)
     route_kernel(Rows<const T> logits, bool normalize, int per_token, int32_t* __restrict__ experts,
                  float* __restrict__ weights) {
-    GPU_SHARED(float, memory, [kRouteWarps][ops::kMostExperts]);
+    GPU_SHARED(float, memory, [kRouteWarps][ops::kMaxExperts]);
     const int64_t token = int64_t{blockIdx.x} * kRouteWarps + gpu::warp_id();
     if (token >= logits.layout.count) return;
     float* const probabilities = memory[gpu::warp_id()];
@@ -187,12 +187,12 @@ void sort_by_expert(const Context& context, const ConstTensorView& experts,
 }
 
 void grouped_matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& starts,
-                    const ConstTensorView& weight, DType product_type, const TensorView& y) {
+                    const ConstTensorView& weight, DType compute_type, const TensorView& y) {
     MatmulCall call = describe_product(x, weight, {}, y);
     call.starts = starts.as<int32_t>();
     call.groups = static_cast<int>(weight.dim(0));
     call.weight_stride = weight.stride(0);
-    multiply(context, call, weight.dtype, product_type);
+    multiply(context, call, weight.dtype, compute_type);
 }
 
 void add_expert_outputs(const Context& context, const ConstTensorView& x,

@@ -12,7 +12,7 @@ void sort_by_expert(const Context& context, const ConstTensorView& experts,
                     const TensorView& starts, const TensorView& order, const TensorView& tokens);
 
 void grouped_matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& starts,
-                    const ConstTensorView& weight, DType product_type, const TensorView& y);
+                    const ConstTensorView& weight, DType compute_type, const TensorView& y);
 
 void add_expert_outputs(const Context& context, const ConstTensorView& x,
                         const ConstTensorView& order, const ConstTensorView& weights,

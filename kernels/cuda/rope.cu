@@ -1,7 +1,7 @@
 // Rotary embedding on the GPU.
 //
-// rope_angles: a thread an angle; 8 bytes written per angle. rope: one block of up to 256 threads a
-// token, a thread for eight pairs; each value is read and written once, 4 bytes per output of
+// rope_cos_sin: a thread an angle; 8 bytes written per angle. rope: one block of up to 256 threads
+// a token, a thread for eight pairs; each value is read and written once, 4 bytes per output of
 // bfloat16, and the angles once a token. No shared memory.
 #include "kernels/cuda/rope.h"
 
@@ -12,9 +12,9 @@ namespace nvllm::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kMaxThreads)
-    rope_angles_kernel(const int32_t* __restrict__ positions, const int32_t* __restrict__ choices,
-                       const float* __restrict__ frequencies, float attention_scaling,
-                       Rows<float> cosines, Rows<float> sines) {
+    rope_cos_sin_kernel(const int32_t* __restrict__ positions, const int32_t* __restrict__ choices,
+                        const float* __restrict__ frequencies, float attention_scaling,
+                        Rows<float> cosines, Rows<float> sines) {
     const int64_t half = cosines.layout.width;
     const int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
     if (i >= half) return;
@@ -33,9 +33,9 @@ struct Angles {
 
 template <typename T>
 __global__ void __launch_bounds__(kMaxThreads)
-    rope_kernel(Angles angles, T* x, int64_t token_stride, int64_t head_stride, int heads,
+    rope_kernel(Angles cos_sin, T* x, int64_t token_stride, int64_t head_stride, int heads,
                 bool aligned) {
-    const int64_t half = angles.cosines.layout.width;
+    const int64_t half = cos_sin.cosines.layout.width;
     const int runs = static_cast<int>((half + kRun - 1) / kRun);
     const int64_t token = blockIdx.x;
     for (int task = static_cast<int>(threadIdx.x); task < heads * runs;
@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(kMaxThreads)
         float a[kRun], b[kRun], cosine[kRun], sine[kRun];
         load_run(first, count, aligned, a);
         load_run(first + half, count, aligned, b);
-        angles.cosines.load(token, column, count, cosine);
-        angles.sines.load(token, column, count, sine);
+        cos_sin.cosines.load(token, column, count, cosine);
+        cos_sin.sines.load(token, column, count, sine);
         rotate_pairs(a, b, cosine, sine);
         store_run(first, count, aligned, a);
         store_run(first + half, count, aligned, b);
@@ -56,15 +56,15 @@ __global__ void __launch_bounds__(kMaxThreads)
 
 }  // namespace
 
-void rope_angles(const Context& context, const ConstTensorView& positions,
-                 const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines,
-                 const ConstTensorView& choices) {
+void rope_cos_sin(const Context& context, const ConstTensorView& positions,
+                  const ConstTensorView& inverse_frequencies, float attention_scaling,
+                  const TensorView& cosines, const TensorView& sines,
+                  const ConstTensorView& choices) {
     const int64_t half = cosines.dim(1);
     if (positions.dim(0) == 0 || half == 0) return;
     const uint32_t threads = threads_for(half);
     gpu::launch(
-        rope_angles_kernel,
+        rope_cos_sin_kernel,
         gpu::Launch{.grid = {static_cast<uint32_t>(positions.dim(0)), blocks_for(half, threads)},
                     .block = {threads},
                     .stream = context.stream},

@@ -5,10 +5,10 @@
 
 namespace nvllm::cuda {
 
-void rope_angles(const Context& context, const ConstTensorView& positions,
-                 const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines,
-                 const ConstTensorView& choices);
+void rope_cos_sin(const Context& context, const ConstTensorView& positions,
+                  const ConstTensorView& inverse_frequencies, float attention_scaling,
+                  const TensorView& cosines, const TensorView& sines,
+                  const ConstTensorView& choices);
 
 void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,
           const TensorView& x);

@@ -35,23 +35,23 @@ __device__ __forceinline__ float* score_at(const Rows<float>& logits, int row, i
 }
 
 __global__ void __launch_bounds__(kMaxThreads)
-    add_biases_kernel(const ops::ScoreBias* __restrict__ biases, int64_t count,
+    add_biases_kernel(const ops::LogitBias* __restrict__ biases, int64_t count,
                       Rows<float> logits) {
     const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
     if (i >= count) return;
-    const ops::ScoreBias bias = biases[i];
+    const ops::LogitBias bias = biases[i];
     if (float* const score = score_at(logits, bias.row, bias.token)) *score += bias.bias;
 }
 
 __global__ void __launch_bounds__(kMaxThreads)
     punish_kernel(const ops::SeenScore* __restrict__ seen, int64_t count,
-                  const ops::ScorePenalties* __restrict__ penalties, Rows<float> logits) {
+                  const ops::LogitPenalties* __restrict__ penalties, Rows<float> logits) {
     const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
     if (i >= count) return;
     const ops::SeenScore token = seen[i];
     float* const place = score_at(logits, token.row, token.token);
     if (place == nullptr) return;
-    const ops::ScorePenalties penalty = penalties[token.row];
+    const ops::LogitPenalties penalty = penalties[token.row];
     float score = *place;
     score = score < 0.0f ? score * penalty.repetition : score / penalty.repetition;
     score = gpu::fma(-penalty.frequency, static_cast<float>(token.num_generated), score);
@@ -195,7 +195,7 @@ gpu::Launch launch_of_rows(const Context& context, int64_t rows) {
 
 }  // namespace
 
-void change_scores(const Context& context, const ops::ScoreChanges& changes,
+void change_scores(const Context& context, const ops::LogitsAdjustments& changes,
                    const TensorView& logits) {
     const Rows<float> rows = rows_of<float>(logits);
     if (changes.allowed.data != nullptr) {
@@ -205,12 +205,12 @@ void change_scores(const Context& context, const ops::ScoreChanges& changes,
     if (changes.biases.data != nullptr) {
         const int64_t count = changes.biases.dim(0);
         launch_over_records(context, add_biases_kernel, count,
-                            records_of<ops::ScoreBias>(changes.biases), count, rows);
+                            records_of<ops::LogitBias>(changes.biases), count, rows);
     }
     if (changes.seen.data != nullptr) {
         const int64_t count = changes.seen.dim(0);
         launch_over_records(context, punish_kernel, count, records_of<ops::SeenScore>(changes.seen),
-                            count, records_of<ops::ScorePenalties>(changes.penalties), rows);
+                            count, records_of<ops::LogitPenalties>(changes.penalties), rows);
     }
 }
 

@@ -5,7 +5,7 @@
 
 namespace nvllm::cuda {
 
-void change_scores(const Context& context, const ops::ScoreChanges& changes,
+void change_scores(const Context& context, const ops::LogitsAdjustments& changes,
                    const TensorView& logits);
 
 void sample(const Context& context, const ConstTensorView& logits, const ConstTensorView& rows,

@@ -21,7 +21,7 @@ using Weight = unsigned long long;
 constexpr int kSamplingThreads = 512;
 constexpr int kBuckets = 2048;
 constexpr int kBucketBits = 11;
-constexpr int kMostGathered = 1024;
+constexpr int kMaxGathered = 1024;
 constexpr float kBucketsPerUnit = 32.0f;
 constexpr uint64_t kNoLimit = ~uint64_t{0};
 
@@ -41,16 +41,16 @@ __device__ __forceinline__ int token_of(uint64_t code) {
 struct SamplingShared {
     Weight* weights;   // [kBuckets]
     uint32_t* counts;  // [kBuckets]
-    uint64_t* codes;   // [kMostGathered]
+    uint64_t* codes;   // [kMaxGathered]
     uint64_t* result;  // [4]
 };
 
 // Declares a block's shared memory as `name`.
-#define NVLLM_SAMPLING_SHARED(name)                      \
-    GPU_SHARED(Weight, name##_weights, [kBuckets]);      \
-    GPU_SHARED(uint32_t, name##_counts, [kBuckets]);     \
-    GPU_SHARED(uint64_t, name##_codes, [kMostGathered]); \
-    GPU_SHARED(uint64_t, name##_result, [4]);            \
+#define NVLLM_SAMPLING_SHARED(name)                     \
+    GPU_SHARED(Weight, name##_weights, [kBuckets]);     \
+    GPU_SHARED(uint32_t, name##_counts, [kBuckets]);    \
+    GPU_SHARED(uint64_t, name##_codes, [kMaxGathered]); \
+    GPU_SHARED(uint64_t, name##_result, [4]);           \
     const SamplingShared name { name##_weights, name##_counts, name##_codes, name##_result }
 
 // One row, of which candidates above `limit` are cut away. All members are the same in every
@@ -190,7 +190,7 @@ __device__ __forceinline__ int gather(const SamplingScores& row, const SamplingS
     row.for_each_left([&](uint64_t code) {
         if (!part.has(row, code)) return;
         const uint32_t place = gpu::atomic_add(&shared.counts[0], 1u);
-        if (place < kMostGathered) shared.codes[place] = code;
+        if (place < kMaxGathered) shared.codes[place] = code;
     });
     __syncthreads();
     return static_cast<int>(shared.counts[0]);
@@ -226,7 +226,7 @@ __device__ inline Selected select(const SamplingScores& row, const SamplingShare
     part.bucket = static_cast<int>(shared.result[0]);
     target = shared.result[1];
     uint64_t count = shared.result[2];
-    while (count > kMostGathered) {
+    while (count > kMaxGathered) {
         const int width = part.shift < kBucketBits ? part.shift : kBucketBits;
         const int shift = part.shift - width;
         fill_bins(row, shared, part, by, [&](uint64_t code) {

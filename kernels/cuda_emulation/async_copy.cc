@@ -40,7 +40,7 @@ struct Queue {
     std::vector<size_t> groups;
 };
 
-std::array<Queue, kMostThreads> queues;
+std::array<Queue, kMaxThreads> queues;
 
 Queue& own_queue() { return queues[static_cast<size_t>(current->number)]; }
 

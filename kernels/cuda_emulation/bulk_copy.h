@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/primitives/tile.h"
 #include "kernels/cuda_emulation/keywords.h"
 #include "kernels/cuda_emulation/site.h"
 #include "kernels/cuda_emulation/transaction_barrier.h"
-#include "kernels/cuda/primitives/tile.h"
 
 namespace nvllm::gpu {
 

@@ -21,7 +21,7 @@ struct Open {
 };
 
 // By warp: meetings that some lanes still wait in. Mostly none or one.
-std::array<std::vector<Open>, kMostThreads / kWarpSize> open_meetings;
+std::array<std::vector<Open>, kMaxThreads / kWarpSize> open_meetings;
 
 std::string hexadecimal(uint32_t mask) {
     char text[16];

@@ -33,7 +33,7 @@ struct Counting {
     bool on = false;
     std::map<PlaceKey, PlaceCount> places;
     std::map<RequestKey, Request> open;
-    std::array<std::unordered_map<Origin, uint32_t>, kMostThreads> executions;
+    std::array<std::unordered_map<Origin, uint32_t>, kMaxThreads> executions;
 };
 
 Counting state;
@@ -65,7 +65,7 @@ void add_shared(PlaceCount& place, const Request& request) {
     for (int first = 0; first < kWarpSize; first += lanes) {
         const uint64_t passes = passes_of(request, first, lanes);
         place.passes += passes;
-        place.least_passes += passes > 0 ? 1 : 0;
+        place.min_passes += passes > 0 ? 1 : 0;
     }
 }
 
@@ -79,7 +79,7 @@ void add_global(PlaceCount& place, const Request& request) {
         }
     }
     place.sectors += sectors.size();
-    place.least_sectors += (bytes.size() + kSectorBytes - 1) / kSectorBytes;
+    place.min_sectors += (bytes.size() + kSectorBytes - 1) / kSectorBytes;
 }
 
 double factor(uint64_t cost, uint64_t least) {
@@ -88,9 +88,9 @@ double factor(uint64_t cost, uint64_t least) {
 
 }  // namespace
 
-double PlaceCount::conflict_factor() const { return factor(passes, least_passes); }
+double PlaceCount::conflict_factor() const { return factor(passes, min_passes); }
 
-double PlaceCount::sector_factor() const { return factor(sectors, least_sectors); }
+double PlaceCount::sector_factor() const { return factor(sectors, min_sectors); }
 
 std::string PlaceCount::describe() const {
     char text[96];

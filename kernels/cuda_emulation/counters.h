@@ -23,10 +23,10 @@ struct PlaceCount {
     // Of shared memory: passes over the 32 banks, and how many there would be if no two lanes met
     // in a bank.
     uint64_t passes = 0;
-    uint64_t least_passes = 0;
+    uint64_t min_passes = 0;
     // Of global memory: sectors touched, and how many would hold the bytes.
     uint64_t sectors = 0;
-    uint64_t least_sectors = 0;
+    uint64_t min_sectors = 0;
 
     // 1 where there are no conflicts.
     double conflict_factor() const;

@@ -29,15 +29,15 @@ std::atomic<Recorder> launch_recorder{nullptr};
 void check_shape(const Launch& shape) {
     const Extent& block = shape.block;
     const uint64_t threads = uint64_t{block.x} * block.y * block.z;
-    if (threads > kMostThreads || block.z > 64) {
+    if (threads > kMaxThreads || block.z > 64) {
         throw Fault("a block has at most 1024 threads, 64 along z; this launch asks for " +
                     std::to_string(threads));
     }
     if (shape.grid.y > 65535 || shape.grid.z > 65535) {
         throw Fault("a grid has at most 65535 blocks along y and z");
     }
-    if (shape.shared_bytes > most_shared_bytes()) {
-        throw Fault("a block has at most " + std::to_string(most_shared_bytes() / 1024) +
+    if (shape.shared_bytes > max_shared_bytes()) {
+        throw Fault("a block has at most " + std::to_string(max_shared_bytes() / 1024) +
                     " KiB of shared memory; this launch asks for " +
                     std::to_string(shape.shared_bytes) + " bytes");
     }
@@ -147,6 +147,6 @@ void run_grid(const Launch& shape, const Call& call) {
 
 namespace nvllm::gpu {
 
-size_t most_shared_bytes() { return emulation::settings().most_shared_bytes; }
+size_t max_shared_bytes() { return emulation::settings().max_shared_bytes; }
 
 }  // namespace nvllm::gpu

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <type_traits>
 
-#include "kernels/cuda_emulation/site.h"
 #include "kernels/cuda/primitives/extent.h"
 #include "kernels/cuda/primitives/overlap.h"
+#include "kernels/cuda_emulation/site.h"
 
 namespace nvllm::gpu {
 
@@ -46,7 +46,7 @@ void submit(void* stream, std::function<void()> run);
 inline void wait_for_work_before() { emulation::note_wait_for_work_before(); }
 
 // Of shared memory, for a block of the emulated device.
-size_t most_shared_bytes();
+size_t max_shared_bytes();
 
 // Runs kernel(args...) for every thread of the shape, in the order of its stream.
 template <typename... Parameters, typename... Arguments>

@@ -38,7 +38,7 @@ struct State {
     uint64_t block_span = 0;   // the first of this block
     uint64_t launch_span = 0;  // the first of this launch
     bool fenced = false;       // a thread of this block has called thread_fence()
-    std::array<Clock, kMostThreads> clocks;
+    std::array<Clock, kMaxThreads> clocks;
     Shadow shadow;
     std::vector<Origin> copies;  // by 16 bytes of shared memory: who has a copy in flight there
     std::unordered_map<const void*, std::vector<Released>> released;  // by atomic address
@@ -159,8 +159,8 @@ void exchange_by_atomic(const void* address) {
 
 void join(Knowledge& into, const Knowledge& from) {
     if (from.empty()) return;
-    into.resize(kMostThreads);
-    for (size_t i = 0; i < kMostThreads; ++i) into[i] = std::max(into[i], from[i]);
+    into.resize(kMaxThreads);
+    for (size_t i = 0; i < kMaxThreads; ++i) into[i] = std::max(into[i], from[i]);
 }
 
 void mark_copies(const void* shared, size_t bytes, Origin origin) {
@@ -196,7 +196,7 @@ void begin_launch() {
     state.launch_span = ++state.span;
     state.released.clear();
     state.shadow.shrink();
-    state.copies.assign(kMostSharedBytes / 8, nullptr);
+    state.copies.assign(kMaxSharedBytes / 8, nullptr);
 }
 
 void begin_block() {
@@ -261,7 +261,7 @@ void acquire(const Thread& thread, const Knowledge& barrier) {
 }
 
 void learn(Knowledge& barrier, int thread, uint32_t time) {
-    barrier.resize(kMostThreads);
+    barrier.resize(kMaxThreads);
     uint32_t& known = barrier[static_cast<size_t>(thread)];
     known = std::max(known, time);
 }

@@ -16,7 +16,7 @@ __thread Thread* current = nullptr;
 namespace {
 
 // Polls by all threads together before they are taken for stuck.
-constexpr int kMostFruitlessPolls = 400'000;
+constexpr int kMaxFruitlessPolls = 400'000;
 
 std::string coordinates(const uint3& index) {
     return "(" + std::to_string(index.x) + "," + std::to_string(index.y) + "," +
@@ -60,7 +60,7 @@ Settings& settings() {
     return wanted;
 }
 
-Scheduler::Scheduler() : threads_(kMostThreads) {}
+Scheduler::Scheduler() : threads_(kMaxThreads) {}
 
 Scheduler& Scheduler::instance() {
     static Scheduler scheduler;
@@ -251,7 +251,7 @@ void Scheduler::wake(Thread& thread) {
 
 void Scheduler::give_way() {
     Thread& thread = *current;
-    if (++yields_without_progress_ > kMostFruitlessPolls) {
+    if (++yields_without_progress_ > kMaxFruitlessPolls) {
         fail(describe(thread) + " polls for something that no other thread brings about");
     }
     warps_[static_cast<size_t>(thread.warp)].yielded |= 1u << thread.lane;

@@ -32,8 +32,8 @@ struct Settings {
     uint32_t preempt_every = 0;
     // Needs access hooks: unordered accesses to the same bytes are faults.
     bool races = true;
-    // What a block may have: at most kMostSharedBytes.
-    size_t most_shared_bytes = kMostSharedBytes;
+    // What a block may have: at most kMaxSharedBytes.
+    size_t max_shared_bytes = kMaxSharedBytes;
 };
 
 // The settings of the launches that follow.

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda_emulation/scheduler.h"
 #include "kernels/cuda/primitives/extent.h"
+#include "kernels/cuda_emulation/scheduler.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -25,7 +25,7 @@ namespace nvllm::gpu::emulation {
 namespace {
 
 // Room for gaps besides what a block may use.
-constexpr size_t kArenaBytes = 2 * kMostSharedBytes;
+constexpr size_t kArenaBytes = 2 * kMaxSharedBytes;
 constexpr size_t kGapBytes = 64;
 constexpr int kPoison = 0xff;
 constexpr int kGapPattern = 0xa5;
@@ -39,8 +39,8 @@ struct Array {
 
 struct Arena {
     std::byte* memory = nullptr;
-    size_t most_bytes = kMostSharedBytes;  // of this launch
-    size_t used = 0;                       // with gaps
+    size_t max_bytes = kMaxSharedBytes;  // of this launch
+    size_t used = 0;                     // with gaps
     size_t payload_bytes = 0;
     std::vector<Array> arrays;
 };
@@ -101,8 +101,7 @@ void begin_shared_memory(size_t dynamic_bytes) {
     own.arrays.clear();
     own.used = 0;
     own.payload_bytes = 0;
-    own.most_bytes =
-        dynamic_bytes > kSharedWithoutAsking ? kMostSharedBytes : kMostStaticSharedBytes;
+    own.max_bytes = dynamic_bytes > kSharedWithoutAsking ? kMaxSharedBytes : kMaxStaticSharedBytes;
     if (dynamic_bytes > 0) take(nullptr, "dynamic", dynamic_bytes, 1024);
 }
 
@@ -116,7 +115,7 @@ void* static_shared(const void* key, const char* name, size_t bytes, size_t alig
         if (array.key == key) return own.memory + array.begin;
     }
     Scheduler& scheduler = Scheduler::instance();
-    if (bytes > kMostStaticSharedBytes || own.payload_bytes + bytes > own.most_bytes) {
+    if (bytes > kMaxStaticSharedBytes || own.payload_bytes + bytes > own.max_bytes) {
         scheduler.fail("shared memory '" + std::string(name) + "' of " + std::to_string(bytes) +
                        " bytes does not fit: a block may have 48 KiB of static and 227 KiB of all "
                        "shared memory, 48 KiB where gpu::launch() asks for no more");

@@ -14,8 +14,8 @@
 namespace nvllm::gpu::emulation {
 
 // What a block may have on the devices that the project is for (sm_90: 227 KiB; sm_80: 163 KiB).
-constexpr size_t kMostSharedBytes = 227 * 1024;
-constexpr size_t kMostStaticSharedBytes = 48 * 1024;
+constexpr size_t kMaxSharedBytes = 227 * 1024;
+constexpr size_t kMaxStaticSharedBytes = 48 * 1024;
 
 // Lays out the arena for a block with `dynamic_bytes` of dynamic shared memory.
 void begin_shared_memory(size_t dynamic_bytes);

@@ -12,7 +12,7 @@ namespace nvllm::gpu::emulation {
 class Fiber;
 
 constexpr int kWarpSize = 32;
-constexpr int kMostThreads = 1024;
+constexpr int kMaxThreads = 1024;
 constexpr uint32_t kFullMask = 0xffffffffu;
 
 // What the builtin variables name.

@@ -55,7 +55,7 @@ struct Queue {
     std::unordered_map<float*, std::vector<float>> sums;
 };
 
-std::array<Queue, kMostThreads> queues;
+std::array<Queue, kMaxThreads> queues;
 
 Queue& own_queue() { return queues[static_cast<size_t>(current->number)]; }
 

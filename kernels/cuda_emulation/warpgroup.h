@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/primitives/tile.h"
 #include "kernels/cuda_emulation/keywords.h"
 #include "kernels/cuda_emulation/site.h"
-#include "kernels/cuda/primitives/tile.h"
 
 namespace nvllm::gpu {
 

@@ -39,7 +39,7 @@ std::optional<double> version1_quota(const std::filesystem::path& folder) {
 }
 
 // A group cannot use more than any group that holds it.
-double least_quota() {
+double min_quota() {
     double cores = INFINITY;
     for (const ControlGroup& group : control_groups("cpu")) {
         const std::optional<double> limit =
@@ -55,7 +55,7 @@ CpuList allowed_cpus() {
     CpuList cpus;
 #if defined(__linux__)
     // The system refuses sets that are smaller than its own.
-    for (size_t sets = 1; sets * CPU_SETSIZE <= kMostCpus; sets *= 4) {
+    for (size_t sets = 1; sets * CPU_SETSIZE <= kMaxCpus; sets *= 4) {
         std::vector<cpu_set_t> allowed(sets);
         const size_t bytes = sets * sizeof(cpu_set_t);
         if (sched_getaffinity(0, bytes, allowed.data()) != 0) continue;
@@ -69,7 +69,7 @@ CpuList allowed_cpus() {
 }
 
 std::optional<double> cpu_quota() {
-    const double cores = least_quota();
+    const double cores = min_quota();
     if (std::isinf(cores)) return std::nullopt;
     return cores;
 }
@@ -78,7 +78,7 @@ int usable_cpu_count() {
     const CpuList cpus = allowed_cpus();
     const size_t count = cpus.empty() ? std::thread::hardware_concurrency() : cpus.size();
     // Rounded down: a thread beyond the quota would be throttled, and all others wait for it.
-    return std::max(1, static_cast<int>(std::min(least_quota(), static_cast<double>(count))));
+    return std::max(1, static_cast<int>(std::min(min_quota(), static_cast<double>(count))));
 }
 
 }  // namespace nvllm

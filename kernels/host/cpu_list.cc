@@ -18,7 +18,7 @@ std::optional<int> parse_cpu(std::string_view text) {
     int cpu = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cpu);
     if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    if (cpu < 0 || cpu >= kMostCpus) return std::nullopt;
+    if (cpu < 0 || cpu >= kMaxCpus) return std::nullopt;
     return cpu;
 }
 
@@ -41,7 +41,7 @@ std::optional<int> hexadecimal_digit(char letter) {
 
 std::optional<CpuList> parse_hexadecimal(std::string_view text) {
     if (text.starts_with("0x") || text.starts_with("0X")) text.remove_prefix(2);
-    if (text.size() > kMostCpus / 4) return std::nullopt;
+    if (text.size() > kMaxCpus / 4) return std::nullopt;
     CpuList cpus;
     for (size_t place = 0; place < text.size(); ++place) {
         const auto digit = hexadecimal_digit(text[text.size() - 1 - place]);

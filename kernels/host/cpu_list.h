@@ -12,7 +12,7 @@ namespace nvllm {
 using CpuList = std::vector<int>;
 
 // No machine has more; what names a greater number is nonsense.
-inline constexpr int kMostCpus = 1 << 16;
+inline constexpr int kMaxCpus = 1 << 16;
 
 // "0-3,8"; the empty text is the empty list. Nothing when it is something else.
 std::optional<CpuList> parse_cpu_list(std::string_view text);

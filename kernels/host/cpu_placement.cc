@@ -13,8 +13,8 @@
 #include <numeric>
 #include <thread>
 
-#include "kernels/host/cpu_count.h"
 #include "kernels/error.h"
+#include "kernels/host/cpu_count.h"
 
 namespace nvllm {
 namespace {

@@ -28,7 +28,7 @@ std::vector<int> numbers_of(const std::filesystem::path& folder, const std::stri
         int number = 0;
         const char* last = name.data() + name.size();
         const auto parsed = std::from_chars(name.data() + prefix.size(), last, number);
-        if (parsed.ec == std::errc() && parsed.ptr == last && number >= 0 && number < kMostCpus) {
+        if (parsed.ec == std::errc() && parsed.ptr == last && number >= 0 && number < kMaxCpus) {
             numbers.push_back(number);
         }
     }

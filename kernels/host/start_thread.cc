@@ -6,8 +6,8 @@
 #include <fstream>
 #include <limits>
 
-#include "kernels/host/control_groups.h"
 #include "kernels/error.h"
+#include "kernels/host/control_groups.h"
 
 #if defined(__linux__)
 #include <sys/resource.h>

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/host/cpu_count.h"
 #include "kernels/error.h"
+#include "kernels/host/cpu_count.h"
 #include "kernels/host/futex.h"
 #include "kernels/host/start_thread.h"
 

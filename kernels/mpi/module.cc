@@ -12,7 +12,7 @@ namespace nvllm::mpi {
 namespace {
 
 // MPI_MAX_LIBRARY_VERSION_STRING of those who have most.
-constexpr size_t kMostVersionBytes = 8192;
+constexpr size_t kMaxVersionBytes = 8192;
 
 // "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\nMPICH Release date: ..." say much
 // more than who they are.
@@ -29,7 +29,7 @@ CollectivesLibrary look() {
     CollectivesLibrary found{"MPI", "", library.file, library.fault};
     if (library.handle == nullptr) return found;
     const auto version = library.find<int(char*, int*)>("MPI_Get_library_version");
-    std::array<char, kMostVersionBytes> text{};
+    std::array<char, kMaxVersionBytes> text{};
     int length = 0;
     if (version == nullptr || version(text.data(), &length) != 0) {
         found.fault = library.file + " does not say its version (MPI_Get_library_version)";

@@ -26,20 +26,20 @@ void check_caches(const Context& context, const ConstTensorView& queries,
 
 // What the kernel indexes memory with.
 void check_sequences(const Context& context, const ConstTensorView& queries,
-                     const ConstTensorView& keys, const ConstTensorView& query_starts,
-                     const ConstTensorView& context_lengths, const ConstTensorView& block_tables) {
-    const int64_t sequences = context_lengths.dim(0);
-    check_vector(context, context_lengths, DType::i32, sequences, "paged_attention lengths");
-    check_vector(context, query_starts, DType::i32, sequences + 1, "paged_attention starts");
+                     const ConstTensorView& keys, const ConstTensorView& query_start_loc,
+                     const ConstTensorView& seq_lens, const ConstTensorView& block_tables) {
+    const int64_t sequences = seq_lens.dim(0);
+    check_vector(context, seq_lens, DType::i32, sequences, "paged_attention lengths");
+    check_vector(context, query_start_loc, DType::i32, sequences + 1, "paged_attention starts");
     NVLLM_CHECK(block_tables.dtype == DType::i32 && block_tables.rank == 2 &&
                     block_tables.dim(0) == sequences &&
                     (block_tables.dim(1) <= 1 || block_tables.stride(1) == 1),
                 "paged_attention: block tables " + block_tables.describe());
     check_place(context, block_tables, "paged_attention");
     if (context.device.kind != DeviceKind::cpu) return;  // whose memory is not to be read here
-    const int32_t* starts = query_starts.as<int32_t>();
+    const int32_t* starts = query_start_loc.as<int32_t>();
     for (int64_t s = 0; s < sequences; ++s) {
-        const int64_t length = context_lengths.as<int32_t>()[s];
+        const int64_t length = seq_lens.as<int32_t>()[s];
         NVLLM_CHECK(starts[s] >= 0 && starts[s] <= starts[s + 1] &&
                         starts[s + 1] - starts[s] <= length &&
                         length <= block_tables.dim(1) * keys.dim(3),
@@ -64,7 +64,7 @@ void check_masks(const Context& context, const ConstTensorView& queries,
 
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
-                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,
                      const ConstTensorView& block_tables, const PagedAttentionOptions& options,
                      const TensorView& out) {
     const BackendOps* device = module_ops(context, "paged_attention");
@@ -75,13 +75,13 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     check_caches(context, queries, key_cache, value_cache);
     check_scales(context, value_cache, options.scales, "paged_attention");
     check_masks(context, queries, options);
-    check_sequences(context, queries, key_cache, query_starts, context_lengths, block_tables);
+    check_sequences(context, queries, key_cache, query_start_loc, seq_lens, block_tables);
     check_place(context, out, "paged_attention");
     NVLLM_CHECK(same_rows(out, queries) && out.contiguous(),
                 "paged_attention: to " + out.describe());
     (device != nullptr ? device->paged_attention : cpu::paged_attention)(
-        context, queries, key_cache, value_cache, query_starts, context_lengths, block_tables,
-        options, out);
+        context, queries, key_cache, value_cache, query_start_loc, seq_lens, block_tables, options,
+        out);
 }
 
 size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,

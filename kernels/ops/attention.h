@@ -19,25 +19,25 @@ struct PagedAttentionOptions {
     // Of sequences whose queries of this step are no text but a tree of drafts: int32 [tokens], of
     // each row the row of its sequence's queries that it follows, which comes before it, or -1. A
     // row then sees what was cached before the step, the rows it descends from, and itself.
-    // Sequences of more than kMostTreeRows queries are texts, and so is one where each row follows
+    // Sequences of more than kMaxTreeRows queries are texts, and so is one where each row follows
     // the one before. Causal attention without a window. data == nullptr: all are texts.
     ConstTensorView parents = {};
 };
 
 // For every sequence s and every query row t of it at position p: softmax over the cached positions
-// [first visible, p], or [0, context_lengths[s]) when attention is not causal.
+// [first visible, p], or [0, seq_lens[s]) when attention is not causal.
 //
 //   queries          activations [tokens, heads, head_dim], rows may be strided; the rows of
 //   sequence s are
-//                    [query_starts[s], query_starts[s + 1])
+//                    [query_start_loc[s], query_start_loc[s + 1])
 //   key_cache, value_cache   as write_kv() writes them; heads is a multiple of kv_heads, and query
 //   head
 //                    h reads kv head h / (heads / kv_heads). Keys of the queries themselves are
 //                    written already.
-//   query_starts     int32 [sequences + 1]
-//   context_lengths  int32 [sequences]: cached positions including the queries of this step; the
+//   query_start_loc     int32 [sequences + 1]
+//   seq_lens  int32 [sequences]: cached positions including the queries of this step; the
 //   last query of the
-//                    sequence is at position context_lengths[s] - 1
+//                    sequence is at position seq_lens[s] - 1
 //   block_tables     int32 [sequences, max_blocks]: physical block of each run of block_size
 //   positions. Entries wholly
 //                    before the window may hold anything.
@@ -61,11 +61,11 @@ struct PagedAttentionOptions {
 // its own position in a tile and weighs nothing.
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
-                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,
                      const ConstTensorView& block_tables, const PagedAttentionOptions& options,
                      const TensorView& out);
 
-constexpr int64_t kMostTreeRows = 64;
+constexpr int64_t kMaxTreeRows = 64;
 constexpr int64_t kAttentionTile = 64;
 constexpr int64_t kAttentionSegment = 1024;
 

@@ -34,11 +34,12 @@ void check_options(const Context& context, const AttentionInputOptions& options,
     NVLLM_CHECK(!both || options.query_norm.dtype == options.key_norm.dtype,
                 std::string(kOp) + ": norms of two types");
     if (options.cosines.data == nullptr) return;
-    for (const ConstTensorView* angles : {&options.cosines, &options.sines}) {
-        check_rows(context, *angles, 2, kOp);
-        NVLLM_CHECK(angles->rank == 2 && angles->dtype == DType::f32 && angles->dim(0) == tokens &&
-                        angles->dim(1) == options.cosines.dim(1) && 2 * angles->dim(1) <= head_dim,
-                    std::string(kOp) + ": angles " + angles->describe());
+    for (const ConstTensorView* cos_sin : {&options.cosines, &options.sines}) {
+        check_rows(context, *cos_sin, 2, kOp);
+        NVLLM_CHECK(cos_sin->rank == 2 && cos_sin->dtype == DType::f32 &&
+                        cos_sin->dim(0) == tokens && cos_sin->dim(1) == options.cosines.dim(1) &&
+                        2 * cos_sin->dim(1) <= head_dim,
+                    std::string(kOp) + ": angles " + cos_sin->describe());
     }
 }
 

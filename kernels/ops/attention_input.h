@@ -17,7 +17,7 @@ struct AttentionInputOptions {
     ConstTensorView key_norm;
     RmsNormOptions query_norm_options;
     RmsNormOptions key_norm_options;
-    ConstTensorView cosines;  // of rope_angles()
+    ConstTensorView cosines;  // of rope_cos_sin()
     ConstTensorView sines;
     KvScales scales = {};
 };

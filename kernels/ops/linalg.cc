@@ -17,17 +17,17 @@ void check_square(const Context& context, const ConstTensorView& matrix, const c
 
 }  // namespace
 
-void add_gram(const Context& context, const ConstTensorView& x, DType product_type,
+void add_gram(const Context& context, const ConstTensorView& x, DType compute_type,
               const TensorView& sum) {
     check_square(context, sum, "add_gram");
     NVLLM_CHECK(x.rank == 2 && x.dtype == DType::f32 && x.dim(1) == sum.dim(0) && x.stride(1) == 1,
                 "add_gram: " + x.describe() + " to " + sum.describe());
-    cpu::add_gram(context, x, product_type, sum);
+    cpu::add_gram(context, x, compute_type, sum);
 }
 
-size_t gram_scratch_bytes(int64_t rows, int64_t size, DType product_type,
+size_t gram_scratch_bytes(int64_t rows, int64_t size, DType compute_type,
                           const ScratchTerms& terms) {
-    return cpu::gram_scratch_bytes(rows, size, product_type, terms);
+    return cpu::gram_scratch_bytes(rows, size, compute_type, terms);
 }
 
 void mirror_lower(const Context& context, const TensorView& matrix) {

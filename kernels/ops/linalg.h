@@ -11,11 +11,11 @@
 namespace nvllm::ops {
 
 // sum[n, n] += x^T x, the lower triangle with its diagonal alone. x [rows, n], rows may be strided;
-// it is rounded to `product_type` first, as matmul() does.
-void add_gram(const Context& context, const ConstTensorView& x, DType product_type,
+// it is rounded to `compute_type` first, as matmul() does.
+void add_gram(const Context& context, const ConstTensorView& x, DType compute_type,
               const TensorView& sum);
 // Scratch bytes that add_gram takes for such an x, at most.
-size_t gram_scratch_bytes(int64_t rows, int64_t size, DType product_type,
+size_t gram_scratch_bytes(int64_t rows, int64_t size, DType compute_type,
                           const ScratchTerms& terms);
 
 // Copies the lower triangle of matrix[n, n] over the upper one.

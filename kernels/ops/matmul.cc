@@ -8,11 +8,11 @@ namespace nvllm::ops {
 namespace {
 
 void check(const Context& context, const ConstTensorView& x, std::span<const MatmulWeight> weights,
-           DType product_type, const TensorView& y) {
+           DType compute_type, const TensorView& y) {
     check_rows(context, x, 2, "matmul");
     check_rows(context, y, 2, "matmul");
-    NVLLM_CHECK(is_float_type(product_type),
-                std::string("matmul cannot multiply in ") + dtype_name(product_type));
+    NVLLM_CHECK(is_float_type(compute_type),
+                std::string("matmul cannot multiply in ") + dtype_name(compute_type));
     NVLLM_CHECK(y.dtype == x.dtype || y.dtype == DType::f32,
                 "matmul: " + x.describe() + " to " + y.describe());
     int64_t columns = 0;
@@ -34,33 +34,33 @@ void check(const Context& context, const ConstTensorView& x, std::span<const Mat
 }  // namespace
 
 void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, DType product_type, MatmulOutput output,
+            const ConstTensorView& bias, DType compute_type, MatmulOutput output,
             const TensorView& y) {
     const MatmulWeight by{weight, bias};
-    joined_matmul(context, x, {&by, 1}, product_type, output, y);
+    fused_matmul(context, x, {&by, 1}, compute_type, output, y);
 }
 
-void joined_matmul(const Context& context, const ConstTensorView& x,
-                   std::span<const MatmulWeight> weights, DType product_type, MatmulOutput output,
-                   const TensorView& y) {
+void fused_matmul(const Context& context, const ConstTensorView& x,
+                  std::span<const MatmulWeight> weights, DType compute_type, MatmulOutput output,
+                  const TensorView& y) {
     const BackendOps* device = module_ops(context, "matmul");
-    check(context, x, weights, product_type, y);
+    check(context, x, weights, compute_type, y);
     if (device == nullptr) {
-        return cpu::joined_matmul(context, x, weights, product_type, output, y);
+        return cpu::fused_matmul(context, x, weights, compute_type, output, y);
     }
     int64_t column = 0;
     for (const auto& [weight, bias] : weights) {
         const int64_t out = weight.dim(0);
-        device->matmul(context, x, weight, bias, product_type, output, y.columns(column, out));
+        device->matmul(context, x, weight, bias, compute_type, output, y.columns(column, out));
         column += out;
     }
 }
 
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DType weight_type,
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType compute_type, DType weight_type,
                             const ScratchTerms& terms) {
     return terms.backend != nullptr
                ? terms.backend->ops.matmul_scratch_bytes(tokens, in, terms.num_threads)
-               : cpu::matmul_scratch_bytes(tokens, in, product_type, weight_type,
+               : cpu::matmul_scratch_bytes(tokens, in, compute_type, weight_type,
                                            terms.num_threads);
 }
 

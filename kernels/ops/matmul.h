@@ -23,7 +23,7 @@ enum class MatmulOutput : uint8_t {
 //
 // On a device weights and bias have the product type, and so has x unless it is float32.
 //
-// `product_type` is the type the factors have when they are multiplied: with bfloat16 or float16 x
+// `compute_type` is the type the factors have when they are multiplied: with bfloat16 or float16 x
 // is rounded to that type first, with float32 it is not; weights are widened exactly. Sums are
 // float32 in one written order that depends on `in`, the types and the instruction set alone: never
 // on tokens, out, the other rows, or the number of threads.
@@ -39,7 +39,7 @@ enum class MatmulOutput : uint8_t {
 // order, so are those at odd places, and both together are added to the sum, with subnormal numbers
 // as zeros.
 void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, DType product_type, MatmulOutput output,
+            const ConstTensorView& bias, DType compute_type, MatmulOutput output,
             const TensorView& y);
 
 // One of the matrices that are multiplied with the same x.
@@ -51,12 +51,12 @@ struct MatmulWeight {
 // The same by weights of one type whose columns lie side by side in y: float32 or the type of x
 // [tokens, the sum of their out]. Values are those of matmul() by each; on the CPU x is prepared
 // once and threads meet once for all.
-void joined_matmul(const Context& context, const ConstTensorView& x,
-                   std::span<const MatmulWeight> weights, DType product_type, MatmulOutput output,
-                   const TensorView& y);
+void fused_matmul(const Context& context, const ConstTensorView& x,
+                  std::span<const MatmulWeight> weights, DType compute_type, MatmulOutput output,
+                  const TensorView& y);
 
 // Scratch bytes that either takes from the arena for `tokens` rows of `in` values, at most.
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DType weight_type,
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType compute_type, DType weight_type,
                             const ScratchTerms& terms);
 
 }  // namespace nvllm::ops

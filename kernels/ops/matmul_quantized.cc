@@ -59,7 +59,7 @@ size_t quantized_weight_bytes(const QuantizedLayout& layout, const ScratchTerms&
 }
 
 void pack_weight(const Context& context, const QuantizedLayout& layout,
-                 const PlainQuantizedWeight& plain, const TensorView& packed) {
+                 const UnpackedQuantizedWeight& plain, const TensorView& packed) {
     const BackendOps* device = module_ops(context, "pack_weight");
     check_packed(context, layout, packed, bytes_on(context, device, layout));
     const bool sparse = is_sparse(layout.code);
@@ -80,7 +80,7 @@ void pack_weight(const Context& context, const QuantizedLayout& layout,
 
 void matmul_quantized(const Context& context, const ConstTensorView& x,
                       const QuantizedWeight& weight, const ConstTensorView& bias,
-                      DType product_type, MatmulOutput output, const TensorView& y) {
+                      DType compute_type, MatmulOutput output, const TensorView& y) {
     const BackendOps* device = module_ops(context, "matmul_quantized");
     const QuantizedLayout& layout = weight.layout;
     check_packed(context, layout, weight.packed, bytes_on(context, device, layout));
@@ -89,8 +89,8 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     NVLLM_CHECK(x.rank == 2 && y.rank == 2 && x.dim(1) == layout.in && y.dim(1) == layout.out &&
                     y.dim(0) == x.dim(0) && (y.dtype == x.dtype || y.dtype == DType::f32),
                 "matmul_quantized: " + x.describe() + " to " + y.describe());
-    NVLLM_CHECK(is_float_type(product_type),
-                std::string("matmul_quantized cannot multiply in ") + dtype_name(product_type));
+    NVLLM_CHECK(is_float_type(compute_type),
+                std::string("matmul_quantized cannot multiply in ") + dtype_name(compute_type));
     if (weight.columns.data != nullptr) {
         check_place(context, weight.columns, "matmul_quantized columns");
         NVLLM_CHECK(weight.columns.dtype == DType::i32 && weight.columns.numel() == layout.in,
@@ -98,7 +98,7 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     }
     if (bias.data != nullptr) check_weights(context, bias, layout.out, "matmul_quantized bias");
     (device != nullptr ? device->matmul_quantized : cpu::matmul_quantized)(context, x, weight, bias,
-                                                                           product_type, output, y);
+                                                                           compute_type, output, y);
 }
 
 size_t matmul_quantized_scratch_bytes(int64_t tokens, const QuantizedLayout& layout,

@@ -53,7 +53,7 @@ struct QuantizedLayout {
 
 // How x is rounded before it is multiplied.
 enum class ActivationCode : uint8_t {
-    product_type,  // no more than every product does
+    compute_type,  // no more than every product does
     int8,          // symmetric: scale = largest magnitude / 127.5, codes -128 .. 127
     int4,          // symmetric: scale = largest magnitude / 7.5, codes -8 .. 7
     float8,        // E4M3: scale = largest magnitude / 448
@@ -62,7 +62,7 @@ enum class ActivationCode : uint8_t {
 constexpr int kNumActivationCodes = 5;
 
 struct ActivationRounding {
-    ActivationCode code = ActivationCode::product_type;
+    ActivationCode code = ActivationCode::compute_type;
     // Values of a row that share a scale; 0: all of them.
     int64_t group_size = 0;
     // int8, float8: of all values, instead of scales from the values themselves; 0: none.
@@ -94,7 +94,7 @@ bool can_multiply_quantized(const QuantizedLayout& layout, const ActivationRound
 size_t quantized_weight_bytes(const QuantizedLayout& layout, const ScratchTerms& terms);
 
 // What a file says of a matrix, in memory of the context's device.
-struct PlainQuantizedWeight {
+struct UnpackedQuantizedWeight {
     // plain_type() [out, in], contiguous; of sparse matrices what is kept, [out, in / 2].
     ConstTensorView codes;
     ConstTensorView scales;       // float32 [out, groups] or [1, groups]: one for all rows
@@ -106,9 +106,9 @@ struct PlainQuantizedWeight {
 
 // Once, when a model is loaded. Packed so that a product reads it from front to back.
 void pack_weight(const Context& context, const QuantizedLayout& layout,
-                 const PlainQuantizedWeight& plain, const TensorView& packed);
+                 const UnpackedQuantizedWeight& plain, const TensorView& packed);
 
-// y[tokens, out] = x[tokens, in] · weight^T (+ bias[out]); x, bias, product_type, output and y as
+// y[tokens, out] = x[tokens, in] · weight^T (+ bias[out]); x, bias, compute_type, output and y as
 // matmul() takes them.
 //
 // x is rounded as `weight.activations` says: to the product type, else to codes of its own. Codes
@@ -139,7 +139,7 @@ void pack_weight(const Context& context, const QuantizedLayout& layout,
 // be that a zero, and no others; where tiles multiply, all of its row.
 void matmul_quantized(const Context& context, const ConstTensorView& x,
                       const QuantizedWeight& weight, const ConstTensorView& bias,
-                      DType product_type, MatmulOutput output, const TensorView& y);
+                      DType compute_type, MatmulOutput output, const TensorView& y);
 
 // Scratch bytes that matmul_quantized takes from the arena for `tokens` rows, at most.
 size_t matmul_quantized_scratch_bytes(int64_t tokens, const QuantizedLayout& layout,

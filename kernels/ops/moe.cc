@@ -23,7 +23,7 @@ void route(const Context& context, const ConstTensorView& logits, bool normalize
     check_matrix(context, weights, DType::f32, "route");
     NVLLM_CHECK(logits.rank == 2 && same_shape(experts, weights) &&
                     experts.dim(0) == logits.dim(0) && experts.dim(1) >= 1 &&
-                    experts.dim(1) <= logits.dim(1) && logits.dim(1) <= kMostExperts,
+                    experts.dim(1) <= logits.dim(1) && logits.dim(1) <= kMaxExperts,
                 "route: " + logits.describe() + " to " + experts.describe());
     optional_op(device, &BackendOps::route, &cpu::route, "route")(context, logits, normalize,
                                                                   experts, weights);
@@ -37,14 +37,14 @@ void sort_by_expert(const Context& context, const ConstTensorView& experts,
     check_vector(context, starts, DType::i32, starts.dim(0), kOp);
     check_vector(context, order, DType::i32, experts.numel(), kOp);
     check_vector(context, tokens, DType::i32, experts.numel(), kOp);
-    NVLLM_CHECK(starts.dim(0) >= 2 && starts.dim(0) <= kMostExperts + 1,
+    NVLLM_CHECK(starts.dim(0) >= 2 && starts.dim(0) <= kMaxExperts + 1,
                 std::string(kOp) + ": " + starts.describe());
     optional_op(device, &BackendOps::sort_by_expert, &cpu::sort_by_expert, "sort_by_expert")(
         context, experts, starts, order, tokens);
 }
 
 void grouped_matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& starts,
-                    const ConstTensorView& weight, DType product_type, const TensorView& y) {
+                    const ConstTensorView& weight, DType compute_type, const TensorView& y) {
     constexpr const char* kOp = "grouped_matmul";
     const BackendOps* device = module_ops(context, kOp);
     check_rows(context, x, 2, kOp);
@@ -55,11 +55,11 @@ void grouped_matmul(const Context& context, const ConstTensorView& x, const Cons
     check_vector(context, starts, DType::i32, weight.dim(0) + 1, kOp);
     NVLLM_CHECK(x.rank == 2 && y.rank == 2 && x.dim(1) >= 1 && weight.dim(2) == x.dim(1) &&
                     y.dim(0) == x.dim(0) && y.dim(1) == weight.dim(1) &&
-                    (y.dtype == x.dtype || y.dtype == DType::f32) && is_float_type(product_type),
+                    (y.dtype == x.dtype || y.dtype == DType::f32) && is_float_type(compute_type),
                 std::string(kOp) + ": " + x.describe() + " by " + weight.describe() + " to " +
                     y.describe());
     optional_op(device, &BackendOps::grouped_matmul, &cpu::grouped_matmul, "grouped_matmul")(
-        context, x, starts, weight, product_type, y);
+        context, x, starts, weight, compute_type, y);
 }
 
 void add_expert_outputs(const Context& context, const ConstTensorView& x,

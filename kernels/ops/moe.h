@@ -13,10 +13,10 @@ namespace nvllm::ops {
 // The `experts.dim(1)` most probable experts of each token, best first and of equals the first, and
 // their probabilities, which are scaled to sum to 1 when `normalize` is set.
 // logits: activations [tokens, experts], rows may be strided; experts: int32 [tokens, per_token];
-// weights: float32 alike; both contiguous. per_token <= experts <= kMostExperts.
+// weights: float32 alike; both contiguous. per_token <= experts <= kMaxExperts.
 void route(const Context& context, const ConstTensorView& logits, bool normalize,
            const TensorView& experts, const TensorView& weights);
-constexpr int64_t kMostExperts = 1024;
+constexpr int64_t kMaxExperts = 1024;
 
 // The choices in the order of their experts, those of an expert ascending: those of expert e are
 // order[starts[e]] ... order[starts[e + 1] - 1]; tokens[i] is the token of order[i].
@@ -29,7 +29,7 @@ void sort_by_expert(const Context& context, const ConstTensorView& experts,
 // matmul(). x: activations [rows, in]; weight: [experts, out, in], experts may be apart; y: the
 // type of x or float32 [rows, out].
 void grouped_matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& starts,
-                    const ConstTensorView& weight, DType product_type, const TensorView& y);
+                    const ConstTensorView& weight, DType compute_type, const TensorView& y);
 
 // y[t] (+)= the sum over the choices of token t of weights[choice] * x[i], where order[i] is the
 // choice: in ascending order of i, which is that of experts. x, y: activations of one type

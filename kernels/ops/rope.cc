@@ -7,7 +7,7 @@
 namespace nvllm::ops {
 namespace {
 
-void check_angles(const Context& context, const ViewLayout& view, int64_t tokens, const char* op) {
+void check_cos_sin(const Context& context, const ViewLayout& view, int64_t tokens, const char* op) {
     check_rows(context, view, 2, op);
     NVLLM_CHECK(view.rank == 2 && view.dim(0) == tokens && view.dtype == DType::f32,
                 std::string(op) + ": angles " + view.describe());
@@ -27,17 +27,17 @@ void check_frequencies(const Context& context, const ConstTensorView& frequencie
 
 }  // namespace
 
-void rope_angles(const Context& context, const ConstTensorView& positions,
-                 const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines,
-                 const ConstTensorView& choices) {
+void rope_cos_sin(const Context& context, const ConstTensorView& positions,
+                  const ConstTensorView& inverse_frequencies, float attention_scaling,
+                  const TensorView& cosines, const TensorView& sines,
+                  const ConstTensorView& choices) {
     const BackendOps* device = module_ops(context, "rope_angles");
-    check_angles(context, cosines, cosines.dim(0), "rope_angles");
-    check_angles(context, sines, cosines.dim(0), "rope_angles");
+    check_cos_sin(context, cosines, cosines.dim(0), "rope_angles");
+    check_cos_sin(context, sines, cosines.dim(0), "rope_angles");
     check_vector(context, positions, DType::i32, cosines.dim(0), "rope_angles");
     check_frequencies(context, inverse_frequencies, cosines, choices);
     NVLLM_CHECK(sines.dim(1) == cosines.dim(1), "rope_angles: sines " + sines.describe());
-    (device != nullptr ? device->rope_angles : cpu::rope_angles)(
+    (device != nullptr ? device->rope_cos_sin : cpu::rope_cos_sin)(
         context, positions, inverse_frequencies, attention_scaling, cosines, sines, choices);
 }
 
@@ -46,8 +46,8 @@ void rope(const Context& context, const ConstTensorView& cosines, const ConstTen
     const BackendOps* device = module_ops(context, "rope");
     check_rows(context, x, 3, "rope");
     NVLLM_CHECK(x.rank == 3, "rope cannot take " + x.describe());
-    check_angles(context, cosines, x.dim(0), "rope");
-    check_angles(context, sines, x.dim(0), "rope");
+    check_cos_sin(context, cosines, x.dim(0), "rope");
+    check_cos_sin(context, sines, x.dim(0), "rope");
     NVLLM_CHECK(cosines.dim(1) == sines.dim(1) && 2 * cosines.dim(1) <= x.dim(2),
                 "rope: " + cosines.describe() + " for " + x.describe());
     (device != nullptr ? device->rope : cpu::rope)(context, cosines, sines, x);

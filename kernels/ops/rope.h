@@ -12,10 +12,10 @@ namespace nvllm::ops {
 //
 // With `choices`, int32 [tokens], inverse_frequencies are float32 [choices, rotary / 2] and each
 // token names its row. REQUIRES: the rows exist.
-void rope_angles(const Context& context, const ConstTensorView& positions,
-                 const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines,
-                 const ConstTensorView& choices = {});
+void rope_cos_sin(const Context& context, const ConstTensorView& positions,
+                  const ConstTensorView& inverse_frequencies, float attention_scaling,
+                  const TensorView& cosines, const TensorView& sines,
+                  const ConstTensorView& choices = {});
 
 // Rotates in place the first `rotary` values of every head: pairs (i, i + rotary / 2).
 // x: activations [tokens, heads, head_dim], rows may be strided; cosines, sines: float32 [tokens,

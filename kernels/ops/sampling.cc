@@ -25,7 +25,8 @@ void check_records(const Context& context, const ConstTensorView& records, int64
 
 }  // namespace
 
-void change_scores(const Context& context, const ScoreChanges& changes, const TensorView& logits) {
+void change_scores(const Context& context, const LogitsAdjustments& changes,
+                   const TensorView& logits) {
     constexpr const char* kOp = "change_scores";
     const BackendOps* device = module_ops(context, kOp);
     check_logits(context, logits, kOp);
@@ -38,10 +39,10 @@ void change_scores(const Context& context, const ScoreChanges& changes, const Te
         check_place(context, allowed, kOp);
     }
     if (changes.biases.data != nullptr)
-        check_records(context, changes.biases, -1, sizeof(ScoreBias), kOp);
+        check_records(context, changes.biases, -1, sizeof(LogitBias), kOp);
     if (changes.seen.data != nullptr) {
         check_records(context, changes.seen, -1, sizeof(SeenScore), kOp);
-        check_records(context, changes.penalties, logits.dim(0), sizeof(ScorePenalties), kOp);
+        check_records(context, changes.penalties, logits.dim(0), sizeof(LogitPenalties), kOp);
     }
     optional_op(device, &BackendOps::change_scores, &cpu::change_scores, "change_scores")(
         context, changes, logits);
@@ -67,7 +68,7 @@ void logprobs(const Context& context, const ConstTensorView& logits, const Const
     check_vector(context, out.ranks, DType::i32, rows, kOp);
     const TensorView& top = out.top_tokens;
     NVLLM_CHECK(top.dtype == DType::i32 && top.rank == 2 && top.dim(0) == rows &&
-                    top.dim(1) <= kMostTopLogprobs && top.contiguous(),
+                    top.dim(1) <= kMaxTopLogprobs && top.contiguous(),
                 std::string(kOp) + ": top tokens " + top.describe());
     NVLLM_CHECK(out.top_logprobs.dtype == DType::f32 && same_shape(top, out.top_logprobs) &&
                     out.top_logprobs.contiguous(),

@@ -15,7 +15,7 @@
 namespace nvllm::ops {
 
 // What becomes of one score before penalties: `bias` is added; -infinity forbids the token.
-struct ScoreBias {
+struct LogitBias {
     int32_t row = 0;
     int32_t token = 0;
     float bias = 0.0f;
@@ -28,23 +28,24 @@ struct SeenScore {
     int32_t num_generated = 0;
 };
 
-struct ScorePenalties {
+struct LogitPenalties {
     float repetition = 1.0f;
     float frequency = 0.0f;
     float presence = 0.0f;
 };
 
 // Records lie as u8 [count, sizeof] in memory of the device; views with data == nullptr: none.
-struct ScoreChanges {
+struct LogitsAdjustments {
     ConstTensorView allowed;    // u32 [rows, (vocab + 31) / 32]: bit i of word w is token 32 w + i
-    ConstTensorView biases;     // ScoreBias, each token of a row once
+    ConstTensorView biases;     // LogitBias, each token of a row once
     ConstTensorView seen;       // SeenScore, each token of a row once
-    ConstTensorView penalties;  // ScorePenalties of each row; needed where `seen` is given
+    ConstTensorView penalties;  // LogitPenalties of each row; needed where `seen` is given
 };
 
 // Changes scores in place. logits: float32 [rows, vocab], rows may be strided. Records of tokens
 // outside the vocabulary or of rows that do not exist are passed over.
-void change_scores(const Context& context, const ScoreChanges& changes, const TensorView& logits);
+void change_scores(const Context& context, const LogitsAdjustments& changes,
+                   const TensorView& logits);
 
 // How one row chooses.
 struct SamplingRow {
@@ -65,10 +66,10 @@ constexpr int32_t kNoToken = -1;
 void sample(const Context& context, const ConstTensorView& logits, const ConstTensorView& rows,
             const TensorView& tokens);
 
-constexpr int64_t kMostTopLogprobs = 128;
+constexpr int64_t kMaxTopLogprobs = 128;
 
 // Log-softmax of rows [rows, vocab]: the value and the rank of chosen[r], and the likeliest
-// top_tokens.dim(1) of a row (at most kMostTopLogprobs, may be 0), best first and of equals the
+// top_tokens.dim(1) of a row (at most kMaxTopLogprobs, may be 0), best first and of equals the
 // lower id first. Where there are fewer scores above -infinity the rest is kNoToken. A chosen token
 // outside the vocabulary gives NaN and rank 0.
 //   chosen, ranks int32 [rows]; logprobs float32 [rows]; top_tokens int32 [rows, count];

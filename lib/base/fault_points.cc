@@ -146,7 +146,7 @@ FaultPoints& fault_points() {
     return points;
 }
 
-void carry_out(const Rule& rule, PretendedFault& pretended) {
+void carry_out(const Rule& rule, InjectedFault& pretended) {
     switch (rule.action) {
         case Action::throw_error:
             throw Error(ErrorKind::internal, "fault point " + rule.site);
@@ -174,8 +174,8 @@ void carry_out(const Rule& rule, PretendedFault& pretended) {
 
 }  // namespace
 
-PretendedFault fault_point(const char* site, int64_t subject) {
-    PretendedFault pretended;
+InjectedFault fault_point(const char* site, int64_t subject) {
+    InjectedFault pretended;
     for (const Rule& rule : fault_points().hit(site, subject)) carry_out(rule, pretended);
     return pretended;
 }

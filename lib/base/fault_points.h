@@ -38,7 +38,7 @@
 namespace nvllm {
 
 // What a site has to pretend; the other actions happen inside fault_point().
-struct PretendedFault {
+struct InjectedFault {
     bool not_a_number = false;
     int error_number = 0;  // as errno; 0: none
 };
@@ -48,7 +48,7 @@ struct PretendedFault {
 inline constexpr bool kHasFaultPoints = true;
 
 // Passes a site of which rules may know. Throws what a rule says.
-PretendedFault fault_point(const char* site, int64_t subject = -1);
+InjectedFault fault_point(const char* site, int64_t subject = -1);
 
 // Rules in place of those that are in force, as in NVLLM_FAULTS, with their counts at zero; empty:
 // none. Throws usage for what is no rule.
@@ -58,7 +58,7 @@ void set_fault_points(const std::string& rules);
 
 inline constexpr bool kHasFaultPoints = false;
 
-constexpr PretendedFault fault_point(const char*, int64_t = -1) { return {}; }
+constexpr InjectedFault fault_point(const char*, int64_t = -1) { return {}; }
 
 #endif
 

@@ -190,7 +190,7 @@ Metric& Family<Metric>::with(std::span<const std::string_view> values) {
     const std::lock_guard lock(mutex_);
     auto found = children_.find(key);
     if (found == children_.end()) {
-        if (children_.size() >= shape().most_children) key = other_labels();
+        if (children_.size() >= shape().max_children) key = other_labels();
         found = children_.try_emplace(std::move(key)).first;
         if (found->second == nullptr) found->second = make();
     }
@@ -240,25 +240,24 @@ void MetricsRegistry::keep(std::unique_ptr<MetricFamily> family, MetricView view
 }
 
 CounterFamily& MetricsRegistry::counter(std::string name, std::string help,
-                                        std::vector<std::string> label_names,
-                                        size_t most_children) {
-    return add<Counter>({MetricType::counter, std::move(label_names), most_children, {}},
+                                        std::vector<std::string> label_names, size_t max_children) {
+    return add<Counter>({MetricType::counter, std::move(label_names), max_children, {}},
                         std::move(name), std::move(help));
 }
 
 GaugeFamily& MetricsRegistry::gauge(std::string name, std::string help,
-                                    std::vector<std::string> label_names, size_t most_children) {
-    return add<Gauge>({MetricType::gauge, std::move(label_names), most_children, {}},
+                                    std::vector<std::string> label_names, size_t max_children) {
+    return add<Gauge>({MetricType::gauge, std::move(label_names), max_children, {}},
                       std::move(name), std::move(help));
 }
 
 HistogramFamily& MetricsRegistry::histogram(std::string name, std::string help,
                                             std::vector<double> edges,
                                             std::vector<std::string> label_names,
-                                            size_t most_children) {
+                                            size_t max_children) {
     check_edges(edges);
     return add<Histogram>(
-        {MetricType::histogram, std::move(label_names), most_children, std::move(edges)},
+        {MetricType::histogram, std::move(label_names), max_children, std::move(edges)},
         std::move(name), std::move(help));
 }
 

@@ -84,7 +84,7 @@ struct MetricView {
 struct FamilyShape {
     MetricType type = MetricType::counter;
     std::vector<std::string> label_names = {};
-    size_t most_children = 1;
+    size_t max_children = 1;
     std::vector<double> edges = {};  // of histograms
 };
 
@@ -134,7 +134,7 @@ using HistogramFamily = Family<Histogram>;
 
 class MetricsRegistry {
   public:
-    static constexpr size_t kMostChildren = 256;
+    static constexpr size_t kMaxChildren = 256;
 
     MetricsRegistry() = default;
     MetricsRegistry(const MetricsRegistry&) = delete;
@@ -144,13 +144,13 @@ class MetricsRegistry {
     // [a-zA-Z0-9_:], those of labels [a-zA-Z0-9_], and neither begins with a digit.
     CounterFamily& counter(std::string name, std::string help,
                            std::vector<std::string> label_names = {},
-                           size_t most_children = kMostChildren);
+                           size_t max_children = kMaxChildren);
     GaugeFamily& gauge(std::string name, std::string help,
                        std::vector<std::string> label_names = {},
-                       size_t most_children = kMostChildren);
+                       size_t max_children = kMaxChildren);
     HistogramFamily& histogram(std::string name, std::string help, std::vector<double> edges,
                                std::vector<std::string> label_names = {},
-                               size_t most_children = kMostChildren);
+                               size_t max_children = kMaxChildren);
     // One value without labels that is asked for when the text is made; left out while it is not a
     // number. REQUIRES: counter or gauge; the function may be called from any thread, and makes no
     // text.

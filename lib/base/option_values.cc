@@ -73,9 +73,9 @@ std::optional<uint64_t> parse_size(std::string_view text) {
 }
 
 bool is_bare_gib(std::string_view text) {
-    constexpr double kSmallestBytes = 0x1p20;
+    constexpr double kMinBytes = 0x1p20;
     const auto number = parse_number(text);
-    return number && *number > 0.0 && *number < kSmallestBytes;
+    return number && *number > 0.0 && *number < kMinBytes;
 }
 
 std::optional<uint64_t> parse_gib_size(std::string_view text) {

@@ -6,7 +6,7 @@
 
 namespace nvllm {
 
-TaskPool::TaskPool(int32_t num_threads, size_t most_waiting) : tasks_(most_waiting) {
+TaskPool::TaskPool(int32_t num_threads, size_t max_waiting) : tasks_(max_waiting) {
     NVLLM_CHECK(num_threads > 0, "a task pool needs a thread");
     threads_.reserve(static_cast<size_t>(num_threads));
     try {
@@ -22,7 +22,7 @@ TaskPool::TaskPool(int32_t num_threads, size_t most_waiting) : tasks_(most_waiti
 TaskPool::~TaskPool() { end(); }
 
 void TaskPool::end() {
-    is_ending_ = true;
+    is_shutting_down_ = true;
     tasks_.close();
     for (std::thread& thread : threads_) thread.join();
 }
@@ -31,7 +31,7 @@ bool TaskPool::try_run(std::function<void()> task) { return tasks_.try_push(std:
 
 void TaskPool::work() {
     while (auto task = tasks_.pop()) {
-        if (!is_ending_) (*task)();
+        if (!is_shutting_down_) (*task)();
     }
 }
 

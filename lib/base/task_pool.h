@@ -15,7 +15,7 @@ class TaskPool {
   public:
     // Throws unavailable when the system allows fewer threads. REQUIRES: at least one thread and
     // room for one task.
-    TaskPool(int32_t num_threads, size_t most_waiting);
+    TaskPool(int32_t num_threads, size_t max_waiting);
     // Tasks that have not begun are dropped; those under way are waited for.
     ~TaskPool();
     TaskPool(const TaskPool&) = delete;
@@ -32,7 +32,7 @@ class TaskPool {
 
     BoundedQueue<std::function<void()>> tasks_;
     std::vector<std::thread> threads_;
-    std::atomic<bool> is_ending_ = false;
+    std::atomic<bool> is_shutting_down_ = false;
 };
 
 }  // namespace nvllm

@@ -12,7 +12,7 @@
 namespace nvllm {
 namespace {
 
-constexpr size_t kMostNamed = 32;
+constexpr size_t kMaxNamed = 32;
 constexpr size_t kLongestName = 64;
 
 bool is_harmless(std::string_view key, const nlohmann::json& value,
@@ -38,13 +38,13 @@ std::vector<std::string> unused_keys(const nlohmann::json& object, const KeySet&
 std::string unused_keys_note(std::string_view file_name, std::span<const std::string> keys) {
     if (keys.empty()) return {};
     std::vector<std::string> names;
-    for (const std::string& key : keys.first(std::min(keys.size(), kMostNamed))) {
+    for (const std::string& key : keys.first(std::min(keys.size(), kMaxNamed))) {
         names.push_back(key.size() <= kLongestName
                             ? key
                             : utf8::with_replacement(key.substr(0, kLongestName)) + "...");
     }
-    if (keys.size() > kMostNamed) {
-        names.push_back(fmt::format("and {} more", keys.size() - kMostNamed));
+    if (keys.size() > kMaxNamed) {
+        names.push_back(fmt::format("and {} more", keys.size() - kMaxNamed));
     }
     return fmt::format("{}: not used: {}", file_name, fmt::join(names, ", "));
 }

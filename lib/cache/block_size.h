@@ -9,7 +9,7 @@
 namespace nvllm {
 
 struct BlockSize {
-    static constexpr int32_t kMostTokens = 4096;
+    static constexpr int32_t kMaxTokens = 4096;
 
     int32_t tokens = 16;
     std::optional<uint64_t> bytes = std::nullopt;  // instead of tokens
@@ -22,12 +22,12 @@ struct BlockSize {
         return size;
     }
 
-    // What the bytes hold, rounded down; at least 1 and at most kMostTokens.
+    // What the bytes hold, rounded down; at least 1 and at most kMaxTokens.
     // REQUIRES: bytes_per_token > 0 where the size is in bytes.
     int32_t in_tokens(int64_t bytes_per_token) const {
         if (!bytes) return tokens;
         const uint64_t held = *bytes / static_cast<uint64_t>(bytes_per_token);
-        return static_cast<int32_t>(std::clamp<uint64_t>(held, 1, kMostTokens));
+        return static_cast<int32_t>(std::clamp<uint64_t>(held, 1, kMaxTokens));
     }
 
     auto operator<=>(const BlockSize&) const = default;

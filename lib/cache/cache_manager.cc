@@ -50,19 +50,19 @@ CacheManager::CacheManager(const CacheConfig& config)
     half_life_ = config.eviction_costs.half_life_in_capacities * most;
 }
 
-void CacheManager::enter(SequenceCache& sequence) {
+void CacheManager::enter(SequenceBlocks& sequence) {
     sequence.place_ = sequences_.size();
     sequences_.push_back(&sequence);
 }
 
-void CacheManager::leave(SequenceCache& sequence) {
-    SequenceCache* last = sequences_.back();
+void CacheManager::leave(SequenceBlocks& sequence) {
+    SequenceBlocks* last = sequences_.back();
     sequences_[sequence.place_] = last;
     last->place_ = sequence.place_;
     sequences_.pop_back();
 }
 
-void CacheManager::relocate(SequenceCache& from, SequenceCache& to) noexcept {
+void CacheManager::relocate(SequenceBlocks& from, SequenceBlocks& to) noexcept {
     sequences_[to.place_] = &to;
     if (to.num_expected_ == to.expected_limit_) return;
     for (auto& [key, sequence] : awaited_) {
@@ -97,7 +97,7 @@ int32_t CacheManager::admitted_size(int32_t group, int32_t first, int32_t num_to
                     first_block_read(group, first) + most_blocks(group, num_tokens, largest_step));
 }
 
-int32_t CacheManager::num_lacking(int32_t group, const PrefixMatch& match, int32_t num_tokens,
+int32_t CacheManager::num_missing(int32_t group, const PrefixMatch& match, int32_t num_tokens,
                                   int32_t largest_step, int32_t headroom) const {
     const int32_t size = admitted_size(group, match.num_tokens, num_tokens, largest_step);
     const int32_t num_matched = static_cast<int32_t>(match.contents.size());
@@ -110,12 +110,12 @@ int32_t CacheManager::num_lacking(int32_t group, const PrefixMatch& match, int32
     return std::max(0, needed - pools_[group].num_available());
 }
 
-bool CacheManager::admit(SequenceCache& sequence, const PrefixMatch& match, int32_t num_tokens,
+bool CacheManager::admit(SequenceBlocks& sequence, const PrefixMatch& match, int32_t num_tokens,
                          int32_t largest_step, int32_t headroom) {
     NVLLM_CHECK(sequence.empty() && !sequence.swapped_out(),
                 "only a sequence without blocks is let in");
     for (int32_t group = 0; group < num_groups(); ++group) {
-        if (num_lacking(group, match, num_tokens, largest_step, headroom) > 0) return false;
+        if (num_missing(group, match, num_tokens, largest_step, headroom) > 0) return false;
     }
     take_shared(sequence, match);
     for (int32_t group = 0; group < num_groups(); ++group) {
@@ -135,7 +135,7 @@ bool CacheManager::admit(SequenceCache& sequence, const PrefixMatch& match, int3
 // Where it fails, compaction would not help: any block will do, wherever it lies, and moving blocks
 // makes none free that was not. A pool that is to shrink is compacted before it is cut, at once; no
 // allocation comes in between.
-bool CacheManager::append_blocks(SequenceCache& sequence, int32_t num_positions,
+bool CacheManager::append_blocks(SequenceBlocks& sequence, int32_t num_positions,
                                  std::vector<std::vector<BlockId>>& added) {
     const int32_t size = num_blocks_for(num_positions);
     for (int32_t group = 0; group < num_groups(); ++group) {
@@ -161,8 +161,8 @@ BlockId CacheManager::take(int32_t group) {
     return taken->block;
 }
 
-void CacheManager::part_with_host_blocks(SequenceCache& sequence, uint64_t plan_number) {
-    for (const SequenceCache::HostBlock& host : sequence.returning_) {
+void CacheManager::part_with_host_blocks(SequenceBlocks& sequence, uint64_t plan_number) {
+    for (const SequenceBlocks::HostBlock& host : sequence.returning_) {
         host_parted_.push_back({plan_number, host.group, host.block});
     }
     sequence.returning_.clear();
@@ -171,11 +171,11 @@ void CacheManager::part_with_host_blocks(SequenceCache& sequence, uint64_t plan_
 void CacheManager::plan_committed(uint64_t plan_number) {
     NVLLM_CHECK(plan_number >= committed_plan_, "plans are committed in their order");
     committed_plan_ = plan_number;
-    const auto settle = [&](std::vector<Parted>& parted, auto give_back) {
+    const auto settle = [&](std::vector<PendingFree>& parted, auto give_back) {
         if (parted.empty()) return;
-        const auto kept =
-            std::stable_partition(parted.begin(), parted.end(),
-                                  [&](const Parted& one) { return one.last_plan <= plan_number; });
+        const auto kept = std::stable_partition(
+            parted.begin(), parted.end(),
+            [&](const PendingFree& one) { return one.last_plan <= plan_number; });
         for (auto one = parted.begin(); one != kept; ++one) give_back(one->group, one->block);
         parted.erase(parted.begin(), kept);
     };
@@ -184,7 +184,7 @@ void CacheManager::plan_committed(uint64_t plan_number) {
            [&](int32_t group, HostBlockId block) { swap_space_.give_back(group, block); });
 }
 
-void CacheManager::commit(SequenceCache& sequence, std::span<const int32_t> tokens,
+void CacheManager::commit(SequenceBlocks& sequence, std::span<const int32_t> tokens,
                           int32_t num_computed) {
     NVLLM_CHECK(!sequence.swapped_out(), "what is in host memory cannot have been computed");
     while (config_.enable_prefix_caching &&
@@ -195,13 +195,13 @@ void CacheManager::commit(SequenceCache& sequence, std::span<const int32_t> toke
 }
 
 // `node` is pinned for the sequence already, or null.
-void CacheManager::set_published(SequenceCache& sequence, PrefixNode* node, int32_t num_blocks) {
+void CacheManager::set_published(SequenceBlocks& sequence, PrefixNode* node, int32_t num_blocks) {
     if (sequence.published_ != nullptr) index_.unpin(*sequence.published_);
     sequence.published_ = node;
     sequence.num_published_ = num_blocks;
 }
 
-void CacheManager::give_back_unread(SequenceCache& sequence, int32_t num_computed) {
+void CacheManager::give_back_unread(SequenceBlocks& sequence, int32_t num_computed) {
     for (int32_t group = 0; group < num_groups(); ++group) {
         BlockTable& table = sequence.tables_[group];
         const int32_t first = std::min(first_block_read(group, num_computed), table.size());
@@ -209,7 +209,7 @@ void CacheManager::give_back_unread(SequenceCache& sequence, int32_t num_compute
     }
 }
 
-void CacheManager::part(const SequenceCache& sequence, int32_t group, BlockId block) {
+void CacheManager::part(const SequenceBlocks& sequence, int32_t group, BlockId block) {
     if (sequence.last_plan_ > committed_plan_) {
         parted_.push_back({sequence.last_plan_, group, block});
     } else {
@@ -217,7 +217,7 @@ void CacheManager::part(const SequenceCache& sequence, int32_t group, BlockId bl
     }
 }
 
-void CacheManager::clear_table(SequenceCache& sequence, int32_t group) {
+void CacheManager::clear_table(SequenceBlocks& sequence, int32_t group) {
     BlockTable& table = sequence.tables_[group];
     for (int32_t i = table.size() - 1; i >= table.num_given_back(); --i) {
         part(sequence, group, table[i]);
@@ -225,7 +225,7 @@ void CacheManager::clear_table(SequenceCache& sequence, int32_t group) {
     table.clear();
 }
 
-void CacheManager::release(SequenceCache& sequence) {
+void CacheManager::release(SequenceBlocks& sequence) {
     for (int32_t group = 0; group < num_groups(); ++group) clear_table(sequence, group);
     give_back_host_blocks(sequence);
     forget_expectation(sequence);
@@ -234,7 +234,7 @@ void CacheManager::release(SequenceCache& sequence) {
     sequence.num_positions_ = 0;
 }
 
-void CacheManager::discard(SequenceCache& sequence) {
+void CacheManager::discard(SequenceBlocks& sequence) {
     const std::vector<PrefixNode*> path = published_path(sequence);
     for (int32_t group = 0; group < num_groups(); ++group) {
         const BlockTable& table = sequence.tables_[group];

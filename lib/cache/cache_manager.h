@@ -11,7 +11,7 @@
 // Blocks to copy are handed out by the calls that want them copied, before anything is computed.
 // Carried out in the order of the calls they are right, whatever was given up and taken in between.
 //
-// The engine thread owns it: no locks. It outlives every SequenceCache made for it.
+// The engine thread owns it: no locks. It outlives every SequenceBlocks made for it.
 #pragma once
 
 #include <algorithm>
@@ -28,11 +28,11 @@
 #include "lib/base/result.h"
 #include "lib/cache/block_pool.h"
 #include "lib/cache/block_table.h"
-#include "lib/cache/cache_figures.h"
+#include "lib/cache/cache_stats.h"
 #include "lib/cache/compaction.h"
 #include "lib/cache/eviction.h"
 #include "lib/cache/prefix_index.h"
-#include "lib/cache/sequence_cache.h"
+#include "lib/cache/sequence_blocks.h"
 #include "lib/cache/siphash.h"
 #include "lib/cache/swap_space.h"
 
@@ -80,7 +80,7 @@ class CacheManager {
     // The longest prefix of `tokens` that every group still holds as far as its window reaches
     // back. At least the last token is left over: its logits are wanted. Takes nothing. REQUIRES:
     // `tokens` begin with those of earlier calls.
-    PrefixMatch match(SequenceCache& sequence, std::span<const int32_t> tokens);
+    PrefixMatch match(SequenceBlocks& sequence, std::span<const int32_t> tokens);
 
     // Blocks of a group that a sequence of `num_tokens` holds at most at any time, when it computes
     // `largest_step` tokens at once.
@@ -90,17 +90,17 @@ class CacheManager {
     // that computing them cannot fail for want of blocks. False, with nothing changed, when fewer
     // than `headroom` blocks of a group would be left over. REQUIRES: the sequence is empty; the
     // match is of the same tokens.
-    bool admit(SequenceCache& sequence, const PrefixMatch& match, int32_t num_tokens,
+    bool admit(SequenceBlocks& sequence, const PrefixMatch& match, int32_t num_tokens,
                int32_t largest_step, int32_t headroom);
 
     // Blocks of the group that admit() with these arguments would be short of; none: 0.
-    int32_t num_lacking(int32_t group, const PrefixMatch& match, int32_t num_tokens,
+    int32_t num_missing(int32_t group, const PrefixMatch& match, int32_t num_tokens,
                         int32_t largest_step, int32_t headroom) const;
 
     // Blocks for positions below `num_positions`, in all groups or none (false). What is appended
     // to the tables is also appended to `added`, one list a group; `added` stays empty when nothing
     // was needed.
-    bool allocate(SequenceCache& sequence, int32_t num_positions,
+    bool allocate(SequenceBlocks& sequence, int32_t num_positions,
                   std::vector<std::vector<BlockId>>& added) {
         if (!holds(sequence, num_positions) && !append_blocks(sequence, num_positions, added)) {
             return false;
@@ -112,32 +112,32 @@ class CacheManager {
     // The tokens of a sequence that waits: under a policy that heeds it, what is cached of them, or
     // will be, is certain to be asked for. Holds until the sequence is let in or released, or the
     // next call. Takes no block. REQUIRES: what match() requires.
-    void expect(SequenceCache& sequence, std::span<const int32_t> tokens);
-    void forget_expectation(SequenceCache& sequence);
+    void expect(SequenceBlocks& sequence, std::span<const int32_t> tokens);
+    void forget_expectation(SequenceBlocks& sequence);
 
     // `child` goes on from `parent`: shares the blocks of its first `num_positions` positions in
     // all groups. Both must make private what they write to. REQUIRES: `child` is empty, of the
     // same extras, and its tokens begin with the parent's first `num_positions`, which reach at
     // least as far as those that are committed.
-    void fork(SequenceCache& child, const SequenceCache& parent,
+    void fork(SequenceBlocks& child, const SequenceBlocks& parent,
               int32_t num_positions = std::numeric_limits<int32_t>::max());
     // Before position `next_position` and later ones are written: blocks from there on that others
     // refer to are replaced in the table by new ones, told in `changes`; one that holds earlier
     // positions is to be copied, told in `copies`. False, with nothing changed, when blocks are
     // lacking. REQUIRES: the block of `next_position` is not published by this sequence.
-    bool make_last_block_private(SequenceCache& sequence, int32_t next_position,
+    bool make_last_block_private(SequenceBlocks& sequence, int32_t next_position,
                                  std::vector<BlockMove>& copies, std::vector<TableChange>& changes);
 
     // Gives up the device blocks; the content of the first `num_positions` is to be copied to host
     // blocks, told in `moves`. Blocks that others share or find stay with them. False, with nothing
     // changed, when host blocks are lacking in a group. REQUIRES: not empty, not swapped out, and
     // nothing of it is in flight.
-    bool swap_out(SequenceCache& sequence, int32_t num_positions, std::vector<SwapMove>& moves);
+    bool swap_out(SequenceBlocks& sequence, int32_t num_positions, std::vector<SwapMove>& moves);
     // The other way; contents still found on the device are shared and not copied. False, with
     // nothing changed, when fewer than `headroom` blocks of a group would be left over. The host
     // blocks are free when the next plan that names the sequence is committed. REQUIRES: swapped
     // out.
-    bool swap_in(SequenceCache& sequence, int32_t headroom, std::vector<SwapMove>& moves);
+    bool swap_in(SequenceBlocks& sequence, int32_t headroom, std::vector<SwapMove>& moves);
 
     // Moves blocks so that all of group g that are used, and as many cached ones as fit, lie below
     // targets[g]; the rest of the cached ones is dropped in the order of eviction. The tables are
@@ -155,7 +155,7 @@ class CacheManager {
 
     // The plan with this number reads or writes the sequence's blocks. REQUIRES: numbers do not
     // fall.
-    void name_in_plan(SequenceCache& sequence, uint64_t plan_number) {
+    void name_in_plan(SequenceBlocks& sequence, uint64_t plan_number) {
         NVLLM_CHECK(plan_number >= sequence.last_plan_, "plans are numbered upwards");
         sequence.last_plan_ = last_named_plan_ = plan_number;
         if (!sequence.returning_.empty()) part_with_host_blocks(sequence, plan_number);
@@ -168,13 +168,13 @@ class CacheManager {
 
     // The first `num_computed` of `tokens` are committed: publishes the full blocks, gives back
     // those that no later query reads.
-    void commit(SequenceCache& sequence, std::span<const int32_t> tokens, int32_t num_computed);
+    void commit(SequenceBlocks& sequence, std::span<const int32_t> tokens, int32_t num_computed);
 
     // Gives up all blocks; published ones stay findable until they are reused, the last ones first.
-    void release(SequenceCache& sequence);
+    void release(SequenceBlocks& sequence);
     // The same for a sequence whose content is not to be trusted: what it published itself is
     // withdrawn.
-    void discard(SequenceCache& sequence);
+    void discard(SequenceBlocks& sequence);
 
     // The memory behind the blocks, host blocks too, is lost: nothing is findable any more and no
     // plan is uncommitted. REQUIRES: every sequence is released.
@@ -186,7 +186,7 @@ class CacheManager {
     BlockCounts counts(int32_t group) const;
     CacheStats stats() const;
     // O(blocks and tables).
-    CacheFigures figures() const;
+    DetailedCacheStats detailed_stats() const;
     // Of the living sequences, those whose tables hold the block, in no order.
     std::vector<uint64_t> owners(int32_t group, BlockId block) const;
 
@@ -196,71 +196,71 @@ class CacheManager {
 
     // Throws internal when references differ from the occurrences in the tables of `sequences` (all
     // there are), or a part is broken in itself; slow, for tests.
-    void check_integrity(std::span<const SequenceCache* const> sequences) const;
+    void check_integrity(std::span<const SequenceBlocks* const> sequences) const;
 
   private:
-    friend class SequenceCache;
+    friend class SequenceBlocks;
 
     // Given up, but named by an uncommitted plan.
-    struct Parted {
+    struct PendingFree {
         uint64_t last_plan = 0;
         int32_t group = 0;
         BlockId block = 0;
     };
 
     // The living sequences.
-    void enter(SequenceCache& sequence);
-    void leave(SequenceCache& sequence);
-    void relocate(SequenceCache& from, SequenceCache& to) noexcept;
+    void enter(SequenceBlocks& sequence);
+    void leave(SequenceBlocks& sequence);
+    void relocate(SequenceBlocks& from, SequenceBlocks& to) noexcept;
 
     // Keys and hits.
     int32_t first_block_read(int32_t group, int32_t position) const;
     int32_t admitted_size(int32_t group, int32_t first, int32_t num_tokens,
                           int32_t largest_step) const;
     bool reaches_back(const PrefixNode& node, int32_t block, std::vector<int32_t>& run_start) const;
-    std::string_view extra_of(const SequenceCache& sequence, int32_t block_index) const;
+    std::string_view extra_of(const SequenceBlocks& sequence, int32_t block_index) const;
     std::span<const int32_t> tokens_of(std::span<const int32_t> tokens, int32_t block_index) const;
-    void extend_keys(SequenceCache& sequence, std::span<const int32_t> tokens,
+    void extend_keys(SequenceBlocks& sequence, std::span<const int32_t> tokens,
                      int32_t num_blocks) const;
-    void take_shared(SequenceCache& sequence, const PrefixMatch& match);
+    void take_shared(SequenceBlocks& sequence, const PrefixMatch& match);
     void note_use(PrefixNode& node);
     void count_expected(PrefixNode& node, int32_t change);
-    void await_next(SequenceCache& sequence);
-    void stop_awaiting(SequenceCache& sequence);
+    void await_next(SequenceBlocks& sequence);
+    void stop_awaiting(SequenceBlocks& sequence);
     void meet_expectations(PrefixNode& node);
 
     // Blocks.
-    void publish_next_block(SequenceCache& sequence, std::span<const int32_t> tokens);
-    BlockKey key_of_next_block(const SequenceCache& sequence,
+    void publish_next_block(SequenceBlocks& sequence, std::span<const int32_t> tokens);
+    BlockKey key_of_next_block(const SequenceBlocks& sequence,
                                std::span<const int32_t> tokens) const;
     void publish(PrefixNode& node, int32_t group, BlockId block);
     void withdraw(int32_t group, BlockId block);
-    bool holds(const SequenceCache& sequence, int32_t num_positions) const {
+    bool holds(const SequenceBlocks& sequence, int32_t num_positions) const {
         return std::ranges::all_of(sequence.tables_, [&](const BlockTable& table) {
             return int64_t{table.size()} * config_.block_size >= num_positions;
         });
     }
-    bool append_blocks(SequenceCache& sequence, int32_t num_positions,
+    bool append_blocks(SequenceBlocks& sequence, int32_t num_positions,
                        std::vector<std::vector<BlockId>>& added);
-    void give_back_unread(SequenceCache& sequence, int32_t num_computed);
+    void give_back_unread(SequenceBlocks& sequence, int32_t num_computed);
     BlockId take(int32_t group);
-    void part(const SequenceCache& sequence, int32_t group, BlockId block);
+    void part(const SequenceBlocks& sequence, int32_t group, BlockId block);
     void give_up(int32_t group, BlockId block);
-    void set_published(SequenceCache& sequence, PrefixNode* node, int32_t num_blocks);
-    void clear_table(SequenceCache& sequence, int32_t group);
+    void set_published(SequenceBlocks& sequence, PrefixNode* node, int32_t num_blocks);
+    void clear_table(SequenceBlocks& sequence, int32_t group);
     double half_lives(int64_t tick) const { return static_cast<double>(tick) / half_life_; }
     EvictionRank rank(const PrefixNode& node, int32_t group) const;
     void rank_anew(const PrefixNode& node, int32_t group);
 
     // Private copies, swapping, moving.
-    int32_t num_to_replace(const SequenceCache& sequence, int32_t group, int32_t first) const;
-    std::vector<PrefixNode*> published_path(const SequenceCache& sequence) const;
-    int32_t num_to_take_back(const SequenceCache& sequence, int32_t group,
+    int32_t num_to_replace(const SequenceBlocks& sequence, int32_t group, int32_t first) const;
+    std::vector<PrefixNode*> published_path(const SequenceBlocks& sequence) const;
+    int32_t num_to_take_back(const SequenceBlocks& sequence, int32_t group,
                              std::span<PrefixNode* const> path) const;
-    void swap_in_group(SequenceCache& sequence, int32_t group, std::span<PrefixNode* const> path,
+    void swap_in_group(SequenceBlocks& sequence, int32_t group, std::span<PrefixNode* const> path,
                        std::vector<SwapMove>& moves);
-    void part_with_host_blocks(SequenceCache& sequence, uint64_t plan_number);
-    void give_back_host_blocks(SequenceCache& sequence);
+    void part_with_host_blocks(SequenceBlocks& sequence, uint64_t plan_number);
+    void give_back_host_blocks(SequenceBlocks& sequence);
     std::optional<Fault> why_not_compact(std::span<const int32_t> targets) const;
     void drop_cached(int32_t group, int32_t target, Compaction& compaction);
     std::vector<BlockId> move_below(int32_t group, int32_t target, Compaction& compaction);
@@ -268,12 +268,12 @@ class CacheManager {
                        Compaction& compaction);
 
     // Figures and checks.
-    GroupFigures figures_of(int32_t group) const;
+    CacheGroupStats stats_of(int32_t group) const;
     double fragmentation_of(int32_t group, int32_t longest_unused_run) const;
     int64_t waste_slots(int32_t group) const;
-    void check_blocks(int32_t group, std::span<const SequenceCache* const> sequences) const;
+    void check_blocks(int32_t group, std::span<const SequenceBlocks* const> sequences) const;
     void check_contents(int32_t group) const;
-    void check_host_blocks(std::span<const SequenceCache* const> sequences) const;
+    void check_host_blocks(std::span<const SequenceBlocks* const> sequences) const;
     void check_expectations() const;
 
     CacheConfig config_;
@@ -281,9 +281,9 @@ class CacheManager {
     std::vector<BlockPool> pools_;  // per group
     PrefixIndex index_;
     SwapSpace swap_space_;
-    std::vector<SequenceCache*> sequences_;  // all that live
-    std::vector<Parted> parted_;             // in the order of giving up
-    std::vector<Parted> host_parted_;        // the same for host blocks
+    std::vector<SequenceBlocks*> sequences_;  // all that live
+    std::vector<PendingFree> parted_;         // in the order of giving up
+    std::vector<PendingFree> host_parted_;    // the same for host blocks
     uint64_t last_named_plan_ = 0;
     uint64_t committed_plan_ = 0;
     int64_t tick_ = 0;  // blocks asked for
@@ -293,7 +293,7 @@ class CacheManager {
     struct KeyHash {
         size_t operator()(const BlockKey& key) const { return key.low; }
     };
-    std::unordered_multimap<BlockKey, SequenceCache*, KeyHash> awaited_;
+    std::unordered_multimap<BlockKey, SequenceBlocks*, KeyHash> awaited_;
     int64_t queried_tokens_ = 0;
     int64_t hit_tokens_ = 0;
     int64_t num_private_copies_ = 0;

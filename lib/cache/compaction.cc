@@ -72,7 +72,7 @@ std::vector<BlockId> CacheManager::move_below(int32_t group, int32_t target,
 
 void CacheManager::change_tables(int32_t group, int32_t target, std::span<const BlockId> places,
                                  Compaction& compaction) {
-    for (SequenceCache* sequence : sequences_) {
+    for (SequenceBlocks* sequence : sequences_) {
         BlockTable& table = sequence->tables_[group];
         for (int32_t i = 0; i < table.size(); ++i) {
             if (table[i] < target) continue;

@@ -6,7 +6,8 @@
 
 namespace nvllm {
 
-void CacheManager::fork(SequenceCache& child, const SequenceCache& parent, int32_t num_positions) {
+void CacheManager::fork(SequenceBlocks& child, const SequenceBlocks& parent,
+                        int32_t num_positions) {
     NVLLM_CHECK(child.empty() && !child.swapped_out() && !parent.swapped_out(),
                 "a fork begins with nothing, from what is on the device");
     NVLLM_CHECK(int64_t{parent.num_published_} * block_size() <= num_positions,
@@ -34,7 +35,7 @@ void CacheManager::fork(SequenceCache& child, const SequenceCache& parent, int32
 }
 
 // Blocks from entry `first` on that others refer to as well.
-int32_t CacheManager::num_to_replace(const SequenceCache& sequence, int32_t group,
+int32_t CacheManager::num_to_replace(const SequenceBlocks& sequence, int32_t group,
                                      int32_t first) const {
     const BlockTable& table = sequence.tables_[group];
     int32_t count = 0;
@@ -44,7 +45,7 @@ int32_t CacheManager::num_to_replace(const SequenceCache& sequence, int32_t grou
     return count;
 }
 
-bool CacheManager::make_last_block_private(SequenceCache& sequence, int32_t next_position,
+bool CacheManager::make_last_block_private(SequenceBlocks& sequence, int32_t next_position,
                                            std::vector<BlockMove>& copies,
                                            std::vector<TableChange>& changes) {
     const int32_t first = next_position / config_.block_size;

@@ -6,7 +6,7 @@
 
 namespace nvllm {
 
-void CacheManager::check_integrity(std::span<const SequenceCache* const> sequences) const {
+void CacheManager::check_integrity(std::span<const SequenceBlocks* const> sequences) const {
     index_.check_integrity();
     swap_space_.check_integrity();
     for (int32_t group = 0; group < num_groups(); ++group) {
@@ -22,17 +22,17 @@ void CacheManager::check_integrity(std::span<const SequenceCache* const> sequenc
 }
 
 void CacheManager::check_blocks(int32_t group,
-                                std::span<const SequenceCache* const> sequences) const {
+                                std::span<const SequenceBlocks* const> sequences) const {
     const BlockPool& pool = pools_[group];
     std::vector<int32_t> occurrences(pool.num_total(), 0);
-    for (const SequenceCache* sequence : sequences) {
+    for (const SequenceBlocks* sequence : sequences) {
         const BlockTable& table = sequence->tables_[group];
         for (const BlockId block : table.held()) ++occurrences.at(block);
         for (const BlockId block : table.blocks()) {
             NVLLM_CHECK(block < pool.num_total(), "a table names a block that there is not");
         }
     }
-    for (const Parted& parted : parted_) {
+    for (const PendingFree& parted : parted_) {
         if (parted.group == group) ++occurrences.at(parted.block);
     }
     for (BlockId block = 0; block < pool.num_total(); ++block) {
@@ -60,20 +60,20 @@ void CacheManager::check_contents(int32_t group) const {
     }
 }
 
-void CacheManager::check_host_blocks(std::span<const SequenceCache* const> sequences) const {
+void CacheManager::check_host_blocks(std::span<const SequenceBlocks* const> sequences) const {
     std::vector<int32_t> held(pools_.size(), 0);
     const auto hold = [&](int32_t group, HostBlockId block) {
         NVLLM_CHECK(swap_space_.is_taken(group, block), "a held host block is free");
         ++held[group];
     };
-    for (const SequenceCache* sequence : sequences) {
+    for (const SequenceBlocks* sequence : sequences) {
         for (const auto& host : sequence->returning_) hold(host.group, host.block);
         if (!sequence->swapped_out()) continue;
         for (int32_t group = 0; group < num_groups(); ++group) {
             for (const HostBlockId block : sequence->swapped_[group].blocks) hold(group, block);
         }
     }
-    for (const Parted& parted : host_parted_) hold(parted.group, parted.block);
+    for (const PendingFree& parted : host_parted_) hold(parted.group, parted.block);
     for (int32_t group = 0; group < num_groups(); ++group) {
         NVLLM_CHECK(held[group] == swap_space_.num_used(group), "a host block has no owner");
     }
@@ -82,7 +82,7 @@ void CacheManager::check_host_blocks(std::span<const SequenceCache* const> seque
 void CacheManager::check_expectations() const {
     std::unordered_map<const PrefixNode*, int32_t> expected;
     size_t num_waiting = 0;
-    for (const SequenceCache* sequence : sequences_) {
+    for (const SequenceBlocks* sequence : sequences_) {
         int32_t depth = 0;
         for (const PrefixNode* node = sequence->expected_; node != nullptr; node = node->parent) {
             ++expected[node];

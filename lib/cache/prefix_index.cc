@@ -11,7 +11,7 @@
 namespace nvllm {
 namespace {
 
-constexpr size_t kMostBucketsAtFirst = size_t{1} << 20;
+constexpr size_t kMaxBucketsAtFirst = size_t{1} << 20;
 // Few, so that no step waits for the memory of many.
 constexpr size_t kNodesInChunk = 256;
 
@@ -26,7 +26,7 @@ PrefixIndex::PrefixIndex(int32_t block_size, std::span<const int32_t> group_size
         num_blocks += static_cast<size_t>(size);
     }
     // A full cache has about as many contents; adding buckets would hold up a step.
-    buckets_.resize(std::bit_ceil(std::min(num_blocks, kMostBucketsAtFirst)));
+    buckets_.resize(std::bit_ceil(std::min(num_blocks, kMaxBucketsAtFirst)));
 }
 
 BlockKey PrefixIndex::key(const BlockKey& parent, std::span<const int32_t> tokens,
@@ -76,7 +76,7 @@ PrefixNode& PrefixIndex::new_node(const BlockKey& key) {
     unused_ = node.next;
     node = {
         .key = key, .next = bucket(key), .tokens = node.tokens, .groups = node.groups, .extra = {}};
-    std::ranges::fill(node.groups, ContentHolders{});
+    std::ranges::fill(node.groups, BlockReplicas{});
     bucket(key) = &node;
     ++num_nodes_;
     return node;
@@ -118,7 +118,7 @@ void PrefixIndex::publish(PrefixNode& node, int32_t group, BlockId block) {
     std::vector<Place>& places = places_[group];
     NVLLM_CHECK(places[block].node == nullptr,
                 "block " + std::to_string(block) + " is published twice");
-    ContentHolders& holders = node.groups[group];
+    BlockReplicas& holders = node.groups[group];
     if (holders.num_blocks == 0) {
         holders.first = block;
         places[block] = {&node, block, block};
@@ -136,7 +136,7 @@ void PrefixIndex::withdraw(int32_t group, BlockId block) {
     std::vector<Place>& places = places_[group];
     const Place place = std::exchange(places[block], {});
     NVLLM_CHECK(place.node != nullptr, "block " + std::to_string(block) + " is not published");
-    ContentHolders& holders = place.node->groups[group];
+    BlockReplicas& holders = place.node->groups[group];
     if (--holders.num_blocks > 0) {
         places[place.previous].next = place.next;
         places[place.next].previous = place.previous;
@@ -149,12 +149,12 @@ void PrefixIndex::withdraw(int32_t group, BlockId block) {
 }
 
 std::optional<BlockId> PrefixIndex::block(const PrefixNode& node, int32_t group) {
-    const ContentHolders& holders = node.groups[group];
+    const BlockReplicas& holders = node.groups[group];
     return holders.num_blocks > 0 ? std::optional(holders.first) : std::nullopt;
 }
 
 std::vector<BlockId> PrefixIndex::blocks(const PrefixNode& node, int32_t group) const {
-    const ContentHolders& holders = node.groups[group];
+    const BlockReplicas& holders = node.groups[group];
     std::vector<BlockId> blocks;
     for (BlockId block = holders.first; std::ssize(blocks) < holders.num_blocks;) {
         blocks.push_back(block);
@@ -173,7 +173,7 @@ void PrefixIndex::move(int32_t group, BlockId from, BlockId to) {
     place.next = renamed(place.next);
     places[to] = place;
     places[place.previous].next = places[place.next].previous = to;
-    ContentHolders& holders = places[to].node->groups[group];
+    BlockReplicas& holders = places[to].node->groups[group];
     if (holders.first == from) holders.first = to;
 }
 
@@ -250,7 +250,7 @@ void PrefixIndex::check_integrity() const {
         NVLLM_CHECK(node->num_children == counted.num_children,
                     "a node's count of children is wrong");
         NVLLM_CHECK(std::ranges::equal(node->groups, counted.num_held, {},
-                                       &ContentHolders::num_held_children),
+                                       &BlockReplicas::num_held_children),
                     "a node's count of children with blocks is wrong");
     }
     for (const auto& group : places_) {

@@ -25,7 +25,7 @@ namespace nvllm {
 using BlockKey = Hash128;
 
 // Of one content in one cache group.
-struct ContentHolders {
+struct BlockReplicas {
     BlockId first = 0;       // the others follow it, see PrefixIndex::blocks()
     int32_t num_blocks = 0;  // that hold the content; none: `first` says nothing
     int32_t num_held_children = 0;
@@ -37,7 +37,7 @@ struct PrefixNode {
     PrefixNode* next = nullptr;    // in its bucket, or of the unused ones
     PrefixNode* parent = nullptr;  // none for the first block of a sequence
     std::span<int32_t> tokens;
-    std::span<ContentHolders> groups;
+    std::span<BlockReplicas> groups;
     std::string extra;
     int32_t num_blocks = 0;  // in all groups
     int32_t num_children = 0;
@@ -111,7 +111,7 @@ class PrefixIndex {
     struct Chunk {
         std::vector<PrefixNode> nodes;
         std::vector<int32_t> tokens;
-        std::vector<ContentHolders> holders;
+        std::vector<BlockReplicas> holders;
     };
 
     PrefixNode*& bucket(const BlockKey& key) { return buckets_[key.low & (buckets_.size() - 1)]; }

@@ -6,7 +6,7 @@
 
 namespace nvllm {
 
-bool CacheManager::swap_out(SequenceCache& sequence, int32_t num_positions,
+bool CacheManager::swap_out(SequenceBlocks& sequence, int32_t num_positions,
                             std::vector<SwapMove>& moves) {
     NVLLM_CHECK(!sequence.empty() && !sequence.swapped_out(),
                 "what is swapped out is on the device");
@@ -19,7 +19,7 @@ bool CacheManager::swap_out(SequenceCache& sequence, int32_t num_positions,
     }
     for (int32_t group = 0; group < num_groups(); ++group) {
         const BlockTable& table = sequence.tables_[group];
-        SequenceCache::SwappedTable& swapped = sequence.swapped_.emplace_back();
+        SequenceBlocks::SwappedTable& swapped = sequence.swapped_.emplace_back();
         swapped.num_given_back = table.num_given_back();
         for (int32_t i = table.num_given_back(); i < end(group); ++i) {
             swapped.blocks.push_back(swap_space_.take(group));
@@ -33,7 +33,7 @@ bool CacheManager::swap_out(SequenceCache& sequence, int32_t num_positions,
     return true;
 }
 
-bool CacheManager::swap_in(SequenceCache& sequence, int32_t headroom,
+bool CacheManager::swap_in(SequenceBlocks& sequence, int32_t headroom,
                            std::vector<SwapMove>& moves) {
     NVLLM_CHECK(sequence.swapped_out(), "only what was swapped out comes back");
     const std::vector<PrefixNode*> path = published_path(sequence);
@@ -50,7 +50,7 @@ bool CacheManager::swap_in(SequenceCache& sequence, int32_t headroom,
 }
 
 // The contents of the published blocks, the first one first.
-std::vector<PrefixNode*> CacheManager::published_path(const SequenceCache& sequence) const {
+std::vector<PrefixNode*> CacheManager::published_path(const SequenceBlocks& sequence) const {
     std::vector<PrefixNode*> path(sequence.num_published_);
     PrefixNode* node = sequence.published_;
     for (size_t i = path.size(); i > 0; --i) {
@@ -61,9 +61,9 @@ std::vector<PrefixNode*> CacheManager::published_path(const SequenceCache& seque
 }
 
 // Unused blocks that coming back makes used.
-int32_t CacheManager::num_to_take_back(const SequenceCache& sequence, int32_t group,
+int32_t CacheManager::num_to_take_back(const SequenceBlocks& sequence, int32_t group,
                                        std::span<PrefixNode* const> path) const {
-    const SequenceCache::SwappedTable& swapped = sequence.swapped_[group];
+    const SequenceBlocks::SwappedTable& swapped = sequence.swapped_[group];
     int32_t count = 0;
     for (size_t i = 0; i < swapped.blocks.size(); ++i) {
         const size_t entry = static_cast<size_t>(swapped.num_given_back) + i;
@@ -75,9 +75,9 @@ int32_t CacheManager::num_to_take_back(const SequenceCache& sequence, int32_t gr
 }
 
 // What is found is shared before any block is taken: taking could give it away.
-void CacheManager::swap_in_group(SequenceCache& sequence, int32_t group,
+void CacheManager::swap_in_group(SequenceBlocks& sequence, int32_t group,
                                  std::span<PrefixNode* const> path, std::vector<SwapMove>& moves) {
-    const SequenceCache::SwappedTable& swapped = sequence.swapped_[group];
+    const SequenceBlocks::SwappedTable& swapped = sequence.swapped_[group];
     BlockTable& table = sequence.tables_[group];
     table.start_behind(swapped.num_given_back);
     const int32_t end = swapped.num_given_back + static_cast<int32_t>(swapped.blocks.size());
@@ -106,8 +106,8 @@ void CacheManager::swap_in_group(SequenceCache& sequence, int32_t group,
 }
 
 // Of a sequence that ends; plans that read them have named it already or never will.
-void CacheManager::give_back_host_blocks(SequenceCache& sequence) {
-    for (const SequenceCache::HostBlock& host : sequence.returning_) {
+void CacheManager::give_back_host_blocks(SequenceBlocks& sequence) {
+    for (const SequenceBlocks::HostBlock& host : sequence.returning_) {
         swap_space_.give_back(host.group, host.block);
     }
     sequence.returning_.clear();

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/tokenizer/unicode/regex.h"
 #include "lib/tokenizer/tokenizer.h"
+#include "lib/tokenizer/unicode/regex.h"
 
 namespace nvllm {
 

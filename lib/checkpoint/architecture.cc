@@ -15,12 +15,12 @@ namespace {
 
 enum class Purpose : uint8_t { text, parts, body, words, scores, unknown };
 
-struct Ending {
+struct ShutdownState {
     std::string_view text;
     Purpose purpose;
 };
 
-constexpr std::array<Ending, 9> kEndings = {{
+constexpr std::array<ShutdownState, 9> kEndings = {{
     {"ForCausalLM", Purpose::text},
     {"LMHeadModel", Purpose::text},
     {"ForConditionalGeneration", Purpose::parts},
@@ -48,7 +48,7 @@ struct ClassName {
 };
 
 ClassName split(std::string_view name) {
-    for (const Ending& ending : kEndings) {
+    for (const ShutdownState& ending : kEndings) {
         if (!name.ends_with(ending.text)) continue;
         return {name.substr(0, name.size() - ending.text.size()), ending.purpose};
     }

@@ -17,8 +17,8 @@ namespace {
 constexpr uint64_t kMaxGenerationConfigBytes = uint64_t{1} << 20;
 constexpr const char* kOverrides = "--override-generation-config";
 // What a request may have (lib/request/sampling_limits.h); a file with more is not followed.
-constexpr size_t kMostBadWords = 1024, kLongestBadWord = 64, kMostBiases = 1024;
-constexpr size_t kMostStopStrings = 16, kLongestStopString = 256;
+constexpr size_t kMaxBadWords = 1024, kLongestBadWord = 64, kMaxBiases = 1024;
+constexpr size_t kMaxStopStrings = 16, kLongestStopString = 256;
 constexpr double kLargestBias = 100.0, kLargestDecay = 10.0;
 
 // What generate() does not choose tokens by, or does nothing with at this value. Models that draft
@@ -121,7 +121,7 @@ bool read_bad_words(const ConfigFields& fields, GenerationConfig& config) {
     std::vector<std::vector<int32_t>> words;
     for (const nlohmann::json& list : *lists) {
         words.push_back(sequence_of(fields, kKey, list));
-        if (words.back().size() > kLongestBadWord || words.size() > kMostBadWords) return false;
+        if (words.back().size() > kLongestBadWord || words.size() > kMaxBadWords) return false;
     }
     config.bad_words_ids = std::move(words);
     return true;
@@ -132,7 +132,7 @@ bool read_sequence_bias(const ConfigFields& fields, GenerationConfig& config) {
     constexpr const char* kKey = "sequence_bias";
     const nlohmann::json* pairs = fields.find(kKey);
     if (pairs == nullptr) return true;
-    if (!pairs->is_array() || pairs->size() > kMostBiases) return false;
+    if (!pairs->is_array() || pairs->size() > kMaxBiases) return false;
     std::vector<std::pair<int32_t, float>> biases;
     for (const nlohmann::json& pair : *pairs) {
         if (!pair.is_array() || pair.size() != 2 || !pair[1].is_number()) {
@@ -168,7 +168,7 @@ bool read_stop_strings(const ConfigFields& fields, GenerationConfig& config) {
     } else {
         texts = *fields.texts(kKey);
     }
-    if (texts.size() > kMostStopStrings) return false;
+    if (texts.size() > kMaxStopStrings) return false;
     for (const std::string& text : texts) {
         if (text.empty() || text.size() > kLongestStopString) return false;
     }

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "lib/cli/main_guard.h"
 #include "lib/base/option_values.h"
+#include "lib/cli/main_guard.h"
 
 namespace nvllm {
 namespace {

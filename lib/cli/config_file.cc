@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <map>
 
-#include "lib/cli/config_sections.h"
 #include "lib/base/file.h"
+#include "lib/cli/config_sections.h"
 
 namespace nvllm {
 namespace {

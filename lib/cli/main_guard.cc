@@ -14,8 +14,8 @@
 
 #include "kernels/error.h"
 #include "lib/base/error_kinds.h"
-#include "lib/cli/terminal_text.h"
 #include "lib/base/utf8.h"
+#include "lib/cli/terminal_text.h"
 
 namespace nvllm {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "lib/cli/config_sections.h"
 #include "lib/base/error_kinds.h"
+#include "lib/cli/config_sections.h"
 #include "lib/cli/program_text.h"
 
 namespace nvllm {

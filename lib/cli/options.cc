@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lib/cli/config_sections.h"
 #include "lib/base/json.h"
+#include "lib/cli/config_sections.h"
 
 namespace nvllm {
 namespace {

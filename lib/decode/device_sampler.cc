@@ -79,9 +79,9 @@ bool has_repeated_tokens(const std::vector<std::pair<int32_t, float>>& biases) {
 
 // What changes the scores of some rows before a token is chosen.
 struct Changes {
-    std::vector<ops::ScoreBias> biases;
+    std::vector<ops::LogitBias> biases;
     std::vector<ops::SeenScore> seen;
-    std::vector<ops::ScorePenalties> penalties;  // one a row
+    std::vector<ops::LogitPenalties> penalties;  // one a row
     bool forbids_all_but_some = false;
 
     bool any() const { return forbids_all_but_some || !biases.empty() || !seen.empty(); }
@@ -95,7 +95,7 @@ struct Changes {
 
 // Tokens that are forbidden stay so whatever is added to them.
 void add_biases(const SequenceSamplingState& state, int32_t row, std::vector<int32_t>& forbidden,
-                std::vector<ops::ScoreBias>& biases) {
+                std::vector<ops::LogitBias>& biases) {
     forbidden.clear();
     const auto forbid = [&](int32_t token) { forbidden.push_back(token); };
     visit_ends_of_bad_words(state, forbid);
@@ -185,7 +185,7 @@ struct DeviceSampler::Part {
     int32_t most_top = 0;
 
     ConstTensorView rows_view, greedy_view;
-    ops::ScoreChanges changes_view;
+    ops::LogitsAdjustments changes_view;
     TensorView tokens, best, logprobs, ranks, top_tokens, top_logprobs;
 };
 
@@ -294,7 +294,7 @@ bool DeviceSampler::can_sample(const SamplingParams& params) {
         !params.begin_suppress_tokens.empty() || params.forced_bos_token_id ||
         !params.forced_eos_token_ids.empty() || params.end_boost;
     return params.sampler_order.empty() && !narrows_on_host && !steers_on_host &&
-           params.logprobs.value_or(0) <= ops::kMostTopLogprobs &&
+           params.logprobs.value_or(0) <= ops::kMaxTopLogprobs &&
            !has_repeated_tokens(params.logit_bias);
 }
 

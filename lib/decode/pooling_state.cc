@@ -10,12 +10,12 @@ namespace nvllm {
 namespace {
 
 // Of a vector that is all but zero, as torch has it.
-constexpr float kSmallestLength = 1e-12f;
+constexpr float kMinLength = 1e-12f;
 
 void normalize(std::vector<float>& vector) {
     double squares = 0.0;
     for (const float value : vector) squares += static_cast<double>(value) * value;
-    const float length = std::max(static_cast<float>(std::sqrt(squares)), kSmallestLength);
+    const float length = std::max(static_cast<float>(std::sqrt(squares)), kMinLength);
     for (float& value : vector) value /= length;
 }
 

@@ -284,9 +284,9 @@ void Scores::keep_probable(double least) {
 }
 
 void Scores::keep_entropy(double share) {
-    constexpr size_t kMostLooked = 100;
+    constexpr size_t kMaxLooked = 100;
     max();
-    const std::span<const Candidate> all = best(kMostLooked);
+    const std::span<const Candidate> all = best(kMaxLooked);
     double total = 0.0, entropy = 0.0, sum = 0.0;
     for (const Candidate& candidate : all) total += weight(candidate.score);
     const auto term = [&](const Candidate& candidate) {

@@ -124,18 +124,18 @@ ChosenDevice choose_device(const std::string& asked) {
                               fmt::join(backend_places(name.backend), ", ")));
 }
 
-BackendFacts backend_facts(const std::string& name) {
-    BackendFacts facts;
-    facts.name = name;
+BackendInfo backend_info(const std::string& name) {
+    BackendInfo info;
+    info.name = name;
     const std::optional<FoundBackend> found = find_backend(name);
-    if (!found) return facts;
-    facts.path = found->path;
+    if (!found) return info;
+    info.path = found->path;
     try {
-        facts.machine = open_backend(found->path).look();
+        info.machine = open_backend(found->path).look();
     } catch (const Error& error) {
-        facts.fault = error.what();
+        info.fault = error.what();
     }
-    return facts;
+    return info;
 }
 
 }  // namespace nvllm

@@ -26,7 +26,7 @@ struct ChosenDevice {
 ChosenDevice choose_device(const std::string& asked);
 
 // What is known of one module, for people.
-struct BackendFacts {
+struct BackendInfo {
     std::string name;
     std::string path;   // of the module; empty: there is none
     std::string fault;  // why it cannot be opened; empty: it can, or there is none
@@ -34,6 +34,6 @@ struct BackendFacts {
 };
 
 // Opens the module if there is one, and looks at its devices.
-BackendFacts backend_facts(const std::string& name);
+BackendInfo backend_info(const std::string& name);
 
 }  // namespace nvllm

@@ -11,14 +11,14 @@ Engine::Engine(const EngineConfig& config) : loop_(std::make_unique<Loop>(config
 Engine::~Engine() = default;
 
 MemoryPlan Engine::plan(const EngineConfig& config, std::optional<uint64_t> available_bytes) {
-    EngineOutline outline = outline_engine(config);
-    if (available_bytes) outline.memory.available_bytes = *available_bytes;
-    MemoryPlan plan = plan_memory(outline.memory);
-    const ModelLoadOptions& options = outline.options;
-    if (options.load_format != LoadFormat::dummy && outline.model.checkpoint == nullptr) {
+    EngineMetadata metadata = engine_metadata(config);
+    if (available_bytes) metadata.memory.available_bytes = *available_bytes;
+    MemoryPlan plan = plan_memory(metadata.memory);
+    const ModelLoadOptions& options = metadata.options;
+    if (options.load_format != LoadFormat::dummy && metadata.model.checkpoint == nullptr) {
         plan.notices.push_back(
             fmt::format("{} has no safetensors weights: planned for {} ones of its config.json",
-                        options.directory.string(), dtype_name(outline.model.config.dtype)));
+                        options.directory.string(), dtype_name(metadata.model.config.dtype)));
     }
     return plan;
 }

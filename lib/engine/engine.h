@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "lib/engine/engine_config.h"
-#include "lib/engine/loop/health.h"
 #include "lib/engine/input_processor.h"
+#include "lib/engine/loop/health.h"
 #include "lib/execute/memory_budget.h"
 #include "lib/request/request_output.h"
 #include "lib/schedule/scheduler.h"
@@ -54,7 +54,7 @@ struct StepRecord {
     DeviceCounts device;  // of this step
     double step_ms = 0.0;
     // Of which sequences came in, anew or again, and gave up their blocks, before it.
-    std::vector<RequestId> let_in;
+    std::vector<RequestId> try_admit;
     std::vector<RequestId> preempted;
 };
 
@@ -63,7 +63,8 @@ struct EngineStats {
     CacheStats cache;
     FaultCounts faults;
     DeviceCounts device;
-    double fragmentation = 0.0;  // as CacheFigures has it, looked at about once a second of work
+    double fragmentation =
+        0.0;  // as DetailedCacheStats has it, looked at about once a second of work
     // Since the engine thread last got on; 0 while it has nothing to do. One that grows far beyond
     // the time of a step tells of a thread that hangs.
     double seconds_since_heartbeat = 0.0;

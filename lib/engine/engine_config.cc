@@ -8,13 +8,13 @@
 namespace nvllm {
 namespace {
 
-constexpr int64_t kMostDefaultTokens = 1'000'000;
+constexpr int64_t kMaxDefaultTokens = 1'000'000;
 
 int32_t default_tokens(const ModelConfig& model, const EngineConfig& config,
                        const StepDefaults& defaults) {
     if (!model.encoder) return defaults.batched_tokens;
     const int64_t longest = config.max_model_len.value_or(
-        static_cast<int32_t>(std::min(model.max_positions, kMostDefaultTokens)));
+        static_cast<int32_t>(std::min(model.max_positions, kMaxDefaultTokens)));
     return std::max(defaults.batched_tokens, static_cast<int32_t>(longest));
 }
 

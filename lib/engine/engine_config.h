@@ -48,7 +48,7 @@ struct EngineConfig {
     // auto: as the checkpoint says; none: refuse quantized ones; else the method it must have.
     std::string quantization = "auto";
     // auto, safetensors, dummy (random weights for any config.json); for tests of what is around a
-    // model also metronome (lib/execute/metronome.h), which help does not show.
+    // model also metronome (lib/execute/mock_executor.h), which help does not show.
     std::string load_format = "auto";
     std::string device = "auto";   // auto, cpu, cuda, cuda:1: choose_device()
     bool batch_invariant = false;  // sums on a device never depend on the rows beside them

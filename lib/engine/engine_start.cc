@@ -7,27 +7,27 @@
 
 #include "kernels/backend.h"
 #include "lib/base/file.h"
-#include "lib/system/memory_info.h"
 #include "lib/decode/device_sampler.h"
-#include "lib/engine/options/kv_cache_types.h"
 #include "lib/engine/model_choice.h"
+#include "lib/engine/options/kv_cache_types.h"
 #include "lib/engine/options/placement.h"
 #include "lib/execute/local_executor.h"
-#include "lib/execute/metronome.h"
+#include "lib/execute/mock_executor.h"
 #include "lib/execute/remote_executor.h"
 #include "lib/model/layers/rope_scaling.h"
+#include "lib/system/memory_info.h"
 
 namespace nvllm {
 namespace {
 
-bool is_metronome(const EngineConfig& config) { return config.load_format == "metronome"; }
+bool is_mock(const EngineConfig& config) { return config.load_format == "metronome"; }
 
 ModelLoadOptions load_options(const EngineConfig& config, int num_threads) {
     ModelLoadOptions options;
     options.directory = model_directory(config);
     check_quantization(config, options.directory);
     options.dtype = dtype_from_name(config.dtype);  // empty for auto
-    const bool has_no_weights = config.load_format == "dummy" || is_metronome(config);
+    const bool has_no_weights = config.load_format == "dummy" || is_mock(config);
     options.load_format = has_no_weights ? LoadFormat::dummy : LoadFormat::automatic;
     options.refuses_quantized = config.quantization == "none";
     options.seed = config.load_seed;
@@ -50,9 +50,9 @@ int32_t device_block_tokens(const BlockSize& size, int32_t tokens) {
 }
 
 // A size in bytes is counted in keys and values of all layers together.
-int32_t block_tokens(const BlockSize& size, const ModelOutline& outline, DType kv_dtype) {
+int32_t block_tokens(const BlockSize& size, const ModelMetadata& metadata, DType kv_dtype) {
     int64_t bytes_per_token = 0;
-    for (const KvGroup& group : outline.kv_groups) {
+    for (const KvGroup& group : metadata.kv_groups) {
         bytes_per_token += group.bytes_per_token(kv_dtype);
     }
     return size.in_tokens(std::max<int64_t>(bytes_per_token, 1));
@@ -85,11 +85,11 @@ void add_device(const ChosenDevice& device, const BlockSize& block_size, int64_t
     if (!request.utilization) request.utilization = kDeviceUtilization;
 }
 
-MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& outline) {
+MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& metadata) {
     MemoryRequest request;
-    request.weight_bytes = outline.weight_bytes;
-    request.scratch_bytes = outline.scratch(config.max_num_batched_tokens.value(),
-                                            Worker::most_logit_rows(config.max_num_seqs));
+    request.weight_bytes = metadata.weight_bytes;
+    request.scratch_bytes = metadata.scratch(config.max_num_batched_tokens.value(),
+                                             Worker::max_logit_rows(config.max_num_seqs));
     request.available_bytes = available_memory_bytes();
     request.kv_cache_bytes = config.kv_cache_memory_bytes;
     request.limit_bytes = config.memory_limit_bytes;
@@ -97,13 +97,13 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelOutline& out
     request.max_blocks = config.max_blocks;
     request.swap_bytes = config.swap_space_bytes;
     request.max_model_len = config.max_model_len;
-    request.model_max_positions = outline.config.max_positions;
+    request.model_max_positions = metadata.config.max_positions;
     request.max_num_seqs = config.max_num_seqs;
     request.max_num_batched_tokens = config.max_num_batched_tokens.value();
-    request.whole_prompts = outline.config.encoder;
-    request.kv_dtype = kv_cache_type(config.kv_cache_dtype).value_or(outline.kv_dtype);
-    request.block_size = block_tokens(config.block_size, outline, request.kv_dtype);
-    request.groups = outline.kv_groups;
+    request.whole_prompts = metadata.config.encoder;
+    request.kv_dtype = kv_cache_type(config.kv_cache_dtype).value_or(metadata.kv_dtype);
+    request.block_size = block_tokens(config.block_size, metadata, request.kv_dtype);
+    request.groups = metadata.kv_groups;
     check_scales_fit(request);
     return request;
 }
@@ -139,7 +139,7 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
     worker.max_num_seqs = config.max_num_seqs;
     worker.kv_dtype = plan.kv_dtype;
     worker.batch_invariant = config.batch_invariant;
-    worker.most_graph_rows =
+    worker.max_graph_rows =
         config.cuda_graph && !config.enforce_eager ? config.max_cuda_graph_size : 0;
     return worker;
 }
@@ -153,21 +153,22 @@ bool can_plan_ahead(const ChosenDevice& device) {
 
 }  // namespace
 
-EngineOutline outline_engine(const EngineConfig& config) {
-    EngineOutline outline;
+EngineMetadata engine_metadata(const EngineConfig& config) {
+    EngineMetadata metadata;
     // What only keeps time computes nowhere.
-    if (!is_metronome(config)) outline.device = choose_device(config.device);
-    outline.placement = engine_placement(config);
-    outline.options = load_options(config, outline.placement.num_threads());
-    outline.options.device = outline.device.choice;
-    outline.model = outline_model(outline.options);
-    outline.config = fitted_to(outline.model.config, !outline.device.is_cpu(), config);
-    outline.config.async_scheduling = config.async_scheduling && can_plan_ahead(outline.device);
-    outline.memory = memory_request(outline.config, outline.model);
-    add_device(outline.device, config.block_size, outline.model.config.vocab_size, outline.memory);
-    check_device_stores(outline.device, outline.memory.kv_dtype);
-    check_device_attends(outline.device, outline.model.kv_groups);
-    return outline;
+    if (!is_mock(config)) metadata.device = choose_device(config.device);
+    metadata.placement = engine_placement(config);
+    metadata.options = load_options(config, metadata.placement.num_threads());
+    metadata.options.device = metadata.device.choice;
+    metadata.model = model_metadata(metadata.options);
+    metadata.config = fitted_to(metadata.model.config, !metadata.device.is_cpu(), config);
+    metadata.config.async_scheduling = config.async_scheduling && can_plan_ahead(metadata.device);
+    metadata.memory = memory_request(metadata.config, metadata.model);
+    add_device(metadata.device, config.block_size, metadata.model.config.vocab_size,
+               metadata.memory);
+    check_device_stores(metadata.device, metadata.memory.kv_dtype);
+    check_device_attends(metadata.device, metadata.model.kv_groups);
+    return metadata;
 }
 
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan) {
@@ -206,17 +207,18 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const ModelConfig& 
 }
 
 std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
-                                            const EngineOutline& outline, const MemoryPlan& plan) {
-    if (is_metronome(config)) return std::make_unique<Metronome>(metronome_interval());
+                                            const EngineMetadata& metadata,
+                                            const MemoryPlan& plan) {
+    if (is_mock(config)) return std::make_unique<MockExecutor>(mock_interval());
     WorkerSetup setup;
-    setup.model = outline.options;
-    setup.placement = outline.placement;
-    setup.model.checkpoint = outline.model.checkpoint;
+    setup.model = metadata.options;
+    setup.placement = metadata.placement;
+    setup.model.checkpoint = metadata.model.checkpoint;
     setup.model.max_model_len = plan.max_model_len;
     setup.worker = worker_config(config, plan);
-    setup.worker.activations = outline.model.activations;
-    setup.kv_groups = outline.model.kv_groups;
-    setup.vocab_size = outline.model.config.vocab_size;
+    setup.worker.activations = metadata.model.activations;
+    setup.kv_groups = metadata.model.kv_groups;
+    setup.vocab_size = metadata.model.config.vocab_size;
     if (config.isolation == Isolation::thread) return std::make_unique<LocalExecutor>(setup);
     return std::make_unique<RemoteExecutor>(setup, find_worker_program());
 }

@@ -16,24 +16,24 @@
 namespace nvllm {
 
 // What is known before any weight is read.
-struct EngineOutline {
+struct EngineMetadata {
     EngineConfig config;  // fitted to the model
     ModelLoadOptions options;
     CpuPlacement placement;
     ChosenDevice device;
-    ModelOutline model;
+    ModelMetadata model;
     MemoryRequest memory;
 };
 
 // Reads config.json and the headers of the weights. Throws what choose_device() and what
-// engine_placement() and outline_model() throw.
-EngineOutline outline_engine(const EngineConfig& config);
+// engine_placement() and model_metadata() throw.
+EngineMetadata engine_metadata(const EngineConfig& config);
 
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan);
 SchedulerConfig scheduler_config(const EngineConfig& config, const ModelConfig& model,
                                  const MemoryPlan& plan);
 // In this process or in another, as the configuration says; not started.
 std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
-                                            const EngineOutline& outline, const MemoryPlan& plan);
+                                            const EngineMetadata& metadata, const MemoryPlan& plan);
 
 }  // namespace nvllm

@@ -10,10 +10,10 @@
 #include <variant>
 #include <vector>
 
+#include "lib/chat/conversation_renderer.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/pooling_config.h"
 #include "lib/request/request.h"
-#include "lib/chat/conversation_renderer.h"
 #include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm {

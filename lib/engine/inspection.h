@@ -14,8 +14,8 @@
 #include <string>
 #include <thread>
 
-#include "lib/system/unix_socket.h"
 #include "lib/schedule/snapshot.h"
+#include "lib/system/unix_socket.h"
 
 namespace nvllm {
 

@@ -16,7 +16,7 @@ std::vector<std::string> known_architectures() {
 
 std::optional<Fault> find_obstacle(const std::filesystem::path& directory) {
     try {
-        outline_model({.directory = directory});
+        model_metadata({.directory = directory});
         return std::nullopt;
     } catch (const Error& error) {
         return Fault{error.kind(), error.what()};
@@ -25,7 +25,7 @@ std::optional<Fault> find_obstacle(const std::filesystem::path& directory) {
 
 std::string note_of_weights(const std::filesystem::path& directory) {
     try {
-        return outline_model({.directory = directory}).weights_note;
+        return model_metadata({.directory = directory}).weights_note;
     } catch (const Error&) {
         return {};
     }
@@ -47,9 +47,9 @@ std::vector<std::string> notes_of_model(const std::filesystem::path& directory) 
 std::optional<WeightSource::QuantizedLinears> quantized_linears(
     const std::filesystem::path& directory) {
     try {
-        const ModelOutline outline = outline_model({.directory = directory});
-        if (outline.quantization == nullptr) return std::nullopt;
-        return outline.quantized_linears;
+        const ModelMetadata metadata = model_metadata({.directory = directory});
+        if (metadata.quantization == nullptr) return std::nullopt;
+        return metadata.quantized_linears;
     } catch (const Error&) {
         return std::nullopt;
     }
@@ -57,12 +57,12 @@ std::optional<WeightSource::QuantizedLinears> quantized_linears(
 
 WeightSource::QuantizedLinears quantized_linears(const std::filesystem::path& directory,
                                                  const QuantizationConfig& quantization) {
-    return outline_quantized(directory, quantization);
+    return meta_quantized(directory, quantization);
 }
 
-std::vector<OutlinedTensor> tensors_of_config(const ModelConfig& config) {
+std::vector<MetaTensor> tensors_of_config(const ModelConfig& config) {
     if (!config.refusal.empty()) return {};
-    return outline_tensors(config);
+    return meta_tensors(config);
 }
 
 }  // namespace nvllm

@@ -8,7 +8,7 @@
 
 #include "lib/base/result.h"
 #include "lib/checkpoint/model_config.h"
-#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/meta_weight_source.h"
 
 namespace nvllm {
 
@@ -34,6 +34,6 @@ WeightSource::QuantizedLinears quantized_linears(const std::filesystem::path& di
 
 // The tensors that a model of this config consists of, in the config's own type; none when the
 // architecture is not known.
-std::vector<OutlinedTensor> tensors_of_config(const ModelConfig& config);
+std::vector<MetaTensor> tensors_of_config(const ModelConfig& config);
 
 }  // namespace nvllm

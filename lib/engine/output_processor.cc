@@ -13,7 +13,7 @@ void OutputProcessor::add(const Request& request, std::span<const SequenceId> se
                 .stops = StopMatcher(request.sampling.stop),
                 .continuations = {},
                 .num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size()),
-                .num_living = static_cast<int32_t>(sequences.size()),
+                .num_active = static_cast<int32_t>(sequences.size()),
                 .num_cached_tokens = 0,
                 .hides_logprobs = request.hides_logprobs,
                 .wants_progress = request.wants_progress,
@@ -62,25 +62,25 @@ void OutputProcessor::note_progress(Entry& entry, int32_t num_computed_prompt_to
     entry.has_progress = true;
 }
 
-void OutputProcessor::judge(const SequenceStep& step, Verdict& verdict, double now_s) {
+void OutputProcessor::check_stop(const SequenceStep& step, StopDecision& decision, double now_s) {
     Entry* entry = nullptr;
     Continuation* continuation = find(step.sequence, entry);
     if (continuation == nullptr || continuation->finished) return;
-    if ((verdict.num_accepted > 0 || !step.candidates.empty()) && !entry->times.first_token_s) {
+    if ((decision.num_accepted > 0 || !step.candidates.empty()) && !entry->times.first_token_s) {
         entry->times.first_token_s = now_s;
     }
     if (!step.fault) take_prompt_logprobs(step, *entry);
     if (!step.embedding.empty()) entry->embedding = step.embedding;
     const size_t searched = continuation->text.size();
-    append_tokens(step, verdict, *entry, *continuation);
-    if (verdict.finish && continuation->detokenizer) {
+    append_tokens(step, decision, *entry, *continuation);
+    if (decision.finish && continuation->detokenizer) {
         continuation->text += continuation->detokenizer->finish();
     }
-    match_stops(*entry, *continuation, searched, verdict);
-    if (verdict.finish) {
+    match_stops(*entry, *continuation, searched, decision);
+    if (decision.finish) {
         continuation->pending.fault = step.fault;
-        continuation->pending.stop_token_id = verdict.stop_token_id;
-        end(*entry, *continuation, *verdict.finish);
+        continuation->pending.stop_token_id = decision.stop_token_id;
+        end(*entry, *continuation, *decision.finish);
     } else {
         emit(*continuation, entry->stops.safe_length(continuation->text));
     }
@@ -96,10 +96,10 @@ void OutputProcessor::take_prompt_logprobs(const SequenceStep& step, Entry& entr
     }
 }
 
-void OutputProcessor::append_tokens(const SequenceStep& step, const Verdict& verdict,
+void OutputProcessor::append_tokens(const SequenceStep& step, const StopDecision& decision,
                                     const Entry& entry, Continuation& continuation) {
     ContinuationOutput& pending = continuation.pending;
-    for (int32_t i = 0; i < verdict.num_accepted; ++i) {
+    for (int32_t i = 0; i < decision.num_accepted; ++i) {
         const int32_t id = step.token_ids[static_cast<size_t>(i)];
         pending.token_ids.push_back(id);
         if (!step.logprobs.empty()) {
@@ -110,20 +110,20 @@ void OutputProcessor::append_tokens(const SequenceStep& step, const Verdict& ver
         }
         ++continuation.num_tokens;
         continuation.has_pending = true;
-        const bool ends_here = i + 1 == verdict.num_accepted && verdict.stop_token_id == id;
+        const bool ends_here = i + 1 == decision.num_accepted && decision.stop_token_id == id;
         if (ends_here && !entry.sampling.include_stop_in_output) continue;
         if (continuation.detokenizer) continuation.text += continuation.detokenizer->append(id);
     }
 }
 
 void OutputProcessor::match_stops(Entry& entry, Continuation& continuation, size_t searched,
-                                  Verdict& verdict) {
+                                  StopDecision& decision) {
     if (continuation.num_tokens < entry.sampling.min_tokens) return;
     const auto match = entry.stops.find(continuation.text, searched);
     if (!match) return;
     continuation.text.resize(entry.sampling.include_stop_in_output ? match->end : match->begin);
     continuation.pending.stop_string = entry.sampling.stop[match->index];
-    verdict.finish = FinishReason::stop;
+    decision.finish = FinishReason::stop;
 }
 
 void OutputProcessor::end(Entry& entry, Continuation& continuation, FinishReason reason) {
@@ -132,7 +132,7 @@ void OutputProcessor::end(Entry& entry, Continuation& continuation, FinishReason
     continuation.pending.cumulative_logprob = continuation.sum_of_logprobs;
     continuation.has_pending = true;
     emit(continuation, continuation.text.size());
-    --entry.num_living;
+    --entry.num_active;
 }
 
 void OutputProcessor::emit(Continuation& continuation, size_t safe_length) {
@@ -199,7 +199,7 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     const auto found = entries_.find(request);
     if (found == entries_.end()) return std::nullopt;
     Entry& entry = found->second;
-    const bool shows_continuations = streams(entry) || entry.num_living == 0;
+    const bool shows_continuations = streams(entry) || entry.num_active == 0;
     if (!streams(entry) && shows_continuations) keep_best(entry);
     RequestOutput output;
     output.request_id = request;
@@ -222,7 +222,7 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     if (output.continuations.empty() && output.prompt_logprobs.empty() && !has_progress) {
         return std::nullopt;
     }
-    output.finished = entry.num_living == 0;
+    output.finished = entry.num_active == 0;
     if (output.finished) {
         output.times.finished_s = now_s;
         for (const Continuation& continuation : entry.continuations)
@@ -232,7 +232,7 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     return output;
 }
 
-std::vector<SequenceId> OutputProcessor::living(RequestId request) const {
+std::vector<SequenceId> OutputProcessor::active(RequestId request) const {
     std::vector<SequenceId> sequences;
     const auto found = entries_.find(request);
     if (found == entries_.end()) return sequences;

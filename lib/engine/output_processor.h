@@ -34,7 +34,7 @@ class OutputProcessor {
 
     // Takes the step's accepted tokens of a sequence, looks for stop strings and sharpens the
     // verdict when it finds one. What is new goes to the request's pending output.
-    void judge(const SequenceStep& step, Verdict& verdict, double now_s);
+    void check_stop(const SequenceStep& step, StopDecision& decision, double now_s);
 
     // A beam search is over: its hypotheses, best first, become the request's continuations.
     void finish_beams(RequestId request, std::span<const BeamHypothesis> hypotheses);
@@ -47,7 +47,7 @@ class OutputProcessor {
     std::optional<RequestOutput> take(RequestId request, double now_s);
 
     // The unfinished sequences of a request.
-    std::vector<SequenceId> living(RequestId request) const;
+    std::vector<SequenceId> active(RequestId request) const;
     std::optional<RequestId> request_of(SequenceId sequence) const;
 
   private:
@@ -67,7 +67,7 @@ class OutputProcessor {
         StopMatcher stops;
         std::vector<Continuation> continuations;
         int32_t num_prompt_tokens = 0;
-        int32_t num_living = 0;
+        int32_t num_active = 0;
         int32_t num_cached_tokens = 0;
         int32_t num_computed_prompt_tokens = 0;
         bool hides_logprobs = false;
@@ -85,9 +85,10 @@ class OutputProcessor {
     static bool streams(const Entry& entry);
     static void keep_best(Entry& entry);
     static void note_progress(Entry& entry, int32_t num_computed_prompt_tokens);
-    void append_tokens(const SequenceStep& step, const Verdict& verdict, const Entry& entry,
+    void append_tokens(const SequenceStep& step, const StopDecision& decision, const Entry& entry,
                        Continuation& continuation);
-    void match_stops(Entry& entry, Continuation& continuation, size_t searched, Verdict& verdict);
+    void match_stops(Entry& entry, Continuation& continuation, size_t searched,
+                     StopDecision& decision);
     void end(Entry& entry, Continuation& continuation, FinishReason reason);
     static void emit(Continuation& continuation, size_t safe_length);
 

@@ -41,8 +41,8 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
     batch.token_ids = ids_view(token_ids_);
     batch.positions = ids_view(positions_);
     if (has_rope_choices_) batch.rope_choices = ids_view(rope_choices_);
-    batch.query_starts = ids_view(query_starts_);
-    batch.context_lengths = ids_view(context_lengths_);
+    batch.query_start_loc = ids_view(query_starts_);
+    batch.seq_lens = ids_view(context_lengths_);
     batch.groups = tables_;
     logit_rows_view_ = ids_view(logit_rows_);
     if (!device_.is_cpu()) send(batch, stream);
@@ -51,8 +51,9 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
 
 // Lays everything out in pinned memory as it is to lie on the device.
 void BatchBuilder::send(ForwardContext& batch, void* stream) {
-    std::vector<ConstTensorView*> views = {&batch.token_ids, &batch.positions, &batch.query_starts,
-                                           &batch.context_lengths, &logit_rows_view_};
+    std::vector<ConstTensorView*> views = {&batch.token_ids, &batch.positions,
+                                           &batch.query_start_loc, &batch.seq_lens,
+                                           &logit_rows_view_};
     if (has_rope_choices_) views.push_back(&batch.rope_choices);
     for (GroupTables& tables : tables_) {
         views.push_back(&tables.block_tables);

@@ -57,7 +57,7 @@ class BatchBuilder {
         explicit Staging(const ComputeDevice& device) : sent(device) {}
         DeviceMemory memory;
         size_t capacity = 0;  // bytes
-        DeviceMark sent;
+        Event sent;
         bool is_sent = false;
     };
     void add_row(const BatchRow& row);

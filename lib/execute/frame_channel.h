@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "lib/system/unix_socket.h"
 #include "lib/execute/wire.h"
+#include "lib/system/unix_socket.h"
 
 namespace nvllm {
 

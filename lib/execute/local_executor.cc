@@ -18,7 +18,7 @@ void LocalExecutor::begin(const BatchPlan& plan) {
     try {
         worker_->begin(plan);
     } catch (const DeviceLost& lost) {
-        throw WorkerLost(lost.what());
+        throw WorkerDied(lost.what());
     }
 }
 
@@ -26,7 +26,7 @@ StepResult LocalExecutor::finish() {
     try {
         return worker_->finish();
     } catch (const DeviceLost& lost) {
-        throw WorkerLost(lost.what());
+        throw WorkerDied(lost.what());
     }
 }
 
@@ -39,7 +39,7 @@ void LocalExecutor::forget() {
     try {
         worker_->reset();
     } catch (const DeviceLost& lost) {
-        throw WorkerLost(lost.what());
+        throw WorkerDied(lost.what());
     }
 }
 

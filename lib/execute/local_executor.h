@@ -16,8 +16,8 @@ class LocalExecutor : public StepExecutor {
     // Blocks until the worker is made, which is the whole of it: ready() knows at once.
     void start() override;
     std::optional<WorkerReady> ready(bool wait) override;
-    std::optional<int> news_descriptor() const override { return std::nullopt; }
-    std::optional<std::string> find_lost() override { return std::nullopt; }
+    std::optional<int> readable_descriptor() const override { return std::nullopt; }
+    std::optional<std::string> check_alive() override { return std::nullopt; }
     StepResult execute(const BatchPlan& plan) override;
     bool takes_two_plans() const override { return !setup_.model.device.module_path.empty(); }
     void begin(const BatchPlan& plan) override;

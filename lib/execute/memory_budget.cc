@@ -14,7 +14,7 @@ namespace {
 // half of what is free.
 constexpr uint64_t kDefaultKvBytes = uint64_t{4} << 30;
 // A context shorter than this is of no use: better to fail and name the flag.
-constexpr int64_t kSmallestContext = 64;
+constexpr int64_t kMinContext = 64;
 
 int64_t ceil_divide(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
@@ -151,7 +151,7 @@ std::string describe_few_blocks(const MemoryRequest& request, int64_t wanted, in
         "a sequence of {} tokens needs {} blocks of {}, but --max-blocks allows {}: use "
         "--max-blocks {}{}",
         wanted, needed, request.block_size, *request.max_blocks, needed,
-        fits >= kSmallestContext ? fmt::format(", or --max-model-len {} or less", fits) : "");
+        fits >= kMinContext ? fmt::format(", or --max-model-len {} or less", fits) : "");
 }
 
 // What sets the bound that the cache's share was counted from.
@@ -187,7 +187,7 @@ std::string describe_device_shortage(const MemoryRequest& request, uint64_t need
 std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int64_t wanted,
                               int64_t fits) {
     const uint64_t needed = sequence_bytes(request, wanted);
-    const bool shorter_fits = fits >= kSmallestContext;
+    const bool shorter_fits = fits >= kMinContext;
     const std::string shorter = fmt::format("--max-model-len {} or less", fits);
     if (needed <= budget) return describe_few_blocks(request, wanted, fits);
     if (request.kv_cache_bytes) {
@@ -213,8 +213,8 @@ std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int
             describe_bound(request), taken_bytes(request) + needed);
     }
     if (!request.device.empty()) {
-        return describe_device_shortage(
-            request, sequence_bytes(request, std::min(wanted, kSmallestContext)));
+        return describe_device_shortage(request,
+                                        sequence_bytes(request, std::min(wanted, kMinContext)));
     }
     if (request.swap_bytes > 0) {
         return fmt::format(
@@ -237,7 +237,7 @@ void choose_context(const MemoryRequest& request, int64_t wanted, MemoryPlan& pl
     const int64_t fits = longest_that_fits(request, budget, wanted);
     plan.max_model_len = static_cast<int32_t>(wanted);
     if (fits == wanted) return;
-    if (request.max_model_len || fits < std::min(kSmallestContext, wanted)) {
+    if (request.max_model_len || fits < std::min(kMinContext, wanted)) {
         plan.shortage = describe_shortage(request, budget, wanted, fits);
         return;
     }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/quantities.h"
+#include "lib/base/units.h"
 #include "lib/model/model.h"
 
 namespace nvllm {

@@ -50,7 +50,7 @@ void RemoteExecutor::start() {
 }
 
 std::optional<WorkerReady> RemoteExecutor::ready(bool wait) {
-    if (channel_ == nullptr) throw WorkerLost("there is none");
+    if (channel_ == nullptr) throw WorkerDied("there is none");
     if (!wait && !is_readable(channel_->descriptor())) return std::nullopt;
     const MessageKind kind = receive();
     if (kind == MessageKind::ready) return read_payload<WorkerReady>(channel_->payload());
@@ -60,12 +60,12 @@ std::optional<WorkerReady> RemoteExecutor::ready(bool wait) {
     throw Error(fault.kind, fault.message);
 }
 
-std::optional<int> RemoteExecutor::news_descriptor() const {
+std::optional<int> RemoteExecutor::readable_descriptor() const {
     if (channel_ == nullptr) return std::nullopt;
     return channel_->descriptor();
 }
 
-std::optional<std::string> RemoteExecutor::find_lost() {
+std::optional<std::string> RemoteExecutor::check_alive() {
     if (channel_ == nullptr || !is_readable(channel_->descriptor())) return std::nullopt;
     uint8_t byte = 0;
     const ssize_t count = ::recv(channel_->descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -129,7 +129,7 @@ bool RemoteExecutor::kill(const std::string& cause) {
 
 template <typename Message>
 void RemoteExecutor::send(const Message& message) {
-    if (channel_ == nullptr) throw WorkerLost("there is none");
+    if (channel_ == nullptr) throw WorkerDied("there is none");
     try {
         channel_->send(message);
     } catch (const Error& error) {
@@ -172,7 +172,7 @@ std::string RemoteExecutor::bury(const std::string& what_was_seen) {
 
 void RemoteExecutor::throw_lost(const std::string& what_was_seen) {
     const std::string how = bury(what_was_seen);
-    throw WorkerLost(how, was_killed_by_others_);
+    throw WorkerDied(how, was_killed_by_others_);
 }
 
 }  // namespace nvllm

@@ -9,9 +9,9 @@
 #include <memory>
 #include <mutex>
 
-#include "lib/system/child_process.h"
 #include "lib/execute/frame_channel.h"
 #include "lib/execute/step_executor.h"
+#include "lib/system/child_process.h"
 
 namespace nvllm {
 
@@ -22,8 +22,8 @@ class RemoteExecutor : public StepExecutor {
 
     void start() override;
     std::optional<WorkerReady> ready(bool wait) override;
-    std::optional<int> news_descriptor() const override;
-    std::optional<std::string> find_lost() override;
+    std::optional<int> readable_descriptor() const override;
+    std::optional<std::string> check_alive() override;
     StepResult execute(const BatchPlan& plan) override;
     bool takes_two_plans() const override { return !setup_.model.device.module_path.empty(); }
     void begin(const BatchPlan& plan) override;

@@ -14,10 +14,10 @@
 namespace nvllm {
 
 // The worker is gone, with all it knew: what() says how it ended.
-class WorkerLost : public std::runtime_error {
+class WorkerDied : public std::runtime_error {
   public:
     // `killed_by_others`: what it was computing is not to blame.
-    explicit WorkerLost(const std::string& how, bool killed_by_others = false)
+    explicit WorkerDied(const std::string& how, bool killed_by_others = false)
         : std::runtime_error(how), killed_by_others_(killed_by_others) {}
 
     bool killed_by_others() const { return killed_by_others_; }
@@ -34,16 +34,16 @@ class StepExecutor {
     // Begins to make a fresh worker, in place of the one there is. Throws what kept it from that.
     virtual void start() = 0;
     // What the worker that was started last says when it is ready; nothing while it is not.
-    // `wait`: until it is. Throws Error when it cannot be made, WorkerLost when it ended instead.
+    // `wait`: until it is. Throws Error when it cannot be made, WorkerDied when it ended instead.
     virtual std::optional<WorkerReady> ready(bool wait) = 0;
     // Readable when the worker has something to say that nobody asked for: that it is ready, or
     // that it is gone. Empty when it never does.
-    virtual std::optional<int> news_descriptor() const = 0;
+    virtual std::optional<int> readable_descriptor() const = 0;
     // How the worker ended that was asked nothing; empty while it lives.
-    virtual std::optional<std::string> find_lost() = 0;
+    virtual std::optional<std::string> check_alive() = 0;
 
     // REQUIRES: the worker is ready; plans come in the order of their numbers and name only
-    // sequences that were added. Throws WorkerLost when a fresh worker has to be started,
+    // sequences that were added. Throws WorkerDied when a fresh worker has to be started,
     // std::bad_alloc when memory did not suffice for this step, and another exception when the step
     // failed otherwise; after these two the worker must be told to forget.
     virtual StepResult execute(const BatchPlan& plan) = 0;
@@ -58,12 +58,12 @@ class StepExecutor {
         return {};
     }
     // Every sequence; the next plan adds those that live on. REQUIRES: the worker is ready. Throws
-    // WorkerLost.
+    // WorkerDied.
     virtual void forget() = 0;
 
     // The process that computes. Any thread; empty while there is none.
     virtual std::optional<int> process_id() const = 0;
-    // Ends the worker's process, so that whoever waits for it gets WorkerLost with `cause`. Any
+    // Ends the worker's process, so that whoever waits for it gets WorkerDied with `cause`. Any
     // thread. False when it cannot be ended without ending this process.
     virtual bool kill(const std::string& cause) = 0;
 };

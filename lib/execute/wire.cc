@@ -51,7 +51,7 @@ class Writer {
     requires std::is_enum_v<T>
     void write(const T& value) { bytes_.push_back(static_cast<uint8_t>(value)); }
     void write_length(size_t length) {
-        if (length > kMostPayloadBytes) throw Error(ErrorKind::does_not_fit, "a list is too long");
+        if (length > kMaxPayloadBytes) throw Error(ErrorKind::does_not_fit, "a list is too long");
         write(static_cast<uint32_t>(length));
     }
     void write(const std::string& text) {
@@ -128,10 +128,10 @@ class Reader {
         value = static_cast<T>(byte);
     }
     // Of a list whose elements have so many bytes at least.
-    size_t read_length(size_t least_bytes) {
+    size_t read_length(size_t min_bytes) {
         uint32_t length = 0;
         read(length);
-        if (length > rest_.size() / least_bytes) {
+        if (length > rest_.size() / min_bytes) {
             refuse(fmt::format("announces {} elements in {} bytes", length, rest_.size()));
         }
         return length;
@@ -185,10 +185,10 @@ void write_as(MessageKind kind, const Message& message, Bytes& frame) {
     Writer writer(frame);
     writer(uint32_t{0}, kWireVersion, static_cast<uint16_t>(kind), message);
     const size_t size = frame.size() - kFrameHeadBytes;
-    if (size > kMostPayloadBytes) {
+    if (size > kMaxPayloadBytes) {
         throw Error(ErrorKind::does_not_fit,
                     fmt::format("a message to the worker has {} bytes, more than the {} allowed",
-                                size, kMostPayloadBytes));
+                                size, kMaxPayloadBytes));
     }
     const auto announced = static_cast<uint32_t>(size);
     std::memcpy(frame.data(), &announced, sizeof(announced));
@@ -232,7 +232,7 @@ FrameHead read_frame_head(std::span<const uint8_t, kFrameHeadBytes> head) {
         kind > static_cast<uint16_t>(MessageKind::fault)) {
         refuse(fmt::format("is of kind {}, which there is not", kind));
     }
-    if (size > kMostPayloadBytes) refuse(fmt::format("announces {} bytes", size));
+    if (size > kMaxPayloadBytes) refuse(fmt::format("announces {} bytes", size));
     return {static_cast<MessageKind>(kind), size};
 }
 

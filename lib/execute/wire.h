@@ -24,7 +24,7 @@ namespace nvllm {
 inline constexpr uint16_t kWireVersion = 3;
 inline constexpr size_t kFrameHeadBytes = 8;
 // A plan that adds 128 sequences of a million tokens has 512 MiB.
-inline constexpr uint32_t kMostPayloadBytes = uint32_t{1} << 30;
+inline constexpr uint32_t kMaxPayloadBytes = uint32_t{1} << 30;
 
 enum class MessageKind : uint16_t {
     setup = 1,  // to the worker, once, before all else

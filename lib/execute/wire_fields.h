@@ -26,7 +26,7 @@ void fields(Archive& archive, DeviceChoice& device) {
 template <typename Archive>
 void fields(Archive& archive, ModelLoadOptions& options) {
     auto& [directory, dtype, refuses_quantized, load_format, seed, max_model_len, threads,
-           num_threads, prefetch, device, repack_cache, checkpoint, adopter] = options;
+           num_threads, prefetch, device, repack_cache, checkpoint, hook] = options;
     // Threads, open files and who takes linears are each process's own.
     archive(directory, dtype, refuses_quantized, load_format, seed, max_model_len, num_threads,
             prefetch, device, repack_cache);
@@ -41,9 +41,9 @@ void fields(Archive& archive, CpuPlacement& placement) {
 template <typename Archive>
 void fields(Archive& archive, WorkerConfig& config) {
     auto& [block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
-           activations, batch_invariant, most_graph_rows] = config;
+           activations, batch_invariant, max_graph_rows] = config;
     archive(block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
-            activations, batch_invariant, most_graph_rows);
+            activations, batch_invariant, max_graph_rows);
 }
 
 template <typename Archive>

@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "kernels/backend.h"
-#include "kernels/ops/elementwise.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/ops/elementwise.h"
 #include "lib/base/fault_points.h"
 #include "lib/model/layers/scratch.h"
 
@@ -15,12 +15,12 @@ namespace nvllm {
 namespace {
 
 // Block tables are as wide as a power of two in graphs, at least this.
-constexpr size_t kFewestColumns = 8;
+constexpr size_t kMinColumns = 8;
 
 // One more in each group where steps are filled up to a graph's shape.
 std::vector<int32_t> with_filler_block(const WorkerConfig& config, const ComputeDevice& device) {
     std::vector<int32_t> num_blocks = config.num_blocks;
-    if (device.is_cpu() || config.most_graph_rows == 0) return num_blocks;
+    if (device.is_cpu() || config.max_graph_rows == 0) return num_blocks;
     for (int32_t& blocks : num_blocks) ++blocks;
     return num_blocks;
 }
@@ -33,7 +33,7 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       device_(device),
       queue_(device),
       activations_(config.activations),
-      rows_at_once_(most_logit_rows(config.max_num_seqs)),
+      rows_at_once_(max_logit_rows(config.max_num_seqs)),
       scratch_(model_->scratch_bytes(config.max_num_batched_tokens, rows_at_once_) +
                    sampling_scratch_bytes(device.is_cpu(), config.max_num_seqs,
                                           model_->config().vocab_size),
@@ -43,9 +43,9 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       builder_(model_->kv_groups().size(), config.block_size, device,
                model_->original_context() > 0),
       sampler_scratch_(static_cast<size_t>(threads.num_threads())),
-      most_graph_rows_(config.most_graph_rows) {
+      max_graph_rows_(config.max_graph_rows) {
     if (device.is_cpu()) return;
-    if (most_graph_rows_ > 0 && model_->is_capturable()) graphs_.emplace(device);
+    if (max_graph_rows_ > 0 && model_->is_capturable()) graphs_.emplace(device);
     for (const int32_t blocks : config.num_blocks) filler_tables_.push_back({blocks});
     device_chooses_ = DeviceSampler::is_possible_on(device);
     device.backend()->set_batch_invariant(device.id().index, config.batch_invariant);
@@ -252,12 +252,12 @@ void Worker::add(const AddedSequence& added) {
 
 std::optional<GraphShape> Worker::graph_shape(const BatchPlan& plan) const {
     if (!graphs_ || !graphs_->is_usable() || rows_.empty()) return std::nullopt;
-    size_t width = kFewestColumns;
+    size_t width = kMinColumns;
     for (const BatchRow& row : rows_) {
         if (row.count != 1 || row.num_leading_logits > 0 || !row.wants_logits) return std::nullopt;
         for (const auto& table : row.block_tables) width = std::max(width, table.size());
     }
-    const auto rows = graph_rows_for(static_cast<int32_t>(plan.entries.size()), most_graph_rows_);
+    const auto rows = graph_rows_for(static_cast<int32_t>(plan.entries.size()), max_graph_rows_);
     if (!rows) return std::nullopt;
     return GraphShape{*rows, static_cast<int32_t>(std::bit_ceil(width))};
 }

@@ -36,7 +36,7 @@ struct WorkerConfig {
     DType kv_dtype = DType::f32;
     DType activations = DType::f32;  // activation_type()
     bool batch_invariant = false;    // on a device; the CPU always is
-    int32_t most_graph_rows = 0;     // steps of so many sequences run as graphs; 0: none do
+    int32_t max_graph_rows = 0;      // steps of so many sequences run as graphs; 0: none do
 };
 
 class Worker {
@@ -70,7 +70,7 @@ class Worker {
 
     // Rows of logits that exist at one time at most; with it, Model::scratch_bytes() gives what the
     // largest step takes, but for what the choice of tokens on a device takes beside it.
-    static int64_t most_logit_rows(int32_t max_num_seqs);
+    static int64_t max_logit_rows(int32_t max_num_seqs);
     static size_t sampling_scratch_bytes(bool on_cpu, int32_t max_num_seqs, int64_t vocab_size);
 
   private:
@@ -104,7 +104,7 @@ class Worker {
         std::vector<LogitRow> logit_rows;
         std::vector<std::optional<Fault>> row_faults;  // of logit_rows
         DeviceSampler sampler;
-        DeviceMark done;
+        Event done;
     };
 
     StepUnderWay& next_step();
@@ -162,7 +162,7 @@ class Worker {
     std::unique_ptr<Model> model_;
     ThreadPool& threads_;
     ComputeDevice device_;
-    DeviceQueue queue_;
+    Stream queue_;
     DType activations_;
     int64_t rows_at_once_;
     ScratchArena scratch_;
@@ -178,7 +178,7 @@ class Worker {
     std::vector<const SequenceSamplingState*> states_;  // of rows of a call
     std::vector<uint8_t> expecting_;                    // alike
     size_t num_growths_ = 0;                            // of scratch, when a step was begun last
-    int32_t most_graph_rows_;
+    int32_t max_graph_rows_;
     std::optional<GraphCache> graphs_;  // where steps may run as graphs
     // What fills steps up: a sequence of one token in a block that nobody has.
     std::vector<int32_t> filler_token_ids_ = {0};

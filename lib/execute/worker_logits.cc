@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/ops/elementwise.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/ops/elementwise.h"
 #include "lib/base/fault_points.h"
 #include "lib/execute/worker.h"
 #include "lib/model/layers/scratch.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kLogitRows = 64;
 // And so many may, however few sequences run: scoring a prompt reads the output matrix once for so
 // many tokens.
-constexpr int64_t kFewestLogitRows = 16;
+constexpr int64_t kMinLogitRows = 16;
 
 void add_token(SampledToken&& sampled, SequenceStep& step) {
     step.token_ids.push_back(sampled.token_id);
@@ -25,13 +25,13 @@ void add_token(SampledToken&& sampled, SequenceStep& step) {
 
 }  // namespace
 
-int64_t Worker::most_logit_rows(int32_t max_num_seqs) {
-    return std::clamp<int64_t>(max_num_seqs, kFewestLogitRows, kLogitRows);
+int64_t Worker::max_logit_rows(int32_t max_num_seqs) {
+    return std::clamp<int64_t>(max_num_seqs, kMinLogitRows, kLogitRows);
 }
 
 size_t Worker::sampling_scratch_bytes(bool on_cpu, int32_t max_num_seqs, int64_t vocab_size) {
     if (on_cpu) return 0;
-    return DeviceSampler::scratch_bytes(most_logit_rows(max_num_seqs), vocab_size);
+    return DeviceSampler::scratch_bytes(max_logit_rows(max_num_seqs), vocab_size);
 }
 
 ConstTensorView Worker::fetch(const Context& context, const ConstTensorView& rows) {

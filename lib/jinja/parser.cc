@@ -8,15 +8,15 @@
 namespace nvllm::chat {
 namespace {
 
-constexpr int kDeepestNesting = 100;
-constexpr int kDeepestTree = 250;
+constexpr int kMaxNesting = 100;
+constexpr int kMaxTreeDepth = 250;
 
 }  // namespace
 
 Parser::Nesting::Nesting(Parser& owner) : parser(owner) {
-    if (++parser.nesting_ > kDeepestNesting) {
+    if (++parser.nesting_ > kMaxNesting) {
         fail_template(parser.now().line,
-                      "nested more than " + std::to_string(kDeepestNesting) + " deep");
+                      "nested more than " + std::to_string(kMaxNesting) + " deep");
     }
 }
 
@@ -85,7 +85,7 @@ ExpressionPtr Parser::finished(ExpressionPtr node) const {
         if (operand) below = std::max(below, operand->depth);
     }
     node->depth = below + 1;
-    if (node->depth > kDeepestTree) fail_template(node->line, "an expression is too long");
+    if (node->depth > kMaxTreeDepth) fail_template(node->line, "an expression is too long");
     return node;
 }
 

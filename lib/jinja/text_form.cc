@@ -14,7 +14,7 @@ namespace nvllm::chat {
 namespace {
 
 // Objects hold each other, and themselves, at any depth.
-constexpr int kDeepestForm = 400;
+constexpr int kMaxFormDepth = 400;
 
 // Throws TemplateFailure before it is too long.
 class FormText {
@@ -97,7 +97,7 @@ class ReprWriter {
         } else if (value.is_text()) {
             write_text(value);
         } else {
-            if (++depth_ > kDeepestForm) {
+            if (++depth_ > kMaxFormDepth) {
                 throw TemplateFailure{"values are nested too deeply to be written out"};
             }
             if (value.is_list()) {

@@ -8,7 +8,7 @@ namespace nvllm::chat {
 namespace {
 
 // Nested data deeper than this is not built: to free or compare it would exhaust the stack.
-constexpr int kDeepest = 300;
+constexpr int kMaxDepth = 300;
 
 // Lists that hold a list twice which holds another twice, and so on, are short to build and endless
 // to walk over. A request of 16 MiB comes to less.
@@ -22,7 +22,7 @@ uint64_t checked_extent(uint64_t extent) {
 }
 
 int checked_depth(int depth) {
-    if (depth > kDeepest) throw TemplateFailure{"lists and dictionaries are nested too deeply"};
+    if (depth > kMaxDepth) throw TemplateFailure{"lists and dictionaries are nested too deeply"};
     return depth;
 }
 
@@ -46,7 +46,7 @@ bool equal_dicts(const Dict& left, const Dict& right, int depth) {
 }
 
 bool equal_at(const Value& left, const Value& right, int depth) {
-    if (depth > kDeepest) throw TemplateFailure{"values are nested too deeply to compare"};
+    if (depth > kMaxDepth) throw TemplateFailure{"values are nested too deeply to compare"};
     if (left.is_number() && right.is_number()) {
         if (left.is_integer() && right.is_integer()) return left.as_integer() == right.as_integer();
         return left.as_real() == right.as_real();
@@ -64,7 +64,7 @@ bool equal_at(const Value& left, const Value& right, int depth) {
 }
 
 int compare_at(const Value& left, const Value& right, std::string_view operation, int depth) {
-    if (depth > kDeepest) throw TemplateFailure{"values are nested too deeply to compare"};
+    if (depth > kMaxDepth) throw TemplateFailure{"values are nested too deeply to compare"};
     if (left.is_undefined() || right.is_undefined()) {
         const Value& one = left.is_undefined() ? left : right;
         throw TemplateFailure{one.undefined_message()};

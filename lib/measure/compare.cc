@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr double kLevel = 0.05;
-constexpr int kMostDepth = 16;
+constexpr int kMaxDepth = 16;
 
 bool is_samples(const Json& value) {
     return value.is_array() && !value.empty() &&
@@ -54,17 +54,17 @@ std::string figure_of(const std::string& key) {
 }
 
 // The figures of which the object has samples, in itself or under "samples".
-std::set<std::string> sampled_figures(const Json& object) {
-    std::set<std::string> figures;
+std::set<std::string> sampled_stats(const Json& object) {
+    std::set<std::string> stats;
     const auto add = [&](const Json& from) {
         for (const auto& [key, value] : from.items()) {
-            if (is_samples(value) && value.size() > 1) figures.insert(figure_of(key));
+            if (is_samples(value) && value.size() > 1) stats.insert(figure_of(key));
         }
     };
     add(object);
     const auto samples = object.find("samples");
     if (samples != object.end() && samples->is_object()) add(*samples);
-    return figures;
+    return stats;
 }
 
 std::string without(std::string name, const std::string& word) {
@@ -82,7 +82,7 @@ class Walker {
         const bool has_figure_a = a.is_number() || is_samples(a);
         const bool has_figure_b = b.is_number() || is_samples(b);
         if (has_figure_a && has_figure_b) return add(name, numbers_of(a), numbers_of(b));
-        if (depth == kMostDepth) return;
+        if (depth == kMaxDepth) return;
         if (a.is_object() && b.is_object()) return walk_object(a, b, name, depth);
         if (a.is_array() && b.is_array()) walk_list(a, b, name, depth);
     }
@@ -94,7 +94,7 @@ class Walker {
         return name.empty() ? key : name + "." + key;
     }
     void walk_object(const Json& a, const Json& b, const std::string& name, int depth) {
-        const std::set<std::string> sampled = sampled_figures(a);
+        const std::set<std::string> sampled = sampled_stats(a);
         for (const auto& [key, value] : a.items()) {
             const auto other = b.find(key);
             if (key == "environment" || key == "seed" || other == b.end()) continue;

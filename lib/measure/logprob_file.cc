@@ -16,8 +16,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the file is written as memory lies");
 
 constexpr std::string_view kMagic = "NVLLMKL1";
-constexpr uint32_t kMostVocab = 1 << 24;
-constexpr uint32_t kMostTokens = 1 << 24;
+constexpr uint32_t kMaxVocab = 1 << 24;
+constexpr uint32_t kMaxTokens = 1 << 24;
 
 template <typename T>
 void put(std::ofstream& stream, const T& value) {
@@ -61,7 +61,7 @@ LogprobReader::LogprobReader(const std::filesystem::path& file) : file_(file) {
     head_.vocab = take<uint32_t>();
     head_.context = take<uint32_t>();
     head_.num_windows = take<uint64_t>();
-    if (head_.vocab == 0 || head_.vocab > kMostVocab || head_.num_windows > file_.size()) {
+    if (head_.vocab == 0 || head_.vocab > kMaxVocab || head_.num_windows > file_.size()) {
         throw Error(ErrorKind::bad_data, file.string() + ": its head announces absurd sizes");
     }
 }
@@ -84,7 +84,7 @@ T LogprobReader::take() {
 
 Window LogprobReader::next_window() {
     const auto count = take<uint32_t>(), first = take<uint32_t>();
-    if (count < 2 || count > kMostTokens || first < 1 || first >= count) {
+    if (count < 2 || count > kMaxTokens || first < 1 || first >= count) {
         throw Error(ErrorKind::bad_data,
                     file_.path().string() + ": a window announces absurd sizes");
     }

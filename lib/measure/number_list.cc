@@ -9,12 +9,12 @@
 namespace nvllm {
 namespace {
 
-constexpr size_t kMostNumbers = 10000;
+constexpr size_t kMaxNumbers = 10000;
 
 class ListReader {
   public:
     ListReader(const std::string& text, const std::string& flag, int32_t most)
-        : text_(text), flag_(flag), most_(most) {}
+        : text_(text), flag_(flag), max_(most) {}
 
     std::vector<int32_t> read() {
         for (size_t begin = 0; begin <= text_.size();) {
@@ -30,15 +30,15 @@ class ListReader {
         throw Error(ErrorKind::usage,
                     fmt::format("{}: '{}' is not a list of numbers from 0 to {} such as 512,1024, "
                                 "128-512+128 or 1-8*2",
-                                flag_, text_, most_));
+                                flag_, text_, max_));
     }
     int32_t number(const std::string& text) const {
         const auto value = parse_integer<int32_t>(text);
-        if (!value || *value < 0 || *value > most_) fail();
+        if (!value || *value < 0 || *value > max_) fail();
         return *value;
     }
     void add(int64_t value) {
-        if (numbers_.size() == kMostNumbers) fail();
+        if (numbers_.size() == kMaxNumbers) fail();
         numbers_.push_back(static_cast<int32_t>(value));
     }
     void read_item(const std::string& item) {
@@ -59,7 +59,7 @@ class ListReader {
 
     const std::string& text_;
     const std::string& flag_;
-    int32_t most_;
+    int32_t max_;
     std::vector<int32_t> numbers_;
 };
 

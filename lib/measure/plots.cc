@@ -63,13 +63,13 @@ std::optional<std::pair<double, double>> latency_point(const Json& object) {
     return std::pair(*seconds * 1000.0, *batch * *length / *seconds);
 }
 
-struct ProductType {
+struct ComputeType {
     const char* name;  // "arithmetic" of an op
     const char* peak;  // in "roof"
 };
-constexpr std::array kProductTypes = {ProductType{"float32", "float32_gflop_s"},
-                                      ProductType{"bfloat16", "bfloat16_gflop_s"},
-                                      ProductType{"int8", "int8_gop_s"}};
+constexpr std::array kComputeTypes = {ComputeType{"float32", "float32_gflop_s"},
+                                      ComputeType{"bfloat16", "bfloat16_gflop_s"},
+                                      ComputeType{"int8", "int8_gop_s"}};
 
 struct RooflineOp {
     std::string name, label;
@@ -84,20 +84,20 @@ std::string text_of(const Json& object, const char* key) {
 }
 
 // What the op says; in results that say nothing of it, the type that ends its shape.
-std::string product_type_of(const Json& op) {
+std::string compute_type_of(const Json& op) {
     std::string type = text_of(op, "arithmetic");
     if (!type.empty()) return type;
     const std::string shape = text_of(op, "shape");
     type = shape.substr(shape.rfind(' ') + 1);
     if (type.ends_with("A8")) return "int8";  // W8A8, W4A8
     const bool is_known = std::ranges::any_of(
-        kProductTypes, [&](const ProductType& known) { return type == known.name; });
+        kComputeTypes, [&](const ComputeType& known) { return type == known.name; });
     return is_known ? type : "products";
 }
 
 // Of its own type where that was probed, else of whatever products were.
 double peak_of(const std::string& type, const Json& roof) {
-    for (const ProductType& known : kProductTypes) {
+    for (const ComputeType& known : kComputeTypes) {
         const double peak = number(roof, known.peak).value_or(0.0);
         if (type == known.name && peak > 0.0) return peak;
     }
@@ -112,7 +112,7 @@ RooflineOp roofline_op(const NamedResult& result, const Json& op, const Json& ro
     if (!intensity || !rate || name.empty()) {
         throw_missing(result, "an entry of \"ops\" has no op, flop_per_byte and gflop_s");
     }
-    const std::string type = product_type_of(op);
+    const std::string type = compute_type_of(op);
     const double peak = peak_of(type, roof);
     if (peak <= 0.0) throw_missing(result, "\"roof\" has no peak of " + type);
     return {.name = name,
@@ -127,9 +127,9 @@ RooflineOp roofline_op(const NamedResult& result, const Json& op, const Json& ro
 // One for each type of product, over one slope of memory: a peak begins where that slope reaches
 // it.
 void add_roofs(Chart& chart, const std::vector<RooflineOp>& ops, double bandwidth) {
-    constexpr double kLeastIntensity = 0.05;
+    constexpr double kMinIntensity = 0.05;
     std::map<double, std::string, std::greater<>> peaks;  // the highest first: it has the slope
-    double left = kLeastIntensity, right = 0.0;
+    double left = kMinIntensity, right = 0.0;
     for (const RooflineOp& op : ops) {
         std::string& types = peaks[op.peak];
         if (types.find(op.type) == std::string::npos) {

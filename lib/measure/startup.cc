@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
-#include "lib/system/child_process.h"
 #include "lib/base/clock.h"
 #include "lib/base/json.h"
 #include "lib/base/statistics.h"
+#include "lib/system/child_process.h"
 #include "lib/system/unix_socket.h"
 
 namespace nvllm {

@@ -7,14 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
-#include "lib/system/child_process.h"
 #include "lib/base/file.h"
 #include "lib/measure/json_fields.h"
+#include "lib/system/child_process.h"
 
 namespace nvllm {
 namespace {
 
-constexpr size_t kMostPoints = 100'000;
+constexpr size_t kMaxPoints = 100'000;
 
 }  // namespace
 
@@ -37,9 +37,9 @@ SweptFlag parse_swept_flag(const std::string& text) {
 std::vector<SweepPoint> sweep_points(const std::vector<SweptFlag>& flags) {
     std::vector<SweepPoint> points = {{}};
     for (const SweptFlag& flag : flags) {
-        if (points.size() * flag.values.size() > kMostPoints) {
+        if (points.size() * flag.values.size() > kMaxPoints) {
             throw Error(ErrorKind::usage,
-                        fmt::format("the grid has more than {} points", kMostPoints));
+                        fmt::format("the grid has more than {} points", kMaxPoints));
         }
         std::vector<SweepPoint> longer;
         for (const SweepPoint& point : points) {

@@ -8,15 +8,15 @@
 #include <optional>
 
 #include "kernels/backend.h"
-#include "kernels/host/cpu_placement.h"
 #include "kernels/error.h"
+#include "kernels/host/cpu_placement.h"
 #include "lib/base/log.h"
 #include "lib/model/families/bert.h"
 #include "lib/model/registry.h"
 #include "lib/model/stray_tensors.h"
 #include "lib/model/weights/checkpoint_source.h"
 #include "lib/model/weights/dummy_source.h"
-#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/meta_weight_source.h"
 #include "lib/model/weights/repack_cache.h"
 
 namespace nvllm {
@@ -61,7 +61,7 @@ std::string check_all_read(const CheckpointSource& source, const ModelConfig& co
 }
 
 // The config, and the row of a family that can make such a model.
-struct Chosen {
+struct ResolvedModel {
     ModelConfig config;
     const FamilyRow* family;
     std::shared_ptr<const QuantizationConfig> quantization;  // null: dense weights
@@ -93,12 +93,12 @@ void report_widened(const WeightSource& source) {
         fmt::format("{} of {} quantized linears ({}) are widened to {}, as no kernel for this "
                     "device multiplies them as they are",
                     linears.widened, linears.widened + linears.native, fmt::join(schemes, "; "),
-                    dtype_name(source.product_type())));
+                    dtype_name(source.compute_type())));
 }
 
-Chosen choose_family(const ModelLoadOptions& options) {
+ResolvedModel choose_family(const ModelLoadOptions& options) {
     const std::filesystem::path& directory = options.directory;
-    Chosen chosen{read_model_config(directory), nullptr, nullptr};
+    ResolvedModel chosen{read_model_config(directory), nullptr, nullptr};
     chosen.family = &family_of(chosen.config);
     chosen.quantization = read_quantization(options, chosen.config);
     return chosen;
@@ -109,27 +109,27 @@ ModelSettings settings_for(const ModelLoadOptions& options, const ModelConfig& c
     return {options.max_model_len > 0 ? options.max_model_len : config.max_positions, scratch};
 }
 
-ScratchTerms scratch_terms(const ComputeDevice& device, DType product_type, int num_threads) {
+ScratchTerms scratch_terms(const ComputeDevice& device, DType compute_type, int num_threads) {
     ScratchTerms terms(num_threads);
     terms.backend = device.backend();
-    terms.activations = activation_type(device, product_type);
+    terms.activations = activation_type(device, compute_type);
     return terms;
 }
 
-int threads_of_outline(const ModelLoadOptions& options) {
+int threads_of_metadata(const ModelLoadOptions& options) {
     if (options.threads != nullptr) return options.threads->num_threads();
     return options.num_threads > 0 ? options.num_threads : default_num_threads();
 }
 
 }  // namespace
 
-DType activation_type(const ComputeDevice& device, DType product_type) {
-    return device.is_cpu() ? DType::f32 : product_type;
+DType activation_type(const ComputeDevice& device, DType compute_type) {
+    return device.is_cpu() ? DType::f32 : compute_type;
 }
 
-DType default_kv_type(const QuantizationConfig* quantization, DType product_type) {
+DType default_kv_type(const QuantizationConfig* quantization, DType compute_type) {
     const bool is_float8 = quantization != nullptr && quantization->has_float8_cache();
-    return is_float8 ? DType::f8_e4m3 : product_type;
+    return is_float8 ? DType::f8_e4m3 : compute_type;
 }
 
 DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked) {
@@ -166,7 +166,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
         source.set_repack_cache(&*cache);
     }
     if (options.prefetch) source.checkpoint().prefetch();
-    source.set_adopter(options.adopter);
+    source.set_hook(options.hook);
     std::unique_ptr<Model> model = family->make(config, source, settings);
     check_all_read(source, config);
     source.finish();
@@ -175,12 +175,12 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
     return model;
 }
 
-ModelOutline outline_model(const ModelLoadOptions& options) {
+ModelMetadata model_metadata(const ModelLoadOptions& options) {
     const auto [config, family, quantization] = choose_family(options);
     const DType dtype = resolve_dtype(config, options.dtype);
     const ComputeDevice device = open_device(options.device);
     const ModelSettings settings =
-        settings_for(options, config, scratch_terms(device, dtype, threads_of_outline(options)));
+        settings_for(options, config, scratch_terms(device, dtype, threads_of_metadata(options)));
     const bool dummy = options.load_format == LoadFormat::dummy;
     ThreadPool no_threads(1);
     std::shared_ptr<const Checkpoint> checkpoint;
@@ -196,7 +196,7 @@ ModelOutline outline_model(const ModelLoadOptions& options) {
         linears = source.quantized_linears();
     } else {
         // Dummy weights are made in the type of products.
-        OutlineSource source(dummy ? dtype : config.dtype, dtype, no_threads, device);
+        MetaWeightSource source(dummy ? dtype : config.dtype, dtype, no_threads, device);
         source.set_quantization(quantization);
         model = family->make(config, source, settings);
         linears = source.quantized_linears();
@@ -217,19 +217,19 @@ ModelOutline outline_model(const ModelLoadOptions& options) {
             note};
 }
 
-WeightSource::QuantizedLinears outline_quantized(const std::filesystem::path& directory,
-                                                 const QuantizationConfig& quantization) {
+WeightSource::QuantizedLinears meta_quantized(const std::filesystem::path& directory,
+                                              const QuantizationConfig& quantization) {
     const ModelConfig config = read_model_config(directory);
     ThreadPool no_threads(1);
-    OutlineSource source(config.dtype, resolve_dtype(config, std::nullopt), no_threads);
+    MetaWeightSource source(config.dtype, resolve_dtype(config, std::nullopt), no_threads);
     source.set_quantization(std::make_shared<const QuantizationConfig>(quantization));
     family_of(config).make(config, source, {config.max_positions, 1});
     return source.quantized_linears();
 }
 
-std::vector<OutlinedTensor> outline_tensors(const ModelConfig& config) {
+std::vector<MetaTensor> meta_tensors(const ModelConfig& config) {
     ThreadPool no_threads(1);
-    OutlineSource source(config.dtype, config.dtype, no_threads);
+    MetaWeightSource source(config.dtype, config.dtype, no_threads);
     family_of(config).make(config, source, {config.max_positions, 1});
     return source.tensors();
 }

@@ -12,7 +12,7 @@
 #include "kernels/host/thread_pool.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/model/model.h"
-#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/meta_weight_source.h"
 
 namespace nvllm {
 
@@ -38,7 +38,7 @@ struct ModelLoadOptions {
     // The directory's weights, when they were opened before; null: opened here.
     std::shared_ptr<const Checkpoint> checkpoint = nullptr;
     // Of a checkpoint's linears; must outlive load_model(), and the model where it says so.
-    LinearAdopter* adopter = nullptr;
+    LinearHook* hook = nullptr;
 };
 
 // The type of products: the asked one, else the config's.
@@ -46,19 +46,19 @@ DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked);
 
 // What keys and values are kept in where nobody says otherwise: the checkpoint's kv_cache_scheme
 // where it is float8's, else the type of products. `quantization` may be null.
-DType default_kv_type(const QuantizationConfig* quantization, DType product_type);
+DType default_kv_type(const QuantizationConfig* quantization, DType compute_type);
 
 // What activations have where a model of this product type computes.
-DType activation_type(const ComputeDevice& device, DType product_type);
+DType activation_type(const ComputeDevice& device, DType compute_type);
 
 // The model with all its weights checked. Throws not_found or bad_data.
 // REQUIRES: options.threads; the model keeps no reference to it.
 std::unique_ptr<Model> load_model(const ModelLoadOptions& options);
 
 // What is known of a model before any weight is read.
-struct ModelOutline {
+struct ModelMetadata {
     ModelConfig config;
-    DType product_type = DType::f32;
+    DType compute_type = DType::f32;
     DType kv_dtype = DType::f32;     // default_kv_type()
     DType activations = DType::f32;  // activation_type()
     std::vector<KvGroup> kv_groups;
@@ -75,15 +75,15 @@ struct ModelOutline {
 
 // Reads config.json and the headers of the weights, whose names and shapes are checked as
 // load_model() does. Throws not_found or bad_data.
-ModelOutline outline_model(const ModelLoadOptions& options);
+ModelMetadata model_metadata(const ModelLoadOptions& options);
 
 // How the linears of the directory's model would run on the CPU if they were quantized so. Only
 // config.json is read. Throws not_found or bad_data.
-WeightSource::QuantizedLinears outline_quantized(const std::filesystem::path& directory,
-                                                 const QuantizationConfig& quantization);
+WeightSource::QuantizedLinears meta_quantized(const std::filesystem::path& directory,
+                                              const QuantizationConfig& quantization);
 
 // The tensors that a model of this config consists of, in the config's own type. Throws bad_data
 // when no family makes such a model.
-std::vector<OutlinedTensor> outline_tensors(const ModelConfig& config);
+std::vector<MetaTensor> meta_tensors(const ModelConfig& config);
 
 }  // namespace nvllm

@@ -51,8 +51,8 @@ struct ForwardContext {
     ConstTensorView token_ids;        // int32 [tokens]
     ConstTensorView positions;        // int32 [tokens]
     ConstTensorView rope_choices;     // int32 [tokens], see Rotary::angles(); may have no data
-    ConstTensorView query_starts;     // int32 [sequences + 1]
-    ConstTensorView context_lengths;  // int32 [sequences], this step's tokens included
+    ConstTensorView query_start_loc;  // int32 [sequences + 1]
+    ConstTensorView seq_lens;         // int32 [sequences], this step's tokens included
     std::span<const GroupTables> groups;
     std::span<const KvLayer> kv;  // one a layer
 

@@ -276,7 +276,7 @@ class BlockSolver {
     }
 
     void add_scaled_bias(const SolvedLinear& solved, SolvedBlock& block) const {
-        const LinearName& name = task_.model.linears()[solved.linear].name;
+        const LinearSpec& name = task_.model.linears()[solved.linear].name;
         const bool is_turned = solved.turned == ResidualSide::writes;
         if (!name.bias || (solved.row_divisors.empty() && !is_turned)) return;
         std::vector<float> bias = *task_.model.vector(name.name + ".bias");
@@ -332,7 +332,7 @@ std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const Observed
         for (NamedTensor& part : pack_sparse(weight, linear)) tensors.push_back(std::move(part));
     };
     for (const SolvedLinear& solved : block.linears) {
-        const LinearName& name = model.linears()[solved.linear].name;
+        const LinearSpec& name = model.linears()[solved.linear].name;
         const bool is_sparse = plan.linear(solved.linear).is_sparse;
         if (!solved.matrix && is_sparse) {
             add_sparse(solved.dense, name.name);

@@ -13,8 +13,8 @@
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/base/random.h"
-#include "lib/quantize/text_check.h"
 #include "lib/chat/chat_message.h"
+#include "lib/quantize/text_check.h"
 
 namespace nvllm {
 extern const std::string_view calibration_text_jsonl;  // cmake/embed.cmake
@@ -232,13 +232,13 @@ CalibrationSet make_calibration_set(const CalibrationOptions& options, const Tok
         set.longest = std::max(set.longest, static_cast<int64_t>(sample.size()));
     }
     set.description = description_of(options, set);
-    if (set.num_tokens < kFewestCalibrationTokens) {
+    if (set.num_tokens < kMinCalibrationTokens) {
         throw Error(ErrorKind::bad_data,
                     fmt::format("too little calibration text: {}, but at least {} are needed; add "
                                 "text of {} tokens or more, or leave --calibration out for the "
                                 "bundled text",
-                                set.description, kFewestCalibrationTokens,
-                                kFewestCalibrationTokens - set.num_tokens));
+                                set.description, kMinCalibrationTokens,
+                                kMinCalibrationTokens - set.num_tokens));
     }
     return set;
 }

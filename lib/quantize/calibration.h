@@ -36,7 +36,7 @@ struct CalibrationSet {
 };
 
 // Fewer tokens than this say too little about any model.
-inline constexpr int64_t kFewestCalibrationTokens = 1024;
+inline constexpr int64_t kMinCalibrationTokens = 1024;
 
 struct CalibrationText {
     std::string text;

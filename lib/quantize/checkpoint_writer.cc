@@ -10,9 +10,9 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
-#include "lib/system/memory_info.h"
 #include "lib/checkpoint/safetensors.h"
 #include "lib/quantize/report.h"
+#include "lib/system/memory_info.h"
 
 namespace nvllm::quantize {
 namespace {

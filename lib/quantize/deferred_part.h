@@ -12,16 +12,16 @@ namespace nvllm::quantize {
 // Used by one thread at a time.
 class DeferredPart final : public LinearPart {
   public:
-    // `load`: makes the linear of this name, for products in `product_type`; may throw bad_data.
-    DeferredPart(LinearName name, DType product_type, std::function<LinearWeight()> load)
-        : name_(std::move(name)), product_type_(product_type), load_(std::move(load)) {}
+    // `load`: makes the linear of this name, for products in `compute_type`; may throw bad_data.
+    DeferredPart(LinearSpec name, DType compute_type, std::function<LinearWeight()> load)
+        : name_(std::move(name)), compute_type_(compute_type), load_(std::move(load)) {}
 
     int64_t in() const override { return name_.in; }
     int64_t out() const override { return name_.out; }
     size_t bytes() const override { return loaded_ ? loaded_->bytes() : 0; }
     // Of a dense one: what is stored is not known yet.
     size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
-        return ops::matmul_scratch_bytes(tokens, name_.in, product_type_, product_type_, terms);
+        return ops::matmul_scratch_bytes(tokens, name_.in, compute_type_, compute_type_, terms);
     }
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const override {
@@ -29,11 +29,11 @@ class DeferredPart final : public LinearPart {
         loaded_->apply(context, x, output, y);
     }
     void release() { loaded_.reset(); }
-    const LinearName& name() const { return name_; }
+    const LinearSpec& name() const { return name_; }
 
   private:
-    LinearName name_;
-    DType product_type_;
+    LinearSpec name_;
+    DType compute_type_;
     std::function<LinearWeight()> load_;
     mutable std::optional<LinearWeight> loaded_;
 };

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/host/cpu_placement.h"
 #include "kernels/error.h"
+#include "kernels/host/cpu_placement.h"
 #include "lib/base/file.h"
 #include "lib/model/loader.h"
 #include "lib/quantize/block_forward.h"
@@ -43,9 +43,9 @@ void to_logprobs(std::span<float> row) {
     for (float& value : row) value = static_cast<float>(static_cast<double>(value) - shift);
 }
 
-class PairOfModels {
+class TeacherAndStudent {
   public:
-    PairOfModels(const EvaluationOptions& options, ThreadPool& threads, int64_t longest)
+    TeacherAndStudent(const EvaluationOptions& options, ThreadPool& threads, int64_t longest)
         : threads_(threads),
           base_model_(load(options.base, threads)),
           model_(load(options.model, threads)),
@@ -152,7 +152,7 @@ DivergenceReport evaluate(const EvaluationOptions& options,
     const int64_t context =
         std::min(options.context, read_model_config(options.base).max_positions);
     const std::vector<Window> windows = windows_of(options, context);
-    PairOfModels models(options, threads, context);
+    TeacherAndStudent models(options, threads, context);
     std::vector<TokenDivergence> tokens;
     for (size_t i = 0; i < windows.size(); ++i) {
         models.compare(windows[i], tokens);

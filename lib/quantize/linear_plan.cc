@@ -12,7 +12,7 @@
 namespace nvllm::quantize {
 namespace {
 
-void check_format(const LinearName& name, const QuantizationScheme& scheme,
+void check_format(const LinearSpec& name, const QuantizationScheme& scheme,
                   const std::string& format) {
     check_storable(format, name, *scheme.weights);
     const bool has_inputs = scheme.input_activations && method_of(format) != "compressed-tensors";
@@ -55,7 +55,7 @@ QuantizationScheme any_scheme() {
     return scheme;
 }
 
-void check_groups(const LinearName& name, const QuantizationArguments& arguments) {
+void check_groups(const LinearSpec& name, const QuantizationArguments& arguments) {
     if (!arguments.group_size || *arguments.group_size <= 0) return;
     if (name.in % *arguments.group_size == 0) return;
     throw Error(
@@ -230,7 +230,7 @@ void ModelPlan::note_mixed_inputs(const ObservedModel& model) {
 // A head that stands for the embedding too cannot be replaced: the embedding would be gone.
 void ModelPlan::check_heads(const ObservedModel& model) const {
     for (size_t i = 0; i < linears_.size(); ++i) {
-        const LinearName& name = model.linears()[i].name;
+        const LinearSpec& name = model.linears()[i].name;
         if (!linears_[i].is_changed() || name.tied_to != name.name + ".weight") continue;
         throw Error(ErrorKind::bad_data,
                     fmt::format("{}: the checkpoint stores it and not the embedding it is tied to; "
@@ -267,7 +267,7 @@ void ModelPlan::find_sparse(const ObservedModel& model) {
     for (size_t i = 0; i < linears_.size(); ++i) {
         LinearPlan& plan = linears_[i];
         if (plan.pruner == nullptr || plan.pruned_by->solver.mask != MaskStructure{2, 4}) continue;
-        const LinearName& name = model.linears()[i].name;
+        const LinearSpec& name = model.linears()[i].name;
         const DType type = model.dense_type(i);
         const bool is_stored = plan.scheme == nullptr ? type == DType::bf16 || type == DType::f16
                                                       : plan.format == "float-quantized";

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/quantize/observed_model.h"
-#include "lib/quantize/recipe.h"
+#include "lib/quantize/hooked_model.h"
 #include "lib/quantize/methods/rotation.h"
+#include "lib/quantize/recipe.h"
 #include "lib/quantize/scaling_plan.h"
 
 namespace nvllm::quantize {

@@ -7,16 +7,16 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "kernels/host/cpu_placement.h"
 #include "kernels/error.h"
+#include "kernels/host/cpu_placement.h"
 #include "lib/base/digest.h"
 #include "lib/base/fault_points.h"
 #include "lib/base/json.h"
-#include "lib/system/memory_info.h"
 #include "lib/base/random.h"
 #include "lib/quantize/activation_store.h"
 #include "lib/quantize/source_check.h"
 #include "lib/quantize/verification.h"
+#include "lib/system/memory_info.h"
 #include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm::quantize {
@@ -92,7 +92,7 @@ Pipeline::~Pipeline() = default;
 Pipeline::Pipeline(PipelineOptions options, Recipe recipe)
     : options_(std::move(options)),
       threads_(options_.num_threads > 0 ? options_.num_threads : default_num_threads()),
-      model_(options_.model, threads_, options_.product_type),
+      model_(options_.model, threads_, options_.compute_type),
       plan_(std::move(recipe), model_) {
     bool needs_text = needs_calibration(plan_.recipe());
     for (size_t i = 0; i < model_.linears().size(); ++i) {
@@ -151,7 +151,7 @@ std::string Pipeline::identity() const {
                                      {"version", options_.version},
                                      {"recipe", recipe_json(plan_.recipe())},
                                      {"compresses_zeros", plan_.recipe().compresses_zeros},
-                                     {"product_type", dtype_name(model_.product_type())},
+                                     {"product_type", dtype_name(model_.compute_type())},
                                      {"propagates_error", options_.propagates_error}};
     object["config_digest"] =
         digest(model_.model().config().raw_json.data(), model_.model().config().raw_json.size());
@@ -343,7 +343,7 @@ void Pipeline::write_output(PipelineResult& result) {
     for (size_t i = 0; i < stages.size(); ++i) {
         const SolvedBlock block = load(i);
         for (const SolvedLinear& solved : block.linears) {
-            const LinearName& name = model_.linears()[solved.linear].name;
+            const LinearSpec& name = model_.linears()[solved.linear].name;
             if (!name.tied_to.empty()) continue;  // the embedding stays
             for (std::string& stored : model_.stored_names(solved.linear)) {
                 replacement.replaced.insert(std::move(stored));
@@ -361,10 +361,10 @@ void Pipeline::write_output(PipelineResult& result) {
 }
 
 void Pipeline::verify_output(PipelineResult& result) {
-    constexpr size_t kMostTokens = 32;
+    constexpr size_t kMaxTokens = 32;
     std::vector<int32_t> tokens = calibration_ ? calibration_->samples.front()
                                                : any_tokens(model_.model().config().vocab_size);
-    tokens.resize(std::min(tokens.size(), kMostTokens));
+    tokens.resize(std::min(tokens.size(), kMaxTokens));
     const WrittenModel written{unpublished_, [&](int32_t block) -> std::optional<SolvedBlock> {
                                    if (!journal_->has_block(block)) return std::nullopt;
                                    return load_block(journal_->block_file(block), model_, plan_);

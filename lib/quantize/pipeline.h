@@ -26,7 +26,7 @@ struct PipelineOptions {
     std::filesystem::path output;
     CalibrationOptions calibration;
     // Of products while the model is observed; empty: as ObservedModel says.
-    std::optional<DType> product_type;
+    std::optional<DType> compute_type;
     // The inputs of a block come from the quantized blocks before it, else from the dense ones.
     bool propagates_error = true;
     InterruptedRun interrupted = InterruptedRun::refused;
@@ -132,7 +132,7 @@ class Pipeline {
     ModelPlan plan_;
     std::optional<CalibrationSet> calibration_;
     ResourcePlan resources_;
-    StatisticsCollector statistics_{model_.product_type()};
+    StatisticsCollector statistics_{model_.compute_type()};
     CacheRanges cached_;  // by the block that was observed last
     std::optional<Journal> journal_;
     std::unique_ptr<BlockForward> forward_;

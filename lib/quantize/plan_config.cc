@@ -52,7 +52,7 @@ std::optional<SparsityConfig> ModelPlan::sparsity(const ObservedModel& model) co
     int64_t zeros = 0, values = 0;
     bool has_head = false;
     for (size_t i = 0; i < linears_.size(); ++i) {
-        const LinearName& name = model.linears()[i].name;
+        const LinearSpec& name = model.linears()[i].name;
         if (linears_[i].is_sparse) {
             zeros += name.in * name.out / 2;
         } else {

@@ -9,7 +9,7 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
-#include "lib/base/quantities.h"
+#include "lib/base/units.h"
 #include "lib/quantize/evaluation.h"
 
 namespace nvllm::quantize {

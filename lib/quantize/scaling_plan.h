@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/quantize/observed_model.h"
+#include "lib/quantize/hooked_model.h"
 #include "lib/quantize/recipe.h"
 
 namespace nvllm::quantize {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "kernels/error.h"
-#include "lib/quantize/observed_model.h"
+#include "lib/quantize/hooked_model.h"
 
 namespace nvllm::quantize {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/ops/linalg.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/ops/linalg.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -59,7 +59,7 @@ void StatisticsCollector::see(size_t site, const Context& context, const ConstTe
         }
     });
     if (statistics.gram.empty()) return;
-    ops::add_gram(context, x, product_type_, statistics.gram.mutable_view());
+    ops::add_gram(context, x, compute_type_, statistics.gram.mutable_view());
 }
 
 void StatisticsCollector::finish(const Context& context) {

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "lib/quantize/observed_model.h"
+#include "lib/quantize/hooked_model.h"
 #include "lib/quantize/sample_ranges.h"
 
 namespace nvllm::quantize {
@@ -29,8 +29,8 @@ struct SiteStatistics {
 // Sums over tokens in the order they come, so that a sum depends on nothing else.
 class StatisticsCollector final : public LinearObserver {
   public:
-    // Second moments are those of what products in `product_type` are given.
-    explicit StatisticsCollector(DType product_type) : product_type_(product_type) {}
+    // Second moments are those of what products in `compute_type` are given.
+    explicit StatisticsCollector(DType compute_type) : compute_type_(compute_type) {}
 
     // From here on, what this site is given counts.
     void watch(size_t site, int64_t in, bool wants_gram);
@@ -46,7 +46,7 @@ class StatisticsCollector final : public LinearObserver {
     void clear() { sites_.clear(); }
 
   private:
-    DType product_type_;
+    DType compute_type_;
     std::map<size_t, SiteStatistics> sites_;
 };
 

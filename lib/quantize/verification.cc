@@ -27,32 +27,32 @@ double allowed_difference(const ModelPlan& plan, const std::vector<SolvedLinear>
 }
 
 // The written model, of which quantized linears are read block by block.
-class WrittenBlocks final : public LinearAdopter {
+class WrittenBlocks final : public LinearHook {
   public:
-    WrittenBlocks(const std::filesystem::path& folder, DType product_type, ThreadPool& threads)
-        : source_(Checkpoint::open(folder), product_type, threads) {
+    WrittenBlocks(const std::filesystem::path& folder, DType compute_type, ThreadPool& threads)
+        : source_(Checkpoint::open(folder), compute_type, threads) {
         if (auto config = read_quantization_config(folder)) {
             source_.set_quantization(
                 std::make_shared<const QuantizationConfig>(*std::move(config)));
         }
         ModelLoadOptions options;
         options.directory = folder;
-        options.dtype = product_type;
+        options.dtype = compute_type;
         options.threads = &threads;
         options.prefetch = false;
-        options.adopter = this;
+        options.hook = this;
         model_ = load_model(options);
     }
 
-    std::unique_ptr<LinearPart> defer(const LinearName& name) override {
+    std::unique_ptr<LinearPart> defer(const LinearSpec& name) override {
         if (is_dense(source_, name)) return nullptr;
         auto part = std::make_unique<DeferredPart>(
-            name, source_.product_type(), [this, name] { return load_linear(source_, name); });
+            name, source_.compute_type(), [this, name] { return load_linear(source_, name); });
         parts_.push_back(part.get());
         return part;
     }
-    std::unique_ptr<LinearPart> adopt(std::span<const LinearName>, size_t,
-                                      std::unique_ptr<LinearPart> part) override {
+    std::unique_ptr<LinearPart> wrap(std::span<const LinearSpec>, size_t,
+                                     std::unique_ptr<LinearPart> part) override {
         return part;
     }
 
@@ -91,7 +91,7 @@ class Verifier {
           plan_(plan),
           written_(written),
           tokens_(tokens),
-          blocks_(written.folder, model.product_type(), model.threads()),
+          blocks_(written.folder, model.compute_type(), model.threads()),
           dense_forward_(model.model(), model.threads(), std::ssize(tokens)),
           written_forward_(blocks_.model(), model.threads(), std::ssize(tokens)) {}
 

@@ -47,13 +47,13 @@ inline constexpr Numbers kFrequencyPenalty = {-2.0f, 2.0f};
 inline constexpr Numbers kLengthPenalty = {-10.0f, 10.0f};
 inline constexpr Numbers kBias = {-100.0f, 100.0f};
 
-inline constexpr size_t kMostStopStrings = 1024;
+inline constexpr size_t kMaxStopStrings = 1024;
 inline constexpr size_t kLongestStopStringBytes = 4096;
 // Of all together: each new token is looked at once for each of these bytes.
-inline constexpr size_t kMostStopBytes = 16 * 1024;
-inline constexpr size_t kMostStopTokens = 1024;
-inline constexpr size_t kMostBiases = 1024;
-inline constexpr size_t kMostBadWords = 1024;
+inline constexpr size_t kMaxStopBytes = 16 * 1024;
+inline constexpr size_t kMaxStopTokens = 1024;
+inline constexpr size_t kMaxBiases = 1024;
+inline constexpr size_t kMaxBadWords = 1024;
 inline constexpr size_t kLongestBadWordTokens = 64;
 
 }  // namespace nvllm::sampling_limits

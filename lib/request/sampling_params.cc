@@ -18,9 +18,9 @@ Fault refuse(std::string_view field, std::string_view complaint) {
     return {ErrorKind::bad_data, fmt::format("{} {}", field, complaint), std::string(field)};
 }
 
-using Answer = std::optional<Fault>;
+using Response = std::optional<Fault>;
 
-Answer check_count(std::string_view field, int64_t value, Counts range) {
+Response check_count(std::string_view field, int64_t value, Counts range) {
     if (value >= range.least && value <= range.most) return std::nullopt;
     if (range.most == kUnbounded) {
         return refuse(field, fmt::format("is {}; it must be at least {}", value, range.least));
@@ -30,7 +30,7 @@ Answer check_count(std::string_view field, int64_t value, Counts range) {
 }
 
 // NaN is in no range.
-Answer check_number(std::string_view field, float value, Numbers range) {
+Response check_number(std::string_view field, float value, Numbers range) {
     const bool is_enough = range.is_above ? value > range.least : value >= range.least;
     if (is_enough && value <= range.most) return std::nullopt;
     const char* const bounds = range.is_above ? "is {}; it must be above {} and at most {}"
@@ -38,18 +38,18 @@ Answer check_number(std::string_view field, float value, Numbers range) {
     return refuse(field, fmt::format(fmt::runtime(bounds), value, range.least, range.most));
 }
 
-Answer check_length(std::string_view field, size_t length, size_t most) {
+Response check_length(std::string_view field, size_t length, size_t most) {
     if (length <= most) return std::nullopt;
     return refuse(field, fmt::format("has {} entries; it must have at most {}", length, most));
 }
 
-Answer check_token(std::string_view field, size_t index, int32_t token, int32_t vocab_size) {
+Response check_token(std::string_view field, size_t index, int32_t token, int32_t vocab_size) {
     if (token >= 0 && token < vocab_size) return std::nullopt;
     return refuse(fmt::format("{}[{}]", field, index),
                   fmt::format("is token {}; it must be from 0 to {}", token, vocab_size - 1));
 }
 
-Answer check_numbers(const SamplingParams& params) {
+Response check_numbers(const SamplingParams& params) {
     if (auto fault = check_number("temperature", params.temperature, kTemperature)) return fault;
     if (auto fault = check_number("top_p", params.top_p, kTopP)) return fault;
     if (auto fault = check_number("min_p", params.min_p, kMinP)) return fault;
@@ -66,9 +66,8 @@ Answer check_numbers(const SamplingParams& params) {
     return check_number("frequency_penalty", params.frequency_penalty, kFrequencyPenalty);
 }
 
-Answer check_logit_bias(const SamplingParams& params, int32_t vocab_size) {
-    if (auto fault = check_length("logit_bias", params.logit_bias.size(), kMostBiases))
-        return fault;
+Response check_logit_bias(const SamplingParams& params, int32_t vocab_size) {
+    if (auto fault = check_length("logit_bias", params.logit_bias.size(), kMaxBiases)) return fault;
     for (size_t i = 0; i < params.logit_bias.size(); ++i) {
         const auto [token, bias] = params.logit_bias[i];
         if (auto fault = check_token("logit_bias", i, token, vocab_size)) return fault;
@@ -78,22 +77,21 @@ Answer check_logit_bias(const SamplingParams& params, int32_t vocab_size) {
     return std::nullopt;
 }
 
-Answer check_tokens(std::string_view field, const std::vector<int32_t>& tokens,
-                    int32_t vocab_size) {
+Response check_tokens(std::string_view field, const std::vector<int32_t>& tokens,
+                      int32_t vocab_size) {
     for (size_t i = 0; i < tokens.size(); ++i) {
         if (auto fault = check_token(field, i, tokens[i], vocab_size)) return fault;
     }
     return std::nullopt;
 }
 
-Answer check_vocabulary(const SamplingParams& params, int32_t vocab_size) {
+Response check_vocabulary(const SamplingParams& params, int32_t vocab_size) {
     const auto& allowed = params.allowed_token_ids;
     if (auto fault =
             check_length("allowed_token_ids", allowed.size(), static_cast<size_t>(vocab_size)))
         return fault;
     if (auto fault = check_tokens("allowed_token_ids", allowed, vocab_size)) return fault;
-    if (auto fault = check_length("bad_words", params.bad_words.size(), kMostBadWords))
-        return fault;
+    if (auto fault = check_length("bad_words", params.bad_words.size(), kMaxBadWords)) return fault;
     for (size_t i = 0; i < params.bad_words.size(); ++i) {
         const std::string field = fmt::format("bad_words[{}]", i);
         if (params.bad_words[i].empty()) return refuse(field, "has no tokens");
@@ -104,7 +102,7 @@ Answer check_vocabulary(const SamplingParams& params, int32_t vocab_size) {
     return std::nullopt;
 }
 
-Answer check_steered_tokens(const SamplingParams& params, int32_t vocab_size) {
+Response check_steered_tokens(const SamplingParams& params, int32_t vocab_size) {
     const std::pair<std::string_view, const std::vector<int32_t>*> lists[] = {
         {"suppress_tokens", &params.suppress_tokens},
         {"begin_suppress_tokens", &params.begin_suppress_tokens},
@@ -126,8 +124,8 @@ Answer check_steered_tokens(const SamplingParams& params, int32_t vocab_size) {
     return check_number("exponential_decay_length_penalty[1]", params.end_boost->factor, kEndBoost);
 }
 
-Answer check_stops(const SamplingParams& params, int32_t vocab_size) {
-    if (auto fault = check_length("stop", params.stop.size(), kMostStopStrings)) return fault;
+Response check_stops(const SamplingParams& params, int32_t vocab_size) {
+    if (auto fault = check_length("stop", params.stop.size(), kMaxStopStrings)) return fault;
     size_t num_bytes = 0;
     for (size_t i = 0; i < params.stop.size(); ++i) {
         const size_t length = params.stop[i].size();
@@ -137,17 +135,17 @@ Answer check_stops(const SamplingParams& params, int32_t vocab_size) {
                       fmt::format("is {} bytes long; it must be from 1 to {}", length,
                                   kLongestStopStringBytes));
     }
-    if (num_bytes > kMostStopBytes) {
+    if (num_bytes > kMaxStopBytes) {
         return refuse("stop", fmt::format("has {} bytes in all; it must have at most {}", num_bytes,
-                                          kMostStopBytes));
+                                          kMaxStopBytes));
     }
     const size_t num_ids = params.stop_token_ids.size();
-    if (auto fault = check_length("stop_token_ids", num_ids, kMostStopTokens)) return fault;
+    if (auto fault = check_length("stop_token_ids", num_ids, kMaxStopTokens)) return fault;
     return check_tokens("stop_token_ids", params.stop_token_ids, vocab_size);
 }
 
 // Beams are compared by the model's own logprobs: nothing may change or choose them.
-Answer check_beams(const SamplingParams& params) {
+Response check_beams(const SamplingParams& params) {
     if (auto fault = check_number("length_penalty", params.length_penalty, kLengthPenalty))
         return fault;
     if (!params.use_beam_search) return std::nullopt;

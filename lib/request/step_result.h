@@ -61,7 +61,7 @@ struct StepResult {
 
 // What becomes of a sequence after a step: judged by ids and lengths (schedule), then by text
 // (engine).
-struct Verdict {
+struct StopDecision {
     SequenceId sequence = 0;
     int32_t num_accepted = 0;  // tokens of the step that stay
     std::optional<FinishReason> finish;

@@ -103,7 +103,7 @@ void Scheduler::rest(ScheduledSequence& scheduled) {
     if (scheduled.sequence.state != SequenceState::waiting) scheduled.sequence.withdraw(now_s_);
     leave_running();
     cache_.release(scheduled.cache);
-    scheduled.departure = Departure::none;
+    scheduled.disconnect_reason = DisconnectReason::none;
     scheduled.untold_tokens.clear();
 }
 
@@ -138,11 +138,11 @@ std::vector<BeamResult> Scheduler::take_beam_results() { return std::exchange(be
 
 // Blocks that other beams share are replaced before this one writes to them; false when there are
 // none left and nobody yields.
-bool Scheduler::make_private(Draft& draft, ScheduledSequence& scheduled) {
+bool Scheduler::make_private(PlanBuilder& builder, ScheduledSequence& scheduled) {
     std::vector<TableChange> changes;
     while (!cache_.make_last_block_private(scheduled.cache, scheduled.sequence.num_planned(),
                                            copies_, changes)) {
-        if (!take_victim(draft, scheduled)) return false;
+        if (!take_victim(builder, scheduled)) return false;
     }
     if (scheduled.told) {
         table_changes_.insert(table_changes_.end(), changes.begin(), changes.end());

@@ -8,7 +8,7 @@
 namespace nvllm {
 
 void Scheduler::check_integrity() const {
-    std::vector<const SequenceCache*> caches;
+    std::vector<const SequenceBlocks*> caches;
     for (const auto& [id, scheduled] : sequences_) caches.push_back(&scheduled->cache);
     cache_.check_integrity(caches);
     check_counts();

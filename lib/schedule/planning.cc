@@ -25,7 +25,7 @@ AddedSequence describe(const ScheduledSequence& scheduled) {
 
 }  // namespace
 
-Scheduler::Draft::Draft(const SchedulerConfig& config, int32_t most_tokens)
+Scheduler::PlanBuilder::PlanBuilder(const SchedulerConfig& config, int32_t most_tokens)
     : budget(config, most_tokens) {
     plan.entries.reserve(config.max_num_seqs);
     entries.reserve(config.max_num_seqs);
@@ -42,12 +42,12 @@ std::optional<BatchPlan> Scheduler::next(double now_s) {
     waiting_.sort(now_s_);
     if (!limits_.alone) pause_for_waiting();
     resume_paused(true);
-    Draft draft = draft_plan();
-    if (draft.entries.empty() && limits_ != PlanLimits{}) {
+    PlanBuilder builder = begin_plan();
+    if (builder.entries.empty() && limits_ != PlanLimits{}) {
         limits_ = {};
-        draft = draft_plan();
+        builder = begin_plan();
     }
-    return seal(draft);
+    return finalize(builder);
 }
 
 bool Scheduler::may_plan_now() const {
@@ -68,16 +68,17 @@ bool Scheduler::expect_token(const PlannedEntry& entry) {
     return true;
 }
 
-Scheduler::Draft Scheduler::draft_plan() {
-    Draft draft(config_, std::min(step_time_.budget(), limits_.most_tokens.value_or(INT32_MAX)));
-    plan_running(draft);
-    if (!draft.short_of_blocks) {
-        admit_waiting(draft);
+Scheduler::PlanBuilder Scheduler::begin_plan() {
+    PlanBuilder builder(config_,
+                        std::min(step_time_.budget(), limits_.most_tokens.value_or(INT32_MAX)));
+    plan_running(builder);
+    if (!builder.short_of_blocks) {
+        admit_waiting(builder);
         resume_paused(false);
     }
     // Nobody ran, and no newcomer found enough blocks: the paused ones have them.
-    if (draft.entries.empty()) plan_running(draft);
-    return draft;
+    if (builder.entries.empty()) plan_running(builder);
+    return builder;
 }
 
 // Slots for those that wait, from those that the policy has give them up.
@@ -93,7 +94,7 @@ void Scheduler::pause_for_waiting() {
         }
         ScheduledSequence* last = last_to_pause_for(*waiting);
         if (last == nullptr) break;
-        last->departure = Departure::pause;
+        last->disconnect_reason = DisconnectReason::pause;
         if (last->num_plans == 0) paused.push_back(last);
     }
     for (ScheduledSequence* sequence : paused) depart(*sequence);
@@ -116,9 +117,9 @@ ScheduledSequence* Scheduler::last_to_pause_for(const ScheduledSequence& waiting
     return last;
 }
 
-// Paused sequences go on in free slots; with `before_newcomers` only those that stand before all
+// Paused sequences go on in free slots; with `before_admission` only those that stand before all
 // who want to come in.
-void Scheduler::resume_paused(bool before_newcomers) {
+void Scheduler::resume_paused(bool before_admission) {
     if (!queue_may_hold_blocks()) return;
     int32_t num_free = num_free_slots();
     size_t place = 0;
@@ -130,7 +131,7 @@ void Scheduler::resume_paused(bool before_newcomers) {
             waiting_.remove_at(place);
             scheduled.sequence.resume(now_s_);
             running_.push_back(&scheduled);
-        } else if (before_newcomers && ready(scheduled)) {
+        } else if (before_admission && ready(scheduled)) {
             return;
         } else {
             ++place;
@@ -140,14 +141,14 @@ void Scheduler::resume_paused(bool before_newcomers) {
 
 // Those with one token to compute first, then the others in the order of the policy. When blocks
 // may run out, the first go in that order too: nobody is planned before those it gives way to.
-void Scheduler::plan_running(Draft& draft) {
+void Scheduler::plan_running(PlanBuilder& builder) {
     ordered_.clear();
     const bool may_run_out = cache_.num_available() < std::ssize(running_);
     for (ScheduledSequence* scheduled : running_) {
         const int32_t num_unplanned = scheduled->sequence.num_unplanned();
         if (num_unplanned == 0 || !can_be_planned(*scheduled)) continue;
         if (num_unplanned == 1 && !may_run_out) {
-            plan_sequence(draft, *scheduled);
+            plan_sequence(builder, *scheduled);
         } else {
             ordered_.push_back(scheduled);
         }
@@ -159,74 +160,75 @@ void Scheduler::plan_running(Draft& draft) {
         return ranks_before(policy_, one->sequence, other->sequence, now_s_);
     });
     for (ScheduledSequence* scheduled : ordered_) {
-        if (can_be_planned(*scheduled)) plan_sequence(draft, *scheduled);
+        if (can_be_planned(*scheduled)) plan_sequence(builder, *scheduled);
     }
     leave_running();
 }
 
-void Scheduler::plan_sequence(Draft& draft, ScheduledSequence& scheduled) {
+void Scheduler::plan_sequence(PlanBuilder& builder, ScheduledSequence& scheduled) {
     const Sequence& sequence = scheduled.sequence;
-    const int32_t count = draft.budget.grant(sequence.num_unplanned());
+    const int32_t count = builder.budget.grant(sequence.num_unplanned());
     if (count == 0) return;
-    if (scheduled.request->beams != nullptr && !make_private(draft, scheduled)) return;
+    if (scheduled.request->beams != nullptr && !make_private(builder, scheduled)) return;
     std::vector<std::vector<BlockId>> new_blocks;
     while (!cache_.allocate(scheduled.cache, sequence.num_planned() + count, new_blocks)) {
-        if (!take_victim(draft, scheduled)) return;
+        if (!take_victim(builder, scheduled)) return;
     }
     if (!scheduled.told) {
-        tell(draft, scheduled, scheduled.cache.block_tables());
+        tell(builder, scheduled, scheduled.cache.block_tables());
         new_blocks.clear();
     }
-    add_entry(draft, scheduled, count, std::move(new_blocks));
+    add_entry(builder, scheduled, count, std::move(new_blocks));
 }
 
 // A newcomer, a beam that was forked since the last plan, or a sequence that comes back from host
 // memory or was begun elsewhere: the worker learns of it with the blocks that hold something.
-void Scheduler::tell(Draft& draft, ScheduledSequence& scheduled,
+void Scheduler::tell(PlanBuilder& builder, ScheduledSequence& scheduled,
                      std::vector<std::vector<BlockId>> block_tables) {
-    AddedSequence& added = draft.plan.added.emplace_back(describe(scheduled));
+    AddedSequence& added = builder.plan.added.emplace_back(describe(scheduled));
     added.block_tables = std::move(block_tables);
     scheduled.told = true;
     scheduled.untold_tokens.clear();
 }
 
 // Somebody gave up blocks at once; false when nobody did, or will only when a plan is committed.
-bool Scheduler::take_victim(Draft& draft, const ScheduledSequence& needy) {
-    draft.short_of_blocks = true;
+bool Scheduler::take_victim(PlanBuilder& builder, const ScheduledSequence& requester) {
+    builder.short_of_blocks = true;
     // Blocks are on their way back already.
     if (cache_.awaits_commit()) return false;
-    ScheduledSequence* victim = choose_victim(running_, waiting_.all(), &needy, policy_, now_s_);
+    ScheduledSequence* victim =
+        choose_victim(running_, waiting_.all(), &requester, policy_, now_s_);
     if (victim == nullptr) return false;
     if (victim->num_plans > 0) {
-        victim->departure = Departure::preemption;
+        victim->disconnect_reason = DisconnectReason::preemption;
         return false;
     }
-    drop_entry(draft, *victim);
+    drop_entry(builder, *victim);
     preempt(*victim);
     return true;
 }
 
 // A victim may have been planned in this very step: by one with more than a token to compute, or a
 // beam that comes in.
-void Scheduler::drop_entry(Draft& draft, ScheduledSequence& scheduled) {
+void Scheduler::drop_entry(PlanBuilder& builder, ScheduledSequence& scheduled) {
     const auto is_victim = [&](const AddedSequence& added) {
         return added.sequence == scheduled.sequence.id;
     };
-    if (std::erase_if(draft.plan.added, is_victim) > 0) scheduled.told = false;
-    for (size_t i = 0; i < draft.entries.size(); ++i) {
-        if (draft.entries[i].sequence != &scheduled) continue;
-        scheduled.sequence.take_back(draft.entries[i].count);
-        draft.budget.give_back(draft.entries[i].count, draft.entries[i].partial());
-        draft.entries.erase(draft.entries.begin() + static_cast<long>(i));
-        draft.plan.entries.erase(draft.plan.entries.begin() + static_cast<long>(i));
+    if (std::erase_if(builder.plan.added, is_victim) > 0) scheduled.told = false;
+    for (size_t i = 0; i < builder.entries.size(); ++i) {
+        if (builder.entries[i].sequence != &scheduled) continue;
+        scheduled.sequence.take_back(builder.entries[i].count);
+        builder.budget.give_back(builder.entries[i].count, builder.entries[i].partial());
+        builder.entries.erase(builder.entries.begin() + static_cast<long>(i));
+        builder.plan.entries.erase(builder.plan.entries.begin() + static_cast<long>(i));
         return;
     }
 }
 
-void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t count,
+void Scheduler::add_entry(PlanBuilder& builder, ScheduledSequence& scheduled, int32_t count,
                           std::vector<std::vector<BlockId>>&& new_blocks) {
     Sequence& sequence = scheduled.sequence;
-    PlanEntry& entry = draft.plan.entries.emplace_back();
+    PlanEntry& entry = builder.plan.entries.emplace_back();
     entry.sequence = sequence.id;
     entry.first = sequence.num_planned();
     entry.count = count;
@@ -239,43 +241,43 @@ void Scheduler::add_entry(Draft& draft, ScheduledSequence& scheduled, int32_t co
         entry.num_candidates = beams == nullptr ? 0 : beams->num_candidates;
     }
     if (!scheduled.untold_tokens.empty()) entry.new_token_ids.swap(scheduled.untold_tokens);
-    draft.entries.push_back({&scheduled, count, entry.output});
-    draft.budget.spend(count, draft.entries.back().partial());
+    builder.entries.push_back({&scheduled, count, entry.output});
+    builder.budget.spend(count, builder.entries.back().partial());
 }
 
-std::optional<BatchPlan> Scheduler::seal(Draft& draft) {
-    if (draft.entries.empty() && !has_moves()) {
+std::optional<BatchPlan> Scheduler::finalize(PlanBuilder& builder) {
+    if (builder.entries.empty() && !has_moves()) {
         // Whoever needs blocks that are lent has them when the lease ends.
         if (in_flight_.empty() && leased_.empty()) ++counters_.stalled_steps;
         return std::nullopt;
     }
-    draft.plan.number = next_plan_++;
-    draft.plan.removed = std::exchange(removed_, {});
-    draft.plan.swaps_out = std::exchange(swaps_out_, {});
-    draft.plan.copies = std::exchange(copies_, {});
-    draft.plan.moves = std::exchange(moves_, {});
-    draft.plan.num_blocks = std::exchange(num_blocks_, {});
-    draft.plan.table_changes = std::exchange(table_changes_, {});
+    builder.plan.number = next_plan_++;
+    builder.plan.removed = std::exchange(removed_, {});
+    builder.plan.swaps_out = std::exchange(swaps_out_, {});
+    builder.plan.copies = std::exchange(copies_, {});
+    builder.plan.moves = std::exchange(moves_, {});
+    builder.plan.num_blocks = std::exchange(num_blocks_, {});
+    builder.plan.table_changes = std::exchange(table_changes_, {});
     // Of sequences that have left since, the worker knows nothing any more.
-    std::erase_if(draft.plan.table_changes, [&](const TableChange& change) {
-        return std::ranges::find(draft.plan.removed, change.owner) != draft.plan.removed.end();
+    std::erase_if(builder.plan.table_changes, [&](const TableChange& change) {
+        return std::ranges::find(builder.plan.removed, change.owner) != builder.plan.removed.end();
     });
-    for (const PlannedEntry& entry : draft.entries) {
+    for (const PlannedEntry& entry : builder.entries) {
         ++entry.sequence->num_plans;
-        cache_.name_in_plan(entry.sequence->cache, draft.plan.number);
+        cache_.name_in_plan(entry.sequence->cache, builder.plan.number);
         counters_.scheduled_tokens += entry.count;
         counters_.prefill_tokens += is_prefill(entry.count, entry.output) ? entry.count : 0;
     }
-    budget_was_spent_ = draft.budget.spent();
+    budget_was_spent_ = builder.budget.spent();
     ++counters_.steps;
-    counters_.filled_slots += static_cast<int64_t>(draft.entries.size());
-    InFlight& sealed =
-        in_flight_.emplace_back(InFlight{draft.plan.number, std::move(draft.entries)});
-    if (!config_.may_plan_ahead || config_.pipeline_depth == 1) return std::move(draft.plan);
-    for (const PlannedEntry& entry : sealed.entries) {
-        if (!expect_token(entry)) sealed.lets_plan_ahead = false;
+    counters_.filled_slots += static_cast<int64_t>(builder.entries.size());
+    InFlight& finalized =
+        in_flight_.emplace_back(InFlight{builder.plan.number, std::move(builder.entries)});
+    if (!config_.may_plan_ahead || config_.pipeline_depth == 1) return std::move(builder.plan);
+    for (const PlannedEntry& entry : finalized.entries) {
+        if (!expect_token(entry)) finalized.lets_plan_ahead = false;
     }
-    return std::move(draft.plan);
+    return std::move(builder.plan);
 }
 
 }  // namespace nvllm

@@ -42,7 +42,7 @@ class PreemptionCosts {
 // would be the first to yield: it keeps what it has and waits.
 inline ScheduledSequence* choose_victim(std::span<ScheduledSequence* const> running,
                                         std::span<ScheduledSequence* const> waiting,
-                                        const ScheduledSequence* needy,
+                                        const ScheduledSequence* requester,
                                         const SchedulingPolicy& policy, double now_s) {
     const auto last_of = [&](std::span<ScheduledSequence* const> candidates, SequenceState state,
                              const ScheduledSequence* before) {
@@ -50,8 +50,8 @@ inline ScheduledSequence* choose_victim(std::span<ScheduledSequence* const> runn
         for (ScheduledSequence* candidate : candidates) {
             if (candidate->sequence.state != state) continue;
             // Beams of one group need each other.
-            const bool sibling = needy != nullptr && candidate->request == needy->request &&
-                                 needy->request->beams != nullptr;
+            const bool sibling = requester != nullptr && candidate->request == requester->request &&
+                                 requester->request->beams != nullptr;
             if (sibling) continue;
             const ScheduledSequence* best = last != nullptr ? last : before;
             if (best != nullptr &&
@@ -63,7 +63,7 @@ inline ScheduledSequence* choose_victim(std::span<ScheduledSequence* const> runn
         return last;
     };
     if (ScheduledSequence* victim = last_of(waiting, SequenceState::paused, nullptr)) return victim;
-    return last_of(running, SequenceState::running, needy);
+    return last_of(running, SequenceState::running, requester);
 }
 
 }  // namespace nvllm

@@ -20,7 +20,7 @@ std::optional<RemoteLease> Scheduler::await_remote_blocks(SequenceId id, int32_t
     // The content comes outside of any plan: it waits for nobody.
     if (!blocks_are_at_rest()) return std::nullopt;
     Sequence& sequence = scheduled->sequence;
-    SequenceCache& cache = scheduled->cache;
+    SequenceBlocks& cache = scheduled->cache;
     const PrefixMatch match = cache_.match(cache, sequence.token_ids);
     const int32_t num_covered = std::min(num_tokens, sequence.num_tokens() - 1);
     if (match.num_tokens >= num_covered) return std::nullopt;

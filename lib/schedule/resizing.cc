@@ -17,7 +17,7 @@ void Scheduler::look_at_cache(StepObservation& step) {
     const BlockCounts blocks = cache_.stats().blocks;
     step.free_memory_share = 1.0 - static_cast<double>(blocks.used) / blocks.total;
     if (counters_.steps % kStepsBetweenLooks == 0) {
-        fragmentation_ = cache_.figures().total.fragmentation;
+        fragmentation_ = cache_.detailed_stats().total.fragmentation;
     }
     step.fragmentation = fragmentation_;
 }

@@ -28,7 +28,7 @@ struct BeamGroup {
 struct ScheduledRequest {
     Request request;  // without the prompt, which each sequence has
     SequenceId first = 0;
-    int32_t num_living = 0;  // continuations that have not finished
+    int32_t num_active = 0;  // continuations that have not finished
     int32_t rope_choice =
         0;  // as AddedSequence has it: of all of them, also where blocks are shared
     // The continuation that computes the prompt; the others wait for it, to find the prompt in the
@@ -40,15 +40,15 @@ struct ScheduledRequest {
 };
 
 // What happens to a sequence as soon as nothing of it is in flight.
-enum class Departure : uint8_t { none, preemption, pause };
+enum class DisconnectReason : uint8_t { none, preemption, pause };
 
 struct ScheduledSequence {
     Sequence sequence;
-    SequenceCache cache;
+    SequenceBlocks cache;
     std::shared_ptr<ScheduledRequest> request;
     int32_t num_plans = 0;   // uncommitted plans that name it
     bool cancelled = false;  // finishes with the next commit
-    Departure departure = Departure::none;
+    DisconnectReason disconnect_reason = DisconnectReason::none;
     bool told = false;  // the worker knows it
     // Of a beam: the likeliest next tokens, when it has computed all it has; and tokens that the
     // worker, which knows the sequence, does not know yet.

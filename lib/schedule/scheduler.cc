@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/error.h"
-#include "lib/schedule/judgement.h"
+#include "lib/schedule/stop_check.h"
 
 namespace nvllm {
 
@@ -20,7 +20,7 @@ Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache)
       step_time_({.target_ms = config.step_time_target_ms,
                   .most_tokens = config.max_num_batched_tokens,
                   // A prompt that is not cut must find a step that has room for it.
-                  .fewest_tokens =
+                  .min_tokens =
                       config.enable_chunked_prefill ? config.max_num_seqs : config.max_model_len}) {
     config_.check();
 }
@@ -41,7 +41,7 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
     shared->request = request;
     shared->request.prompt_token_ids = {};
     shared->first = shared->leader = next_sequence_;
-    shared->num_living = request.sampling.num_sequences();
+    shared->num_active = request.sampling.num_sequences();
     const int32_t length =
         longest_length(config_, static_cast<int32_t>(request.prompt_token_ids.size()), request);
     shared->rope_choice = rope_choice(config_, length, request);
@@ -52,7 +52,7 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
         const SequenceId id = next_sequence_++;
         auto sequence = std::make_unique<ScheduledSequence>(
             ScheduledSequence{.sequence = Sequence::waiting(request, id, index),
-                              .cache = SequenceCache(cache_, extras, id),
+                              .cache = SequenceBlocks(cache_, extras, id),
                               .request = shared,
                               .candidates = {},
                               .untold_tokens = {},
@@ -80,42 +80,43 @@ const Scheduler::InFlight& Scheduler::oldest_plan(const StepResult& result) cons
     return plan;
 }
 
-std::vector<Verdict> Scheduler::judge(const StepResult& result) const {
+std::vector<StopDecision> Scheduler::check_stop(const StepResult& result) const {
     const InFlight& plan = oldest_plan(result);
-    std::vector<Verdict> verdicts;
-    verdicts.reserve(plan.entries.size());
+    std::vector<StopDecision> decisions;
+    decisions.reserve(plan.entries.size());
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         const ScheduledSequence& scheduled = *plan.entries[i].sequence;
         const SequenceStep& step = result.sequences[i];
-        Verdict& verdict = verdicts.emplace_back();
-        verdict.sequence = scheduled.sequence.id;
+        StopDecision& decision = decisions.emplace_back();
+        decision.sequence = scheduled.sequence.id;
         if (scheduled.sequence.state == SequenceState::finished) {
-            verdict.finish = scheduled.sequence.finish_reason;
+            decision.finish = scheduled.sequence.finish_reason;
         } else if (scheduled.cancelled) {
-            verdict.finish = FinishReason::cancelled;
+            decision.finish = FinishReason::cancelled;
         } else if (step.fault) {
-            verdict.finish = FinishReason::error;
+            decision.finish = FinishReason::error;
         } else if (plan.entries[i].output == OutputKind::pooled) {
-            verdict.finish = FinishReason::stop;
+            decision.finish = FinishReason::stop;
         } else {
-            verdict = judge_tokens(scheduled.sequence, scheduled.request->request,
-                                   config_.max_model_len, step.token_ids);
+            decision = check_tokens(scheduled.sequence, scheduled.request->request,
+                                    config_.max_model_len, step.token_ids);
         }
     }
-    return verdicts;
+    return decisions;
 }
 
 std::vector<SequenceId> Scheduler::commit(const StepResult& result,
-                                          const std::vector<Verdict>& verdicts, double now_s) {
+                                          const std::vector<StopDecision>& decisions,
+                                          double now_s) {
     forget_retired();
     now_s_ = now_s;
-    NVLLM_CHECK(verdicts.size() == oldest_plan(result).entries.size(),
+    NVLLM_CHECK(decisions.size() == oldest_plan(result).entries.size(),
                 "one verdict for each entry");
     const InFlight plan = std::move(in_flight_.front());
     in_flight_.pop_front();
     cache_.plan_committed(plan.number);
     for (size_t i = 0; i < plan.entries.size(); ++i) {
-        advance(plan.entries[i], result.sequences[i], verdicts[i]);
+        advance(plan.entries[i], result.sequences[i], decisions[i]);
     }
     for (ScheduledSequence* sequence : cancelled_) {
         if (sequence->sequence.state == SequenceState::finished) continue;
@@ -127,33 +128,34 @@ std::vector<SequenceId> Scheduler::commit(const StepResult& result,
 }
 
 void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
-                        const Verdict& verdict) {
+                        const StopDecision& decision) {
     ScheduledSequence& scheduled = *entry.sequence;
     Sequence& sequence = scheduled.sequence;
     --scheduled.num_plans;
-    NVLLM_CHECK(step.sequence == sequence.id && verdict.sequence == sequence.id,
+    NVLLM_CHECK(step.sequence == sequence.id && decision.sequence == sequence.id,
                 "results and verdicts stand in the order of the plan's entries");
-    const size_t num_accepted = static_cast<size_t>(verdict.num_accepted);
+    const size_t num_accepted = static_cast<size_t>(decision.num_accepted);
     NVLLM_CHECK(num_accepted <= step.token_ids.size(), "more tokens are accepted than came");
     // Finished under an earlier plan, or about to be: what came out is nobody's any more.
     if (sequence.state == SequenceState::finished || scheduled.cancelled) return;
-    if (verdict.finish == FinishReason::error) {
+    if (decision.finish == FinishReason::error) {
         finish(scheduled, FinishReason::error);
         // A search that lost a beam is over.
         if (scheduled.request->beams != nullptr) cancel_all(*scheduled.request);
         return;
     }
-    NVLLM_CHECK(verdict.finish || (num_accepted > 0) == (entry.output == OutputKind::sample),
+    NVLLM_CHECK(decision.finish || (num_accepted > 0) == (entry.output == OutputKind::sample),
                 "a sequence that goes on has a token just when it was to choose one");
     sequence.commit(entry.count, std::span(step.token_ids).first(num_accepted), now_s_);
     cache_.commit(scheduled.cache, sequence.token_ids, sequence.num_computed);
     if (sequence.num_computed >= sequence.num_prompt_tokens)
         scheduled.request->prompt_computed = true;
-    if (verdict.finish) {
-        finish(scheduled, *verdict.finish);
+    if (decision.finish) {
+        finish(scheduled, *decision.finish);
         return;
     }
-    if (scheduled.departure != Departure::none && sequence.num_in_flight == 0) depart(scheduled);
+    if (scheduled.disconnect_reason != DisconnectReason::none && sequence.num_in_flight == 0)
+        depart(scheduled);
     if (entry.output == OutputKind::candidates) take_candidates(scheduled, step);
 }
 
@@ -166,14 +168,14 @@ bool Scheduler::ranks_first(const ScheduledSequence& scheduled) const {
 
 // What was put off until nothing is in flight.
 void Scheduler::depart(ScheduledSequence& scheduled) {
-    switch (std::exchange(scheduled.departure, Departure::none)) {
-        case Departure::none:
+    switch (std::exchange(scheduled.disconnect_reason, DisconnectReason::none)) {
+        case DisconnectReason::none:
             return;
-        case Departure::preemption:
+        case DisconnectReason::preemption:
             // Those that ranked before it may have finished meanwhile.
             if (!ranks_first(scheduled)) preempt(scheduled);
             return;
-        case Departure::pause:
+        case DisconnectReason::pause:
             pause(scheduled);
             return;
     }
@@ -184,7 +186,7 @@ void Scheduler::preempt(ScheduledSequence& scheduled) {
     const bool queued = scheduled.sequence.state == SequenceState::paused;
     if (queued) waiting_.remove(scheduled);
     somebody_left_ = true;
-    scheduled.departure = Departure::none;
+    scheduled.disconnect_reason = DisconnectReason::none;
     if (!should_swap(scheduled) || !swap_out(scheduled)) recompute(scheduled);
     if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
     scheduled.untold_tokens.clear();
@@ -247,8 +249,8 @@ void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
         cache_.release(scheduled.cache);
     }
     ScheduledRequest& request = *scheduled.request;
-    --request.num_living;
-    if (request.num_living == 0) {
+    --request.num_active;
+    if (request.num_active == 0) {
         std::erase(searching_, &request);
         std::erase(held_, &request);
         requests_.erase(request.request.id);
@@ -316,7 +318,7 @@ std::vector<SequenceId> Scheduler::reset_worker() {
             finish(*sequence, FinishReason::cancelled);
         } else {
             somebody_left_ = true;
-            sequence->departure = Departure::none;
+            sequence->disconnect_reason = DisconnectReason::none;
             recompute(*sequence);
             waiting_.add(*sequence, now_s_);
         }

@@ -120,14 +120,14 @@ class Scheduler {
 
     // What ids and lengths say about the oldest uncommitted plan's outcome, one verdict for each of
     // its entries. REQUIRES: the result is of that plan.
-    std::vector<Verdict> judge(const StepResult& result) const;
+    std::vector<StopDecision> check_stop(const StepResult& result) const;
 
     // The oldest uncommitted plan is done: its sequences advance or finish. `verdicts` are those of
     // judge(), perhaps stricter. Returns the sequences that finished; find() knows them until the
     // following next() or commit(). REQUIRES: what judge() requires; a sequence that was to choose
     // a token and goes on has one accepted.
-    std::vector<SequenceId> commit(const StepResult& result, const std::vector<Verdict>& verdicts,
-                                   double now_s);
+    std::vector<SequenceId> commit(const StepResult& result,
+                                   const std::vector<StopDecision>& decisions, double now_s);
 
     // The keys and values of a waiting sequence's first `num_tokens` tokens are to come from
     // elsewhere: it takes its blocks and is not planned before they come, or the deadline. Whoever
@@ -198,8 +198,8 @@ class Scheduler {
         bool lets_plan_ahead = true;        // all that it leaves open is found by the worker
     };
     // A plan being made.
-    struct Draft {
-        Draft(const SchedulerConfig& config, int32_t most_tokens);
+    struct PlanBuilder {
+        PlanBuilder(const SchedulerConfig& config, int32_t most_tokens);
 
         BatchPlan plan;
         std::vector<PlannedEntry> entries;
@@ -208,42 +208,42 @@ class Scheduler {
     };
 
     // Planning.
-    Draft draft_plan();
+    PlanBuilder begin_plan();
     bool is_left_out(const ScheduledSequence& scheduled) const {
         return limits_.alone && *limits_.alone != scheduled.sequence.id;
     }
     // Whether it runs on: victims of this step stand in the list still.
     bool can_be_planned(const ScheduledSequence& scheduled) const {
         return scheduled.sequence.state == SequenceState::running &&
-               scheduled.departure == Departure::none && !scheduled.cancelled &&
+               scheduled.disconnect_reason == DisconnectReason::none && !scheduled.cancelled &&
                !is_left_out(scheduled) && !scheduled.request->is_held;
     }
     void pause_for_waiting();
     ScheduledSequence* last_to_pause_for(const ScheduledSequence& waiting) const;
-    void resume_paused(bool before_newcomers);
-    void plan_running(Draft& draft);
-    void plan_sequence(Draft& draft, ScheduledSequence& sequence);
-    bool take_victim(Draft& draft, const ScheduledSequence& needy);
-    void drop_entry(Draft& draft, ScheduledSequence& sequence);
-    void tell(Draft& draft, ScheduledSequence& sequence,
+    void resume_paused(bool before_admission);
+    void plan_running(PlanBuilder& builder);
+    void plan_sequence(PlanBuilder& builder, ScheduledSequence& sequence);
+    bool take_victim(PlanBuilder& builder, const ScheduledSequence& requester);
+    void drop_entry(PlanBuilder& builder, ScheduledSequence& sequence);
+    void tell(PlanBuilder& builder, ScheduledSequence& sequence,
               std::vector<std::vector<BlockId>> block_tables);
-    void add_entry(Draft& draft, ScheduledSequence& sequence, int32_t count,
+    void add_entry(PlanBuilder& builder, ScheduledSequence& sequence, int32_t count,
                    std::vector<std::vector<BlockId>>&& new_blocks);
-    std::optional<BatchPlan> seal(Draft& draft);
+    std::optional<BatchPlan> finalize(PlanBuilder& builder);
     bool may_plan_now() const;
     bool expect_token(const PlannedEntry& entry);
 
     // Newcomers.
-    void admit_waiting(Draft& draft);
+    void admit_waiting(PlanBuilder& builder);
     void take_slot(ScheduledSequence& sequence, bool oldest);
     int32_t slots_to_take(const ScheduledSequence& sequence) const;
     int32_t num_free_slots() const;
     bool is_turn_of_oldest() const;
-    std::optional<size_t> next_newcomer(size_t from, bool oldest) const;
-    bool admit(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
-    bool makes_way(Draft& draft, const ScheduledSequence& sequence);
-    bool let_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
-    bool swap_in(Draft& draft, ScheduledSequence& sequence, int32_t headroom);
+    std::optional<size_t> next_waiting(size_t from, bool oldest) const;
+    bool admit(PlanBuilder& builder, ScheduledSequence& sequence, int32_t headroom);
+    bool preempt_for(PlanBuilder& builder, const ScheduledSequence& sequence);
+    bool try_admit(PlanBuilder& builder, ScheduledSequence& sequence, int32_t headroom);
+    bool swap_in(PlanBuilder& builder, ScheduledSequence& sequence, int32_t headroom);
     int32_t num_growing() const;
     bool may_grow(const ScheduledSequence& sequence) const;
     bool ready(const ScheduledSequence& sequence) const;
@@ -263,7 +263,7 @@ class Scheduler {
     void fork(const ScheduledSequence& parent, ScheduledSequence& child);
     void rest(ScheduledSequence& sequence);
     void end_beams(ScheduledRequest& request);
-    bool make_private(Draft& draft, ScheduledSequence& sequence);
+    bool make_private(PlanBuilder& builder, ScheduledSequence& sequence);
 
     // Blocks filled by others.
     bool may_await_blocks(const ScheduledSequence& sequence) const;
@@ -286,7 +286,7 @@ class Scheduler {
 
     // Advancing.
     const InFlight& oldest_plan(const StepResult& result) const;
-    void advance(const PlannedEntry& entry, const SequenceStep& step, const Verdict& verdict);
+    void advance(const PlannedEntry& entry, const SequenceStep& step, const StopDecision& decision);
     bool ranks_first(const ScheduledSequence& sequence) const;
     void depart(ScheduledSequence& sequence);
     void preempt(ScheduledSequence& sequence);

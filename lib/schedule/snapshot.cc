@@ -9,7 +9,7 @@ namespace nvllm {
 namespace {
 
 // Sequences whose lack of blocks is worked out: those behind them wait for them anyway.
-constexpr size_t kMostExplained = 64;
+constexpr size_t kMaxExplained = 64;
 
 BlockState state_of(const BlockPool& pool, BlockId block) {
     if (pool.references(block) == 0) {
@@ -18,11 +18,11 @@ BlockState state_of(const BlockPool& pool, BlockId block) {
     return pool.is_cached(block) ? BlockState::published : BlockState::used;
 }
 
-GroupSnapshot snapshot_group(const CacheManager& cache, int32_t group, GroupFigures figures) {
+GroupSnapshot snapshot_group(const CacheManager& cache, int32_t group, CacheGroupStats stats) {
     const BlockPool& pool = cache.pool(group);
     GroupSnapshot out;
     out.window = cache.window(group);
-    out.figures = figures;
+    out.stats = stats;
     for (BlockId block = 0; block < pool.num_total(); ++block) {
         out.states.push_back(state_of(pool, block));
         out.references.push_back(pool.references(block));
@@ -47,7 +47,7 @@ RunSnapshot snapshot_run(RadixRun&& run) {
     return out;
 }
 
-std::vector<TableSnapshot> snapshot_tables(const SequenceCache& cache, int32_t num_groups) {
+std::vector<TableSnapshot> snapshot_tables(const SequenceBlocks& cache, int32_t num_groups) {
     std::vector<TableSnapshot> tables;
     for (int32_t group = 0; group < num_groups; ++group) {
         const auto held = cache.table(group).held();
@@ -150,7 +150,7 @@ Snapshot Scheduler::snapshot(SnapshotDetail detail, double now_s) const {
     out.now_s = now_s;
     out.tick = cache_.tick();
     out.scheduler = stats();
-    out.cache = cache_.figures();
+    out.cache = cache_.detailed_stats();
     out.config = snapshot_config(config_, cache_, out.cache.eviction);
     for (int32_t group = 0; group < cache_.num_groups(); ++group) {
         out.groups.push_back(
@@ -201,20 +201,20 @@ void Scheduler::explain_waiting(Snapshot& snapshot) const {
         } else if (scheduled.sequence.state == SequenceState::swapped) {
             row.wait_reason = WaitReason::swapped;
             blocked = &scheduled;
-        } else if (place < kMostExplained) {
+        } else if (place < kMaxExplained) {
             const std::vector<int32_t>& tokens = scheduled.sequence.token_ids;
             const PrefixMatch match = may_skip_prompt(scheduled)
                                           ? cache_.match(waiting_[place].cache, tokens)
                                           : PrefixMatch{};
             for (int32_t group = 0; group < cache_.num_groups(); ++group) {
-                row.num_lacking_blocks =
-                    std::max(row.num_lacking_blocks,
-                             cache_.num_lacking(group, match, scheduled.sequence.num_tokens(),
+                row.num_missing_blocks =
+                    std::max(row.num_missing_blocks,
+                             cache_.num_missing(group, match, scheduled.sequence.num_tokens(),
                                                 config_.largest_step(), headroom));
             }
             row.wait_reason =
-                row.num_lacking_blocks > 0 ? WaitReason::no_blocks : WaitReason::next_step;
-            if (row.num_lacking_blocks > 0) blocked = &scheduled;
+                row.num_missing_blocks > 0 ? WaitReason::no_blocks : WaitReason::next_step;
+            if (row.num_missing_blocks > 0) blocked = &scheduled;
         } else {
             row.wait_reason = WaitReason::next_step;
         }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/cache/cache_figures.h"
+#include "lib/cache/cache_stats.h"
 #include "lib/request/sequence.h"
 #include "lib/schedule/scheduler.h"
 
@@ -28,7 +28,7 @@ struct GroupSnapshot {
     int32_t window = 0;  // positions a query reads; 0: all
     std::vector<BlockState> states;
     std::vector<int32_t> references;  // by tables, and by plans that are not committed
-    GroupFigures figures;
+    CacheGroupStats stats;
 };
 
 struct TableSnapshot {
@@ -59,7 +59,7 @@ struct SequenceSnapshot {
     int32_t priority = 0;
     SequenceState state = SequenceState::waiting;
     WaitReason wait_reason = WaitReason::none;
-    int32_t num_lacking_blocks = 0;  // no_blocks
+    int32_t num_missing_blocks = 0;  // no_blocks
     SequenceId waits_for = 0;        // sibling, behind_another
 
     int32_t num_prompt_tokens = 0;
@@ -118,7 +118,7 @@ struct Snapshot {
     int64_t tick = 0;    // blocks asked for: the clock of the tree's ages
     ConfigSnapshot config;
     SchedulerStats scheduler;
-    CacheFigures cache;  // without groups: each is in its GroupSnapshot
+    DetailedCacheStats cache;  // without groups: each is in its GroupSnapshot
     std::vector<GroupSnapshot> groups;
     bool has_tree = false;
     std::vector<RunSnapshot> runs;            // a parent before its children

@@ -17,7 +17,7 @@ void require(bool holds, const std::string& path, const char* what) {
 }
 
 void check_group(const GroupSnapshot& group, const std::string& path) {
-    const BlockCounts& counts = group.figures.blocks;
+    const BlockCounts& counts = group.stats.blocks;
     const auto count = [&](auto... states) {
         return ((std::ranges::count(group.states, states)) + ...);
     };

@@ -56,17 +56,17 @@ void fields(Archive& archive, BlockCounts& counts) {
 }
 
 template <typename Archive>
-void fields(Archive& archive, GroupFigures& figures) {
-    archive("blocks", figures.blocks);
-    archive("utilisation", figures.utilisation);
-    archive("references", figures.references);
-    archive("sharing", figures.sharing);
-    archive("waste_slots", figures.waste_slots);
-    archive("waste", figures.waste);
-    archive("fragmentation", figures.fragmentation);
-    archive("longest_unused_run", figures.longest_unused_run);
-    archive("host_total", figures.host_total);
-    archive("host_used", figures.host_used);
+void fields(Archive& archive, CacheGroupStats& stats) {
+    archive("blocks", stats.blocks);
+    archive("utilisation", stats.utilisation);
+    archive("references", stats.references);
+    archive("sharing", stats.sharing);
+    archive("waste_slots", stats.waste_slots);
+    archive("waste", stats.waste);
+    archive("fragmentation", stats.fragmentation);
+    archive("longest_unused_run", stats.longest_unused_run);
+    archive("host_total", stats.host_total);
+    archive("host_used", stats.host_used);
 }
 
 template <typename Archive>
@@ -86,23 +86,23 @@ void fields(Archive& archive, SwapCounts& counts) {
 }
 
 template <typename Archive>
-void fields(Archive& archive, CacheFigures& figures) {
-    archive("total", figures.total);
-    archive("eviction", figures.eviction);
-    archive("hit_rate", figures.hit_rate);
-    archive("queried_tokens", figures.queried_tokens);
-    archive("hit_tokens", figures.hit_tokens);
-    archive("num_contents", figures.num_contents);
-    archive("num_private_copies", figures.num_private_copies);
-    archive("num_duplicates_freed", figures.num_duplicates_freed);
-    archive("compaction", figures.compaction);
-    archive("swap", figures.swap);
+void fields(Archive& archive, DetailedCacheStats& stats) {
+    archive("total", stats.total);
+    archive("eviction", stats.eviction);
+    archive("hit_rate", stats.hit_rate);
+    archive("queried_tokens", stats.queried_tokens);
+    archive("hit_tokens", stats.hit_tokens);
+    archive("num_contents", stats.num_contents);
+    archive("num_private_copies", stats.num_private_copies);
+    archive("num_duplicates_freed", stats.num_duplicates_freed);
+    archive("compaction", stats.compaction);
+    archive("swap", stats.swap);
 }
 
 template <typename Archive>
 void fields(Archive& archive, GroupSnapshot& group) {
     archive("window", group.window);
-    archive("figures", group.figures);
+    archive("figures", group.stats);
     archive("states", group.states);
     archive("references", group.references);
 }
@@ -121,7 +121,7 @@ void fields(Archive& archive, SequenceSnapshot& sequence) {
     archive("priority", sequence.priority);
     archive("state", sequence.state);
     archive("wait_reason", sequence.wait_reason);
-    archive("num_lacking_blocks", sequence.num_lacking_blocks);
+    archive("num_lacking_blocks", sequence.num_missing_blocks);
     archive("waits_for", sequence.waits_for);
     archive("num_prompt_tokens", sequence.num_prompt_tokens);
     archive("num_tokens", sequence.num_tokens);

@@ -23,11 +23,11 @@ StepTimeController::StepTimeController(const StepTimeConfig& config)
 
 void StepTimeController::change(double factor) {
     const double before = budget_;
-    budget_ = std::clamp(budget_ * factor, static_cast<double>(config_.fewest_tokens),
+    budget_ = std::clamp(budget_ * factor, static_cast<double>(config_.min_tokens),
                          static_cast<double>(config_.most_tokens));
     if (factor < 1.0 - kDrift) ++num_cuts_;
     if (factor > 1.0 + kDrift && budget_ > before) ++num_raises_;
-    if (factor < 1.0 - kDrift || factor > 1.0 + kDrift) num_unjudged_ = 1;
+    if (factor < 1.0 - kDrift || factor > 1.0 + kDrift) num_unchecked_ = 1;
 }
 
 // When a condition begins, and now and then while it lasts.
@@ -50,8 +50,8 @@ void StepTimeController::observe(const StepObservation& step) {
         change(kFragmentationCut);
         return;
     }
-    if (num_unjudged_ > 0) {
-        --num_unjudged_;
+    if (num_unchecked_ > 0) {
+        --num_unchecked_;
         return;
     }
     const double share = step.step_ms / config_.target_ms;

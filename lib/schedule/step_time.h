@@ -16,7 +16,7 @@ struct StepObservation {
     int32_t num_tokens = 0;          // computed
     int32_t num_prefill_tokens = 0;  // of those, see BatchPlan::num_prefill_tokens
     double free_memory_share = 1.0;  // of the cache: free or only cached
-    double fragmentation = 0.0;      // as CacheFigures has it
+    double fragmentation = 0.0;      // as DetailedCacheStats has it
     uint64_t swapped_bytes = 0;
     double swap_ms = 0.0;
 };
@@ -24,7 +24,7 @@ struct StepObservation {
 struct StepTimeConfig {
     double target_ms = 0.0;  // 0: the budget stays what it is
     int32_t most_tokens = 0;
-    int32_t fewest_tokens = 1;
+    int32_t min_tokens = 1;
     double low_memory_share = 0.15;
     double high_fragmentation = 0.4;
 };
@@ -51,7 +51,7 @@ class StepTimeController {
 
     StepTimeConfig config_;
     double budget_;
-    int num_unjudged_ = 0;  // steps still to come that are not judged
+    int num_unchecked_ = 0;  // steps still to come that are not judged
     bool was_low_on_memory_ = false;
     bool was_fragmented_ = false;
     int steps_low_on_memory_ = 0;

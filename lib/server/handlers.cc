@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
-#include "lib/server/openai/answer_response.h"
 #include "lib/server/openai/openapi.h"
+#include "lib/server/openai/typed_response.h"
 #include "lib/server/page/chat_page.h"
 
 namespace nvllm::server {
@@ -16,9 +16,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Finding a key of an object goes through those before it.
-constexpr size_t kMostKeys = 2048;
+constexpr size_t kMaxKeys = 2048;
 // A small text can be a large document.
-constexpr size_t kMostParts = 256 * 1024;
+constexpr size_t kMaxParts = 256 * 1024;
 // A body is read and turned into tokens in less than so many times its size.
 constexpr size_t kBodyTimes = 8;
 constexpr size_t kSmallQuestion = 32 * 1024;
@@ -98,8 +98,8 @@ Result<Json> read_body(const HttpRequest& request, const ServerConfig& config) {
     JsonLimits limits;
     limits.max_depth = static_cast<size_t>(config.max_json_depth);
     limits.max_bytes = config.max_body_bytes;
-    limits.max_keys = kMostKeys;
-    limits.max_parts = kMostParts;
+    limits.max_keys = kMaxKeys;
+    limits.max_parts = kMaxParts;
     try {
         return parse_ordered_json(request.body, "request body", limits);
     } catch (const Error& error) {
@@ -159,7 +159,7 @@ void Handlers::run(const Route& route, const ExchangePointer& exchange) {
     }
 }
 
-HttpResponse Handlers::answer(const Route& route, const Exchange& exchange) {
+HttpResponse Handlers::answer(const Route& route, const HttpTransaction& exchange) {
     const HttpRequest& request = exchange.request();
     switch (route.action) {
         case RouteAction::page:
@@ -236,7 +236,7 @@ HttpResponse Handlers::readiness() const {
         response.headers.push_back({"Retry-After", "1"});
         return response;
     };
-    if (service_.is_ending()) return not_ready("shutting_down");
+    if (service_.is_shutting_down()) return not_ready("shutting_down");
     for (const auto& model : service_.models.all()) {
         if (model->state() == ModelState::failed) return not_ready("model_failed", model->name());
         if (model->state() == ModelState::loading) return not_ready("loading", model->name());

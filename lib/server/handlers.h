@@ -11,14 +11,14 @@
 
 #include "lib/base/task_pool.h"
 #include "lib/server/access/access.h"
-#include "lib/server/requests/call_place.h"
-#include "lib/server/http/exchange.h"
-#include "lib/server/requests/living_calls.h"
+#include "lib/server/access/routes.h"
+#include "lib/server/config/server_config.h"
+#include "lib/server/http/http_transaction.h"
 #include "lib/server/http/memory_reserve.h"
 #include "lib/server/models/model_set.h"
 #include "lib/server/openai/parameters.h"
-#include "lib/server/access/routes.h"
-#include "lib/server/config/server_config.h"
+#include "lib/server/requests/active_requests.h"
+#include "lib/server/requests/admission_permit.h"
 
 namespace nvllm::server {
 
@@ -28,12 +28,12 @@ struct Service {
     const std::string& version;
     ModelSet& models;
     KeyRing& keys;
-    LivingCalls& calls;
+    ActiveRequests& calls;
     TaskPool& text;
     ServerMetrics& metrics;
     const MemoryReserve& reserve;
     std::shared_ptr<AdmissionControl> requests;  // places of requests, for all models together
-    std::function<bool()> is_ending;
+    std::function<bool()> is_shutting_down;
     std::function<void()> drain;
     std::function<void()> reload;
     // Loads in the background; empty when it was begun, else why not.
@@ -44,14 +44,14 @@ struct Service {
 
 class Handlers {
   public:
-    using ExchangePointer = std::shared_ptr<Exchange>;
+    using ExchangePointer = std::shared_ptr<HttpTransaction>;
 
     explicit Handlers(Service& service);
 
     void run(const Route& route, const ExchangePointer& exchange);
 
   private:
-    HttpResponse answer(const Route& route, const Exchange& exchange);
+    HttpResponse answer(const Route& route, const HttpTransaction& exchange);
 
     void generate(const ExchangePointer& exchange, bool is_chat);
     Result<GenerationCall> read_call(nlohmann::ordered_json body, const HostedModel& model,
@@ -61,7 +61,7 @@ class Handlers {
     // What every call that computes goes through. Where one of these gives nothing, the exchange
     // has been answered.
     struct Admitted {
-        CallPlace place;
+        AdmissionPermit place;
         std::vector<Request> prepared;
     };
     std::optional<nlohmann::ordered_json> body_of(const ExchangePointer& exchange) const;

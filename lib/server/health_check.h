@@ -2,8 +2,8 @@
 // client at hand.
 #pragma once
 
-#include "lib/system/http_client.h"
 #include "lib/server/config/server_config.h"
+#include "lib/system/http_client.h"
 
 namespace nvllm::server {
 

@@ -10,18 +10,18 @@
 #include "lib/base/log.h"
 #include "lib/base/utf8.h"
 #include "lib/engine/inspection.h"
-#include "lib/server/ending.h"
-#include "lib/server/http/endpoints.h"
-#include "lib/server/access/gate.h"
-#include "lib/server/handlers.h"
-#include "lib/server/http/http_server.h"
-#include "lib/server/operations/key_metrics.h"
-#include "lib/server/http/memory_reserve.h"
-#include "lib/server/models/model_loader.h"
-#include "lib/server/periodic_look.h"
-#include "lib/server/operations/request_log.h"
-#include "lib/server/http/request_names.h"
+#include "lib/server/access/request_filter.h"
 #include "lib/server/config/server_parts.h"
+#include "lib/server/handlers.h"
+#include "lib/server/http/endpoints.h"
+#include "lib/server/http/http_server.h"
+#include "lib/server/http/memory_reserve.h"
+#include "lib/server/http/request_ids.h"
+#include "lib/server/maintenance_loop.h"
+#include "lib/server/models/model_loader.h"
+#include "lib/server/operations/key_metrics.h"
+#include "lib/server/operations/request_log.h"
+#include "lib/server/shutdown_state.h"
 
 namespace nvllm::server {
 namespace {
@@ -29,7 +29,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // What is done on the text threads waits in a queue of this many tasks.
-constexpr size_t kMostWaitingTasks = 8192;
+constexpr size_t kMaxWaitingTasks = 8192;
 // How long last events and farewells may take to be written.
 constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kFarewellOfAbort{500};
@@ -70,7 +70,7 @@ class Server::Core {
           metrics({.version = version}),
           http(connection_limits(config), callbacks()),
           service(make_service()),
-          text(config.text_threads, kMostWaitingTasks) {
+          text(config.text_threads, kMaxWaitingTasks) {
         keys.replace(configured_keys(config));
         if (config.has_tls()) {
             http.use_tls({config.tls_certificate,
@@ -151,7 +151,7 @@ class Server::Core {
     const ServiceManager manager;
     uint16_t port = 0;
     std::string address;  // the first at which the API listens
-    Ending ending;
+    ShutdownState ending;
 
   private:
     Service make_service() {
@@ -164,7 +164,7 @@ class Server::Core {
                 .metrics = metrics,
                 .reserve = reserve,
                 .requests = request_places(config),
-                .is_ending = [this] { return ending.has_begun(); },
+                .is_shutting_down = [this] { return ending.has_begun(); },
                 .drain = [this] { drain(); },
                 .reload = [this] { reload(); },
                 .load = [this](const std::string& name,
@@ -185,16 +185,16 @@ class Server::Core {
                     },
                 .name =
                     [this](const HttpRequest& head) {
-                        return RequestNames::header(head, names.next(head));
+                        return RequestIds::header(head, names.next(head));
                     },
-                .handle = [this](std::shared_ptr<Exchange> exchange,
+                .handle = [this](std::shared_ptr<HttpTransaction> exchange,
                                  const Endpoint&) { handle(std::move(exchange)); },
                 .answered = [this](const AnsweredRequest& answered) { note_answer(answered); },
                 .has_memory = [this] { return !reserve.is_low(); },
                 .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
     }
 
-    void handle(std::shared_ptr<Exchange> exchange) {
+    void handle(std::shared_ptr<HttpTransaction> exchange) {
         name_request(*exchange);
         const HttpRequest& request = exchange->request();
         const Route* route = find_route(request.method, request.path);
@@ -210,11 +210,11 @@ class Server::Core {
                                           .type = "overloaded_error"}));
     }
 
-    void name_request(Exchange& exchange) {
+    void name_request(HttpTransaction& exchange) {
         const HttpRequest& head = exchange.request();
         exchange.request_id = names.next(head);
         exchange.answer_headers = gate.cors_headers(head);
-        exchange.answer_headers.push_back(RequestNames::header(head, exchange.request_id));
+        exchange.answer_headers.push_back(RequestIds::header(head, exchange.request_id));
         const std::string* authorization = head.header("Authorization");
         if (!config.log_requests || authorization == nullptr) return;
         if (const auto key = keys.find(*authorization)) exchange.notes.set_key(key->name);
@@ -261,7 +261,7 @@ class Server::Core {
     void tick_later() {
         while (true) {
             try {
-                return http.post_after(PeriodicLook::kInterval, [this] { tick(); });
+                return http.post_after(MaintenanceLoop::kInterval, [this] { tick(); });
             } catch (const std::bad_alloc&) {
                 std::this_thread::sleep_for(milliseconds(1));
             }
@@ -282,18 +282,18 @@ class Server::Core {
     // Behind nothing: what fails without it ends first.
     MemoryReserve reserve{kReserveBytes, kPatienceWithoutMemory};
     ServerMetrics metrics;
-    RequestNames names;
+    RequestIds names;
     // Outlives whatever still holds one of its exchanges.
     HttpServer http;
     KeyRing keys;
     KeyMetrics key_metrics{metrics.registry(), keys};
     ModelSet models;
     ModelLoader loader{config, models, metrics};
-    LivingCalls calls;
-    Gate gate{config, keys};
+    ActiveRequests calls;
+    RequestFilter gate{config, keys};
     Service service;
     Handlers handlers{service};
-    PeriodicLook periodic{{config, manager, metrics, models, loader, calls, text, reserve}};
+    MaintenanceLoop periodic{{config, manager, metrics, models, loader, calls, text, reserve}};
     TaskPool text;  // its tasks use all of the above
 };
 

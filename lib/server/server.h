@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/system/service_manager.h"
 #include "lib/engine/engine_config.h"
 #include "lib/server/config/server_config.h"
+#include "lib/system/service_manager.h"
 
 namespace nvllm::server {
 

@@ -8,9 +8,9 @@
 #include "lib/base/json.h"
 #include "lib/cli/options.h"
 #include "lib/engine/inspection.h"
-#include "lib/server/openai/answer_response.h"
 #include "lib/server/handlers.h"
-#include "lib/server/openai/status_answer.h"
+#include "lib/server/openai/status_response.h"
+#include "lib/server/openai/typed_response.h"
 
 namespace nvllm::server {
 namespace {
@@ -56,15 +56,15 @@ answers::EngineStatus engine_status(const Engine& engine) {
 }
 
 // The longest under way first, as many as a page shows.
-constexpr size_t kMostShownCalls = 100;
+constexpr size_t kMaxShownCalls = 100;
 
-std::vector<answers::CallStatus> queue_of(const LivingCalls& calls) {
-    std::vector<CallFigures> living;
-    for (const auto& call : calls.all()) living.push_back(call->figures());
-    std::ranges::sort(living, std::ranges::greater{}, &CallFigures::age_s);
-    if (living.size() > kMostShownCalls) living.resize(kMostShownCalls);
+std::vector<answers::CallStatus> queue_of(const ActiveRequests& calls) {
+    std::vector<RequestStats> active;
+    for (const auto& call : calls.all()) active.push_back(call->stats());
+    std::ranges::sort(active, std::ranges::greater{}, &RequestStats::age_s);
+    if (active.size() > kMaxShownCalls) active.resize(kMaxShownCalls);
     std::vector<answers::CallStatus> queue;
-    for (const CallFigures& call : living) {
+    for (const RequestStats& call : active) {
         answers::CallStatus& one = queue.emplace_back();
         one.id = call.id;
         one.state = call.is_scheduled ? "running" : "waiting";
@@ -76,7 +76,7 @@ std::vector<answers::CallStatus> queue_of(const LivingCalls& calls) {
     return queue;
 }
 
-answers::TokenCounts token_counts(const LivingCalls& calls, const ModelSet& models) {
+answers::TokenCounts token_counts(const ActiveRequests& calls, const ModelSet& models) {
     answers::TokenCounts tokens{.prompt_total = calls.counts().prompt_tokens,
                                 .generated_total = calls.counts().generated_tokens};
     for (const auto& call : calls.all()) {
@@ -116,7 +116,7 @@ HttpResponse json_response(const Json& body) {
 HttpResponse Handlers::status() const {
     answers::Status status;
     status.version = service_.version;
-    status.state = service_.is_ending() ? "shutting_down" : "ready";
+    status.state = service_.is_shutting_down() ? "shutting_down" : "ready";
     status.uptime_s = seconds_since(service_.started);
     const auto models = service_.models.all();
     for (const auto& model : models) {
@@ -130,7 +130,7 @@ HttpResponse Handlers::status() const {
         const bool is_ready = models.front()->state() == ModelState::ready;
         status.model = first.name;
         status.engine = first.engine;
-        if (!is_ready && !service_.is_ending()) status.state = first.state;
+        if (!is_ready && !service_.is_shutting_down()) status.state = first.state;
     }
     const CallCounts& counts = service_.calls.counts();
     status.calls = {.accepted = counts.accepted,

@@ -20,12 +20,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMostAnswerBytes = size_t{64} << 20;
-constexpr size_t kMostShownBytes = 400;
+constexpr size_t kMaxAnswerBytes = size_t{64} << 20;
+constexpr size_t kMaxShownBytes = 400;
 
-class Exchange {
+class HttpTransaction {
   public:
-    Exchange(const ServerAddress& server, double timeout_s)
+    HttpTransaction(const ServerAddress& server, double timeout_s)
         : server_(server),
           end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                   std::chrono::duration<double>(timeout_s))) {}
@@ -110,7 +110,7 @@ class Exchange {
             if (count < 0) fail_by_errno();
             if (count == 0) return answer;
             answer.append(piece, 0, static_cast<size_t>(count));
-            if (answer.size() > kMostAnswerBytes) fail("the answer does not end");
+            if (answer.size() > kMaxAnswerBytes) fail("the answer does not end");
         }
     }
 
@@ -187,7 +187,8 @@ ServerAddress parse_server_url(const std::string& url, const std::string& option
 
 std::string http_get(const ServerAddress& server, const std::string& path,
                      const std::vector<HttpHeader>& headers, double timeout_s) {
-    const std::string answer = Exchange(server, timeout_s).run(request_text(server, path, headers));
+    const std::string answer =
+        HttpTransaction(server, timeout_s).run(request_text(server, path, headers));
     const size_t head_end = answer.find("\r\n\r\n");
     const std::string status = status_of(answer);
     const std::string where = server.text() + path;
@@ -197,7 +198,7 @@ std::string http_get(const ServerAddress& server, const std::string& path,
     std::string body = answer.substr(head_end + 4);
     if (status == "200") return body;
     throw Error(ErrorKind::unavailable,
-                fmt::format("{}: status {}: {}", where, status, body.substr(0, kMostShownBytes)));
+                fmt::format("{}: status {}: {}", where, status, body.substr(0, kMaxShownBytes)));
 }
 
 }  // namespace nvllm

@@ -64,20 +64,20 @@ double start_time(const StatFields& fields) {
 
 }  // namespace
 
-ProcessFigures process_figures() {
+ProcessStats process_stats() {
     const StatFields fields = read_stat();
-    ProcessFigures figures;
-    figures.cpu_s = seconds_on(CLOCK_PROCESS_CPUTIME_ID);
-    figures.resident_bytes = fields.resident_pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-    figures.virtual_bytes = fields.virtual_bytes;
-    figures.num_open_files = count_open_files();
-    figures.num_threads = fields.num_threads;
+    ProcessStats stats;
+    stats.cpu_s = seconds_on(CLOCK_PROCESS_CPUTIME_ID);
+    stats.resident_bytes = fields.resident_pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    stats.virtual_bytes = fields.virtual_bytes;
+    stats.num_open_files = count_open_files();
+    stats.num_threads = fields.num_threads;
     rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) figures.most_open_files = limit.rlim_cur;
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) stats.max_open_files = limit.rlim_cur;
     // Worked out once: both clocks tick on between two readings.
     static const double start_time_s = start_time(fields);
-    figures.start_time_s = start_time_s;
-    return figures;
+    stats.start_time_s = start_time_s;
+    return stats;
 }
 
 }  // namespace nvllm

@@ -20,7 +20,7 @@ namespace nvllm {
 namespace {
 
 constexpr int kFirstPassedDescriptor = 3;
-constexpr int kMostPassedDescriptors = 1024;
+constexpr int kMaxPassedDescriptors = 1024;
 
 // Its value, which it has no longer afterwards; empty when it is not set.
 std::string take_variable(const char* name) {
@@ -74,7 +74,7 @@ std::vector<PassedSocket> passed_sockets() {
     const std::vector<std::string> names = split_names(take_variable("LISTEN_FDNAMES"));
     if (count.empty() || !is_this_process(process)) return {};
     const int64_t number = number_in(count, "LISTEN_FDS");
-    if (number > kMostPassedDescriptors) {
+    if (number > kMaxPassedDescriptors) {
         throw Error(ErrorKind::bad_config, fmt::format("LISTEN_FDS: {} are too many", number));
     }
     std::vector<PassedSocket> sockets;

@@ -28,7 +28,7 @@ Tensor Uploader::upload(const Tensor& tensor) {
 }
 
 void Uploader::upload_into(const Tensor& tensor, const TensorView& target) {
-    if (queue_ == nullptr) queue_ = std::make_unique<DeviceQueue>(device_);
+    if (queue_ == nullptr) queue_ = std::make_unique<Stream>(device_);
     const ConstTensorView& from = tensor.view();
     NVLLM_CHECK(from.contiguous() && target.contiguous() && from.dtype == target.dtype &&
                     from.numel() == target.numel(),

@@ -31,12 +31,12 @@ class Uploader {
     struct Chunk {
         explicit Chunk(const ComputeDevice& device);
         DeviceMemory memory;
-        DeviceMark sent;
+        Event sent;
     };
 
     ComputeDevice device_;
     ThreadPool& threads_;
-    std::unique_ptr<DeviceQueue> queue_;  // made with the first tensor
+    std::unique_ptr<Stream> queue_;  // made with the first tensor
     std::array<std::unique_ptr<Chunk>, 2> chunks_;
     size_t next_ = 0;
 };

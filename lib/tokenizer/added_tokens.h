@@ -10,10 +10,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "lib/tokenizer/unicode/normalizer.h"
 #include "lib/tokenizer/prefix_trie.h"
-#include "lib/tokenizer/unicode/regex.h"
 #include "lib/tokenizer/token_model.h"
+#include "lib/tokenizer/unicode/normalizer.h"
+#include "lib/tokenizer/unicode/regex.h"
 
 namespace nvllm {
 

@@ -7,10 +7,10 @@
 #include "kernels/error.h"
 #include "lib/base/utf8.h"
 #include "lib/tokenizer/byte_level.h"
-#include "lib/tokenizer/unicode/charsmap.h"
-#include "lib/tokenizer/unicode/pattern.h"
 #include "lib/tokenizer/piece_merge.h"
 #include "lib/tokenizer/tokenizer_parts.h"
+#include "lib/tokenizer/unicode/charsmap.h"
+#include "lib/tokenizer/unicode/pattern.h"
 
 namespace nvllm {
 namespace {

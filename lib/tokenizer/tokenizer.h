@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/tokenizer/unicode/regex.h"
 #include "lib/tokenizer/token_model.h"
+#include "lib/tokenizer/unicode/regex.h"
 
 namespace nvllm {
 

@@ -10,12 +10,12 @@
 #include "lib/tokenizer/added_tokens.h"
 #include "lib/tokenizer/class_options.h"
 #include "lib/tokenizer/decoder.h"
-#include "lib/tokenizer/unicode/normalizer.h"
 #include "lib/tokenizer/post_processor.h"
 #include "lib/tokenizer/pre_tokenizer.h"
 #include "lib/tokenizer/special_tokens.h"
 #include "lib/tokenizer/token_model.h"
 #include "lib/tokenizer/tokenizer.h"
+#include "lib/tokenizer/unicode/normalizer.h"
 
 namespace nvllm {
 

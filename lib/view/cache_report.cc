@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/quantities.h"
+#include "lib/base/units.h"
 #include "lib/view/block_map.h"
-#include "lib/view/text_sheet.h"
+#include "lib/view/text_table.h"
 
 namespace nvllm::view {
 namespace {
@@ -28,19 +28,18 @@ std::string describe_counts(const BlockCounts& counts) {
                        with_separators(counts.cached), with_separators(counts.free));
 }
 
-void add_figures(const GroupFigures& figures, TextSheet& sheet) {
-    sheet.row("blocks", describe_counts(figures.blocks));
-    sheet.row("references", fmt::format("{}, sharing saves {} blocks for each used one",
-                                        with_separators(figures.references),
-                                        fmt::format("{:.2f}", figures.sharing)));
+void add_stats(const CacheGroupStats& stats, TextSheet& sheet) {
+    sheet.row("blocks", describe_counts(stats.blocks));
+    sheet.row("references",
+              fmt::format("{}, sharing saves {} blocks for each used one",
+                          with_separators(stats.references), fmt::format("{:.2f}", stats.sharing)));
     sheet.row("waste", fmt::format("{} positions in last blocks ({} of those in used blocks)",
-                                   with_separators(figures.waste_slots), percent(figures.waste)));
+                                   with_separators(stats.waste_slots), percent(stats.waste)));
     sheet.row("fragmentation", fmt::format("{:.2f}, longest run of unused blocks {}",
-                                           figures.fragmentation, figures.longest_unused_run));
-    sheet.row("evictions", with_separators(figures.blocks.evictions));
-    if (figures.host_total > 0) {
-        sheet.row("host blocks",
-                  fmt::format("{} of {} used", figures.host_used, figures.host_total));
+                                           stats.fragmentation, stats.longest_unused_run));
+    sheet.row("evictions", with_separators(stats.blocks.evictions));
+    if (stats.host_total > 0) {
+        sheet.row("host blocks", fmt::format("{} of {} used", stats.host_used, stats.host_total));
     }
 }
 
@@ -114,28 +113,22 @@ void add_owners(const Snapshot& snapshot, TextSheet& sheet) {
     sheet.table(rows, ">><>>>");
 }
 
-nlohmann::ordered_json figures_json(const GroupFigures& figures) {
-    return {{"total", figures.blocks.total},
-            {"used", figures.blocks.used},
-            {"cached", figures.blocks.cached},
-            {"free", figures.blocks.free},
-            {"evictions", figures.blocks.evictions},
-            {"utilisation", figures.utilisation},
-            {"references", figures.references},
-            {"sharing", figures.sharing},
-            {"waste_slots", figures.waste_slots},
-            {"waste", figures.waste},
-            {"fragmentation", figures.fragmentation},
-            {"longest_unused_run", figures.longest_unused_run},
-            {"host_total", figures.host_total},
-            {"host_used", figures.host_used}};
+nlohmann::ordered_json stats_json(const CacheGroupStats& stats) {
+    return {
+        {"total", stats.blocks.total},          {"used", stats.blocks.used},
+        {"cached", stats.blocks.cached},        {"free", stats.blocks.free},
+        {"evictions", stats.blocks.evictions},  {"utilisation", stats.utilisation},
+        {"references", stats.references},       {"sharing", stats.sharing},
+        {"waste_slots", stats.waste_slots},     {"waste", stats.waste},
+        {"fragmentation", stats.fragmentation}, {"longest_unused_run", stats.longest_unused_run},
+        {"host_total", stats.host_total},       {"host_used", stats.host_used}};
 }
 
 }  // namespace
 
 std::string cache_text(const Snapshot& snapshot, bool every_block) {
     TextSheet sheet;
-    const CacheFigures& cache = snapshot.cache;
+    const DetailedCacheStats& cache = snapshot.cache;
     sheet.row("engine", fmt::format("{}, after {} steps", snapshot.config.model,
                                     with_separators(snapshot.scheduler.steps)));
     sheet.row("cache", fmt::format("blocks of {} tokens, eviction {}, prefix caching {}",
@@ -154,7 +147,7 @@ std::string cache_text(const Snapshot& snapshot, bool every_block) {
         sheet.line(fmt::format("Group {}: {}", place,
                                group.window > 0 ? fmt::format("a window of {}", group.window)
                                                 : std::string("all positions")));
-        add_figures(group.figures, sheet);
+        add_stats(group.stats, sheet);
         add_map(group, every_block, sheet);
         add_shared(snapshot, static_cast<int32_t>(place), sheet);
     }
@@ -178,7 +171,7 @@ nlohmann::ordered_json cache_json(const Snapshot& snapshot) {
                               {"owners", owners[block]}});
         }
         Json json = {{"window", group.window}};
-        json.update(figures_json(group.figures));
+        json.update(stats_json(group.stats));
         json["blocks"] = std::move(blocks);
         groups.push_back(std::move(json));
     }
@@ -193,7 +186,7 @@ nlohmann::ordered_json cache_json(const Snapshot& snapshot) {
             {"num_contents", snapshot.cache.num_contents},
             {"num_private_copies", snapshot.cache.num_private_copies},
             {"num_duplicates_freed", snapshot.cache.num_duplicates_freed},
-            {"total", figures_json(snapshot.cache.total)},
+            {"total", stats_json(snapshot.cache.total)},
             {"groups", groups}};
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kMostConfigBytes = uint64_t{16} << 20;
+constexpr uint64_t kMaxConfigBytes = uint64_t{16} << 20;
 
 struct StoredTensor {
     std::shared_ptr<const SafetensorsFile> file;
@@ -50,7 +50,7 @@ Tensors tensors_of(const std::filesystem::path& path) {
 std::optional<Json> config_of(const std::filesystem::path& path) {
     const std::filesystem::path file = path / "config.json";
     if (!std::filesystem::is_regular_file(file)) return std::nullopt;
-    return parse_json(read_file(file, kMostConfigBytes), file.string());
+    return parse_json(read_file(file, kMaxConfigBytes), file.string());
 }
 
 // Leaves by their path; lists are leaves.
@@ -143,9 +143,9 @@ void compare_element(double one, double other, ValueDifference& difference) {
     }
     const double absolute = std::abs(one - other);
     const double size = std::max(std::abs(one), std::abs(other));
-    difference.most_absolute = std::max(difference.most_absolute, absolute);
+    difference.max_absolute = std::max(difference.max_absolute, absolute);
     if (std::isfinite(absolute)) {
-        difference.most_relative = std::max(difference.most_relative, absolute / size);
+        difference.max_relative = std::max(difference.max_relative, absolute / size);
     }
 }
 

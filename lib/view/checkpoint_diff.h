@@ -19,10 +19,10 @@ struct ConfigDifference {
 struct ValueDifference {
     bool bytes_equal = false;
     int64_t num_different = 0;  // elements; not counted where a type has no values to compare
-    double most_absolute = 0.0;
-    double most_relative = 0.0;  // |a - b| / max(|a|, |b|)
-    bool comparable = true;      // whether values were compared, not bytes alone
-    bool has_nan = false;        // a NaN on one side only
+    double max_absolute = 0.0;
+    double max_relative = 0.0;  // |a - b| / max(|a|, |b|)
+    bool comparable = true;     // whether values were compared, not bytes alone
+    bool has_nan = false;       // a NaN on one side only
 };
 
 struct TensorDifference {

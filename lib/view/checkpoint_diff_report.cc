@@ -4,14 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/view/checkpoint_diff.h"
-#include "lib/view/text_sheet.h"
+#include "lib/view/text_table.h"
 
 namespace nvllm::view {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostRows = 40;  // of each kind
+constexpr size_t kMaxRows = 40;  // of each kind
 
 std::string describe(const TensorDifference& row) {
     if (!row.values) return "";
@@ -20,7 +20,7 @@ std::string describe(const TensorDifference& row) {
     if (!values.comparable) return "bytes differ";
     if (values.num_different == 0) return "values equal, bytes not";
     return fmt::format("{} values differ, by at most {:.4g}, relative {:.4g}{}",
-                       values.num_different, values.most_absolute, values.most_relative,
+                       values.num_different, values.max_absolute, values.max_relative,
                        values.has_nan ? ", NaN on one side" : "");
 }
 
@@ -29,15 +29,14 @@ void add_names(const std::vector<std::string>& names, const std::string& heading
     if (names.empty()) return;
     sheet.gap();
     sheet.line(fmt::format("{}: {}", heading, names.size()));
-    for (size_t i = 0; i < std::min(names.size(), kMostRows); ++i) sheet.line("  " + names[i]);
-    if (names.size() > kMostRows)
-        sheet.line(fmt::format("  and {} more", names.size() - kMostRows));
+    for (size_t i = 0; i < std::min(names.size(), kMaxRows); ++i) sheet.line("  " + names[i]);
+    if (names.size() > kMaxRows) sheet.line(fmt::format("  and {} more", names.size() - kMaxRows));
 }
 
 Json values_json(const ValueDifference& values) {
     return {{"bytes_equal", values.bytes_equal},     {"comparable", values.comparable},
-            {"num_different", values.num_different}, {"most_absolute", values.most_absolute},
-            {"most_relative", values.most_relative}, {"nan_on_one_side", values.has_nan}};
+            {"num_different", values.num_different}, {"most_absolute", values.max_absolute},
+            {"most_relative", values.max_relative},  {"nan_on_one_side", values.has_nan}};
 }
 
 }  // namespace
@@ -70,14 +69,14 @@ std::string difference_text(const CheckpointDifference& difference) {
     if (!difference.tensors.empty()) {
         sheet.gap();
         sheet.line(fmt::format("tensors that differ: {}", difference.tensors.size()));
-        for (size_t i = 0; i < std::min(difference.tensors.size(), kMostRows); ++i) {
+        for (size_t i = 0; i < std::min(difference.tensors.size(), kMaxRows); ++i) {
             const TensorDifference& row = difference.tensors[i];
             sheet.line("  " + row.name + ": " + row.one +
                        (row.same_kind ? "" : " against " + row.other));
             if (row.values) sheet.line("    " + describe(row));
         }
-        if (difference.tensors.size() > kMostRows) {
-            sheet.line(fmt::format("  and {} more", difference.tensors.size() - kMostRows));
+        if (difference.tensors.size() > kMaxRows) {
+            sheet.line(fmt::format("  and {} more", difference.tensors.size() - kMaxRows));
         }
     }
     return sheet.text();

@@ -13,16 +13,16 @@
 #include <optional>
 #include <thread>
 
+#include "lib/base/units.h"
 #include "lib/system/memory_info.h"
-#include "lib/base/quantities.h"
-#include "lib/view/text_sheet.h"
+#include "lib/view/text_table.h"
 
 namespace nvllm::view {
 namespace {
 
-constexpr uint64_t kLeastMemory = uint64_t{256} << 20;
+constexpr uint64_t kMinMemory = uint64_t{256} << 20;
 constexpr uint64_t kModestMemory = uint64_t{4} << 30;
-constexpr uint64_t kLeastDisk = uint64_t{64} << 20;
+constexpr uint64_t kMinDisk = uint64_t{64} << 20;
 
 std::string first_line(const char* file) {
     std::ifstream stream(file);
@@ -44,7 +44,7 @@ std::optional<std::string> proc_value(const char* file, const std::string& name)
     return std::nullopt;
 }
 
-Finding processor(const ComputeFacts& compute) {
+Finding processor(const ComputeInfo& compute) {
     const std::string name = proc_value("/proc/cpuinfo", "model name").value_or("unknown");
     if (!compute.isa_fault.empty()) {
         return {"processor", Health::problem, name + ": " + compute.isa_fault,
@@ -64,7 +64,7 @@ std::string counted(int count, const char* one, const char* many) {
     return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-Finding cores(const ComputeFacts& compute) {
+Finding cores(const ComputeInfo& compute) {
     const auto online = static_cast<int>(std::thread::hardware_concurrency());
     Finding finding{
         "cores", Health::ok,
@@ -80,7 +80,7 @@ Finding cores(const ComputeFacts& compute) {
     return finding;
 }
 
-Finding memory_nodes(const ComputeFacts& compute) {
+Finding memory_nodes(const ComputeInfo& compute) {
     return {
         "nodes", Health::ok,
         fmt::format("{}: processors {}; --numa would be {}",
@@ -89,7 +89,7 @@ Finding memory_nodes(const ComputeFacts& compute) {
         ""};
 }
 
-Finding threads(const ComputeFacts& compute) {
+Finding threads(const ComputeInfo& compute) {
     const std::string quota =
         compute.quota ? fmt::format("a quota of {:.4g} processors' time", *compute.quota)
                       : std::string("no quota");
@@ -103,7 +103,7 @@ Finding memory() {
     const uint64_t free = available_memory_bytes();
     Finding finding{"memory", Health::ok, describe_bytes(free) + " available, page cache included",
                     ""};
-    if (free < kLeastMemory) {
+    if (free < kMinMemory) {
         finding.health = Health::problem;
         finding.advice =
             "end something else, or raise the control group's memory limit or ulimit -v";
@@ -133,7 +133,7 @@ Finding limits() {
                     describe_limit(files.rlim_cur, false)),
         ""};
     if (space.rlim_cur != RLIM_INFINITY) {
-        finding.health = space.rlim_cur < kLeastMemory ? Health::problem : Health::note;
+        finding.health = space.rlim_cur < kMinMemory ? Health::problem : Health::note;
         finding.advice = "weights are mapped: 'ulimit -v unlimited', or at least their size";
     } else if (files.rlim_cur < 256) {
         finding.health = Health::note;
@@ -168,7 +168,7 @@ Finding disk(const std::filesystem::path& folder, const std::string& topic) {
     const uint64_t free = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
     Finding finding{topic, Health::ok,
                     fmt::format("{} free at {}", describe_bytes(free), folder.string()), ""};
-    if (free < kLeastDisk) {
+    if (free < kMinDisk) {
         finding.health = Health::note;
         finding.advice = "logs, dumps and downloads will soon have no room";
     }
@@ -180,7 +180,7 @@ bool exists(const std::filesystem::path& path) {
     return std::filesystem::exists(path, ignored);
 }
 
-Finding cuda(const ComputeFacts& compute) {
+Finding cuda(const ComputeInfo& compute) {
     std::vector<std::string> there;
     std::vector<std::string> missing;
     const auto look = [&](const char* what, std::initializer_list<const char*> places) {
@@ -208,14 +208,14 @@ Finding cuda(const ComputeFacts& compute) {
     return {"CUDA", Health::note, text, "nothing to do to run on the CPU"};
 }
 
-Finding describe(const ComputeFacts::Device& device) {
+Finding describe(const ComputeInfo::Device& device) {
     return {device.name, device.unusable.empty() ? Health::ok : Health::note,
             fmt::format("{}, {}{}", device.product, describe_bytes(device.memory_bytes),
                         device.unusable.empty() ? "" : ": " + device.unusable),
             ""};
 }
 
-Finding describe(const ComputeFacts::Library& library) {
+Finding describe(const ComputeInfo::Library& library) {
     const bool opens = library.fault.empty();
     return {library.name, opens ? Health::ok : Health::note,
             opens
@@ -238,7 +238,7 @@ const char* health_name(Health health) {
     return "";
 }
 
-std::vector<Finding> examine_machine(const ComputeFacts& compute) {
+std::vector<Finding> examine_machine(const ComputeInfo& compute) {
     std::error_code ignored;
     std::vector<Finding> findings = {processor(compute), cores(compute), memory_nodes(compute),
                                      threads(compute),   memory(),       limits(),

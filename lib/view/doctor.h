@@ -23,8 +23,8 @@ struct Finding {
     std::string advice;  // what to do; empty: nothing
 };
 
-// What only an engine knows; tools hand it in (lib/engine/machine.h).
-struct ComputeFacts {
+// What only an engine knows; tools hand it in (lib/engine/system_info.h).
+struct ComputeInfo {
     std::string isa;
     std::string isa_fault;
     std::vector<std::string> usable_isas;
@@ -60,7 +60,7 @@ struct ComputeFacts {
 
 // Processor, cores, memory and its limits, huge pages, files, disk, CUDA: a GPU's being there, its
 // driver, the module, its devices and libraries. Only looks.
-std::vector<Finding> examine_machine(const ComputeFacts& compute);
+std::vector<Finding> examine_machine(const ComputeInfo& compute);
 
 bool has_problem(const std::vector<Finding>& findings);
 std::string findings_text(const std::vector<Finding>& findings);

@@ -9,8 +9,8 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
-#include "lib/checkpoint/text_part.h"
 #include "lib/chat/chat_template.h"
+#include "lib/checkpoint/text_part.h"
 #include "lib/tokenizer/model_notes.h"
 
 namespace nvllm::view {
@@ -81,9 +81,9 @@ void add_config(ModelConfig config, const ModelKnowledge& knowledge, ModelReport
 }
 
 // What the config asks for, where there are no weights to look at.
-void add_outline(const ModelKnowledge& knowledge, ModelReport& report) {
+void add_meta(const ModelKnowledge& knowledge, ModelReport& report) {
     if (!report.config || !report.tensors.empty()) return;
-    report.from_outline = true;
+    report.from_meta = true;
     report.tensors = knowledge.tensors_of_config(*report.config);
     if (report.tensors.empty()) report.estimated_parameters = report.config->estimated_parameters();
 }
@@ -127,7 +127,7 @@ ModelReport report_on_directory(const fs::path& directory, const ModelKnowledge&
         report.notes.push_back("there is no config.json, so this cannot be run");
     }
     add_weights(directory, report);
-    add_outline(knowledge, report);
+    add_meta(knowledge, report);
     add_tokenizer(report);
     if (fs::exists(directory / "generation_config.json")) {
         report.generation = read_generation_config(directory);
@@ -159,7 +159,7 @@ ModelReport report_on_config(const fs::path& path, const ModelKnowledge& knowled
     ModelReport report;
     report.kind = "config file";
     add_config(describe_model_config(path), knowledge, report);
-    add_outline(knowledge, report);
+    add_meta(knowledge, report);
     add_notes("", report);
     return report;
 }

@@ -62,7 +62,7 @@ struct ModelReport {
     std::vector<std::string> known_architectures;  // when there is a config
     std::string obstacle;                          // why it cannot be run; empty: it can
     std::vector<ListedTensor> tensors;
-    bool from_outline = false;                    // tensors are those that the config asks for
+    bool from_meta = false;                       // tensors are those that the config asks for
     int64_t estimated_parameters = 0;             // of an unknown architecture without weights
     std::vector<WeightFile> weight_files;         // files of tensors
     std::map<std::string, std::string> metadata;  // of a safetensors file

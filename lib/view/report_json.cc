@@ -70,7 +70,7 @@ Json weights_json(const ModelReport& report) {
     for (const WeightFile& file : report.weight_files) {
         files.push_back({{"name", file.name}, {"bytes", file.bytes}});
     }
-    return {{"source", report.from_outline ? "config" : "headers"},
+    return {{"source", report.from_meta ? "config" : "headers"},
             {"tensors", total.tensors},
             {"bytes", total.bytes},
             {"components", totals_json(components)},

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
-#include "lib/base/quantities.h"
+#include "lib/base/units.h"
 #include "lib/view/model_report.h"
 #include "lib/view/special_tokens.h"
-#include "lib/view/text_sheet.h"
+#include "lib/view/text_table.h"
 
 namespace nvllm::view {
 namespace {
@@ -143,7 +143,7 @@ void add_weights(const ModelReport& report, TextSheet& sheet) {
                                               with_separators(total.parameters)));
     sheet.row("weights", fmt::format("{} in {} tensors{}", describe_bytes(total.bytes),
                                      with_separators(total.tensors),
-                                     report.from_outline ? ", as config.json implies" : ""));
+                                     report.from_meta ? ", as config.json implies" : ""));
     for (const auto& [key, value] : report.metadata) sheet.row("metadata", key + ": " + value);
     add_totals("component", components, sheet);
     add_totals("dtype", totals_by_dtype(report.tensors, bits_of(report)), sheet);

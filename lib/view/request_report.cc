@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/base/quantities.h"
-#include "lib/view/text_sheet.h"
+#include "lib/base/units.h"
+#include "lib/view/text_table.h"
 
 namespace nvllm::view {
 namespace {
@@ -46,7 +46,7 @@ nlohmann::ordered_json row_json(const SequenceSnapshot& row, double now_s) {
                                    {"swapped_out", row.swapped_out}};
     if (!waits) return json;
     json["wait"] = {{"reason", wait_reason_name(row.wait_reason)}, {"text", describe_wait(row)}};
-    if (row.num_lacking_blocks > 0) json["wait"]["lacking_blocks"] = row.num_lacking_blocks;
+    if (row.num_missing_blocks > 0) json["wait"]["lacking_blocks"] = row.num_missing_blocks;
     if (row.waits_for != 0) json["wait"]["waits_for"] = row.waits_for;
     if (row.lease_end_s) json["wait"]["at_most_s"] = *row.lease_end_s - now_s;
     return json;
@@ -75,7 +75,7 @@ std::string describe_wait(const SequenceSnapshot& sequence) {
         case WaitReason::no_slot:
             return "no slot";
         case WaitReason::no_blocks:
-            return fmt::format("{} blocks short", sequence.num_lacking_blocks);
+            return fmt::format("{} blocks short", sequence.num_missing_blocks);
         case WaitReason::budget_spent:
             return "budget spent";
         case WaitReason::sibling:

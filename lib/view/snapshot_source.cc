@@ -15,13 +15,13 @@
 namespace nvllm::view {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
 constexpr int kPatienceMs = 10'000;
 
 }  // namespace
 
 Snapshot read_snapshot_file(const std::filesystem::path& path) {
-    return snapshot_from_json(read_file(path, kMostBytes), path.string());
+    return snapshot_from_json(read_file(path, kMaxBytes), path.string());
 }
 
 LiveSnapshots::LiveSnapshots(const std::filesystem::path& socket)
@@ -59,7 +59,7 @@ std::string LiveSnapshots::exchange(SnapshotDetail detail) {
         const ssize_t count = ::recv(peer_.get(), buffer.data(), buffer.size(), 0);
         if (count <= 0) throw Error(ErrorKind::unavailable, name_ + ": the engine has ended");
         rest_.append(buffer.data(), static_cast<size_t>(count));
-        if (rest_.size() > kMostBytes) {
+        if (rest_.size() > kMaxBytes) {
             throw Error(ErrorKind::bad_data, name_ + ": an answer of more than 256 MiB");
         }
     }

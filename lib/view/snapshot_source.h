@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
-#include "lib/system/unix_socket.h"
 #include "lib/schedule/snapshot.h"
+#include "lib/system/unix_socket.h"
 
 namespace nvllm::view {
 

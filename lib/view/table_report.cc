@@ -7,7 +7,7 @@
 
 #include "kernels/error.h"
 #include "lib/view/request_report.h"
-#include "lib/view/text_sheet.h"
+#include "lib/view/text_table.h"
 
 namespace nvllm::view {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lib/chat/conversation_renderer.h"
-#include "lib/view/line_answers.h"
+#include "lib/view/line_replies.h"
 
 namespace nvllm::view {
 

@@ -62,8 +62,8 @@ std::vector<int32_t> ids_of_line(const std::string& line, const Tokenizer& token
     return ids;
 }
 
-template <typename Answer>
-LineAnswer answered(Answer&& answer) {
+template <typename Response>
+LineAnswer answered(Response&& answer) {
     try {
         return {answer(), std::nullopt};
     } catch (const Error& error) {

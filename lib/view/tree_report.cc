@@ -9,19 +9,19 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
-#include "lib/base/quantities.h"
+#include "lib/base/units.h"
 #include "lib/view/svg.h"
-#include "lib/view/text_sheet.h"
+#include "lib/view/text_table.h"
 
 namespace nvllm::view {
 namespace {
 
-constexpr size_t kMostIndent = 16;
+constexpr size_t kMaxIndent = 16;
 constexpr size_t kTokensShown = 5;
 constexpr double kWidth = 900.0;
 constexpr double kMargin = 20.0;
 constexpr double kRowHeight = 18.0;
-constexpr int64_t kMostLeaves = 2000;
+constexpr int64_t kMaxLeaves = 2000;
 
 void require_tree(const Snapshot& snapshot) {
     if (snapshot.has_tree) return;
@@ -51,7 +51,7 @@ std::string first_tokens(const RunSnapshot& run) {
 }
 
 std::string indented(size_t level, size_t place) {
-    const size_t shown = std::min(level, kMostIndent);
+    const size_t shown = std::min(level, kMaxIndent);
     return std::string(shown, ' ') + (level > 0 ? "`" : "") + std::to_string(place);
 }
 
@@ -132,7 +132,7 @@ std::string tree_svg(const Snapshot& snapshot) {
         longest = std::max(longest, int64_t{run.first_depth} + run.num_contents);
         most_hits = std::max(most_hits, run.num_hits);
     }
-    const int64_t shown = std::min(num_leaves, kMostLeaves);
+    const int64_t shown = std::min(num_leaves, kMaxLeaves);
     SvgPicture picture(kWidth, 90.0 + kRowHeight * static_cast<double>(shown), "Prefix tree");
     picture.text(
         kMargin, 26.0,

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "lib/base/quantities.h"
+#include "lib/base/units.h"
 #include "lib/view/block_map.h"
 #include "lib/view/request_report.h"
-#include "lib/view/text_sheet.h"
+#include "lib/view/text_table.h"
 
 namespace nvllm::view {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "kernels/host/cpu_placement.h"
-#include "kernels/probe.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/probe.h"
 
 int main() {
     nvllm::ThreadPool threads(nvllm::default_num_threads());

@@ -8,9 +8,9 @@
 
 #include "kernels/error.h"
 #include "lib/decode/sampler.h"
-#include "lib/server/openai/answer_shapes.h"
 #include "lib/server/http/event_stream.h"
 #include "lib/server/openai/generation_call.h"
+#include "lib/server/openai/response_json.h"
 #include "lib/tokenizer/detokenizer.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "tests/counts/counted_case.h"
@@ -91,10 +91,10 @@ void add_sampling(std::vector<CaseMaker>& makers) {
 
 void add_answers(std::vector<CaseMaker>& makers) {
     makers.push_back([]() -> CountedCase {
-        const server::AnswerHead head{.is_chat = true,
-                                      .id = "chatcmpl-0123456789abcdef",
-                                      .created = 1700000000,
-                                      .model = "demo"};
+        const server::ResponseEnvelope head{.is_chat = true,
+                                            .id = "chatcmpl-0123456789abcdef",
+                                            .created = 1700000000,
+                                            .model = "demo"};
         server::ChoicePiece piece;
         piece.text = " naÃ¯ve \"ball\"\n";
         return {

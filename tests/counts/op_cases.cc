@@ -235,9 +235,9 @@ void add_rope_angles(const Context& context, std::vector<CaseMaker>& makers) {
         const auto frequencies = std::make_shared<std::vector<float>>();
         for (int i = 0; i < 32; ++i) frequencies->push_back(1.0f / static_cast<float>(1 + i * i));
         return {"rope_angles 16 x 32", {}, [=, &context] {
-                    ops::rope_angles(context, ::testing::view(*positions, {16}),
-                                     ::testing::view(*frequencies, {32}), 1.0f, cosines->out_view(),
-                                     sines->out_view());
+                    ops::rope_cos_sin(context, ::testing::view(*positions, {16}),
+                                      ::testing::view(*frequencies, {32}), 1.0f,
+                                      cosines->out_view(), sines->out_view());
                 }};
     });
 }

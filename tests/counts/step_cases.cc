@@ -56,7 +56,7 @@ class Stepper {
         const std::optional<BatchPlan> plan = scheduler_.next(now_s_ += 1e-3);
         NVLLM_CHECK(plan.has_value(), "nothing was planned");
         const StepResult result = compute_(*plan);
-        scheduler_.commit(result, scheduler_.judge(result), now_s_ += 1e-3);
+        scheduler_.commit(result, scheduler_.check_stop(result), now_s_ += 1e-3);
     }
 
   private:

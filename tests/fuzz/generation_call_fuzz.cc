@@ -8,8 +8,8 @@
 
 #include "kernels/error.h"
 #include "lib/base/json.h"
-#include "lib/server/openai/generation_call.h"
 #include "lib/chat/message_form.h"
+#include "lib/server/openai/generation_call.h"
 
 namespace {
 

@@ -18,19 +18,19 @@ struct Division {
 };
 
 // Sequences of so many positions, of which one is computed, with 8 kv heads of two heads each.
-Division divided(const std::vector<int32_t>& context_lengths, int num_threads) {
-    const auto num_sequences = static_cast<int64_t>(context_lengths.size());
-    std::vector<int32_t> query_starts;
-    for (int64_t s = 0; s <= num_sequences; ++s) query_starts.push_back(static_cast<int32_t>(s));
+Division divided(const std::vector<int32_t>& seq_lens, int num_threads) {
+    const auto num_sequences = static_cast<int64_t>(seq_lens.size());
+    std::vector<int32_t> query_start_loc;
+    for (int64_t s = 0; s <= num_sequences; ++s) query_start_loc.push_back(static_cast<int32_t>(s));
     const ConstTensorView none;
     const TensorView no_output;
     const ops::PagedAttentionOptions options;
-    const cpu::AttentionProducts products{};
+    const cpu::AttentionMatmuls products{};
     cpu::AttentionBatch batch{.queries = none,
                               .key_cache = none,
                               .value_cache = none,
-                              .query_starts = query_starts.data(),
-                              .context_lengths = context_lengths.data(),
+                              .query_start_loc = query_start_loc.data(),
+                              .seq_lens = seq_lens.data(),
                               .block_tables = none,
                               .options = options,
                               .out = no_output,

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/cpu/simd/simd_scalar.h"
 #include "kernels/cpu/attention/tile_attention.h"
-#include "kernels/cpu/quantized/tile_codes.h"
 #include "kernels/cpu/matmul/tile_matmul.h"
+#include "kernels/cpu/quantized/tile_codes.h"
 #include "kernels/cpu/quantized/tile_stream.h"
+#include "kernels/cpu/simd/simd_scalar.h"
 #include "kernels/error.h"
 
 namespace testing {
@@ -61,18 +61,18 @@ float high(uint32_t pair) { return as_float(pair & 0xffff0000u); }
 bool products_are_exact(const Tile& a, const Tile& b) {
     double least = 1, most = 1;
     for (const Tile* tile : {&a, &b}) {
-        double least_here = FLT_MAX, most_here = 0;
+        double min_here = FLT_MAX, max_here = 0;
         for (int row = 0; row < tile->shape.rows; ++row) {
             for (int word = 0; word < tile->num_words(); ++word) {
                 for (const float x : {low(tile->words[row][word]), high(tile->words[row][word])}) {
                     const double size = std::abs(static_cast<double>(x));
-                    if (size > 0) least_here = std::min(least_here, size);
-                    most_here = std::max(most_here, size);
+                    if (size > 0) min_here = std::min(min_here, size);
+                    max_here = std::max(max_here, size);
                 }
             }
         }
-        least *= least_here;
-        most *= most_here;
+        least *= min_here;
+        most *= max_here;
     }
     return least >= FLT_MIN && most <= FLT_MAX;
 }
@@ -258,7 +258,7 @@ nvllm::cpu::Kernels table_with_emulated_tiles() {
     nvllm::cpu::Kernels table = nvllm::cpu::scalar_kernels();
     table.matmul[bf16][bf16] = nvllm::cpu::tile_matmul_kernels<EmulatedTiles>();
     table.attention_pairs =
-        nvllm::cpu::tile_attention_products<EmulatedTiles, EmulatedPairs>(EmulatedPairs::pack);
+        nvllm::cpu::tile_attention_matmuls<EmulatedTiles, EmulatedPairs>(EmulatedPairs::pack);
     nvllm::cpu::QuantizedKernels& quantized = table.quantized;
     add_pairs<WeightCode::int4, WeightCode::int8, WeightCode::float4, WeightCode::float8,
               WeightCode::sparse_bfloat16, WeightCode::sparse_float8>(quantized);

@@ -78,7 +78,7 @@ double activation_units(ops::Activation function, double x) {
 }
 
 // Below this results leave the normal numbers.
-constexpr double kLeast = 1e-37;
+constexpr double kMin = 1e-37;
 
 constexpr std::array kActivations = {ops::Activation::silu, ops::Activation::gelu,
                                      ops::Activation::gelu_tanh, ops::Activation::relu};
@@ -92,7 +92,7 @@ void check_activation(const Context& context, Random& random, ops::Activation fu
     const auto bound = [&](double x, double factor, double more) -> Bounded {
         const double value = reference::activation(function, x) * factor;
         const double units = activation_units(function, x) + more;
-        return {value, std::abs(value) * units * kUnit * kSlack + kLeast};
+        return {value, std::abs(value) * units * kUnit * kSlack + kMin};
     };
     testing::check_all_agree(
         out,

@@ -17,17 +17,17 @@ namespace {
 
 struct Product {
     int64_t tokens, in, out;
-    DType weight_type, product_type;
+    DType weight_type, compute_type;
     bool accumulates, has_bias;
     LooseRows x, y;
     LooseVector weight, bias;
 
-    Product(Random& random, DType weight_dtype, DType product_dtype)
+    Product(Random& random, DType weight_dtype, DType compute_dtype)
         : tokens(random_size(random)),
           in(random_size(random)),
           out(random_size(random)),
           weight_type(weight_dtype),
-          product_type(product_dtype),
+          compute_type(compute_dtype),
           accumulates(random.below(2) == 1),
           has_bias(random.below(2) == 1),
           x(random, tokens, in),
@@ -37,14 +37,14 @@ struct Product {
 
     void run(const Context& context, LooseRows& result) {
         ops::matmul(context, x.view(), weight.matrix(out, in),
-                    has_bias ? ConstTensorView(bias.view()) : ConstTensorView(), product_type,
+                    has_bias ? ConstTensorView(bias.view()) : ConstTensorView(), compute_type,
                     accumulates ? ops::MatmulOutput::accumulate : ops::MatmulOutput::overwrite,
                     result.view());
     }
 
     // x as it is multiplied.
     reference::Values factors() const {
-        Buffer rounded(product_type, 1);
+        Buffer rounded(compute_type, 1);
         reference::Values values;
         for (int64_t t = 0; t < tokens; ++t) {
             for (int64_t k = 0; k < in; ++k) {
@@ -186,9 +186,9 @@ TEST_CASE("instruction sets agree: products of all types") {
     testing::Machine machine;
     Random random(101);
     for (const DType weight_type : testing::kFloatTypes) {
-        for (const DType product_type : testing::kFloatTypes) {
+        for (const DType compute_type : testing::kFloatTypes) {
             for (int i = 0; i < 8; ++i) {
-                Product product(random, weight_type, product_type);
+                Product product(random, weight_type, compute_type);
                 CAPTURE(product.tokens);
                 CAPTURE(product.in);
                 CAPTURE(product.out);

@@ -45,8 +45,8 @@ struct KeptValues {
     }
 
     // As ops::pack_weight() takes them, but for scales.
-    ops::PlainQuantizedWeight plain() const {
-        ops::PlainQuantizedWeight plain;
+    ops::UnpackedQuantizedWeight plain() const {
+        ops::UnpackedQuantizedWeight plain;
         plain.codes = ConstTensorView(stored.data(), ops::plain_type(layout.code),
                                       {layout.out, layout.in / 2});
         plain.places = ConstTensorView(places.data(), DType::u8, {layout.out, mask_bytes()});

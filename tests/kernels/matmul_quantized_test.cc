@@ -83,7 +83,7 @@ struct Matrix {
     }
 
     void pack(testing::Machine& machine) {
-        ops::PlainQuantizedWeight plain;
+        ops::UnpackedQuantizedWeight plain;
         if (kept) {
             plain = kept->plain();
         } else {
@@ -115,7 +115,7 @@ struct Matrix {
 
 struct Call {
     int64_t tokens;
-    DType product_type = DType::f32;
+    DType compute_type = DType::f32;
     MatmulOutput output = MatmulOutput::overwrite;
     bool with_bias = false;
 };
@@ -134,7 +134,7 @@ std::vector<float> run(testing::Machine& machine, Matrix& matrix, const std::vec
         matrix.weight(),
         call.with_bias ? ConstTensorView(bias.data(), DType::f32, {matrix.layout.out})
                        : ConstTensorView(),
-        call.product_type, call.output,
+        call.compute_type, call.output,
         TensorView(y.data(), DType::f32, {call.tokens, matrix.layout.out}));
     return y;
 }
@@ -323,7 +323,7 @@ TEST_CASE("quantized products: one row gives the same bits alone and among many,
 
 TEST_CASE("quantized products: columns in another order give what they give in theirs") {
     testing::Machine machine;
-    for (const auto activations : {ActivationCode::product_type, ActivationCode::int8}) {
+    for (const auto activations : {ActivationCode::compute_type, ActivationCode::int8}) {
         Matrix matrix(machine, layout_of(WeightCode::int4, 20, 64, 16));
         matrix.activations.code = activations;
         const std::vector<float> x = x_of(3, 64);

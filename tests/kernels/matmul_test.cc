@@ -18,7 +18,7 @@ namespace {
 
 struct Problem {
     int64_t tokens, in, out;
-    DType weight_type, product_type;
+    DType weight_type, compute_type;
 };
 
 struct Case {
@@ -41,7 +41,7 @@ struct Case {
         ops::matmul(machine.context(), testing::matrix(x, size.tokens, size.in, x_stride),
                     weight.view({size.out, size.in}),
                     with_bias ? ConstTensorView(bias.view({size.out})) : ConstTensorView(),
-                    size.product_type, output,
+                    size.compute_type, output,
                     testing::matrix(result, size.tokens, size.out, y_stride));
         return result;
     }
@@ -50,7 +50,7 @@ struct Case {
 bool matches_reference(const Case& test, const std::vector<float>& result, MatmulOutput output,
                        bool with_bias) {
     const Problem& size = test.size;
-    Buffer rounded(size.product_type, test.x);
+    Buffer rounded(size.compute_type, test.x);
     for (int64_t t = 0; t < size.tokens; ++t) {
         for (int64_t o = 0; o < test.y_stride; ++o) {
             const float before = test.y[static_cast<size_t>(t * test.y_stride + o)];
@@ -76,7 +76,7 @@ void check_problem(testing::Machine& machine, const Problem& problem) {
     CAPTURE(problem.in);
     CAPTURE(problem.out);
     CAPTURE(dtype_name(problem.weight_type));
-    CAPTURE(dtype_name(problem.product_type));
+    CAPTURE(dtype_name(problem.compute_type));
     Case test(problem);
     for (const MatmulOutput output : {MatmulOutput::overwrite, MatmulOutput::accumulate}) {
         for (const bool with_bias : {false, true}) {
@@ -92,15 +92,15 @@ TEST_CASE("matmul matches the reference for all types and odd sizes") {
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
         for (const DType weight_type : testing::kFloatTypes) {
-            for (const DType product_type : testing::kFloatTypes) {
+            for (const DType compute_type : testing::kFloatTypes) {
                 for (const int64_t in : {1, 2, 8, 15, 16, 17, 31, 32, 33, 63, 100, 300}) {
-                    check_problem(machine, {3, in, 5, weight_type, product_type});
+                    check_problem(machine, {3, in, 5, weight_type, compute_type});
                 }
                 for (const int64_t tokens : {1, 2, 4, 5, 7, 8, 9, 13, 17, 33, 64, 70, 95, 97}) {
-                    check_problem(machine, {tokens, 40, 23, weight_type, product_type});
+                    check_problem(machine, {tokens, 40, 23, weight_type, compute_type});
                 }
                 for (const int64_t out : {1, 2, 6, 7, 12, 13, 300}) {
-                    check_problem(machine, {2, 64, out, weight_type, product_type});
+                    check_problem(machine, {2, 64, out, weight_type, compute_type});
                 }
             }
         }
@@ -127,12 +127,12 @@ TEST_CASE("matmul of larger sizes, where blocks and panels are cut") {
 TEST_CASE("a row has the same bits alone, among 512, and with any number of threads") {
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const auto& [weight_type, product_type] : {std::pair{DType::bf16, DType::bf16},
+        for (const auto& [weight_type, compute_type] : {std::pair{DType::bf16, DType::bf16},
                                                         {DType::f32, DType::f32},
                                                         {DType::bf16, DType::f32},
                                                         {DType::f16, DType::f16}}) {
             const int64_t in = 1100, out = 131;  // a stretch of k, and more
-            Case all({512, in, out, weight_type, product_type});
+            Case all({512, in, out, weight_type, compute_type});
             testing::Machine one_thread(1);
             const std::vector<float> expected = all.run(one_thread, MatmulOutput::overwrite, true);
             for (const int threads : {2, 3, 4}) {
@@ -146,7 +146,7 @@ TEST_CASE("a row has the same bits alone, among 512, and with any number of thre
                     std::vector<float> some(static_cast<size_t>(count * out));
                     ops::matmul(machine.context(),
                                 testing::matrix(all.x, 512, in, all.x_stride).rows(first, count),
-                                all.weight.view({out, in}), all.bias.view({out}), product_type,
+                                all.weight.view({out, in}), all.bias.view({out}), compute_type,
                                 MatmulOutput::overwrite, testing::view(some, {count, out}));
                     bool same = true;
                     for (int64_t t = 0; t < count; ++t) {
@@ -210,8 +210,8 @@ TEST_CASE("weights that are joined give the bits of each by itself") {
                         testing::matrix(alone, tokens, 418, all.y_stride).columns(first, out));
                     first += out;
                 }
-                ops::joined_matmul(machine.context(), x, weights, type, MatmulOutput::accumulate,
-                                   testing::matrix(joined, tokens, 418, all.y_stride));
+                ops::fused_matmul(machine.context(), x, weights, type, MatmulOutput::accumulate,
+                                  testing::matrix(joined, tokens, 418, all.y_stride));
                 CHECK(testing::same_bits(joined, alone));
                 CHECK_FALSE(testing::same_bits(joined, all.y));
             }
@@ -224,9 +224,9 @@ TEST_CASE("joined_matmul refuses weights that do not fill y, or of two types") {
     std::vector<float> x(4), y(5);
     Buffer two(DType::f32, 8), three(DType::bf16, 12);
     const auto refused = [&](std::vector<ops::MatmulWeight> weights, int64_t columns) {
-        CHECK_THROWS_AS(ops::joined_matmul(machine.context(), testing::view(x, {1, 4}), weights,
-                                           DType::f32, MatmulOutput::overwrite,
-                                           testing::view(y, {1, 5}).columns(0, columns)),
+        CHECK_THROWS_AS(ops::fused_matmul(machine.context(), testing::view(x, {1, 4}), weights,
+                                          DType::f32, MatmulOutput::overwrite,
+                                          testing::view(y, {1, 5}).columns(0, columns)),
                         Error);
     };
     const ops::MatmulWeight by_two{two.view({2, 4}), {}}, by_three{three.view({3, 4}), {}};
@@ -287,7 +287,7 @@ TEST_CASE("matmul refuses shapes that do not fit") {
 }
 
 TEST_CASE("matmul: packed weights stay within their room and give the bits of rows in place") {
-    constexpr int64_t in = cpu::kMatmulStretch + 77;
+    constexpr int64_t in = cpu::kBlockK + 77;
     constexpr int64_t columns = 37;
     struct alignas(64) Line {
         std::byte bytes[64];
@@ -304,8 +304,8 @@ TEST_CASE("matmul: packed weights stay within their room and give the bits of ro
             REQUIRE(tokens > few.max_in_place_tokens);
             const std::vector<float> x = testing::Random(1).values(tokens * in);
             Buffer weight(type, testing::Random(3).values(columns * in));
-            std::vector<Line> packed_weight(sizeof(float) * cpu::kMaxMatmulColumns *
-                                            cpu::kMatmulStretch / sizeof(Line));
+            std::vector<Line> packed_weight(sizeof(float) * cpu::kMaxMatmulColumns * cpu::kBlockK /
+                                            sizeof(Line));
             const auto product = [&](const cpu::MatmulKernels& kernel, int64_t rows) {
                 const int64_t row_bytes = cpu::divided_up(in, kernel.step) * kernel.step *
                                           static_cast<int64_t>(kernel.packed_bytes);

@@ -14,9 +14,9 @@ TEST_CASE("angles are float products, and cosine and sine of them are exact") {
     for (int i = 0; i < 37; ++i)
         frequencies.push_back(std::pow(10000.0f, -static_cast<float>(i) / 37.0f));
     std::vector<float> cosines(6 * 37), sines(6 * 37);
-    ops::rope_angles(machine.context(), testing::view(positions, {6}),
-                     testing::view(frequencies, {37}), 0.5f, testing::view(cosines, {6, 37}),
-                     testing::view(sines, {6, 37}));
+    ops::rope_cos_sin(machine.context(), testing::view(positions, {6}),
+                      testing::view(frequencies, {37}), 0.5f, testing::view(cosines, {6, 37}),
+                      testing::view(sines, {6, 37}));
     for (size_t t = 0; t < 6; ++t) {
         for (size_t i = 0; i < 37; ++i) {
             const float angle = static_cast<float>(positions[t]) * frequencies[i];
@@ -34,15 +34,15 @@ TEST_CASE("each token's angles are those of the frequencies that it chooses") {
     const std::vector<float> frequencies = testing::Random(5).values(3 * 6);
     std::vector<float> cosines(5 * 6), sines(5 * 6);
     std::vector<float> all = frequencies;
-    ops::rope_angles(machine.context(), testing::view(positions, {5}), testing::view(all, {3, 6}),
-                     1.5f, testing::view(cosines, {5, 6}), testing::view(sines, {5, 6}),
-                     testing::view(choices, {5}));
+    ops::rope_cos_sin(machine.context(), testing::view(positions, {5}), testing::view(all, {3, 6}),
+                      1.5f, testing::view(cosines, {5, 6}), testing::view(sines, {5, 6}),
+                      testing::view(choices, {5}));
     for (size_t t = 0; t < 5; ++t) {
         const auto row = frequencies.begin() + 6 * choices[t];
         std::vector<float> own(row, row + 6), cosine(6), sine(6);
         std::vector<int32_t> position = {positions[t]};
-        ops::rope_angles(machine.context(), testing::view(position, {1}), testing::view(own, {6}),
-                         1.5f, testing::view(cosine, {1, 6}), testing::view(sine, {1, 6}));
+        ops::rope_cos_sin(machine.context(), testing::view(position, {1}), testing::view(own, {6}),
+                          1.5f, testing::view(cosine, {1, 6}), testing::view(sine, {1, 6}));
         for (size_t i = 0; i < 6; ++i) {
             CHECK(cosines[t * 6 + i] == cosine[i]);
             CHECK(sines[t * 6 + i] == sine[i]);

@@ -17,9 +17,9 @@ namespace {
 using Words = uint32_t[16][16];
 
 // Three matrices of any shape a tile can have, in tiles 0 (sums), 1 and 2.
-class Factors {
+class Operands {
   public:
-    explicit Factors(testing::Random& random) : random_(random) {}
+    explicit Operands(testing::Random& random) : random_(random) {}
 
     // Bytes of any value.
     void fill_with_bytes() {
@@ -74,7 +74,7 @@ template <class Tiles>
 std::vector<uint32_t> tile_products() {
     std::vector<uint32_t> results;
     testing::Random random(11);
-    Factors factors(random);
+    Operands factors(random);
     for (int round = 0; round < 300; ++round) {
         switch (round % 3) {
             case 0:

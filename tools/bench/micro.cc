@@ -15,7 +15,7 @@ namespace nvllm::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int32_t kMostTokens = 1 << 24;
+constexpr int32_t kMaxTokens = 1 << 24;
 
 struct Options {
     std::string n_prompt = "512";
@@ -51,7 +51,7 @@ OptionList<Options> own_options() {
 }
 
 MicroTest parse_pair(const std::string& text) {
-    const std::vector<int32_t> numbers = parse_number_list(text, "--pg", kMostTokens);
+    const std::vector<int32_t> numbers = parse_number_list(text, "--pg", kMaxTokens);
     if (numbers.size() != 2 || numbers[0] == 0 || numbers[1] == 0) {
         throw Error(ErrorKind::usage,
                     fmt::format("--pg: '{}' is not two counts such as 512,128", text));
@@ -61,9 +61,9 @@ MicroTest parse_pair(const std::string& text) {
 
 std::vector<MicroTest> tests_of(const Options& own) {
     MicroTestLists lists;
-    lists.prompts = parse_number_list(own.n_prompt, "--n-prompt", kMostTokens);
-    lists.generated = parse_number_list(own.n_gen, "--n-gen", kMostTokens);
-    lists.depths = parse_number_list(own.n_depth, "--n-depth", kMostTokens);
+    lists.prompts = parse_number_list(own.n_prompt, "--n-prompt", kMaxTokens);
+    lists.generated = parse_number_list(own.n_gen, "--n-gen", kMaxTokens);
+    lists.depths = parse_number_list(own.n_depth, "--n-depth", kMaxTokens);
     for (const std::string& pair : own.pg) lists.together.push_back(parse_pair(pair));
     const std::vector<MicroTest> tests = micro_tests(lists);
     if (tests.empty()) throw Error(ErrorKind::usage, "no test is left; give -p, -n or --pg");

@@ -23,7 +23,7 @@ namespace nvllm::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr size_t kMostErrorsShown = 3;
+constexpr size_t kMaxErrorsShown = 3;
 
 std::filesystem::path tokenizer_directory(const ServeOptions& own) {
     if (own.tokenizer) return *own.tokenizer;
@@ -123,7 +123,7 @@ void say_errors(const LoadResult& result) {
     std::set<std::string> said;
     for (const RequestRecord& request : result.requests) {
         if (!request.error || !said.insert(*request.error).second) continue;
-        if (said.size() > kMostErrorsShown) break;
+        if (said.size() > kMaxErrorsShown) break;
         fmt::print(stderr, "nvllm-bench: a request failed: {}\n", *request.error);
     }
 }

@@ -6,8 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "lib/cli/main_guard.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/cli/main_guard.h"
 #include "lib/measure/serving/serving.h"
 #include "lib/measure/serving/serving_report.h"
 #include "lib/tokenizer/tokenizer.h"

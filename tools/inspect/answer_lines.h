@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "lib/view/line_answers.h"
+#include "lib/view/line_replies.h"
 
 namespace nvllm::inspect {
 

@@ -3,8 +3,8 @@
 
 #include "kernels/error.h"
 #include "lib/base/json.h"
-#include "lib/cli/main_guard.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/cli/main_guard.h"
 #include "lib/engine/options/neighbour_flags.h"
 #include "lib/view/checkpoint_diff.h"
 #include "tools/inspect/commands.h"

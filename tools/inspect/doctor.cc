@@ -7,12 +7,12 @@
 #include "kernels/error.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/json.h"
-#include "lib/cli/main_guard.h"
-#include "lib/base/quantities.h"
+#include "lib/base/units.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/cli/main_guard.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/known_models.h"
-#include "lib/engine/machine.h"
+#include "lib/engine/system_info.h"
 #include "tools/inspect/commands.h"
 
 namespace nvllm::inspect {
@@ -32,40 +32,40 @@ OptionList<DoctorOptions> doctor_options() {
     return list;
 }
 
-void add_accelerators(view::ComputeFacts& compute) {
-    const AcceleratorFacts facts = accelerator_facts();
-    const BackendMachine& machine = facts.cuda.machine;
-    compute.cuda_module = facts.cuda.path;
-    compute.cuda_fault = facts.cuda.fault.empty() ? machine.fault : facts.cuda.fault;
+void add_accelerators(view::ComputeInfo& compute) {
+    const AcceleratorInfo info = accelerator_info();
+    const BackendMachine& machine = info.cuda.machine;
+    compute.cuda_module = info.cuda.path;
+    compute.cuda_fault = info.cuda.fault.empty() ? machine.fault : info.cuda.fault;
     compute.cuda_driver = machine.driver;
     for (size_t i = 0; i < machine.devices.size(); ++i) {
         const BackendDevice& device = machine.devices[i];
-        compute.devices.push_back({facts.cuda.name + ":" + std::to_string(i), device.name,
+        compute.devices.push_back({info.cuda.name + ":" + std::to_string(i), device.name,
                                    device.memory_bytes, device.unusable});
     }
-    for (const LibraryFacts& library : facts.libraries) {
+    for (const LibraryInfo& library : info.libraries) {
         compute.libraries.push_back({library.name, library.version, library.file, library.fault});
     }
 }
 
-view::ComputeFacts compute_facts() {
-    const MachineFacts facts = machine_facts();
-    view::ComputeFacts compute;
-    compute.isa = facts.isa;
-    compute.isa_fault = facts.isa_fault;
-    compute.usable_isas = facts.usable;
-    compute.num_cores = facts.num_cores;
-    const CpuTopology& topology = facts.cpus.topology;
+view::ComputeInfo compute_info() {
+    const MachineInfo info = machine_info();
+    view::ComputeInfo compute;
+    compute.isa = info.isa;
+    compute.isa_fault = info.isa_fault;
+    compute.usable_isas = info.usable;
+    compute.num_cores = info.num_cores;
+    const CpuTopology& topology = info.cpus.topology;
     compute.num_physical_cores = static_cast<int>(topology.cores.size());
     compute.threads_per_core = topology.threads_per_core();
-    compute.allowed_cpus = format_cpu_list(facts.cpus.allowed);
+    compute.allowed_cpus = format_cpu_list(info.cpus.allowed);
     for (const NumaNode& node : topology.nodes) {
         compute.nodes.push_back(format_cpu_list(node.cpus) + " in " + std::to_string(node.id));
     }
-    compute.quota = facts.cpus.quota;
-    compute.num_threads = facts.placement.num_threads();
-    compute.why_so_many = facts.placement.reason;
-    compute.is_distributed = facts.placement.numa == NumaMode::distribute;
+    compute.quota = info.cpus.quota;
+    compute.num_threads = info.placement.num_threads();
+    compute.why_so_many = info.placement.reason;
+    compute.is_distributed = info.placement.numa == NumaMode::distribute;
     add_accelerators(compute);
     return compute;
 }
@@ -97,7 +97,7 @@ int inspect_doctor(const Invocation& invocation) {
     options.add(list, flags);
     options.add_foreign(hub_name_flags());
     if (answered(invocation, options)) return 0;
-    std::vector<view::Finding> findings = view::examine_machine(compute_facts());
+    std::vector<view::Finding> findings = view::examine_machine(compute_info());
     if (!flags.model.empty()) findings.push_back(examine_model(flags.model));
     write_output(flags.json ? write_json(view::findings_json(findings)) + "\n"
                             : view::findings_text(findings));

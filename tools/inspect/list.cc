@@ -5,12 +5,12 @@
 
 #include "kernels/error.h"
 #include "lib/base/json.h"
-#include "lib/cli/main_guard.h"
-#include "lib/base/quantities.h"
+#include "lib/base/units.h"
 #include "lib/checkpoint/cached_models.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/cli/main_guard.h"
 #include "lib/engine/known_models.h"
-#include "lib/view/text_sheet.h"
+#include "lib/view/text_table.h"
 #include "tools/inspect/commands.h"
 
 namespace nvllm::inspect {

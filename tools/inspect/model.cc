@@ -3,8 +3,8 @@
 
 #include "kernels/error.h"
 #include "lib/base/json.h"
-#include "lib/cli/main_guard.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/cli/main_guard.h"
 #include "lib/engine/known_models.h"
 #include "lib/engine/options/neighbour_flags.h"
 #include "lib/view/model_report.h"
@@ -31,9 +31,9 @@ OptionList<ModelOptions> model_options() {
     return list;
 }
 
-std::vector<view::ListedTensor> listed(const std::vector<OutlinedTensor>& outlined) {
+std::vector<view::ListedTensor> listed(const std::vector<MetaTensor>& meta) {
     std::vector<view::ListedTensor> tensors;
-    for (const OutlinedTensor& tensor : outlined) {
+    for (const MetaTensor& tensor : meta) {
         tensors.push_back({tensor.name, tensor.dtype, tensor.shape, 0, ""});
         tensors.back().bytes = static_cast<uint64_t>(tensors.back().elements()) *
                                static_cast<uint64_t>(dtype_bytes(tensor.dtype));

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/base/quantities.h"
-#include "lib/view/text_sheet.h"
+#include "lib/base/units.h"
+#include "lib/view/text_table.h"
 
 namespace nvllm::inspect {
 namespace {

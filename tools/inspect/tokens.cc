@@ -1,7 +1,7 @@
 // nvllm-inspect tokens: text to token ids and back, line by line.
 #include "kernels/error.h"
-#include "lib/cli/main_guard.h"
 #include "lib/checkpoint/model_directory.h"
+#include "lib/cli/main_guard.h"
 #include "lib/engine/options/neighbour_flags.h"
 #include "lib/view/token_lines.h"
 #include "tools/inspect/answer_lines.h"

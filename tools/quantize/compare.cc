@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
+#include "lib/checkpoint/model_directory.h"
 #include "lib/cli/main_guard.h"
 #include "lib/cli/options.h"
 #include "lib/cli/progress.h"
-#include "lib/checkpoint/model_directory.h"
 #include "lib/quantize/evaluation.h"
 #include "lib/quantize/report.h"
 #include "tools/quantize/quantize.h"

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
+#include "lib/base/units.h"
+#include "lib/checkpoint/model_directory.h"
 #include "lib/cli/main_guard.h"
 #include "lib/cli/progress.h"
-#include "lib/base/quantities.h"
-#include "lib/checkpoint/model_directory.h"
 #include "lib/engine/default_model.h"
 #include "lib/engine/options/neighbour_flags.h"
 #include "lib/quantize/evaluation.h"
@@ -52,9 +52,9 @@ std::string plan_text(const Pipeline& pipeline, const quantize::PipelineOptions&
 }
 
 // Tells of linears as they are done, in the way that was asked for.
-class Teller {
+class ProgressReporter {
   public:
-    Teller(const std::string& how, const std::string& doing) : how_(how) {
+    ProgressReporter(const std::string& how, const std::string& doing) : how_(how) {
         if (how == "auto") bar_.emplace(doing, kParts, clock_);
     }
 
@@ -94,13 +94,13 @@ void evaluate_into(quantize::Report& report, const QuantizeOptions& options,
     evaluation.context = options.max_seq_length;
     evaluation.most_tokens = options.eval_tokens;
     evaluation.num_threads = options.threads;
-    Teller teller(options.progress == "auto" ? "auto" : "none", "Evaluating");
+    ProgressReporter teller(options.progress == "auto" ? "auto" : "none", "Evaluating");
     report.evaluation = quantize::evaluate(evaluation, [&](double share) { teller.share(share); });
 }
 
 quantize::Report make_output(Pipeline& pipeline, const QuantizeOptions& options,
                              const quantize::PipelineOptions& pipeline_options) {
-    Teller teller(options.progress, "Quantizing");
+    ProgressReporter teller(options.progress, "Quantizing");
     const quantize::PipelineResult result = pipeline.run(
         {[&](const LinearRecord& record, size_t done, size_t total) {
              teller.linear(record, done, total);

@@ -182,7 +182,7 @@ quantize::PipelineOptions QuantizeOptions::pipeline(
     options.output = output.empty() ? folder.filename().string() + "-" + made : output;
     options.calibration = {
         calibration, calibration_format, num_samples, max_seq_length, concatenate, shuffle, seed};
-    options.product_type = dtype_from_name(calibration_dtype);  // empty for auto
+    options.compute_type = dtype_from_name(calibration_dtype);  // empty for auto
     options.propagates_error = propagate_error;
     if (resume && restart) {
         throw Error(ErrorKind::usage, "--resume and --restart exclude each other");

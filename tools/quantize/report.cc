@@ -8,7 +8,7 @@
 #include "lib/cli/main_guard.h"
 #include "lib/cli/options.h"
 #include "lib/measure/svg_chart.h"
-#include "lib/quantize/observed_model.h"
+#include "lib/quantize/hooked_model.h"
 #include "tools/quantize/native_linears.h"
 #include "tools/quantize/quantize.h"
 

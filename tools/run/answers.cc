@@ -44,7 +44,7 @@ Json logprobs_json(const std::vector<SampledLogprobs>& logprobs, const Tokenizer
 }
 
 // One entry for each prompt token; null for the first, which nothing predicts.
-Json prompt_logprobs_json(const Answer& answer, const Tokenizer* tokenizer) {
+Json prompt_logprobs_json(const Response& answer, const Tokenizer* tokenizer) {
     Json list = Json::array({nullptr});
     for (const SampledLogprobs& token : answer.prompt_logprobs) {
         list.push_back(logprobs_json(token, tokenizer));
@@ -56,7 +56,7 @@ double per_second(double count, double milliseconds) {
     return milliseconds > 0.0 ? count / milliseconds * 1000.0 : 0.0;
 }
 
-Json timings_json(const Answer& answer, const Choice& choice, const Engine& engine) {
+Json timings_json(const Response& answer, const Choice& choice, const Engine& engine) {
     const RequestTimes& times = answer.times;
     const double finished_s = times.finished_s.value_or(times.arrival_s);
     const double first_token_s = times.first_token_s.value_or(finished_s);
@@ -73,7 +73,7 @@ Json timings_json(const Answer& answer, const Choice& choice, const Engine& engi
             {"ttft_ms", (first_token_s - times.arrival_s) * 1000.0}};
 }
 
-Json usage_json(const Answer& answer, const Choice& choice) {
+Json usage_json(const Response& answer, const Choice& choice) {
     return {
         {"prompt_tokens", answer.prompt_token_ids.size()},
         {"completion_tokens", choice.num_tokens},
@@ -85,13 +85,13 @@ Json error_json(const Fault& fault) {
     return {{"message", fault.message}, {"type", error_kind_row(fault.kind).name}};
 }
 
-Json head_json(const Answer& answer) {
+Json head_json(const Response& answer) {
     Json object = {{"index", answer.index}};
     if (answer.request.custom_id) object["custom_id"] = *answer.request.custom_id;
     return object;
 }
 
-Json choice_json(const Answer& answer, size_t number, const Engine& engine) {
+Json choice_json(const Response& answer, size_t number, const Engine& engine) {
     const Choice& choice = answer.choices[number];
     const Tokenizer* tokenizer = engine.tokenizer().get();
     Json object = head_json(answer);
@@ -122,7 +122,7 @@ std::string dump(const Json& object) {
 
 }  // namespace
 
-std::vector<std::string> answer_objects(const Answer& answer, const Engine& engine) {
+std::vector<std::string> answer_objects(const Response& answer, const Engine& engine) {
     if (answer.fault) {
         Json object = head_json(answer);
         object["prompt"] = answer.request.prompt_text;
@@ -146,7 +146,7 @@ size_t AnswerPrinter::add(JsonRequest request, std::vector<int32_t> prompt_token
                           std::string place) {
     const std::lock_guard lock(mutex_);
     const size_t index = num_added_++;
-    Answer& answer = answers_[index];
+    Response& answer = answers_[index];
     answer.index = index;
     answer.choices.resize(static_cast<size_t>(request.input.sampling.n));
     answer.request = std::move(request);
@@ -158,7 +158,7 @@ size_t AnswerPrinter::add(JsonRequest request, std::vector<int32_t> prompt_token
 void AnswerPrinter::add_fault(JsonRequest request, Fault fault, std::string place) {
     const std::lock_guard lock(mutex_);
     const size_t index = num_added_++;
-    Answer& answer = answers_[index];
+    Response& answer = answers_[index];
     answer.index = index;
     answer.request = std::move(request);
     answer.fault = std::move(fault);
@@ -169,7 +169,7 @@ void AnswerPrinter::add_fault(JsonRequest request, Fault fault, std::string plac
 
 void AnswerPrinter::take(size_t index, RequestOutput&& output) {
     const std::lock_guard lock(mutex_);
-    Answer& answer = answers_.at(index);
+    Response& answer = answers_.at(index);
     for (ContinuationOutput& part : output.continuations) {
         Choice& choice = answer.choices.at(static_cast<size_t>(part.index));
         choice.text += part.text;
@@ -194,7 +194,7 @@ void AnswerPrinter::take(size_t index, RequestOutput&& output) {
 
 void AnswerPrinter::print_ready() {
     while (!answers_.empty() && answers_.begin()->first == num_printed_) {
-        Answer& answer = answers_.begin()->second;
+        Response& answer = answers_.begin()->second;
         if (format_ == OutputFormat::text) {
             print_text(answer);
         } else if (answer.finished) {
@@ -218,7 +218,7 @@ void AnswerPrinter::print_ready() {
 
 // A single continuation is shown as it grows; several are shown one after the other when all are
 // done.
-void AnswerPrinter::print_text(Answer& answer) {
+void AnswerPrinter::print_text(Response& answer) {
     if (answer.fault) return;
     if (answer.choices.size() == 1) {
         const std::string& text = answer.choices[0].text;
@@ -232,7 +232,7 @@ void AnswerPrinter::print_text(Answer& answer) {
     }
 }
 
-void AnswerPrinter::print_object(const Answer& answer) {
+void AnswerPrinter::print_object(const Response& answer) {
     for (const std::string& object : answer_objects(answer, engine_)) {
         ++num_objects_;
         if (format_ == OutputFormat::jsonl) {
@@ -265,9 +265,9 @@ void AnswerPrinter::write(const std::string& given) {
     }
 }
 
-void AnswerPrinter::wait(size_t most_open, const std::function<bool()>& interrupted) {
+void AnswerPrinter::wait(size_t max_open, const std::function<bool()>& interrupted) {
     std::unique_lock lock(mutex_);
-    while (num_added_ - num_printed_ > most_open && !broken_ && !interrupted()) {
+    while (num_added_ - num_printed_ > max_open && !broken_ && !interrupted()) {
         changed_.wait_for(lock, std::chrono::milliseconds(50));
     }
 }

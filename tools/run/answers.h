@@ -34,7 +34,7 @@ struct Choice {
 };
 
 // One prompt and all that was made of it.
-struct Answer {
+struct Response {
     size_t index = 0;
     JsonRequest request;
     std::vector<int32_t> prompt_token_ids;
@@ -63,9 +63,9 @@ class AnswerPrinter {
     // No further prompts: closes the array of the json format. Call after wait().
     void close();
 
-    // Blocks until at most `most_open` answers are not printed yet, `interrupted` says so, or the
+    // Blocks until at most `max_open` answers are not printed yet, `interrupted` says so, or the
     // stream is broken.
-    void wait(size_t most_open, const std::function<bool()>& interrupted);
+    void wait(size_t max_open, const std::function<bool()>& interrupted);
 
     // A prompt failed; its kind decides the program's exit code.
     std::optional<ErrorKind> first_fault() const;
@@ -80,8 +80,8 @@ class AnswerPrinter {
 
   private:
     void print_ready();
-    void print_text(Answer& answer);
-    void print_object(const Answer& answer);
+    void print_text(Response& answer);
+    void print_object(const Response& answer);
     void write(const std::string& text);
 
     const Engine& engine_;
@@ -91,7 +91,7 @@ class AnswerPrinter {
     TerminalText harmless_;
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    std::map<size_t, Answer> answers_;  // not yet printed
+    std::map<size_t, Response> answers_;  // not yet printed
     size_t num_added_ = 0;
     size_t num_printed_ = 0;
     size_t num_objects_ = 0;    // printed, of all formats
@@ -105,6 +105,6 @@ class AnswerPrinter {
 };
 
 // The answer as objects: one for each choice.
-std::vector<std::string> answer_objects(const Answer& answer, const Engine& engine);
+std::vector<std::string> answer_objects(const Response& answer, const Engine& engine);
 
 }  // namespace nvllm::run

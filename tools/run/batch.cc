@@ -16,8 +16,8 @@
 #include "lib/base/error_kinds.h"
 #include "lib/base/file.h"
 #include "lib/base/line_reader.h"
-#include "lib/cli/main_guard.h"
 #include "lib/chat/chat_message.h"
+#include "lib/cli/main_guard.h"
 #include "tools/run/answers.h"
 #include "tools/run/inspect_dump.h"
 #include "tools/run/step_log.h"
@@ -27,7 +27,7 @@ namespace {
 
 // Prompts that may wait for their turn: enough to keep the batch full, few enough to read a file of
 // any length.
-constexpr size_t kMostOpenAnswers = 4096;
+constexpr size_t kMaxOpenAnswers = 4096;
 
 OutputFormat output_format(const std::string& name) {
     if (name == "json") return OutputFormat::json;
@@ -247,7 +247,7 @@ class Batch {
         engine_.submit(std::move(*prepared), [this, index](RequestOutput&& output) {
             printer_.take(index, std::move(output));
         });
-        printer_.wait(kMostOpenAnswers, [] { return stop_signal().has_value(); });
+        printer_.wait(kMaxOpenAnswers, [] { return stop_signal().has_value(); });
     }
 
     Engine& engine_;

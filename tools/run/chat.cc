@@ -16,9 +16,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "lib/chat/message_form.h"
 #include "lib/cli/main_guard.h"
 #include "lib/cli/terminal_text.h"
-#include "lib/chat/message_form.h"
 #include "tools/run/line_editor.h"
 #include "tools/run/terminal.h"
 
@@ -82,11 +82,11 @@ class Stream {
 // Where standard output goes through another program to the terminal (`| tee log`), that one has
 // shown the answer before anything else is: as far as can be known, which is that it read it.
 void wait_for_reader() {
-    constexpr int kMostLooks = 20;
+    constexpr int kMaxLooks = 20;
     constexpr std::chrono::milliseconds kPause{5};
     if (::isatty(STDOUT_FILENO) != 0) return;
     int unread = 0;
-    for (int i = 0; i < kMostLooks; ++i) {
+    for (int i = 0; i < kMaxLooks; ++i) {
         if (::ioctl(STDOUT_FILENO, FIONREAD, &unread) != 0) return;
         std::this_thread::sleep_for(kPause);
         if (unread == 0) return;

@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <optional>
 
-#include "lib/cli/commands.h"
 #include "lib/base/error_kinds.h"
+#include "lib/base/units.h"
+#include "lib/cli/commands.h"
 #include "lib/cli/main_guard.h"
-#include "lib/base/quantities.h"
 #include "lib/engine/default_model.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/model_choice.h"

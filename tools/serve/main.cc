@@ -6,18 +6,18 @@
 #include <cstdlib>
 #include <memory>
 
+#include "lib/base/log.h"
 #include "lib/cli/commands.h"
 #include "lib/cli/environment_secrets.h"
-#include "lib/base/log.h"
 #include "lib/cli/main_guard.h"
-#include "lib/system/signal_thread.h"
 #include "lib/engine/default_model.h"
 #include "lib/engine/model_choice.h"
 #include "lib/engine/options/neighbour_flags.h"
 #include "lib/engine/options/option_lists.h"
-#include "lib/server/health_check.h"
 #include "lib/server/config/neighbour_flags.h"
+#include "lib/server/health_check.h"
 #include "lib/server/server.h"
+#include "lib/system/signal_thread.h"
 
 namespace nvllm::server {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include "kernels/error.h"
-#include "lib/system/child_process.h"
-#include "lib/cli/main_guard.h"
 #include "lib/base/option_values.h"
+#include "lib/cli/main_guard.h"
 #include "lib/execute/worker_service.h"
+#include "lib/system/child_process.h"
 
 namespace {
 

@@ -24,7 +24,7 @@ constexpr int64_t kTile = ops::kAttentionTile;
 constexpr int64_t kMaxLanes = 16;
 int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) * kMaxLanes; }
 
-const AttentionProducts& products_for(DType cached, int64_t head_dim) {
+const AttentionMatmuls& products_for(DType cached, int64_t head_dim) {
     return attention_factors(cached, head_dim) == DType::bf16
                ? kernels().attention_pairs
                : kernels().attention[kv_type_index(cached)];
@@ -167,7 +167,7 @@ void for_each_run(const AttentionBatch& batch, int64_t begin, int64_t end, Body 
 
 // Words of queries and keys; those beyond the head's dimensions are zeros.
 int64_t score_depth(const AttentionBatch& batch) {
-    const AttentionProducts& products = batch.products;
+    const AttentionMatmuls& products = batch.products;
     return divided_up(batch.head_dim / products.step, products.words_at_once) *
            products.words_at_once;
 }
@@ -302,7 +302,7 @@ void score_few(const AttentionBatch& batch, const TileWork& work, const Workspac
 // Keys are loaded block by block, side by side from the tile's first position on. What is wanted
 // next is asked of memory meanwhile: blocks lie anywhere, so the processor cannot foresee them.
 void score_many(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
-    const AttentionProducts& products = batch.products;
+    const AttentionMatmuls& products = batch.products;
     const Place& place = work.place;
     for_each_run(batch, work.begin, work.end, [&](int64_t position, int64_t count) {
         const int64_t wanted = wanted_instead(batch, place, work.next, position);
@@ -318,7 +318,7 @@ void score_many(const AttentionBatch& batch, const TileWork& work, const Workspa
 
 void add_values(const AttentionBatch& batch, const TileWork& work, bool few, const Workspace& space,
                 const State& state) {
-    const AttentionProducts& products = batch.products;
+    const AttentionMatmuls& products = batch.products;
     // As many words as are summed at once, from a multiple of their positions on.
     const int64_t together = products.step * products.words_at_once;
     const int64_t first = (work.begin - work.place.tile) / together * together;
@@ -478,19 +478,19 @@ DType attention_factors(DType cached, int64_t head_dim) {
 
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
-                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,
                      const ConstTensorView& block_tables, const ops::PagedAttentionOptions& options,
                      const TensorView& out) {
     const int64_t kv_heads = key_cache.dim(1);
     const ScratchArena::Scope scope(*context.scratch);
-    const int64_t num_sequences = context_lengths.dim(0);
+    const int64_t num_sequences = seq_lens.dim(0);
     auto* const item_starts =
         context.scratch->take_array<int64_t>(static_cast<size_t>(num_sequences));
     AttentionBatch batch{queries,
                          key_cache,
                          value_cache,
-                         query_starts.as<int32_t>(),
-                         context_lengths.as<int32_t>(),
+                         query_start_loc.as<int32_t>(),
+                         seq_lens.as<int32_t>(),
                          block_tables,
                          options,
                          out,
@@ -527,7 +527,7 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
         });
         return;
     }
-    const int64_t state_rows = batch.heads_per_item * batch.most_rows();
+    const int64_t state_rows = batch.heads_per_item * batch.max_rows();
     const int64_t state_floats = State::num_floats(state_rows, batch.width);
     auto* const states =
         context.scratch->take_array<float>(static_cast<size_t>(num_items * state_floats));

@@ -24,7 +24,7 @@ bool segments_should_be_items(const AttentionBatch& batch, int num_threads) {
     return num_threads > 1 &&
            num_runs * batch.items_of_all_heads() < kItemsPerThread * num_threads &&
            num_segments > num_runs &&
-           num_segments * batch.most_rows() <= kMaxSegmentRowsPerHead * batch.group;
+           num_segments * batch.max_rows() <= kMaxSegmentRowsPerHead * batch.group;
 }
 
 // Whether each thread gets as many whole segments, and what is left over is little.
@@ -33,7 +33,7 @@ bool segments_are_shared_evenly(const AttentionBatch& batch, int num_threads) {
     int64_t whole = 0;  // positions
     int64_t rest = 0;
     for (int64_t s = 0; s < batch.num_sequences; ++s) {
-        const int64_t length_of_rest = batch.context_lengths[s] % ops::kAttentionSegment;
+        const int64_t length_of_rest = batch.seq_lens[s] % ops::kAttentionSegment;
         const int64_t segments = batch.num_segments(s) - (length_of_rest > 0 ? 1 : 0);
         num_whole += segments * batch.items_of_all_heads();
         whole += segments * ops::kAttentionSegment;
@@ -56,7 +56,7 @@ void take_heads_together(AttentionBatch& batch, int64_t heads, int num_threads) 
 
 }  // namespace
 
-int64_t AttentionBatch::most_rows() const {
+int64_t AttentionBatch::max_rows() const {
     int64_t most = 0;
     for (int64_t s = 0; s < num_sequences; ++s) most = std::max(most, num_queries(s) * group);
     return most;
@@ -70,7 +70,7 @@ int64_t AttentionBatch::num_items() const {
 
 void divide(AttentionBatch& batch, int num_threads) {
     take_heads_together(batch, 1, num_threads);
-    const int64_t rows = batch.most_rows();
+    const int64_t rows = batch.max_rows();
     if (rows > kFewAttentionRows) return;
     for (int64_t heads = 2; heads <= batch.kv_heads; ++heads) {
         if (batch.kv_heads % heads != 0) continue;
@@ -99,13 +99,13 @@ AttentionItem find_item(const AttentionBatch& batch, int64_t index) {
         index / batch.items_of_all_heads();  // a run of queries, or a segment of positions
     const int64_t run = batch.segments_are_items ? 0 : part * batch.queries_per_item();
     const int64_t num_queries = batch.num_queries(sequence);
-    const int64_t length = batch.context_lengths[sequence];
+    const int64_t length = batch.seq_lens[sequence];
     const int64_t count = std::min(batch.queries_per_item(), num_queries - run);
     const int64_t first_position = length - num_queries + run;
     const int64_t first_seen = batch.first_visible(first_position);
     AttentionItem item{sequence,
                        index % batch.items_of_all_heads() * batch.heads_per_item,
-                       batch.query_starts[sequence] + run,
+                       batch.query_start_loc[sequence] + run,
                        count,
                        first_position,
                        first_seen - first_seen % ops::kAttentionTile,

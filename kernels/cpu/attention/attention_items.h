@@ -27,8 +27,8 @@ struct AttentionBatch {
     const ConstTensorView& queries;
     const ConstTensorView& key_cache;
     const ConstTensorView& value_cache;
-    const int32_t* query_starts;
-    const int32_t* context_lengths;
+    const int32_t* query_start_loc;
+    const int32_t* seq_lens;
     const ConstTensorView& block_tables;
     const ops::PagedAttentionOptions& options;
     const TensorView& out;
@@ -42,27 +42,27 @@ struct AttentionBatch {
     int64_t heads_per_item;  // kv heads
     bool segments_are_items;
     const int64_t* item_starts;  // [num_sequences]: items of the sequences before each
-    const AttentionProducts& products;
+    const AttentionMatmuls& products;
     float score_scale = options.scale;  // of q · k as it is stored
     float value_scale = 1.0f;           // of values as they are stored
 
     int64_t queries_per_item() const { return std::max<int64_t>(1, kAttentionRowsPerItem / group); }
     int64_t num_queries(int64_t sequence) const {
-        return query_starts[sequence + 1] - query_starts[sequence];
+        return query_start_loc[sequence + 1] - query_start_loc[sequence];
     }
     int64_t num_runs(int64_t sequence) const {
         return divided_up(num_queries(sequence), queries_per_item());
     }
     // Whether the sequence's queries are a tree of drafts.
     bool is_tree(int64_t sequence) const {
-        return options.parents.data != nullptr && num_queries(sequence) <= ops::kMostTreeRows;
+        return options.parents.data != nullptr && num_queries(sequence) <= ops::kMaxTreeRows;
     }
     // The first position that a query at `position` sees.
     int64_t first_visible(int64_t position) const {
         return options.window > 0 ? std::max<int64_t>(0, position + 1 - options.window) : 0;
     }
     int64_t num_segments(int64_t sequence) const {
-        const int64_t length = context_lengths[sequence];
+        const int64_t length = seq_lens[sequence];
         return divided_up(length, ops::kAttentionSegment) -
                first_visible(length - num_queries(sequence)) / ops::kAttentionSegment;
     }
@@ -73,7 +73,7 @@ struct AttentionBatch {
     }
     int64_t num_items() const;
     // Rows of one kv head with all queries of its sequence, at most.
-    int64_t most_rows() const;
+    int64_t max_rows() const;
 };
 
 struct AttentionItem {

@@ -4,7 +4,7 @@
 namespace nvllm::cpu {
 
 void find_ancestors(const AttentionBatch& batch, const AttentionItem& item, uint64_t* ancestors) {
-    const int64_t start = batch.query_starts[item.sequence];
+    const int64_t start = batch.query_start_loc[item.sequence];
     const int32_t* parents = batch.options.parents.as<int32_t>() + start;
     for (int64_t query = 0; query < item.num_queries; ++query) {
         uint64_t found = 0;
@@ -19,8 +19,7 @@ void find_ancestors(const AttentionBatch& batch, const AttentionItem& item, uint
 void set_seen(const AttentionBatch& batch, const AttentionItem& item, int64_t tile,
               const TreeRows& rows) {
     // Of the step's first row, from the tile's begin.
-    const int64_t first =
-        batch.context_lengths[item.sequence] - batch.num_queries(item.sequence) - tile;
+    const int64_t first = batch.seq_lens[item.sequence] - batch.num_queries(item.sequence) - tile;
     for (int64_t i = 0; i < rows.count; ++i) {
         const uint64_t ancestors = rows.ancestors[i];
         if (first >= ops::kAttentionTile) {

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/attention/attention_products.h"
+#include "kernels/cpu/attention/attention_matmuls.h"
 #include "kernels/cpu/simd/kernels.h"
 
 namespace nvllm::cpu {
@@ -22,7 +22,7 @@ class FewRowsByChains {
     using Lanes = LaneSums<S>;
     static constexpr int64_t L = S::lanes;
     static constexpr int64_t kChains = 32;  // factors of both chains
-    static constexpr int most_rows = 4;
+    static constexpr int max_rows = 4;
     static constexpr int64_t kLine = 64;  // bytes that memory gives at once
     // Values are summed some columns of all positions at a time, but fetched as so many runs, each
     // from its begin to its end: memory gives a quarter more so (docs/notes/cpu.md).
@@ -31,7 +31,7 @@ class FewRowsByChains {
   public:
     static void few_scores(const FewScores& few) {
         without_subnormals([&] {
-            for_each_tile_of_rows<most_rows>(few.rows, [&](int64_t row, auto rows) {
+            for_each_tile_of_rows<max_rows>(few.rows, [&](int64_t row, auto rows) {
                 constexpr int vectors = vectors_of(rows());
                 int64_t vector = 0;
                 for (; vector + vectors <= few.vectors; vector += vectors) {
@@ -44,7 +44,7 @@ class FewRowsByChains {
 
     static void few_sums(const FewSums& few) {
         without_subnormals([&] {
-            for_each_tile_of_rows<most_rows>(few.rows, [&](int64_t row, auto rows) {
+            for_each_tile_of_rows<max_rows>(few.rows, [&](int64_t row, auto rows) {
                 constexpr int vectors = vectors_of(rows());
                 int64_t column = 0;
                 for (; column + vectors * L <= few.width; column += vectors * L) {

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/attention/attention_products.h"
+#include "kernels/cpu/attention/attention_matmuls.h"
 #include "kernels/cpu/attention/few_rows_by_chains.h"
-#include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/matmul/tile_pairs.h"
+#include "kernels/cpu/simd/kernels.h"
 
 namespace nvllm::cpu {
 
@@ -14,7 +14,7 @@ namespace nvllm::cpu {
 template <class Tiles, class S>
 class TileAttention {
   public:
-    // As AttentionProducts::outer_product; depth is a multiple of a tile's words, width of 16.
+    // As AttentionMatmuls::outer_product; depth is a multiple of a tile's words, width of 16.
     static void outer_product(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
                               float* c, int64_t c_stride, int64_t rows, int64_t depth,
                               int64_t width, const float* factor) {
@@ -38,7 +38,7 @@ class TileAttention {
 
   private:
     using Pairs = TilePairs<Tiles>;
-    using Factor = typename Pairs::Factor;
+    using Operand = typename Pairs::Operand;
     static constexpr int64_t together = 2 * kTileRows;
 
     static int64_t least(int64_t left) { return left < together ? left : together; }
@@ -79,9 +79,9 @@ class TileAttention {
             const float* left = a.words + k;
             const float* right = b.words + k * b.stride;
             Pairs::template multiply<TileProduct::bfloat16, row_tiles, column_tiles>(
-                {Factor{left, a.stride_bytes()},
-                 Factor{left + kTileRows * a.stride, a.stride_bytes()}},
-                {Factor{right, b.stride_bytes()}, Factor{right + kTileRows, b.stride_bytes()}});
+                {Operand{left, a.stride_bytes()},
+                 Operand{left + kTileRows * a.stride, a.stride_bytes()}},
+                {Operand{right, b.stride_bytes()}, Operand{right + kTileRows, b.stride_bytes()}});
         }
         Pairs::template for_each_sum<row_tiles, column_tiles>(
             [&](auto tile, auto row_tile, auto column_tile) {
@@ -90,10 +90,10 @@ class TileAttention {
     }
 };
 
-// M: how keys and values become words, as in attention_products.h; pack: rows of factors.
+// M: how keys and values become words, as in attention_matmuls.h; pack: rows of factors.
 template <class Tiles, class M>
-AttentionProducts tile_attention_products(void (*pack)(float*, int64_t, int64_t, int64_t)) {
-    using Loads = AttentionProductKernels<M>;
+AttentionMatmuls tile_attention_matmuls(void (*pack)(float*, int64_t, int64_t, int64_t)) {
+    using Loads = AttentionMatmulKernels<M>;
     return {.step = M::step,
             .words_at_once = TilePairs<Tiles>::words,
             .pack = pack,

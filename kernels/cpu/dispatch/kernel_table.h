@@ -2,20 +2,20 @@
 #pragma once
 
 #include "kernels/cpu/attention/attention_kernels.h"
-#include "kernels/cpu/attention/attention_products.h"
-#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/attention/attention_matmuls.h"
 #include "kernels/cpu/matmul/matmul_kernels.h"
-#include "kernels/cpu/simd/probe_kernels.h"
 #include "kernels/cpu/quantized/quantized_kernels.h"
 #include "kernels/cpu/row_kernels.h"
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/simd/probe_kernels.h"
 
 namespace nvllm::cpu {
 
 // Products of x rounded to X, by type of the weights.
 template <class S, typename X>
 MatmulByWeight matmul_row() {
-    return {matmul_kernels<WidenedFactors<S, float>, X>(), matmul_kernels<WidenedPairs<S>, X>(),
-            matmul_kernels<WidenedFactors<S, Float16>, X>()};
+    return {matmul_kernels<UpcastOperands<S, float>, X>(), matmul_kernels<WidenedPairs<S>, X>(),
+            matmul_kernels<UpcastOperands<S, Float16>, X>()};
 }
 
 // S: a set of vectors; C: how it widens codes.
@@ -53,11 +53,11 @@ Kernels kernel_table() {
         .lanes = S::lanes,
         .softmax_tile = Attention::softmax_tile,
         .join_softmax = Attention::join_softmax,
-        .attention = {attention_products<SingleFactors<S, float>>(),
-                      attention_products<SingleFactors<S, B>>(),
-                      attention_products<SingleFactors<S, H>>(),
-                      attention_products<SingleFactors<S, Float8E4M3>>(),
-                      attention_products<SingleFactors<S, int8_t>>()},
+        .attention = {attention_matmuls<SingleOperands<S, float>>(),
+                      attention_matmuls<SingleOperands<S, B>>(),
+                      attention_matmuls<SingleOperands<S, H>>(),
+                      attention_matmuls<SingleOperands<S, Float8E4M3>>(),
+                      attention_matmuls<SingleOperands<S, int8_t>>()},
         .attention_pairs = {},
         .scale_tile = Attention::scale_tile,
         .scale = Rows::scale,

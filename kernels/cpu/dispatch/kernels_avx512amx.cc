@@ -2,15 +2,15 @@
 // integers and of codes that bfloat16 holds.
 #if defined(__x86_64__)
 #include "kernels/cpu/attention/attention_pairs_avx512.h"
+#include "kernels/cpu/attention/tile_attention.h"
+#include "kernels/cpu/matmul/tile_matmul.h"
 #include "kernels/cpu/quantized/code_pairs_avx512.h"
 #include "kernels/cpu/quantized/codes_for_tiles_avx512.h"
-#include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/quantized/quantized_codes_vnni.h"
-#include "kernels/cpu/simd/simd_avx512.h"
-#include "kernels/cpu/attention/tile_attention.h"
 #include "kernels/cpu/quantized/tile_codes.h"
-#include "kernels/cpu/matmul/tile_matmul.h"
 #include "kernels/cpu/quantized/tile_stream.h"
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/simd/simd_avx512.h"
 #include "kernels/cpu/simd/tiles_amx.h"
 
 namespace nvllm::cpu {
@@ -91,7 +91,7 @@ struct AmxTiles : AmxInstructions {
 };
 
 // Fewer rows leave most of a tile product's work unused while memory is what is waited for.
-constexpr int64_t kLeastRowsOfTiles = 8;
+constexpr int64_t kMinRowsOfTiles = 8;
 
 template <class W>
 void multiply_pairs(const QuantizedBlock& block) {
@@ -108,7 +108,7 @@ void multiply_int4(const QuantizedBlock& block) {
 
 template <size_t code, class Parts>
 void multiply_integers(const QuantizedBlock& block) {
-    if (block.rows < kLeastRowsOfTiles) {
+    if (block.rows < kMinRowsOfTiles) {
         avx512vnni_kernels().multiply_integers[code](block);
     } else {
         TileCodes<AmxTiles, Parts>::multiply(block);
@@ -136,7 +136,7 @@ Kernels table_with_tiles() {
     constexpr auto bf16 = static_cast<size_t>(FloatType::bf16);
     Kernels table = avx512_kernels();
     table.matmul[bf16][bf16] = tile_matmul_kernels<AmxTiles>();
-    table.attention_pairs = tile_attention_products<AmxTiles, AttentionPairs>(AttentionPairs::pack);
+    table.attention_pairs = tile_attention_matmuls<AmxTiles, AttentionPairs>(AttentionPairs::pack);
     using ops::WeightCode;
     const auto pairs_of = [&](WeightCode code) -> QuantizedPairs& {
         return table.quantized.pairs[static_cast<size_t>(code)];

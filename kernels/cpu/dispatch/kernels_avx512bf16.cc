@@ -1,12 +1,12 @@
 // The kernels for AVX-512 with BF16: those of AVX-512, but for products of bfloat16 factors.
 #if defined(__x86_64__)
+#include "kernels/cpu/attention/attention_matmuls.h"
 #include "kernels/cpu/attention/attention_pairs_avx512.h"
-#include "kernels/cpu/attention/attention_products.h"
-#include "kernels/cpu/quantized/code_pairs_avx512.h"
-#include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/matmul/matmul_kernels.h"
-#include "kernels/cpu/simd/probe_kernels.h"
+#include "kernels/cpu/quantized/code_pairs_avx512.h"
 #include "kernels/cpu/quantized/quantized_kernels.h"
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/simd/probe_kernels.h"
 #include "kernels/cpu/simd/simd_avx512.h"
 
 namespace nvllm::cpu {
@@ -79,7 +79,7 @@ Kernels table_with_pairs() {
         PartKernel<SparsePairs<WeightCode::sparse_bfloat16>>::multiply, arrange_as_they_are};
     pairs_of(WeightCode::sparse_float8) = {
         PartKernel<SparsePairs<WeightCode::sparse_float8>>::multiply, arrange_as_they_are};
-    table.attention_pairs = attention_products<AttentionPairs>(AttentionPairs::pack);
+    table.attention_pairs = attention_matmuls<AttentionPairs>(AttentionPairs::pack);
     table.bfloat16_loop = bfloat16_loop;
     return table;
 }

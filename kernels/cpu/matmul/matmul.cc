@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "kernels/cpu/dispatch/isa.h"
-#include "kernels/cpu/matmul/product_order.h"
+#include "kernels/cpu/matmul/guided_ranges.h"
+#include "kernels/cpu/matmul/tile_order.h"
 #include "kernels/cpu/simd/rows.h"
-#include "kernels/cpu/matmul/tapered_ranges.h"
 
 namespace nvllm::cpu {
 namespace {
@@ -16,17 +16,17 @@ namespace {
 constexpr int64_t kBlockBytes = 256 << 10;
 // Of one that is read as streams, each of which takes a while to begin.
 constexpr int64_t kStreamBlockBytes = 1 << 20;
-constexpr int64_t kLeastStreamBlockBytes = 64 << 10;
-constexpr int64_t kLeastGroups = 4;  // or x passes through the first-level cache too often
+constexpr int64_t kMinStreamBlockBytes = 64 << 10;
+constexpr int64_t kMinGroups = 4;  // or x passes through the first-level cache too often
 // Of a block towards the end of a product; all of x passes through the caches for each.
-constexpr int64_t kLeastPackedColumns = 32;
+constexpr int64_t kMinPackedColumns = 32;
 constexpr int64_t kBlocksPerThread =
     8;  // so that threads end together though their blocks take turns
-constexpr size_t kPackedWeightBytes = sizeof(float) * kMaxMatmulColumns * kMatmulStretch;
+constexpr size_t kPackedWeightBytes = sizeof(float) * kMaxMatmulColumns * kBlockK;
 
-const MatmulKernels& kernel_for(int64_t tokens, DType product_type, DType weight_type) {
+const MatmulKernels& kernel_for(int64_t tokens, DType compute_type, DType weight_type) {
     const MatmulKernels& few =
-        kernels().matmul[float_type_index(product_type)][float_type_index(weight_type)];
+        kernels().matmul[float_type_index(compute_type)][float_type_index(weight_type)];
     const bool are_few = few.for_more_rows == nullptr || tokens <= few.max_in_place_tokens;
     return are_few ? few : *few.for_more_rows;
 }
@@ -53,7 +53,7 @@ struct Product {
     // as streams or packed, whose blocks get shorter down to the least.
     int64_t block_tokens = 0;
     int64_t block_columns = 0;
-    int64_t least_columns = 0;
+    int64_t min_columns = 0;
     std::byte* packed = nullptr;
     std::byte* packed_weights = nullptr;  // of one block for each thread, or null
 
@@ -76,11 +76,11 @@ int64_t tokens_of_block(const Product& product, int64_t wanted_blocks, int num_t
         product.kernel.max_x_bytes /
         (product.padded_in() * static_cast<int64_t>(product.kernel.packed_bytes));
     const int64_t most = std::max(std::min(in_cache_tokens, product.kernel.max_block_tokens),
-                                  product.kernel.least_block_tokens);
-    const int64_t parts = ProductOrder::row_blocks_for(
+                                  product.kernel.min_block_tokens);
+    const int64_t parts = TileOrder::row_blocks_for(
         std::max(wanted_parts, divided_up(product.tokens, std::min(most, product.tokens))),
         num_threads);
-    return std::max(divided_up(product.tokens, parts), product.kernel.least_block_tokens);
+    return std::max(divided_up(product.tokens, parts), product.kernel.min_block_tokens);
 }
 
 void choose_blocks(Product& product, int num_threads) {
@@ -90,23 +90,22 @@ void choose_blocks(Product& product, int num_threads) {
     const int64_t most = are_streams ? kMaxStreamColumns : kMaxMatmulColumns;
     const int64_t block_bytes = are_streams ? kStreamBlockBytes : kBlockBytes;
     const int64_t wanted =
-        product.packs_weights() ? most : std::max(block_bytes / row_bytes, kLeastGroups * group);
+        product.packs_weights() ? most : std::max(block_bytes / row_bytes, kMinGroups * group);
     const int64_t fair_share = divided_up(product.out, kBlocksPerThread * num_threads);
     const int64_t fair_groups = divided_up(fair_share, group);
     const int64_t wanted_groups =
         std::max<int64_t>(std::min(divided_up(wanted, group), most / group), 1);
-    int64_t least_groups = std::min(wanted_groups, fair_groups);
-    int64_t groups = least_groups;
+    int64_t min_groups = std::min(wanted_groups, fair_groups);
+    int64_t groups = min_groups;
     // Long streams first and short ones at the end; others are blocks of one size.
     if (are_streams) {
-        least_groups =
-            std::clamp<int64_t>(kLeastStreamBlockBytes / (row_bytes * group), 1, least_groups);
-        groups = wanted_groups / least_groups * least_groups;
+        min_groups = std::clamp<int64_t>(kMinStreamBlockBytes / (row_bytes * group), 1, min_groups);
+        groups = wanted_groups / min_groups * min_groups;
     } else if (product.packs_weights()) {
-        least_groups = std::clamp<int64_t>(kLeastPackedColumns / group, 1, least_groups);
-        groups = groups / least_groups * least_groups;
+        min_groups = std::clamp<int64_t>(kMinPackedColumns / group, 1, min_groups);
+        groups = groups / min_groups * min_groups;
     }
-    product.least_columns = least_groups * group;
+    product.min_columns = min_groups * group;
     product.block_columns = groups * group;
     product.block_tokens = rounded_up(
         are_streams ? product.tokens
@@ -152,7 +151,7 @@ struct Columns {
 };
 
 // The first columns of a range, as many as lie in one weight; none of an empty range.
-Columns first_columns(const Product& product, const TaperedRanges::Range& range) {
+Columns first_columns(const Product& product, const GuidedRanges::Range& range) {
     int64_t first = range.begin;
     for (const ops::MatmulWeight& by : product.weights) {
         const int64_t out = by.weight.dim(0);
@@ -191,8 +190,8 @@ void multiply_block(const Product& product, int64_t token, const Columns& column
 }
 
 // `next`: the range that the thread will probably take next.
-void multiply_range(const Product& product, int64_t token, TaperedRanges::Range range,
-                    const TaperedRanges::Range& next, int thread) {
+void multiply_range(const Product& product, int64_t token, GuidedRanges::Range range,
+                    const GuidedRanges::Range& next, int thread) {
     while (range.size() > 0) {
         const Columns columns = first_columns(product, range);
         range.begin += columns.count;
@@ -203,12 +202,12 @@ void multiply_range(const Product& product, int64_t token, TaperedRanges::Range 
 
 }  // namespace
 
-void joined_matmul(const Context& context, const ConstTensorView& x,
-                   std::span<const ops::MatmulWeight> weights, DType product_type,
-                   ops::MatmulOutput output, const TensorView& y) {
+void fused_matmul(const Context& context, const ConstTensorView& x,
+                  std::span<const ops::MatmulWeight> weights, DType compute_type,
+                  ops::MatmulOutput output, const TensorView& y) {
     if (y.numel() == 0) return;
     const DType weight_type = weights.front().weight.dtype;
-    const MatmulKernels& kernel = kernel_for(x.dim(0), product_type, weight_type);
+    const MatmulKernels& kernel = kernel_for(x.dim(0), compute_type, weight_type);
     Product product{x,      weights,  y,        output == ops::MatmulOutput::accumulate,
                     kernel, x.dim(0), x.dim(1), y.dim(1)};
     const int num_threads = context.threads->num_threads();
@@ -224,19 +223,19 @@ void joined_matmul(const Context& context, const ConstTensorView& x,
     pack_x(product, *context.threads);
 
     const int64_t token_blocks = product.num_token_blocks();
-    const TaperedRanges columns(product.out, product.least_columns, product.block_columns,
-                                ProductOrder::threads_of_rows(token_blocks, num_threads));
-    const ProductOrder order(token_blocks, columns.count(), num_threads);
+    const GuidedRanges columns(product.out, product.min_columns, product.block_columns,
+                               TileOrder::threads_of_rows(token_blocks, num_threads));
+    const TileOrder order(token_blocks, columns.count(), num_threads);
     context.threads->parallel_for(order.count(), 1, [&](int64_t i, int64_t, int thread) {
-        const ProductOrder::Block block = order.at(i);
+        const TileOrder::Block block = order.at(i);
         multiply_range(product, block.rows * product.block_tokens, columns.at(block.columns),
                        columns.after(block.columns), thread);
     });
 }
 
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType product_type, DType weight_type,
+size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType compute_type, DType weight_type,
                             int num_threads) {
-    const MatmulKernels& kernel = kernel_for(tokens, product_type, weight_type);
+    const MatmulKernels& kernel = kernel_for(tokens, compute_type, weight_type);
     const size_t x = packed_x_bytes(kernel, tokens, in);
     const bool packs = tokens > kernel.max_in_place_tokens;
     return x + (packs ? static_cast<size_t>(num_threads) * kPackedWeightBytes : 0);

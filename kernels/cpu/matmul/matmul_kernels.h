@@ -21,9 +21,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/simd/kernels.h"
-#include "kernels/cpu/matmul/matmul_by_columns.h"
 #include "kernels/cpu/matmul/matmul_panels.h"
+#include "kernels/cpu/matmul/outer_product_matmul.h"
+#include "kernels/cpu/simd/kernels.h"
 
 namespace nvllm::cpu {
 
@@ -38,7 +38,7 @@ constexpr int kTileColumns = 4;
 
 // Factors as float32: weights of type W are widened in registers.
 template <class S, typename W>
-struct WidenedFactors {
+struct UpcastOperands {
     using Simd = S;
     using Weight = W;
     using Packed = float;
@@ -110,13 +110,13 @@ struct WidenedPairs {
 };
 
 // Rows [0, rows) of x into a panel.
-template <class Factors, typename X>
+template <class Operands, typename X>
 void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed) {
-    constexpr int64_t step = Factors::step;
-    auto* out = static_cast<typename Factors::Packed*>(packed);
+    constexpr int64_t step = Operands::step;
+    auto* out = static_cast<typename Operands::Packed*>(packed);
     for (int64_t k = 0; k < in; k += step) {
         for (int64_t row = 0; row < rows; ++row, out += step) {
-            pack_step<Factors, X>(x + row * stride + k, in - k, out);
+            pack_step<Operands, X>(x + row * stride + k, in - k, out);
         }
     }
 }
@@ -131,17 +131,17 @@ struct Fetching {
 };
 
 // The last values of a group's rows, where they do not fill a step, and zeros.
-template <class Factors>
+template <class Operands>
 struct Tails {
-    typename Factors::Weight rows[kTileColumns][Factors::step];
+    typename Operands::Weight rows[kTileColumns][Operands::step];
 };
 
 // Weight rows where they lie. `fetches_all`: what lies `distance` from each of them is fetched.
-template <class Factors, bool fetches_all = false>
+template <class Operands, bool fetches_all = false>
 class RowsInPlace {
   public:
-    using Weight = typename Factors::Weight;
-    using Packed = typename Factors::Packed;
+    using Weight = typename Operands::Weight;
+    using Packed = typename Operands::Packed;
     static constexpr int columns = kTileColumns;
 
     // `rows` outlive this. `gap`: how far from the end of a row, in values, the row begins that the
@@ -168,15 +168,15 @@ class RowsInPlace {
         __builtin_prefetch(next_[0] + k, 0, 2);
         __builtin_prefetch(next_[1] + k, 0, 2);
     }
-    void go_to_tail(int64_t k, Tails<Factors>& tails) {
+    void go_to_tail(int64_t k, Tails<Operands>& tails) {
         for (int c = 0; c < columns; ++c) {
-            Factors::load_tail(rows_[c] + k, end_ - k, tails.rows[c]);
+            Operands::load_tail(rows_[c] + k, end_ - k, tails.rows[c]);
             at_[c] = tails.rows[c];
         }
     }
     template <int part>
-    typename Factors::Vector load(int column) const {
-        return Factors::template load_weight<part>(at_[column]);
+    typename Operands::Vector load(int column) const {
+        return Operands::template load_weight<part>(at_[column]);
     }
 
   private:
@@ -191,21 +191,21 @@ class RowsInPlace {
 };
 
 // What a group of columns fetches while it multiplies, so that it is at hand when its turn comes.
-template <class Factors>
+template <class Operands>
 struct Upcoming {
-    const typename Factors::Packed* x;       // a share of the next panel
-    const typename Factors::Weight* weight;  // one row that will be packed next
+    const typename Operands::Packed* x;       // a share of the next panel
+    const typename Operands::Weight* weight;  // one row that will be packed next
 };
 
 // A group of weight rows packed as a panel of x is: [steps][columns][step]. Its next steps are
 // fetched, and what comes after it.
-template <class Factors>
+template <class Operands>
 class PackedRows {
   public:
-    using Packed = typename Factors::Packed;
+    using Packed = typename Operands::Packed;
 
     // `packed` begins at k = `begin`.
-    PackedRows(const Packed* packed, int64_t begin, const Upcoming<Factors>& upcoming)
+    PackedRows(const Packed* packed, int64_t begin, const Upcoming<Operands>& upcoming)
         : packed_(packed),
           begin_(begin),
           next_x_(reinterpret_cast<const char*>(upcoming.x)),
@@ -223,33 +223,33 @@ class PackedRows {
         next_x_ += kLinesOfX * kLine;
         __builtin_prefetch(next_weight_ + k, 0, 2);
     }
-    void go_to_tail(int64_t k, Tails<Factors>&) { at_ = packed_ + (k - begin_) * kTileColumns; }
+    void go_to_tail(int64_t k, Tails<Operands>&) { at_ = packed_ + (k - begin_) * kTileColumns; }
     template <int part>
-    typename Factors::Vector load(int column) const {
-        return Factors::template load_x<part>(at_ + column * Factors::step);
+    typename Operands::Vector load(int column) const {
+        return Operands::template load_x<part>(at_ + column * Operands::step);
     }
 
   private:
     static constexpr int64_t kLine = 64;
     static constexpr int64_t kStepBytes =
-        kTileColumns * Factors::step * static_cast<int64_t>(sizeof(Packed));
+        kTileColumns * Operands::step * static_cast<int64_t>(sizeof(Packed));
     static constexpr int kLinesOfX = 2;
     const Packed* const packed_;
     const int64_t begin_;
     const char* next_x_;
-    const typename Factors::Weight* const next_weight_;
+    const typename Operands::Weight* const next_weight_;
     const Packed* at_ = nullptr;
 };
 
-template <class Factors>
+template <class Operands>
 struct MatmulTile {
-    using S = typename Factors::Simd;
+    using S = typename Operands::Simd;
     using F = typename S::F;
     using Four = typename S::Four;
-    using Vector = typename Factors::Vector;
-    using Packed = typename Factors::Packed;
-    static constexpr int64_t step = Factors::step;
-    static constexpr int max_rows = Factors::rows;
+    using Vector = typename Operands::Vector;
+    using Packed = typename Operands::Packed;
+    static constexpr int64_t step = Operands::step;
+    static constexpr int max_rows = Operands::rows;
     static constexpr int columns = kTileColumns;
 
     // The products of one stretch [begin, end) of k, which is full or ends with the rows, summed up
@@ -257,7 +257,7 @@ struct MatmulTile {
     template <int rows, class Weights>
     [[gnu::always_inline]] static void multiply(const Packed* x, int64_t begin, int64_t end,
                                                 Weights weights, Four* sums) {
-        Tails<Factors> tails;
+        Tails<Operands> tails;
         F total[columns * rows];
 #pragma GCC unroll 32
         for (int i = 0; i < columns * rows; ++i) total[i] = S::zero();
@@ -292,7 +292,7 @@ struct MatmulTile {
             }
 #pragma GCC unroll 8
             for (int r = 0; r < rows; ++r) {
-                const Vector factor = Factors::template load_x<part>(x + r * step);
+                const Vector factor = Operands::template load_x<part>(x + r * step);
 #pragma GCC unroll 8
                 for (int c = 0; c < columns; ++c)
                     add_product(factor, weight[c], total[c * rows + r]);
@@ -301,7 +301,7 @@ struct MatmulTile {
             Vector factor[rows];
 #pragma GCC unroll 8
             for (int r = 0; r < rows; ++r) {
-                factor[r] = Factors::template load_x<part>(x + r * step);
+                factor[r] = Operands::template load_x<part>(x + r * step);
                 if constexpr (rows > 1) S::hold_in_register(factor[r]);
             }
 #pragma GCC unroll 8
@@ -311,31 +311,31 @@ struct MatmulTile {
                 for (int r = 0; r < rows; ++r) add_product(factor[r], weight, total[c * rows + r]);
             }
         }
-        if constexpr (part + 1 < Factors::parts) multiply_step<rows, part + 1>(x, weights, total);
+        if constexpr (part + 1 < Operands::parts) multiply_step<rows, part + 1>(x, weights, total);
     }
     [[gnu::always_inline]] static void add_product(Vector x, Vector weight, F& sum) {
-        sum = Factors::multiply_add(x, weight, sum);
+        sum = Operands::multiply_add(x, weight, sum);
     }
 };
 
 // A block of the product: all panels of x by consecutive weight rows.
-template <class Factors>
+template <class Operands>
 struct MatmulKernel {
-    using Tile = MatmulTile<Factors>;
-    using Weight = typename Factors::Weight;
-    using Packed = typename Factors::Packed;
+    using Tile = MatmulTile<Operands>;
+    using Weight = typename Operands::Weight;
+    using Packed = typename Operands::Packed;
     using Four = typename Tile::Four;
     static constexpr int columns = Tile::columns;
     static constexpr int max_rows = Tile::max_rows;
     static constexpr int64_t step = Tile::step;
-    static_assert(kMatmulStretch % step == 0);
+    static_assert(kBlockK % step == 0);
     // Beyond that many, widening the weights anew for each costs more than packing them once, which
     // does not go on while they come from memory. Few rows share what is widened for them.
     static constexpr int64_t kFewPanels = max_rows >= 6 ? 10 : 4;
     static constexpr int64_t max_in_place_tokens = kFewPanels * max_rows;
 
     static void multiply_block(const MatmulBlock& block) {
-        if constexpr (Factors::Simd::multiplies_by_columns) {
+        if constexpr (Operands::Simd::multiplies_by_columns) {
             multiply_in_place(block);
         } else if (block.tokens <= max_in_place_tokens) {
             multiply_in_place(block);
@@ -345,7 +345,7 @@ struct MatmulKernel {
     }
 
   private:
-    using Panels = MatmulPanels<Factors, max_rows>;
+    using Panels = MatmulPanels<Operands, max_rows>;
     using Panel = typename Panels::Panel;
 
     // Columns of a block that are multiplied together, `spacing` apart; the last groups may be
@@ -414,10 +414,10 @@ struct MatmulKernel {
             const Weight* weight_rows[columns];
             find_rows(block, group, weight_rows);
             float* const y = fetch_output<rows>(block, panel, group.column);
-            for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
+            for (int64_t k = 0; k < block.in; k += kBlockK) {
                 Four sums[rows];
                 multiply_rows<rows, fetches_all>(panel.x + rows * k, k,
-                                                 Panels::stretch_end(block, k), weight_rows,
+                                                 Panels::k_block_end(block, k), weight_rows,
                                                  block.in, fetching, sums);
                 store_group<rows>(block, group, k, sums, y);
             }
@@ -428,7 +428,7 @@ struct MatmulKernel {
     static void multiply_packed(const MatmulBlock& block) {
         const Panels panels(block);
         const int64_t groups = num_groups(block);
-        for (int64_t k = 0; k < block.in; k += kMatmulStretch) {
+        for (int64_t k = 0; k < block.in; k += kBlockK) {
             pack_weights(block, k, static_cast<Packed*>(block.packed_weight));
             for (int64_t index = 0; index < panels.count(); ++index) {
                 const Panel panel = panels.at(index);
@@ -448,12 +448,12 @@ struct MatmulKernel {
         const int64_t length = Panels::packed_length(block, k);
         const auto* packed = static_cast<const Packed*>(block.packed_weight);
         const int64_t share = next.rows * length * columns / block.columns;
-        Upcoming<Factors> upcoming = {next.x + next.rows * k, nullptr};
+        Upcoming<Operands> upcoming = {next.x + next.rows * k, nullptr};
         for (int64_t column = 0; column < block.columns; column += columns) {
             upcoming.weight = row_to_pack(block, next_row++, k);
             float* const y = fetch_output<rows>(block, panel, column);
             Four sums[rows];
-            multiply_packed_group<rows>(panel.x + rows * k, k, Panels::stretch_end(block, k),
+            multiply_packed_group<rows>(panel.x + rows * k, k, Panels::k_block_end(block, k),
                                         packed, upcoming, sums);
             store_group<rows>(block, group_at(block, column, 1), k, sums, y);
             packed += columns * length;
@@ -464,43 +464,42 @@ struct MatmulKernel {
     // Where weight row `row` goes on after this stretch, or that row of the block that follows; for
     // a row that is none, something that is at hand already.
     static const Weight* row_to_pack(const MatmulBlock& block, int64_t row, int64_t k) {
-        const bool is_last = k + kMatmulStretch >= block.in;
+        const bool is_last = k + kBlockK >= block.in;
         const void* first = is_last ? block.next_weight : block.weight;
         if (row < 0 || first == nullptr) return static_cast<const Weight*>(block.packed_weight);
-        return static_cast<const Weight*>(first) + row * block.in +
-               (is_last ? 0 : k + kMatmulStretch);
+        return static_cast<const Weight*>(first) + row * block.in + (is_last ? 0 : k + kBlockK);
     }
 
     // All rows from k = begin on, up to the end of the stretch. A function of its own: among others
     // its loop lacks registers.
     [[gnu::noinline]] static void pack_weights(const MatmulBlock& block, int64_t begin,
                                                Packed* out) {
-        const int64_t end = Panels::stretch_end(block, begin);
+        const int64_t end = Panels::k_block_end(block, begin);
         for (int64_t column = 0; column < block.columns; column += columns) {
             const Weight* rows[columns];
             find_rows(block, group_at(block, column, 1), rows);
-            RowsInPlace<Factors> weights(rows, block.in, (columns - 1) * block.in,
-                                         {values_ahead(block)});
+            RowsInPlace<Operands> weights(rows, block.in, (columns - 1) * block.in,
+                                          {values_ahead(block)});
             int64_t k = begin;
             for (; k + step <= end; k += step) {
                 weights.go_to(k);
                 out = pack_step(weights, out);
             }
             if (k == end) continue;
-            Tails<Factors> tails;
+            Tails<Operands> tails;
             weights.go_to_tail(k, tails);
             out = pack_step(weights, out);
         }
     }
 
     template <int part = 0>
-    static Packed* pack_step(const RowsInPlace<Factors>& weights, Packed* out) {
+    static Packed* pack_step(const RowsInPlace<Operands>& weights, Packed* out) {
 #pragma GCC unroll 8
         for (int c = 0; c < columns; ++c) {
-            Factors::store(out + c * step + part * (step / Factors::parts),
-                           weights.template load<part>(c));
+            Operands::store(out + c * step + part * (step / Operands::parts),
+                            weights.template load<part>(c));
         }
-        if constexpr (part + 1 < Factors::parts) {
+        if constexpr (part + 1 < Operands::parts) {
             return pack_step<part + 1>(weights, out);
         } else {
             return out + columns * step;
@@ -513,11 +512,11 @@ struct MatmulKernel {
     [[gnu::always_inline]] static void multiply_rows(const Packed* x, int64_t k, int64_t end,
                                                      const Weight* const* weight_rows, int64_t in,
                                                      const Fetching& fetching, Four* sums) {
-        if constexpr (rows == max_rows && max_rows < columns && Factors::parts > 1) {
+        if constexpr (rows == max_rows && max_rows < columns && Operands::parts > 1) {
             multiply_full_panel<fetches_all>(x, k, end, weight_rows, in, fetching, sums);
         } else {
             Tile::template multiply<rows>(
-                x, k, end, RowsInPlace<Factors, fetches_all>(weight_rows, in, 0, fetching), sums);
+                x, k, end, RowsInPlace<Operands, fetches_all>(weight_rows, in, 0, fetching), sums);
         }
     }
 
@@ -527,14 +526,14 @@ struct MatmulKernel {
                                                       const Weight* const* weight_rows, int64_t in,
                                                       const Fetching& fetching, Four* sums) {
         Tile::template multiply<max_rows>(
-            x, k, end, RowsInPlace<Factors, fetches_all>(weight_rows, in, 0, fetching), sums);
+            x, k, end, RowsInPlace<Operands, fetches_all>(weight_rows, in, 0, fetching), sums);
     }
     template <int rows>
     [[gnu::noinline]] static void multiply_packed_group(const Packed* x, int64_t k, int64_t end,
                                                         const Packed* packed,
-                                                        const Upcoming<Factors>& upcoming,
+                                                        const Upcoming<Operands>& upcoming,
                                                         Four* sums) {
-        Tile::template multiply<rows>(x, k, end, PackedRows<Factors>(packed, k, upcoming), sums);
+        Tile::template multiply<rows>(x, k, end, PackedRows<Operands>(packed, k, upcoming), sums);
     }
 
     // What a group of columns will add its sums to.
@@ -551,7 +550,7 @@ struct MatmulKernel {
     static void store_group(const MatmulBlock& block, const Group& group, int64_t k,
                             const Four* sums, float* y) {
         const bool adds = block.accumulate || k > 0;
-        const bool ends = Panels::stretch_end(block, k) == block.in;
+        const bool ends = Panels::k_block_end(block, k) == block.in;
         const float* bias = block.bias == nullptr || !ends ? nullptr : block.bias + group.column;
         if (group.spacing == 1 && group.count == columns) {
 #pragma GCC unroll 8
@@ -589,19 +588,19 @@ struct MatmulKernel {
 };
 
 // The kernels for x rounded to X by weights of Factors::Weight.
-template <class Factors, typename X>
+template <class Operands, typename X>
 MatmulKernels matmul_kernels() {
-    using Kernel = MatmulKernel<Factors>;
-    MatmulKernels kernels = {Factors::rows,
+    using Kernel = MatmulKernel<Operands>;
+    MatmulKernels kernels = {Operands::rows,
                              kTileColumns,
-                             Factors::step,
-                             sizeof(typename Factors::Packed),
+                             Operands::step,
+                             sizeof(typename Operands::Packed),
                              Kernel::max_in_place_tokens,
                              kAnyNumber,
-                             pack_panel<Factors, X>,
+                             pack_panel<Operands, X>,
                              Kernel::multiply_block};
-    if constexpr (Factors::Simd::multiplies_by_columns) {
-        static constexpr MatmulKernels by_columns = matmul_kernels_by_columns<Factors, X>();
+    if constexpr (Operands::Simd::multiplies_by_columns) {
+        static constexpr MatmulKernels by_columns = matmul_kernels_by_columns<Operands, X>();
         kernels.for_more_rows = &by_columns;
     }
     return kernels;

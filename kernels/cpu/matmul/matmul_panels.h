@@ -10,29 +10,29 @@
 namespace nvllm::cpu {
 
 // A step of a row of x, rounded to X; the values after the first `count` are zeros.
-template <class Factors, typename X, typename Packed>
+template <class Operands, typename X, typename Packed>
 void pack_step(const float* x, int64_t count, Packed* out) {
-    constexpr int64_t step = Factors::step;
-    if (count >= step) return Factors::template pack<X>(x, out);
+    constexpr int64_t step = Operands::step;
+    if (count >= step) return Operands::template pack<X>(x, out);
     float tail[step] = {};
     for (int64_t i = 0; i < count; ++i) tail[i] = x[i];
-    Factors::template pack<X>(tail, out);
+    Operands::template pack<X>(tail, out);
 }
 
 // Panels of up to max_rows rows of packed x, of like sizes: MatmulKernels::panel_begin.
-template <class Factors, int max_rows>
+template <class Operands, int max_rows>
 class MatmulPanels {
-    using Packed = typename Factors::Packed;
-    static constexpr int64_t step = Factors::step;
+    using Packed = typename Operands::Packed;
+    static constexpr int64_t step = Operands::step;
 
   public:
     // Where the stretch ends that begins at k = `begin`.
-    static int64_t stretch_end(const MatmulBlock& block, int64_t begin) {
-        return begin + kMatmulStretch < block.in ? begin + kMatmulStretch : block.in;
+    static int64_t k_block_end(const MatmulBlock& block, int64_t begin) {
+        return begin + kBlockK < block.in ? begin + kBlockK : block.in;
     }
     // Values of k of that stretch, the last one's filled up to a multiple of a step.
     static int64_t packed_length(const MatmulBlock& block, int64_t begin) {
-        return (stretch_end(block, begin) - begin + step - 1) / step * step;
+        return (k_block_end(block, begin) - begin + step - 1) / step * step;
     }
 
     struct Panel {

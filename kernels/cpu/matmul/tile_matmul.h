@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/matmul/stream_tiles.h"
 #include "kernels/cpu/matmul/tile_pairs.h"
+#include "kernels/cpu/simd/kernels.h"
 
 namespace nvllm::cpu {
 
@@ -64,7 +64,7 @@ class TileMatmul {
 
   private:
     using Pairs = TilePairs<Tiles>;
-    using Factor = typename Pairs::Factor;
+    using Operand = typename Pairs::Operand;
     static constexpr int64_t kValueBytes = sizeof(BFloat16);
     static constexpr int64_t kStepBytes = depth * kValueBytes;
 
@@ -297,8 +297,8 @@ class TileMatmul {
         const std::byte* x[2] = {rows.packed[0], rows.packed[1]};
         const auto step = [&](const void* first, const void* second, int64_t stride) {
             Pairs::template multiply<TileProduct::bfloat16, column_tiles, row_tiles>(
-                {Factor{first, stride}, Factor{second, stride}},
-                {Factor{x[0], x_stride[0]}, Factor{x[1], x_stride[1]}});
+                {Operand{first, stride}, Operand{second, stride}},
+                {Operand{x[0], x_stride[0]}, Operand{x[1], x_stride[1]}});
             x[0] += kTileRows * x_stride[0];
             x[1] += kTileRows * x_stride[1];
         };
@@ -373,7 +373,7 @@ MatmulKernels tile_matmul_kernels() {
             .max_stream_rows = Kernel::kMaxStreamRows,
             .are_panels_full = true,
             .max_block_tokens = 256,
-            .least_block_tokens = 64};
+            .min_block_tokens = 64};
 }
 
 }  // namespace nvllm::cpu

@@ -27,7 +27,7 @@ class TilePairs {
     static constexpr int64_t words = num_words;
 
     // Where factors of a step lie, rows `stride` bytes apart.
-    struct Factor {
+    struct Operand {
         const void* rows;
         int64_t stride;
     };
@@ -76,8 +76,8 @@ class TilePairs {
     }
 
     template <TileProduct product, int left, int right>
-    [[gnu::always_inline]] static void multiply(const Factor (&lefts)[2],
-                                                const Factor (&rights)[2]) {
+    [[gnu::always_inline]] static void multiply(const Operand (&lefts)[2],
+                                                const Operand (&rights)[2]) {
         load<kLeft>(lefts[0]);
         load<kRight>(rights[0]);
         Tiles::template multiply<product, 0, kLeft, kRight>();
@@ -112,7 +112,7 @@ class TilePairs {
         return {static_cast<uint8_t>(rows), static_cast<uint8_t>(words * 4)};
     }
     template <int number>
-    [[gnu::always_inline]] static void load(const Factor& factor) {
+    [[gnu::always_inline]] static void load(const Operand& factor) {
         Tiles::template load<number>(factor.rows, factor.stride);
     }
 

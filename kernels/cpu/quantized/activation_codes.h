@@ -13,7 +13,7 @@ int64_t num_activation_scales(const ops::ActivationRounding& rounding, int64_t i
 bool has_row_scale(const ops::ActivationRounding& rounding);
 
 // The codes of a row as what they stand for, or integers as they are, before scaling. Writes
-// `scales` as num_activation_scales() says. REQUIRES: not product_type.
+// `scales` as num_activation_scales() says. REQUIRES: not compute_type.
 void round_activations(const ops::ActivationRounding& rounding, const float* x, int64_t in,
                        float* values, float* scales);
 void round_to_integers(const ops::ActivationRounding& rounding, const float* x, int64_t in,

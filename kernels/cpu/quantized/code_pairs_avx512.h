@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/quantized/quantized_codes_avx512.h"
 #include "kernels/cpu/quantized/quantized_parts.h"
+#include "kernels/cpu/simd/kernels.h"
 
 namespace nvllm::cpu {
 

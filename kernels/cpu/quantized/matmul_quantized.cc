@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/quantized/activation_codes.h"
 #include "kernels/cpu/dispatch/isa.h"
-#include "kernels/cpu/matmul/product_order.h"
+#include "kernels/cpu/matmul/guided_ranges.h"
+#include "kernels/cpu/matmul/tile_order.h"
+#include "kernels/cpu/quantized/activation_codes.h"
 #include "kernels/cpu/quantized/quantized_layout.h"
 #include "kernels/cpu/quantized/quantized_tile.h"
 #include "kernels/cpu/simd/rows.h"
-#include "kernels/cpu/matmul/tapered_ranges.h"
 
 namespace nvllm::cpu {
 namespace {
@@ -46,20 +46,20 @@ bool multiplies_integers(const ops::QuantizedLayout& layout,
 enum class Rounded : uint8_t { float32, integers, pairs };
 
 // bfloat16 holds all values of activations in float8.
-bool fits_bfloat16(const ops::ActivationRounding& activations, DType product_type) {
+bool fits_bfloat16(const ops::ActivationRounding& activations, DType compute_type) {
     const bool is_scaled = activations.powers_of_two || activations.global_scale > 0.0f;
-    return activations.code == ActivationCode::product_type
-               ? product_type == DType::bf16
+    return activations.code == ActivationCode::compute_type
+               ? compute_type == DType::bf16
                : activations.code == ActivationCode::float8 && !is_scaled;
 }
 
-Rounded rounded_form(const ops::QuantizedWeight& weight, DType product_type) {
+Rounded rounded_form(const ops::QuantizedWeight& weight, DType compute_type) {
     const ops::QuantizedLayout& layout = weight.layout;
     if (multiplies_integers(layout, weight.activations)) return Rounded::integers;
     const QuantizedPairs& pairs = kernels().quantized.pairs[static_cast<size_t>(layout.code)];
     const bool has_pairs =
         pairs.multiply != nullptr && (pairs.takes_zero_points || !layout.has_zero_points);
-    return has_pairs && fits_bfloat16(weight.activations, product_type) ? Rounded::pairs
+    return has_pairs && fits_bfloat16(weight.activations, compute_type) ? Rounded::pairs
                                                                         : Rounded::float32;
 }
 
@@ -69,7 +69,7 @@ struct Product {
     const ConstTensorView& bias;
     const TensorView& y;
     bool accumulate;
-    DType product_type;
+    DType compute_type;
     PackedParts parts;
     Rounded form;
     int64_t tokens;
@@ -77,12 +77,12 @@ struct Product {
     std::byte* rounded = nullptr;    // rows of x, padded_in codes or values each
     float* x_scales = nullptr;       // [tokens, scales_of_row]
     int32_t* corrections = nullptr;  // [tokens, groups]
-    float* x_sums = nullptr;         // [tokens, x_stretches]
-    int64_t x_stretches = 0;
+    float* x_sums = nullptr;         // [tokens, x_k_blocks]
+    int64_t x_k_blocks = 0;
     int64_t block_tokens = 0;
 
     const ops::QuantizedLayout& layout() const { return weight.layout; }
-    bool rounds() const { return weight.activations.code != ActivationCode::product_type; }
+    bool rounds() const { return weight.activations.code != ActivationCode::compute_type; }
     size_t value_bytes() const {
         if (form == Rounded::pairs) return sizeof(BFloat16);
         if (form == Rounded::float32) return sizeof(float);
@@ -108,14 +108,14 @@ void correct_row(const Product& product, const int8_t* codes, int64_t token) {
     }
 }
 
-void round_to_product_type(const Product& product, const float* x, float* row) {
-    if (product.product_type == DType::f32) {
+void round_to_compute_type(const Product& product, const float* x, float* row) {
+    if (product.compute_type == DType::f32) {
         if (x != row) std::memcpy(row, x, static_cast<size_t>(product.layout().in) * sizeof(float));
         return;
     }
     constexpr int64_t kPiece = 512;
     uint16_t narrow[kPiece];
-    const size_t type = float_type_index(product.product_type);
+    const size_t type = float_type_index(product.compute_type);
     for (int64_t k = 0; k < product.layout().in; k += kPiece) {
         const int64_t count = std::min(kPiece, product.layout().in - k);
         kernels().narrow[type](x + k, narrow, count);
@@ -140,7 +140,7 @@ void round_to_floats(const Product& product, int64_t token, float* row) {
     if (product.rounds()) {
         round_activations(product.weight.activations, x, in, row, product.scales_of(token));
     } else {
-        round_to_product_type(product, x, row);
+        round_to_compute_type(product, x, row);
     }
 }
 
@@ -160,8 +160,8 @@ QuantizedBlock rows_at(const Product& product, int64_t token) {
         block.x_corrections = product.corrections + token * layout.groups();
     }
     if (product.x_sums != nullptr) {
-        block.x_sums = product.x_sums + token * product.x_stretches;
-        block.x_stretches = product.x_stretches;
+        block.x_sums = product.x_sums + token * product.x_k_blocks;
+        block.x_k_blocks = product.x_k_blocks;
     }
     block.in = product.parts.padded_in;
     block.group_size = layout.groups() == 1 ? product.parts.padded_in : layout.group_size;
@@ -170,11 +170,11 @@ QuantizedBlock rows_at(const Product& product, int64_t token) {
 }
 
 // The same as the kernels of the weights' codes multiply them.
-void round_to_factors(const Product& product, int64_t token, float* row) {
+void round_to_operands(const Product& product, int64_t token, float* row) {
     round_to_floats(product, token, row);
     if (product.x_sums == nullptr) return;
     kernels().quantized.divide_for_int4(rows_at(product, token), row,
-                                        product.x_sums + token * product.x_stretches);
+                                        product.x_sums + token * product.x_k_blocks);
 }
 
 // Floats for pairs, which are rounded to bfloat16 when they are arranged: perhaps x where it
@@ -202,7 +202,7 @@ void round_row(const Product& product, int64_t token, float* values, int8_t* cod
     std::byte* const row = product.row(token);
     switch (product.form) {
         case Rounded::float32:
-            round_to_factors(product, token, reinterpret_cast<float*>(row));
+            round_to_operands(product, token, reinterpret_cast<float*>(row));
             break;
         case Rounded::integers:
             round_to_codes(product, token, values, codes);
@@ -241,7 +241,7 @@ struct PanelGroup {
 
 // Group `i` of a range. Those of a group lie far from one another, so that each is part of a long
 // stream through memory: the panels between them come next.
-PanelGroup group_of(const TaperedRanges::Range& panels, int64_t i) {
+PanelGroup group_of(const GuidedRanges::Range& panels, int64_t i) {
     const int64_t spacing = divided_up(panels.size(), kBlockPanels);
     return {panels.begin + i, spacing, static_cast<int>(divided_up(panels.size() - i, spacing))};
 }
@@ -323,8 +323,8 @@ void multiply_block(const Product& product, int64_t token, const PanelGroup& gro
 }
 
 // Neighbouring panels for some tokens; `next`: those that the thread will probably take next.
-void multiply_panels(const Product& product, int64_t token, const TaperedRanges::Range& panels,
-                     const TaperedRanges::Range& next, float* memory) {
+void multiply_panels(const Product& product, int64_t token, const GuidedRanges::Range& panels,
+                     const GuidedRanges::Range& next, float* memory) {
     if (panels.size() == 0) return;
     const int64_t groups = group_of(panels, 0).spacing;
     for (int64_t i = 0; i < groups; ++i) {
@@ -339,7 +339,7 @@ void multiply_panels(const Product& product, int64_t token, const TaperedRanges:
 }
 
 // Many tokens want few panels at a time, which then stay in the cache; few tokens want long ranges.
-TaperedRanges ranges_of_panels(const Product& product, int num_threads) {
+GuidedRanges ranges_of_panels(const Product& product, int num_threads) {
     const int64_t panels = product.parts.panels;
     const int64_t fair_share = divided_up(panels, kBlocksPerThread * num_threads);
     const int64_t least = std::min<int64_t>(fair_share, kBlockPanels);
@@ -360,10 +360,10 @@ void take_scratch(Product& product, ScratchArena& scratch) {
     }
     if (product.form == Rounded::float32 && product.layout().code == WeightCode::int4 &&
         kernels().quantized.divide_for_int4 != nullptr) {
-        for_each_stretch(rows_at(product, 0), kQuantizedStretch,
-                         [&](const QuantizedStretch&) { ++product.x_stretches; });
+        for_each_k_block(rows_at(product, 0), kQuantizedBlockK,
+                         [&](const QuantizedKBlock&) { ++product.x_k_blocks; });
         product.x_sums =
-            scratch.take_array<float>(tokens * static_cast<size_t>(product.x_stretches));
+            scratch.take_array<float>(tokens * static_cast<size_t>(product.x_k_blocks));
     }
 }
 
@@ -387,21 +387,21 @@ bool can_multiply_quantized(const ops::QuantizedLayout& layout,
 
 void matmul_quantized(const Context& context, const ConstTensorView& x,
                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
-                      DType product_type, ops::MatmulOutput output, const TensorView& y) {
+                      DType compute_type, ops::MatmulOutput output, const TensorView& y) {
     if (y.numel() == 0) return;
     Product product{x,
                     weight,
                     bias,
                     y,
                     output == ops::MatmulOutput::accumulate,
-                    product_type,
+                    compute_type,
                     PackedParts(weight.layout),
-                    rounded_form(weight, product_type),
+                    rounded_form(weight, compute_type),
                     x.dim(0)};
     const int num_threads = context.threads->num_threads();
     product.block_tokens = divided_up(
         product.tokens,
-        ProductOrder::row_blocks_for(divided_up(product.tokens, kBlockTokens), num_threads));
+        TileOrder::row_blocks_for(divided_up(product.tokens, kBlockTokens), num_threads));
     const ScratchArena::Scope scope(*context.scratch);
     take_scratch(product, *context.scratch);
     const size_t bytes = thread_bytes(product.parts.padded_in);
@@ -410,11 +410,11 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     round_x(product, of_threads, *context.threads);
 
     const int64_t token_blocks = divided_up(product.tokens, product.block_tokens);
-    const TaperedRanges panels =
-        ranges_of_panels(product, ProductOrder::threads_of_rows(token_blocks, num_threads));
-    const ProductOrder order(token_blocks, panels.count(), num_threads);
+    const GuidedRanges panels =
+        ranges_of_panels(product, TileOrder::threads_of_rows(token_blocks, num_threads));
+    const TileOrder order(token_blocks, panels.count(), num_threads);
     context.threads->parallel_for(order.count(), 1, [&](int64_t i, int64_t, int thread) {
-        const ProductOrder::Block block = order.at(i);
+        const TileOrder::Block block = order.at(i);
         multiply_panels(product, block.rows * product.block_tokens, panels.at(block.columns),
                         panels.after(block.columns),
                         reinterpret_cast<float*>(of_threads + bytes * static_cast<size_t>(thread)));

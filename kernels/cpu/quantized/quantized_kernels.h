@@ -14,10 +14,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/cpu/simd/kernels.h"
-#include "kernels/cpu/simd/probe_kernels.h"
 #include "kernels/cpu/quantized/quantized_parts.h"
 #include "kernels/cpu/quantized/quantized_tile.h"
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/simd/probe_kernels.h"
 #include "kernels/ops/matmul_quantized.h"
 
 namespace nvllm::cpu {
@@ -62,7 +62,7 @@ class QuantizedKernel {
     // With sixteen registers a product takes no operand that it broadcasts itself, and six rows of
     // one panel leave room for its weights alone.
     static constexpr bool has_many_registers = S::lanes == 16;
-    static constexpr int most_rows = 6;
+    static constexpr int max_rows = 6;
     static constexpr int panels_of(int rows) {
         if (has_many_registers) return 4;
         // Few chains of sums would wait for themselves.
@@ -71,8 +71,8 @@ class QuantizedKernel {
     }
     // From so many rows on widening once pays; the sooner the more it costs.
     static constexpr int64_t rows_to_widen_once = [] {
-        if (in_place) return 4 * most_rows + 1;
-        return (has_many_registers || has_zeros ? 2 : 1) * most_rows + 1;
+        if (in_place) return 4 * max_rows + 1;
+        return (has_many_registers || has_zeros ? 2 : 1) * max_rows + 1;
     }();
 
   public:
@@ -90,39 +90,39 @@ class QuantizedKernel {
     template <bool subtracts>
     static void multiply_all(const QuantizedBlock& block) {
         const bool widens_once = block.rows >= rows_to_widen_once;
-        NextCodes next(block, block.groups * (block.rows / most_rows + 1));
+        NextCodes next(block, block.groups * (block.rows / max_rows + 1));
         const float* x_sums = block.x_sums;
-        for_each_stretch(block, kQuantizedStretch, [&](const QuantizedStretch& stretch) {
+        for_each_k_block(block, kQuantizedBlockK, [&](const QuantizedKBlock& k_block) {
             if (widens_once) {
                 for (int panel = 0; panel < block.panels; ++panel) {
-                    widen_panel<subtracts>(block, stretch, panel);
+                    widen_panel<subtracts>(block, k_block, panel);
                 }
             }
             for (int64_t row = 0; row < block.rows;) {
                 next.fetch_part();
-                row += widens_once ? some_rows<most_rows, WidenedOnce>(block, stretch, row, x_sums)
-                                   : some_rows<most_rows, WidenedAnew<subtracts>>(block, stretch,
-                                                                                  row, x_sums);
+                row += widens_once ? some_rows<max_rows, WidenedOnce>(block, k_block, row, x_sums)
+                                   : some_rows<max_rows, WidenedAnew<subtracts>>(block, k_block,
+                                                                                 row, x_sums);
             }
             if constexpr (in_place) ++x_sums;
         });
     }
 
     template <int rows, class Source>
-    static int some_rows(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
+    static int some_rows(const QuantizedBlock& block, const QuantizedKBlock& k_block, int64_t row,
                          const float* x_sums) {
         if constexpr (rows > 1) {
             if (block.rows - row < rows) {
-                return some_rows < rows == 6 ? 4 : rows - 1, Source > (block, stretch, row, x_sums);
+                return some_rows < rows == 6 ? 4 : rows - 1, Source > (block, k_block, row, x_sums);
             }
         }
         constexpr int panels = panels_of(rows);
         int panel = 0;
         for (; panel + panels <= block.panels; panel += panels) {
-            tile<rows, panels, Source>(block, stretch, row, panel, x_sums);
+            tile<rows, panels, Source>(block, k_block, row, panel, x_sums);
         }
         for (; panel < block.panels; ++panel) {
-            tile<rows, 1, Source>(block, stretch, row, panel, x_sums);
+            tile<rows, 1, Source>(block, k_block, row, panel, x_sums);
         }
         return rows;
     }
@@ -130,17 +130,17 @@ class QuantizedKernel {
     // What sums of codes that were left in place have too much is taken off, in vector `v` of a
     // panel's columns. x_sums: of the stretch in the first of the rows.
     template <int rows>
-    static void correct(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel,
+    static void correct(const QuantizedBlock& block, const QuantizedKBlock& k_block, int panel,
                         int v, const float* x_sums, F (&sums)[rows]) {
         if constexpr (in_place) {
             F above = S::set(8);
             if (block.zero_points != nullptr) {
-                const int64_t place = place_of(block, panel, stretch.group) + v * lanes;
+                const int64_t place = place_of(block, panel, k_block.group) + v * lanes;
                 above = S::add(above, C::small(block.zero_points + place));
             }
 #pragma GCC unroll 8
             for (int r = 0; r < rows; ++r) {
-                sums[r] = S::fma(above, S::set(-x_sums[r * block.x_stretches]), sums[r]);
+                sums[r] = S::fma(above, S::set(-x_sums[r * block.x_k_blocks]), sums[r]);
             }
         }
     }
@@ -152,11 +152,11 @@ class QuantizedKernel {
         F zero[vectors];
         const uint32_t* at = nullptr;
 
-        WidenedAnew(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
-            : words(words_at<per_word>(block, panel, stretch.first)) {
+        WidenedAnew(const QuantizedBlock& block, const QuantizedKBlock& k_block, int panel)
+            : words(words_at<per_word>(block, panel, k_block.first)) {
             if constexpr (zeros) {
                 for (int v = 0; v < vectors; ++v) {
-                    zero[v] = C::small(block.zero_points + place_of(block, panel, stretch.group) +
+                    zero[v] = C::small(block.zero_points + place_of(block, panel, k_block.group) +
                                        v * lanes);
                 }
             }
@@ -183,8 +183,8 @@ class QuantizedKernel {
     struct WidenedOnce {
         const float* values;
         const float* at = nullptr;
-        WidenedOnce(const QuantizedBlock& block, const QuantizedStretch&, int panel)
-            : values(block.widened + panel * kQuantizedStretch * kPanelColumns) {}
+        WidenedOnce(const QuantizedBlock& block, const QuantizedKBlock&, int panel)
+            : values(block.widened + panel * kQuantizedBlockK * kPanelColumns) {}
         void go_to(int64_t step) { at = values + step * per_word * kPanelColumns; }
         void forget_words() {}
         template <int index>
@@ -194,11 +194,11 @@ class QuantizedKernel {
     };
 
     template <bool zeros>
-    static void widen_panel(const QuantizedBlock& block, const QuantizedStretch& stretch,
+    static void widen_panel(const QuantizedBlock& block, const QuantizedKBlock& k_block,
                             int panel) {
-        WidenedAnew<zeros> source(block, stretch, panel);
-        float* out = block.widened + panel * kQuantizedStretch * kPanelColumns;
-        const int64_t steps = (stretch.end - stretch.first) / per_word;
+        WidenedAnew<zeros> source(block, k_block, panel);
+        float* out = block.widened + panel * kQuantizedBlockK * kPanelColumns;
+        const int64_t steps = (k_block.end - k_block.first) / per_word;
         for (int64_t step = 0; step < steps; ++step) {
             source.go_to(step);
             for_each_code([&](auto index) {
@@ -223,8 +223,8 @@ class QuantizedKernel {
     struct Sources {
         Source of[panels];
 
-        Sources(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel)
-            : Sources(block, stretch, panel, std::make_integer_sequence<int, panels>()) {}
+        Sources(const QuantizedBlock& block, const QuantizedKBlock& k_block, int panel)
+            : Sources(block, k_block, panel, std::make_integer_sequence<int, panels>()) {}
         void go_to(int64_t step) {
 #pragma GCC unroll 8
             for (Source& source : of) source.go_to(step);
@@ -236,14 +236,14 @@ class QuantizedKernel {
 
       private:
         template <int... p>
-        Sources(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel,
+        Sources(const QuantizedBlock& block, const QuantizedKBlock& k_block, int panel,
                 std::integer_sequence<int, p...>)
-            : of{Source(block, stretch, panel + p)...} {}
+            : of{Source(block, k_block, panel + p)...} {}
     };
 
     // Sums stay in registers: all that touches them is inlined before arrays are taken apart.
     template <int rows, int panels, class Source>
-    static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
+    static void tile(const QuantizedBlock& block, const QuantizedKBlock& k_block, int64_t row,
                      int panel, const float* x_sums) {
         F sum[panels * vectors][rows];
 #pragma GCC unroll 8
@@ -251,24 +251,24 @@ class QuantizedKernel {
 #pragma GCC unroll 8
             for (F& value : line) value = S::zero();
         }
-        if (rows == most_rows && stretch.end == block.in) {
+        if (rows == max_rows && k_block.end == block.in) {
             for (int r = 0; r < rows; ++r) fetch_results(block, row + r, panel, panels);
         }
         const float* x[rows];
         for (int r = 0; r < rows; ++r) {
-            x[r] = static_cast<const float*>(block.x) + (row + r) * block.x_stride + stretch.first;
+            x[r] = static_cast<const float*>(block.x) + (row + r) * block.x_stride + k_block.first;
         }
-        Sources<Source, panels> sources(block, stretch, panel);
-        const int64_t steps = (stretch.end - stretch.first) / per_word;
+        Sources<Source, panels> sources(block, k_block, panel);
+        const int64_t steps = (k_block.end - k_block.first) / per_word;
         for (int64_t step = 0; step < steps; ++step) {
             sources.go_to(step);
             add_codes<0>(step * per_word, x, sources, sum);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < panels * vectors; ++i) {
-            correct(block, stretch, panel + i / vectors, i % vectors,
-                    x_sums + row * block.x_stretches, sum[i]);
-            Tile::add_sums(block, stretch, row, panel + i / vectors, i % vectors, sum[i]);
+            correct(block, k_block, panel + i / vectors, i % vectors,
+                    x_sums + row * block.x_k_blocks, sum[i]);
+            Tile::add_sums(block, k_block, row, panel + i / vectors, i % vectors, sum[i]);
         }
     }
 
@@ -310,9 +310,9 @@ class QuantizedKernel {
 template <class C>
 void divide_row_for_int4(const QuantizedBlock& block, float* x, float* sums) {
     using S = typename C::Simd;
-    for_each_stretch(block, kQuantizedStretch, [&](const QuantizedStretch& stretch) {
+    for_each_k_block(block, kQuantizedBlockK, [&](const QuantizedKBlock& k_block) {
         auto sum = S::zero();
-        for (int64_t k = stretch.first; k < stretch.end; k += S::lanes) {
+        for (int64_t k = k_block.first; k < k_block.end; k += S::lanes) {
             sum = S::add(sum, S::load(x + k));
         }
         *sums++ = S::reduce_add(sum);

@@ -18,7 +18,7 @@ constexpr int64_t kPanelsPerRange = 2;
 
 struct Packing {
     const ops::QuantizedLayout& layout;
-    const ops::PlainQuantizedWeight& plain;
+    const ops::UnpackedQuantizedWeight& plain;
     PackedParts parts;
     std::byte* packed;
 
@@ -201,7 +201,7 @@ size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {
 }
 
 void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
-                 const ops::PlainQuantizedWeight& plain, const TensorView& packed) {
+                 const ops::UnpackedQuantizedWeight& plain, const TensorView& packed) {
     const Packing packing{layout, plain, PackedParts(layout), packed.as<std::byte>()};
     context.threads->parallel_for(packing.parts.panels, kPanelsPerRange,
                                   [&](int64_t begin, int64_t end, int) {

@@ -59,7 +59,7 @@ struct Int4Parts : C {
     static constexpr int depth = 8;  // values of k in a row of words, or in several
     static constexpr int words = 1;  // of a column for so many
     static constexpr int parts = C::int4_parts;
-    static constexpr int64_t longest_stretch = kWholeGroups;
+    static constexpr int64_t longest_k_block = kWholeGroups;
     // Whether parts of words are spread once for many rows. Pairs of bfloat16 of a group would
     // leave no room in the first-level cache, and their products leave time to make them anew.
     static constexpr bool spreads = std::is_integral_v<typename C::X>;
@@ -74,8 +74,8 @@ struct Int4Parts : C {
     }
     // What the codes' shifts into unsigned ranges add to a sum is taken off first: sums of a vector
     // of columns, as a function of the row.
-    static auto first_sums(const QuantizedBlock& block, const QuantizedStretch& stretch, int, int) {
-        const int32_t* const corrections = block.x_corrections + stretch.group;
+    static auto first_sums(const QuantizedBlock& block, const QuantizedKBlock& k_block, int, int) {
+        const int32_t* const corrections = block.x_corrections + k_block.group;
         return [corrections, groups = block.groups](int64_t row) {
             if constexpr (C::int4_is_shifted) {
                 return C::set_sums(corrections[row * groups]);
@@ -92,7 +92,7 @@ struct Int8Parts : C {
     static constexpr int depth = 4;
     static constexpr int words = 1;
     static constexpr int parts = C::int8_parts;
-    static constexpr int64_t longest_stretch = kWholeGroups;
+    static constexpr int64_t longest_k_block = kWholeGroups;
     static constexpr bool spreads = parts > 1;  // into 16 bits; bytes are multiplied as they lie
 
     template <int part>
@@ -102,11 +102,11 @@ struct Int8Parts : C {
     static void add(Weights weights, const typename C::X* x, typename C::Sum& sum) {
         C::add_int8(weights, x, sum);
     }
-    static auto first_sums(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel,
+    static auto first_sums(const QuantizedBlock& block, const QuantizedKBlock& k_block, int panel,
                            int v) {
         typename C::Sum sums = C::no_sums();
         if constexpr (C::x_is_shifted) {
-            sums = C::load_sums(block.corrections + place_of(block, panel, stretch.group) +
+            sums = C::load_sums(block.corrections + place_of(block, panel, k_block.group) +
                                 v * C::Simd::lanes);
         }
         return [sums](int64_t) { return sums; };
@@ -120,10 +120,10 @@ struct SparseParts : FloatSums<C> {
     static constexpr int depth = kSparseDepth;
     static constexpr int words = sparse_words(code);
     static constexpr int parts = kSparseDepth / 4;
-    static constexpr int64_t longest_stretch = kMatmulStretch;
+    static constexpr int64_t longest_k_block = kBlockK;
     static constexpr bool spreads = false;
 
-    static auto first_sums(const QuantizedBlock&, const QuantizedStretch&, int, int) {
+    static auto first_sums(const QuantizedBlock&, const QuantizedKBlock&, int, int) {
         return [](int64_t) { return FloatSums<C>::no_sums(); };
     }
 };
@@ -180,10 +180,10 @@ class PartKernel {
     using X = typename P::X;
     static constexpr int vectors = Tile::vectors;
     static constexpr int64_t row_bytes = kPanelColumns * 4;  // of words
-    static constexpr int most_rows = S::lanes == 16 ? 6 : 4;
-    static constexpr int most_panels = S::lanes == 16 ? 4 : 1;
+    static constexpr int max_rows = S::lanes == 16 ? 6 : 4;
+    static constexpr int max_panels = S::lanes == 16 ? 4 : 1;
     // Whose totals stay in the first-level cache from one stretch to the next, beside its codes.
-    static constexpr int64_t kRowsAtOnce = 8 * most_rows;
+    static constexpr int64_t kRowsAtOnce = 8 * max_rows;
     // From so many rows on it pays to spread words once for all of them. Fewer wait for codes to
     // come from memory, and products must not wait until all have come.
     static constexpr int64_t rows_to_spread_once = kRowsAtOnce + 1;
@@ -191,13 +191,13 @@ class PartKernel {
     // panels: groups are short, and to store a tile's totals after each takes the time of some of
     // its products.
     static constexpr bool keeps_totals = S::lanes == 16 && std::is_integral_v<X>;
-    static constexpr int panels_with_totals = most_panels / 2;
+    static constexpr int panels_with_totals = max_panels / 2;
 
     // More rows of sparse weights wait for multipliers, not for memory; to ask for their many words
     // twice would cost 7 % (docs/notes/cpu.md).
-    static constexpr int64_t most_rows_fetched_early = P::words > 1
-                                                           ? 8
-                                                           : std::numeric_limits<int64_t>::max();
+    static constexpr int64_t max_rows_fetched_early = P::words > 1
+                                                          ? 8
+                                                          : std::numeric_limits<int64_t>::max();
 
     // Where a stretch's weights come from: words as they are packed. `early`: they are asked for
     // twice.
@@ -207,12 +207,12 @@ class PartKernel {
         // From where a panel's words are read to where they are asked for, and, if early, to where
         // they have been before. The more panels are read side by side the nearer.
         static constexpr int64_t kAheadBytes = early ? 512 : 256;
-        static constexpr int64_t kEarlyBytes = most_panels == 1 ? 4096 : 1536;
+        static constexpr int64_t kEarlyBytes = max_panels == 1 ? 4096 : 1536;
         const std::byte* codes;
         int64_t panel_bytes;
 
-        PackedWords(const QuantizedBlock& block, const QuantizedStretch& stretch)
-            : codes(block.codes + stretch.first / P::depth * (words * row_bytes)),
+        PackedWords(const QuantizedBlock& block, const QuantizedKBlock& k_block)
+            : codes(block.codes + k_block.first / P::depth * (words * row_bytes)),
               panel_bytes(block.panel_bytes) {}
         template <int part>
         static auto weights(const uint32_t* at, int v) {
@@ -244,9 +244,9 @@ class PartKernel {
         const std::byte* codes;
         int64_t panel_bytes;
 
-        SpreadWords(const QuantizedBlock& block, const QuantizedStretch& stretch)
+        SpreadWords(const QuantizedBlock& block, const QuantizedKBlock& k_block)
             : codes(reinterpret_cast<const std::byte*>(block.widened) +
-                    stretch.first / P::depth * (words * row_bytes)),
+                    k_block.first / P::depth * (words * row_bytes)),
               panel_bytes(block.in / P::depth * (words * row_bytes)) {}
         template <int part>
         static auto weights(const uint32_t* at, int v) {
@@ -276,7 +276,7 @@ class PartKernel {
                 }
             }
         }
-        if (block.fetches_early && block.rows <= most_rows_fetched_early) {
+        if (block.fetches_early && block.rows <= max_rows_fetched_early) {
             return multiply<PackedWords<true>>(block);
         }
         multiply<PackedWords<false>>(block);
@@ -285,13 +285,13 @@ class PartKernel {
   private:
     template <class Source>
     static void multiply(const QuantizedBlock& block) {
-        NextCodes next(block, block.groups * (block.rows / most_rows + 1));
+        NextCodes next(block, block.groups * (block.rows / max_rows + 1));
         for (int64_t first = 0; first < block.rows; first += kRowsAtOnce) {
             const int64_t end = least(first + kRowsAtOnce, block.rows);
-            for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
+            for_each_k_block(block, P::longest_k_block, [&](const QuantizedKBlock& k_block) {
                 for (int64_t row = first; row < end;) {
                     next.fetch_part();
-                    row += some_rows<most_rows, Source>(block, stretch, row, end);
+                    row += some_rows<max_rows, Source>(block, k_block, row, end);
                 }
             });
         }
@@ -300,7 +300,7 @@ class PartKernel {
     // The same by spread words, group after group for few columns and rows, as keeps_totals has it.
     static void multiply_many_rows(const QuantizedBlock& block) {
         NextCodes next(block,
-                       (block.panels / panels_with_totals + 1) * (block.rows / most_rows + 1));
+                       (block.panels / panels_with_totals + 1) * (block.rows / max_rows + 1));
         for (int panel = 0; panel < block.panels;) {
             if (block.panels - panel >= panels_with_totals) {
                 multiply_panels<panels_with_totals>(block, panel, next);
@@ -316,7 +316,7 @@ class PartKernel {
         SpreadWords::spread(part);
         for (int64_t row = 0; row < part.rows;) {
             next.fetch_part();
-            row += rows_of_all_groups<most_rows, panels>(part, row);
+            row += rows_of_all_groups<max_rows, panels>(part, row);
         }
     }
 
@@ -346,9 +346,9 @@ class PartKernel {
             // Or gcc would keep in vector registers what it knows of the block, and sums in memory.
             asm volatile("" : "+r"(row), "+r"(group) : : "memory");
             const int64_t first = group * block.group_size;
-            const QuantizedStretch stretch{first, least(first + block.group_size, block.in), group};
+            const QuantizedKBlock k_block{first, least(first + block.group_size, block.in), group};
             Sum sum[columns][rows];
-            sum_stretch<SpreadWords>(block, stretch, row, 0, sum);
+            sum_k_block<SpreadWords>(block, k_block, row, 0, sum);
 #pragma GCC unroll 8
             for (int i = 0; i < columns; ++i) {
                 const F scales = Tile::load_scales(block, i / vectors, group, i % vectors);
@@ -366,58 +366,58 @@ class PartKernel {
     }
 
     template <int rows, class Source>
-    static int some_rows(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
+    static int some_rows(const QuantizedBlock& block, const QuantizedKBlock& k_block, int64_t row,
                          int64_t end) {
         if constexpr (rows > 1) {
             if (end - row < rows) {
-                return some_rows < rows == 6 ? 4 : rows - 1, Source > (block, stretch, row, end);
+                return some_rows < rows == 6 ? 4 : rows - 1, Source > (block, k_block, row, end);
             }
         }
         int panel = 0;
-        for (; panel + most_panels <= block.panels; panel += most_panels) {
-            tile<rows, most_panels, Source>(block, stretch, row, panel);
+        for (; panel + max_panels <= block.panels; panel += max_panels) {
+            tile<rows, max_panels, Source>(block, k_block, row, panel);
         }
-        for (; panel < block.panels; ++panel) tile<rows, 1, Source>(block, stretch, row, panel);
+        for (; panel < block.panels; ++panel) tile<rows, 1, Source>(block, k_block, row, panel);
         return rows;
     }
 
     template <int rows, int panels, class Source>
-    static void tile(const QuantizedBlock& block, const QuantizedStretch& stretch, int64_t row,
+    static void tile(const QuantizedBlock& block, const QuantizedKBlock& k_block, int64_t row,
                      int panel) {
         constexpr int columns = panels * vectors;
-        if (rows == most_rows && stretch.end == block.in) {
+        if (rows == max_rows && k_block.end == block.in) {
             for (int r = 0; r < rows; ++r) fetch_results(block, row + r, panel, panels);
         }
         Sum sum[columns][rows];
-        sum_stretch<Source>(block, stretch, row, panel, sum);
+        sum_k_block<Source>(block, k_block, row, panel, sum);
 #pragma GCC unroll 8
         for (int i = 0; i < columns; ++i) {
             F values[rows];
 #pragma GCC unroll 8
             for (int r = 0; r < rows; ++r) values[r] = P::to_float(sum[i][r]);
-            Tile::add_sums(block, stretch, row, panel + i / vectors, i % vectors, values);
+            Tile::add_sums(block, k_block, row, panel + i / vectors, i % vectors, values);
         }
     }
 
     // Sums stay in registers: all that touches them is inlined before arrays are taken apart.
     template <class Source, int columns, int rows>
-    [[gnu::always_inline]] static void sum_stretch(const QuantizedBlock& block,
-                                                   const QuantizedStretch& stretch, int64_t row,
+    [[gnu::always_inline]] static void sum_k_block(const QuantizedBlock& block,
+                                                   const QuantizedKBlock& k_block, int64_t row,
                                                    int panel, Sum (&sum)[columns][rows]) {
         constexpr int panels = columns / vectors;
         const X* x[rows];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
-            x[r] = static_cast<const X*>(block.x) + (row + r) * block.x_stride + stretch.first;
+            x[r] = static_cast<const X*>(block.x) + (row + r) * block.x_stride + k_block.first;
 #pragma GCC unroll 8
             for (int i = 0; i < columns; ++i) {
                 sum[i][r] =
-                    P::first_sums(block, stretch, panel + i / vectors, i % vectors)(row + r);
+                    P::first_sums(block, k_block, panel + i / vectors, i % vectors)(row + r);
             }
         }
-        const Source source(block, stretch);
+        const Source source(block, k_block);
         const std::byte* const codes = source.codes + panel * source.panel_bytes;
-        const int64_t steps = (stretch.end - stretch.first) / P::depth;
+        const int64_t steps = (k_block.end - k_block.first) / P::depth;
         const auto add_steps = [&](int64_t step, int64_t end, Sum(&to)[columns][rows])
             __attribute__((always_inline)) {
             for (; step < end; ++step) {

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/quantized/quantized_codes.h"
+#include "kernels/cpu/simd/kernels.h"
 
 namespace nvllm::cpu {
 
 // Codes `first` to `end` of k, all of them of one group, with the scales of each panel.
-struct QuantizedStretch {
+struct QuantizedKBlock {
     int64_t first;
     int64_t end;
     int64_t group;
@@ -35,28 +35,28 @@ template <int depth, int words = 1>
 
 // Where a stretch from `first` on ends, no longer than `longest` and within a group that ends at
 // `last`.
-[[gnu::always_inline]] inline int64_t end_of_stretch(const QuantizedBlock& block, int64_t first,
+[[gnu::always_inline]] inline int64_t end_of_k_block(const QuantizedBlock& block, int64_t first,
                                                      int64_t last, int64_t longest) {
     const int64_t end = least(first + longest, last);
     if (block.x_scales == nullptr) return end;
     return least(end, (first / block.x_group_size + 1) * block.x_group_size);
 }
 
-[[gnu::always_inline]] inline QuantizedStretch stretch_at(const QuantizedBlock& block,
-                                                          int64_t first, int64_t longest) {
+[[gnu::always_inline]] inline QuantizedKBlock k_block_at(const QuantizedBlock& block, int64_t first,
+                                                         int64_t longest) {
     const int64_t group = first / block.group_size;
     const int64_t last = least((group + 1) * block.group_size, block.in);
-    return {first, end_of_stretch(block, first, last, longest), group};
+    return {first, end_of_k_block(block, first, last, longest), group};
 }
 
 // Calls body(stretch) for all stretches of a row in order.
 template <typename Body>
-void for_each_stretch(const QuantizedBlock& block, int64_t longest, Body body) {
+void for_each_k_block(const QuantizedBlock& block, int64_t longest, Body body) {
     for (int64_t group = 0; group < block.groups; ++group) {
         const int64_t last = least((group + 1) * block.group_size, block.in);
         for (int64_t first = group * block.group_size; first < last;) {
-            const int64_t end = end_of_stretch(block, first, last, longest);
-            body(QuantizedStretch{first, end, group});
+            const int64_t end = end_of_k_block(block, first, last, longest);
+            body(QuantizedKBlock{first, end, group});
             first = end;
         }
     }
@@ -146,24 +146,24 @@ struct QuantizedTile {
     // on; with the last stretch results are written.
     template <int rows>
     [[gnu::always_inline]] static void add_sums(const QuantizedBlock& block,
-                                                const QuantizedStretch& stretch, int64_t row,
+                                                const QuantizedKBlock& k_block, int64_t row,
                                                 int panel, int v, const F (&sums)[rows]) {
-        add_sums(block, stretch, row, panel, v, load_scales(block, panel, stretch.group, v), sums);
+        add_sums(block, k_block, row, panel, v, load_scales(block, panel, k_block.group, v), sums);
     }
     template <int rows>
     [[gnu::always_inline]] static void add_sums(const QuantizedBlock& block,
-                                                const QuantizedStretch& stretch, int64_t row,
+                                                const QuantizedKBlock& k_block, int64_t row,
                                                 int panel, int v, F of_weights,
                                                 const F (&sums)[rows]) {
         float* total = block.totals + row * kQuantizedColumns + panel * kPanelColumns + v * lanes;
-        const bool is_first = stretch.first == 0;
-        const bool is_last = stretch.end == block.in;
+        const bool is_first = k_block.first == 0;
+        const bool is_last = k_block.end == block.in;
         F totals[rows];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r, total += kQuantizedColumns) {
             F scale = of_weights;
             if (block.x_scales != nullptr) {
-                const int64_t x_group = stretch.first / block.x_group_size;
+                const int64_t x_group = k_block.first / block.x_group_size;
                 scale = S::mul(scale,
                                S::set(block.x_scales[(row + r) * block.x_scale_stride + x_group]));
             }
@@ -177,25 +177,25 @@ struct QuantizedTile {
     // function of the row counted from the first.
     template <typename SumsOf>
     [[gnu::always_inline]] static void add_sums_of_rows(const QuantizedBlock& block,
-                                                        const QuantizedStretch& stretch,
+                                                        const QuantizedKBlock& k_block,
                                                         int64_t first, int64_t rows, int panel,
                                                         SumsOf sums_of) {
         for (int v = 0; v < vectors; ++v) {
             const auto sum = sums_of(v);
-            const F scales = load_scales(block, panel, stretch.group, v);
-            if (block.x_scales == nullptr && stretch.end < block.in) {
+            const F scales = load_scales(block, panel, k_block.group, v);
+            if (block.x_scales == nullptr && k_block.end < block.in) {
                 float* total =
                     block.totals + first * kQuantizedColumns + panel * kPanelColumns + v * lanes;
-                add_to_totals(total, stretch.first == 0, rows, scales, sum);
+                add_to_totals(total, k_block.first == 0, rows, scales, sum);
                 continue;
             }
             int64_t row = 0;
             for (; row + 4 <= rows; row += 4) {
-                add_sums(block, stretch, first + row, panel, v, scales,
+                add_sums(block, k_block, first + row, panel, v, scales,
                          {sum(row), sum(row + 1), sum(row + 2), sum(row + 3)});
             }
             for (; row < rows; ++row) {
-                add_sums(block, stretch, first + row, panel, v, scales, {sum(row)});
+                add_sums(block, k_block, first + row, panel, v, scales, {sum(row)});
             }
         }
     }

@@ -10,16 +10,16 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/cpu/simd/kernels.h"
+#include "kernels/cpu/matmul/tile_pairs.h"
 #include "kernels/cpu/quantized/quantized_parts.h"
 #include "kernels/cpu/quantized/quantized_tile.h"
-#include "kernels/cpu/matmul/tile_pairs.h"
+#include "kernels/cpu/simd/kernels.h"
 
 namespace nvllm::cpu {
 
 // Room for kQuantizedStretch words of each column of a panel.
 [[gnu::always_inline]] inline uint32_t* widened_room(const QuantizedBlock& block, int panel) {
-    return reinterpret_cast<uint32_t*>(block.widened) + panel * kQuantizedStretch * kPanelColumns;
+    return reinterpret_cast<uint32_t*>(block.widened) + panel * kQuantizedBlockK * kPanelColumns;
 }
 
 // Codes of a kind, as TileCodes takes them. C: how they are multiplied as integers. words_of gives
@@ -31,9 +31,9 @@ struct TileInt8 : Int8Parts<C> {
     static constexpr TileProduct product = TileProduct::unsigned_by_signed;
 
     static void spread(const QuantizedBlock&, int) {}  // multiplied as they are stored
-    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
+    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedKBlock& k_block,
                                     int panel) {
-        return words_at<4>(block, panel, stretch.first);
+        return words_at<4>(block, panel, k_block.first);
     }
 };
 
@@ -47,11 +47,11 @@ struct TileInt4 : Int4Parts<C> {
         spread_words<Int4Parts<C>>(words_at<8>(block, panel, 0), block.in, room(block, panel),
                                    C::less_eight);
     }
-    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
+    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedKBlock& k_block,
                                     int panel) {
-        return room(block, panel) + stretch.first / 4 * kPanelColumns;
+        return room(block, panel) + k_block.first / 4 * kPanelColumns;
     }
-    static auto first_sums(const QuantizedBlock&, const QuantizedStretch&, int, int) {
+    static auto first_sums(const QuantizedBlock&, const QuantizedKBlock&, int, int) {
         return [](int64_t) { return C::no_sums(); };
     }
 
@@ -70,13 +70,13 @@ struct TilePairsOfCodes : FloatSums<C> {
     using X = BFloat16;
     using SumOfTile = float;
     static constexpr TileProduct product = TileProduct::bfloat16;
-    static constexpr int64_t longest_stretch = 2 * kQuantizedStretch;  // that there is room for
+    static constexpr int64_t longest_k_block = 2 * kQuantizedBlockK;  // that there is room for
 
-    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedStretch& stretch,
+    static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedKBlock& k_block,
                                     int panel) {
         uint32_t* const room = widened_room(block, panel);
-        widen(widener_of(block, panel, stretch.group), packed_words(block, panel, stretch.first),
-              stretch.end - stretch.first, room);
+        widen(widener_of(block, panel, k_block.group), packed_words(block, panel, k_block.first),
+              k_block.end - k_block.first, room);
         return room;
     }
     static const uint32_t* packed_words(const QuantizedBlock& block, int panel, int64_t k) {
@@ -122,9 +122,9 @@ class TileCodes {
         Pairs pairs;
         Meanwhile meanwhile{Fetching(block), SumsBefore(block)};
         if constexpr (!is_exact) {
-            for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& stretch) {
+            for_each_k_block(block, P::longest_k_block, [&](const QuantizedKBlock& k_block) {
                 for (int panel = 0; panel < block.panels; panel += 2) {
-                    Work work(block, stretch, panel);
+                    Work work(block, k_block, panel);
                     for (; work.row < block.rows; work.row += kRowsTogether) {
                         multiply(work, pairs, meanwhile);
                     }
@@ -136,7 +136,7 @@ class TileCodes {
                 P::spread(block, panel);
                 if (panel + 1 < block.panels) P::spread(block, panel + 1);
                 for (int64_t row = 0; row < block.rows; row += kRowsTogether) {
-                    for_each_stretch(block, P::longest_stretch, [&](const QuantizedStretch& some) {
+                    for_each_k_block(block, P::longest_k_block, [&](const QuantizedKBlock& some) {
                         Work work(block, some, panel);
                         work.row = row;
                         multiply(work, pairs, meanwhile);
@@ -149,7 +149,7 @@ class TileCodes {
 
   private:
     using Pairs = TilePairs<Tiles, num_words>;
-    using Factor = typename Pairs::Factor;
+    using Operand = typename Pairs::Operand;
     using Totals = QuantizedTile<P>;
     using X = typename P::X;
     using S = typename P::Simd;
@@ -161,14 +161,14 @@ class TileCodes {
 
     struct Work {
         const QuantizedBlock& block;
-        const QuantizedStretch& stretch;
+        const QuantizedKBlock& k_block;
         int64_t row = 0;
         int panel;
         const uint32_t* words[2];
 
-        Work(const QuantizedBlock& all, const QuantizedStretch& some, int first_panel)
+        Work(const QuantizedBlock& all, const QuantizedKBlock& some, int first_panel)
             : block(all),
-              stretch(some),
+              k_block(some),
               panel(first_panel),
               words{P::words_of(all, some, first_panel),
                     panels() == 2 ? P::words_of(all, some, first_panel + 1) : nullptr} {}
@@ -180,7 +180,7 @@ class TileCodes {
         }
         const X* x(int tile) const {
             return static_cast<const X*>(block.x) + (row + tile * kTileRows) * block.x_stride +
-                   stretch.first;
+                   k_block.first;
         }
         int64_t x_bytes() const { return block.x_stride * static_cast<int64_t>(sizeof(X)); }
     };
@@ -200,7 +200,7 @@ class TileCodes {
             return (block.panels + 1) / 2 * ((block.rows + kRowsTogether - 1) / kRowsTogether);
         }
         [[gnu::always_inline]] void fetch(const Work& work, int64_t k) {
-            const int64_t first = work.row + (work.stretch.first + k) / depth * result_rows;
+            const int64_t first = work.row + (work.k_block.first + k) / depth * result_rows;
             const int64_t end =
                 least(first + result_rows, least(work.row + kRowsTogether, work.block.rows));
             for (int64_t row = first; row < end; ++row) {
@@ -215,7 +215,7 @@ class TileCodes {
     struct SumsBefore {
         alignas(64) Sums sums[4];
         const QuantizedBlock& block;
-        QuantizedStretch stretch{};
+        QuantizedKBlock k_block{};
         int64_t row = 0;
         int64_t rows[2] = {};
         int panel = 0;
@@ -230,7 +230,7 @@ class TileCodes {
             Pairs::template for_each_sum<row_tiles, panel_tiles>([&](auto tile, auto, auto) {
                 Tiles::template store<tile()>(sums[tile], kTileRowBytes);
             });
-            stretch = work.stretch;
+            k_block = work.k_block;
             row = work.row;
             panel = work.panel;
             panels = panel_tiles;
@@ -250,11 +250,11 @@ class TileCodes {
         [[gnu::noinline]] void add_tile(int row_tile, int panel_tile, const Sums& of_tile) const {
             const int64_t first = row + row_tile * kTileRows;
             const int at = panel + panel_tile;
-            Totals::add_sums_of_rows(block, stretch, first, rows[row_tile], at, [&](int v) {
+            Totals::add_sums_of_rows(block, k_block, first, rows[row_tile], at, [&](int v) {
                 const auto* const of_vector = of_tile[0] + v * S::lanes;
                 if constexpr (is_exact) {
                     // Less what codes that are shifted have added.
-                    const auto first_sums = P::first_sums(block, stretch, at, v);
+                    const auto first_sums = P::first_sums(block, k_block, at, v);
                     return [=](int64_t r) {
                         return P::to_float(load(of_vector + r * kPanelColumns) +
                                            first_sums(first + r));
@@ -289,7 +289,7 @@ class TileCodes {
     static void multiply(const Work& work, Meanwhile& meanwhile) {
         Pairs::template for_each_sum<row_tiles, panel_tiles>(
             [](auto tile, auto, auto) { Tiles::template zero<tile()>(); });
-        const int64_t length = work.stretch.end - work.stretch.first;
+        const int64_t length = work.k_block.end - work.k_block.first;
         const int tiles_of_step = length < 2 * depth ? 4 : length < 4 * depth ? 2 : 1;
         int64_t k = 0;
         for (; k + depth <= length; k += depth) {
@@ -320,8 +320,8 @@ class TileCodes {
             words[tile] = room[tile];
         }
         Pairs::template multiply<P::product, row_tiles, panel_tiles>(
-            {Factor{first, x_bytes}, Factor{second, x_bytes}},
-            {Factor{words[0], kTileRowBytes}, Factor{words[1], kTileRowBytes}});
+            {Operand{first, x_bytes}, Operand{second, x_bytes}},
+            {Operand{words[0], kTileRowBytes}, Operand{words[1], kTileRowBytes}});
     }
 
     // The last values of k, where they do not fill a tile; nothing is read beyond them.

@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/quantized/quantized_tile.h"
 #include "kernels/cpu/quantized/tile_codes.h"
+#include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/simd/tile_shape.h"
 
 namespace nvllm::cpu {
@@ -21,7 +21,7 @@ namespace nvllm::cpu {
 template <class Tiles, class P, int64_t num_words>
 class TileStream {
   public:
-    static constexpr int64_t most_rows = kTileRows;
+    static constexpr int64_t max_rows = kTileRows;
 
     static void multiply(const QuantizedBlock& block) {
         TileShapes shapes{};
@@ -54,22 +54,22 @@ class TileStream {
         int now = 0;  // the half of the room that is multiplied next
         widen_step<panels>(block, 0, first_panel, 0, room[now]);
         for (int64_t k = 0; k < block.in;) {
-            const QuantizedStretch stretch = stretch_at(block, k, P::longest_stretch);
+            const QuantizedKBlock k_block = k_block_at(block, k, P::longest_k_block);
             for_each_panel<panels>([](auto panel) { Tiles::template zero<panel()>(); });
-            for (; k < stretch.end; k += depth, now = 1 - now) {
+            for (; k < k_block.end; k += depth, now = 1 - now) {
                 load_x(block, k);
                 const int64_t next_k = k + depth;
                 if (next_k == block.in) {
                     multiply_step<panels>(room[now]);
                 } else {
                     const int64_t group =
-                        next_k < stretch.end ? stretch.group : next_k / block.group_size;
+                        next_k < k_block.end ? k_block.group : next_k / block.group_size;
                     widen_and_multiply_step<panels>(block, group, first_panel, next_k,
                                                     room[1 - now], room[now]);
                 }
             }
             for_each_panel<panels>(
-                [&](auto panel) { add_sums<panel()>(block, stretch, first_panel + panel); });
+                [&](auto panel) { add_sums<panel()>(block, k_block, first_panel + panel); });
         }
     }
 
@@ -124,10 +124,10 @@ class TileStream {
     }
 
     template <int tile>
-    static void add_sums(const QuantizedBlock& block, const QuantizedStretch& stretch, int panel) {
+    static void add_sums(const QuantizedBlock& block, const QuantizedKBlock& k_block, int panel) {
         alignas(64) Sums sums;
         Tiles::template store<tile>(sums, kTileRowBytes);
-        Totals::add_sums_of_rows(block, stretch, 0, block.rows, panel, [&](int v) {
+        Totals::add_sums_of_rows(block, k_block, 0, block.rows, panel, [&](int v) {
             const float* const of_vector = sums[0] + v * S::lanes;
             return [=](int64_t row) { return S::load(of_vector + row * kPanelColumns); };
         });
@@ -136,7 +136,7 @@ class TileStream {
 
 template <class Tiles, class P, int64_t num_words>
 void multiply_in_steps(const QuantizedBlock& block) {
-    if (block.rows <= TileStream<Tiles, P, num_words>::most_rows) {
+    if (block.rows <= TileStream<Tiles, P, num_words>::max_rows) {
         TileStream<Tiles, P, num_words>::multiply(block);
     } else {
         TileCodes<Tiles, P, num_words>::multiply(block);

@@ -31,7 +31,7 @@ constexpr size_t kNumActivations = 4;
 constexpr int64_t kMaxMatmulColumns = 96;
 constexpr int64_t kMaxStreamColumns = 512;
 // Values of k that are added up in lanes before the lanes are added together.
-constexpr int64_t kMatmulStretch = 1024;
+constexpr int64_t kBlockK = 1024;
 
 // One block of a matrix product: rows of x, packed in panels, by consecutive weight rows.
 struct MatmulBlock {
@@ -44,7 +44,7 @@ struct MatmulBlock {
     int64_t next_columns;
     int64_t bytes_ahead;  // from where weights are read to where they are fetched
     int64_t bytes_early;  // the same for the second-level cache, with few rows of x; or 0
-    // Room for kMaxMatmulColumns x kMatmulStretch packed values; unused for up to
+    // Room for kMaxMatmulColumns x kBlockK packed values; unused for up to
     // max_in_place_tokens.
     void* packed_weight;
     int64_t columns;
@@ -73,7 +73,7 @@ struct MatmulKernels {
     int64_t max_stream_rows = 0;  // up to so many rows of x read weights as streams
     bool are_panels_full = false;
     int64_t max_block_tokens = kAnyNumber;  // rows of x that are multiplied by a block of weights
-    int64_t least_block_tokens = 32;        // unless there are fewer
+    int64_t min_block_tokens = 32;          // unless there are fewer
     // What multiplies more than max_in_place_tokens rows, with a `pack` that orders the values of a
     // panel for it; null: these.
     const MatmulKernels* for_more_rows = nullptr;
@@ -179,7 +179,7 @@ struct FewSums {
     int64_t out_stride;
 };
 
-struct AttentionProducts {
+struct AttentionMatmuls {
     int64_t step;  // values in a word; 0: there are no such products
     // Depths are a multiple of it, and what is summed begins at such a multiple of a tile's
     // positions: so many words make one sum that is added.
@@ -202,13 +202,13 @@ struct AttentionProducts {
 // Columns that rows of quantized products are computed for at a time, and values of k whose
 // products are summed before they are scaled.
 constexpr int64_t kQuantizedColumns = 64;
-constexpr int64_t kQuantizedStretch = 128;
+constexpr int64_t kQuantizedBlockK = 128;
 // float32 values of room for codes that are multiplied in another form than they are stored in: of
 // all columns a stretch in float32, or two bytes for each of `in` values of k.
 constexpr int64_t widened_values(int64_t in) {
-    const int64_t stretch = kQuantizedStretch * kQuantizedColumns;
+    const int64_t k_block = kQuantizedBlockK * kQuantizedColumns;
     const int64_t all = kQuantizedColumns * in * 2 / static_cast<int64_t>(sizeof(float));
-    return stretch < all ? all : stretch;
+    return k_block < all ? all : k_block;
 }
 constexpr size_t kNumWeightCodes = 7;
 
@@ -221,9 +221,9 @@ struct QuantizedBlock {
     int64_t x_scale_stride;
     int64_t x_group_size;          // no stretch crosses such a group
     const int32_t* x_corrections;  // [rows, groups]: of int4 weights, -8 * sum of a group's codes
-    // [rows, x_stretches]: what divide_for_int4 summed up; null where it is not called.
+    // [rows, x_k_blocks]: what divide_for_int4 summed up; null where it is not called.
     const float* x_sums;
-    int64_t x_stretches;
+    int64_t x_k_blocks;
     const std::byte* codes;  // panels, panel_bytes apart
     int64_t panel_bytes;
     int64_t codes_bytes;  // of one panel
@@ -271,7 +271,7 @@ struct QuantizedKernels {
     QuantizedPairs pairs[kNumWeightCodes];
     double (*int8_loop)(int64_t rounds);  // as Kernels::float32_loop, of integers
     // Divides a row of float32 x, in place, by what `multiply` of int4 codes takes them times.
-    // sums: of each stretch of at most kQuantizedStretch values, as for_each_stretch gives them for
+    // sums: of each stretch of at most kQuantizedStretch values, as for_each_k_block gives them for
     // this block, what they summed up to before. Null: it takes codes for what they are.
     void (*divide_for_int4)(const QuantizedBlock& block, float* x, float* sums);
     int32_t (*sum_codes)(const int8_t* codes, int64_t count);
@@ -314,8 +314,8 @@ struct Kernels {
     int64_t lanes;
     void (*softmax_tile)(const SoftmaxTile& tile);
     void (*join_softmax)(const SoftmaxStates& states);
-    AttentionProducts attention[kNumKvTypes];  // of float32 words
-    AttentionProducts attention_pairs;         // of bfloat16 words, keys and values
+    AttentionMatmuls attention[kNumKvTypes];  // of float32 words
+    AttentionMatmuls attention_pairs;         // of bfloat16 words, keys and values
     // Rows of 64 values, times a factor for each column.
     void (*scale_tile)(float* rows, int64_t num_rows, const float* factors);
     // out = x * factor

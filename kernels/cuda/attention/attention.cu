@@ -20,10 +20,10 @@ namespace {
 constexpr float kLog2OfE = 1.44269504f;
 constexpr int kFewRows = 16;          // rows of a sequence that one warp takes
 constexpr int64_t kManyBlocks = 264;  // two a multiprocessor of the largest GPU
-constexpr int64_t kMostSplits = 512;
+constexpr int64_t kMaxSplits = 512;
 // 8,192 splits of a token's 32 heads of 128 values take 130 MiB: somewhat above a power of two, so
 // that contexts of powers of two are split.
-constexpr size_t kMostScratchBytes = size_t{144} << 20;
+constexpr size_t kMaxScratchBytes = size_t{144} << 20;
 
 __global__ void __launch_bounds__(128) merge_kernel(AttentionCall call) {
     gpu::wait_for_work_before();
@@ -31,9 +31,9 @@ __global__ void __launch_bounds__(128) merge_kernel(AttentionCall call) {
     const int token = index / call.heads;
     if (token >= call.tokens) return;
     const int sequence = sequence_of_token(call, token);
-    if (token >= call.query_starts[sequence + 1]) return;  // a row of no sequence
-    const int context = call.context_lengths[sequence];
-    const int position = context - (call.query_starts[sequence + 1] - token);
+    if (token >= call.query_start_loc[sequence + 1]) return;  // a row of no sequence
+    const int context = call.seq_lens[sequence];
+    const int position = context - (call.query_start_loc[sequence + 1] - token);
     const Visible seen = visible_positions(call, position, context);
     constexpr int kValues = kMaxHeadDim / 32;
     float totals[kValues] = {};
@@ -66,8 +66,8 @@ size_t bytes_of_splits(int64_t splits, int64_t tokens, int64_t heads, int64_t he
 }
 
 AttentionCall describe(const ConstTensorView& queries, const ConstTensorView& keys,
-                       const ConstTensorView& values, const ConstTensorView& query_starts,
-                       const ConstTensorView& context_lengths, const ConstTensorView& block_tables,
+                       const ConstTensorView& values, const ConstTensorView& query_start_loc,
+                       const ConstTensorView& seq_lens, const ConstTensorView& block_tables,
                        const ops::PagedAttentionOptions& options, const TensorView& out) {
     AttentionCall call{};
     call.queries = queries.data;
@@ -79,11 +79,11 @@ AttentionCall describe(const ConstTensorView& queries, const ConstTensorView& ke
     call.key_block_stride = keys.stride(0);
     call.value_block_stride = values.stride(0);
     call.cache_aligned = row_layout(keys).aligned && row_layout(values).aligned;
-    call.query_starts = query_starts.as<int32_t>();
-    call.context_lengths = context_lengths.as<int32_t>();
+    call.query_start_loc = query_start_loc.as<int32_t>();
+    call.seq_lens = seq_lens.as<int32_t>();
     call.block_tables = block_tables.as<int32_t>();
     call.table_stride = block_tables.stride(0);
-    call.sequences = static_cast<int>(context_lengths.dim(0));
+    call.sequences = static_cast<int>(seq_lens.dim(0));
     call.tokens = static_cast<int>(queries.dim(0));
     call.heads = static_cast<int>(queries.dim(1));
     call.kv_heads = static_cast<int>(keys.dim(1));
@@ -134,17 +134,17 @@ void merge(const Context& context, const AttentionCall& call) {
 
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
-                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,
                      const ConstTensorView& block_tables, const ops::PagedAttentionOptions& options,
                      const TensorView& out) {
-    if (queries.dim(0) == 0 || context_lengths.dim(0) == 0) return;
+    if (queries.dim(0) == 0 || seq_lens.dim(0) == 0) return;
     NVLLM_CHECK(key_cache.dim(3) <= kMaxHeadDim, "paged_attention: keys " + key_cache.describe());
     NVLLM_CHECK(std::has_single_bit(static_cast<uint64_t>(key_cache.dim(2))),
                 "paged_attention needs a power of two as block size: " + key_cache.describe());
     NVLLM_CHECK(
         key_cache.dtype == value_cache.dtype,
         "paged_attention: keys " + key_cache.describe() + ", values " + value_cache.describe());
-    AttentionCall call = describe(queries, key_cache, value_cache, query_starts, context_lengths,
+    AttentionCall call = describe(queries, key_cache, value_cache, query_start_loc, seq_lens,
                                   block_tables, options, out);
     const bool of_bytes = dtype_bytes(key_cache.dtype) == 1;
     const bool tensor_cores = queries.dtype != DType::f32 && call.cache_aligned &&
@@ -173,7 +173,7 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
 }
 
 size_t paged_attention_scratch_bytes(int64_t tokens, int64_t heads, int64_t head_dim, int) {
-    return std::min(kMostScratchBytes, bytes_of_splits(kMostSplits, tokens, heads, head_dim));
+    return std::min(kMaxScratchBytes, bytes_of_splits(kMaxSplits, tokens, heads, head_dim));
 }
 
 }  // namespace nvllm::cuda

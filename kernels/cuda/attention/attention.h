@@ -9,7 +9,7 @@ constexpr int kMaxHeadDim = 256;  // of paged_attention
 
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
-                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,
                      const ConstTensorView& block_tables, const ops::PagedAttentionOptions& options,
                      const TensorView& out);
 

@@ -15,7 +15,7 @@ namespace nvllm::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kMostHeadDim = 32 * kRun;
+constexpr int kMaxHeadDim = 32 * kRun;
 constexpr int64_t kFewTokens = 256;
 
 template <typename W>
@@ -24,15 +24,15 @@ struct HeadNorm {
     float epsilon;
 };
 
-struct HeadAngles {
+struct HeadCosSin {
     Rows<const float> cosines;  // data null: no rotation
     Rows<const float> sines;
 };
 
 template <typename C>
 struct Storage {
-    KvTarget<C> keys;
-    KvTarget<C> values;
+    KvSlotMapping<C> keys;
+    KvSlotMapping<C> values;
     int64_t num_slots;
     int block_size;
 };
@@ -56,19 +56,19 @@ __device__ __forceinline__ void normalise(const HeadNorm<W>& norm, int column, i
 }
 
 // What turns this lane's values of every head of a token.
-struct LaneAngles {
+struct LaneCosSin {
     float cosines[kRun];
     float sines[kRun];
     int half;      // of what is rotated; 0: nothing is
     bool in_runs;  // no run has values on both sides of `half`, or of its double
 
-    __device__ __forceinline__ void load(const HeadAngles& angles, int64_t token, int column) {
-        half = angles.cosines.data != nullptr ? static_cast<int>(angles.cosines.layout.width) : 0;
+    __device__ __forceinline__ void load(const HeadCosSin& cos_sin, int64_t token, int column) {
+        half = cos_sin.cosines.data != nullptr ? static_cast<int>(cos_sin.cosines.layout.width) : 0;
         in_runs = half % kRun == 0;
         if (in_runs && column < 2 * half) {
             const int pair = column < half ? column : column - half;
-            angles.cosines.load(token, pair, kRun, cosines);
-            angles.sines.load(token, pair, kRun, sines);
+            cos_sin.cosines.load(token, pair, kRun, cosines);
+            cos_sin.sines.load(token, pair, kRun, sines);
             return;
         }
 #pragma unroll
@@ -76,35 +76,35 @@ struct LaneAngles {
             const int d = column + i;
             if (d >= 2 * half) continue;
             const int pair = d < half ? d : d - half;
-            cosines[i] = angles.cosines.row(token)[pair];
-            sines[i] = angles.sines.row(token)[pair];
+            cosines[i] = cos_sin.cosines.row(token)[pair];
+            sines[i] = cos_sin.sines.row(token)[pair];
         }
     }
 };
 
 // Rotates this lane's values with their partners of the same head; `head` is the warp's memory.
 template <typename T>
-__device__ __forceinline__ void rotate(const LaneAngles& angles, int column, float* head,
+__device__ __forceinline__ void rotate(const LaneCosSin& cos_sin, int column, float* head,
                                        float (&values)[kRun]) {
-    const int half = angles.half;
+    const int half = cos_sin.half;
     store_run(head + column, kRun, true, values);
     gpu::sync_warp();
-    if (angles.in_runs && column < 2 * half) {
+    if (cos_sin.in_runs && column < 2 * half) {
         const bool first = column < half;
         float others[kRun];
         load_run(head + (first ? column + half : column - half), kRun, true, others);
 #pragma unroll
         for (int i = 0; i < kRun; ++i) {
-            const float other = others[i] * angles.sines[i];
-            values[i] = gpu::fma(values[i], angles.cosines[i], first ? -other : other);
+            const float other = others[i] * cos_sin.sines[i];
+            values[i] = gpu::fma(values[i], cos_sin.cosines[i], first ? -other : other);
         }
     } else {
 #pragma unroll
         for (int i = 0; i < kRun; ++i) {
             const int d = column + i;
             if (d >= 2 * half) continue;
-            const float other = head[d < half ? d + half : d - half] * angles.sines[i];
-            values[i] = gpu::fma(values[i], angles.cosines[i], d < half ? -other : other);
+            const float other = head[d < half ? d + half : d - half] * cos_sin.sines[i];
+            values[i] = gpu::fma(values[i], cos_sin.cosines[i], d < half ? -other : other);
         }
     }
     gpu::sync_warp();
@@ -114,7 +114,7 @@ __device__ __forceinline__ void rotate(const LaneAngles& angles, int column, flo
 // By all lanes of the warp that has the head.
 template <typename C>
 __device__ __forceinline__ void store_in_cache(const Storage<C>& storage, bool is_value,
-                                               const KvPlace& place, int column, int head_dim,
+                                               const KvSlot& place, int column, int head_dim,
                                                float (&values)[kRun]) {
     if (!kScaledByHead<C> && column >= head_dim) return;
     if (is_value) {
@@ -127,10 +127,10 @@ __device__ __forceinline__ void store_in_cache(const Storage<C>& storage, bool i
 template <typename T, typename W, typename C>
 __global__ void __launch_bounds__(kWarps * 32, kAnyOccupancy)
     attention_input_kernel(Rows<T> projected, HeadNorm<W> query_norm, HeadNorm<W> key_norm,
-                           HeadAngles angles, const int64_t* __restrict__ slots, Storage<C> storage,
-                           int heads, int kv_heads, int head_dim) {
+                           HeadCosSin cos_sin, const int64_t* __restrict__ slots,
+                           Storage<C> storage, int heads, int kv_heads, int head_dim) {
     gpu::wait_for_work_before();
-    GPU_SHARED(float, rows, [kWarps][kMostHeadDim]);
+    GPU_SHARED(float, rows, [kWarps][kMaxHeadDim]);
     const int64_t token = blockIdx.x;
     T* const row = projected.row(token);
     const bool aligned = projected.layout.aligned && head_dim % kRun == 0;
@@ -141,8 +141,8 @@ __global__ void __launch_bounds__(kWarps * 32, kAnyOccupancy)
     const int64_t offset = slot % storage.block_size;
     const int first_head = static_cast<int>(blockIdx.y) * kWarps + gpu::warp_id();
     const int warps_of_token = static_cast<int>(gridDim.y) * kWarps;
-    LaneAngles lane_angles;
-    lane_angles.load(angles, token, column);
+    LaneCosSin lane_cos_sin;
+    lane_cos_sin.load(cos_sin, token, column);
     for (int head = first_head; head < heads + 2 * kv_heads; head += warps_of_token) {
         const bool is_query = head < heads;
         const bool is_value = head >= heads + kv_heads;
@@ -153,15 +153,15 @@ __global__ void __launch_bounds__(kWarps * 32, kAnyOccupancy)
         if (!is_value) {
             const HeadNorm<W>& norm = is_query ? query_norm : key_norm;
             if (norm.scale.weight != nullptr) normalise<T>(norm, column, head_dim, values);
-            if (lane_angles.half > 0) {
-                rotate<T>(lane_angles, column, rows[gpu::warp_id()], values);
+            if (lane_cos_sin.half > 0) {
+                rotate<T>(lane_cos_sin, column, rows[gpu::warp_id()], values);
             }
         }
         if (is_query) {
             if (exists) store_run(from, head_dim - column, aligned, values);
         } else if (has_slot) {
             const int kv_head = head - heads - (is_value ? kv_heads : 0);
-            const KvPlace place{block, int64_t{kv_head} * storage.block_size + offset};
+            const KvSlot place{block, int64_t{kv_head} * storage.block_size + offset};
             store_in_cache(storage, is_value, place, column, head_dim, values);
         }
     }
@@ -172,9 +172,9 @@ HeadNorm<W> head_norm(const ConstTensorView& weight, const ops::RmsNormOptions& 
     return {scale_of<W>(weight, {}, options.weight_offset), options.epsilon};
 }
 
-Rows<const float> angle_rows(const ConstTensorView& angles) {
-    if (angles.data == nullptr) return {nullptr, {}};
-    return rows_of<float>(angles);
+Rows<const float> angle_rows(const ConstTensorView& cos_sin) {
+    if (cos_sin.data == nullptr) return {nullptr, {}};
+    return rows_of<float>(cos_sin);
 }
 
 template <typename C>
@@ -191,7 +191,7 @@ void attention_input(const Context& context, const ops::AttentionInputOptions& o
                      const TensorView& projected, const ConstTensorView& slots,
                      const TensorView& key_cache, const TensorView& value_cache) {
     const int64_t head_dim = value_cache.dim(3);
-    NVLLM_CHECK(head_dim <= kMostHeadDim, "attention_input: heads of " + value_cache.describe());
+    NVLLM_CHECK(head_dim <= kMaxHeadDim, "attention_input: heads of " + value_cache.describe());
     const int64_t tokens = projected.dim(0);
     if (tokens == 0) return;
     const uint32_t parts =
@@ -212,7 +212,7 @@ void attention_input(const Context& context, const ops::AttentionInputOptions& o
                             rows_of<T>(projected),
                             head_norm<W>(options.query_norm, options.query_norm_options),
                             head_norm<W>(options.key_norm, options.key_norm_options),
-                            HeadAngles{angle_rows(options.cosines), angle_rows(options.sines)},
+                            HeadCosSin{angle_rows(options.cosines), angle_rows(options.sines)},
                             slots.as<int64_t>(),
                             storage_of<C>(key_cache, value_cache, options.scales),
                             static_cast<int>(options.heads), static_cast<int>(options.kv_heads),

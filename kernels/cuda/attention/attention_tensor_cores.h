@@ -489,8 +489,8 @@ template <typename T, typename C, int dim, int warps, bool share_rows>
 void launch_tensor_attention(const Context& context, const AttentionCall& call, uint32_t splits) {
     using Attention = TensorAttention<T, C, dim, warps, share_rows, 2>;
     const bool apart = call.partial_values != nullptr;
-    const bool fits = Attention::shared_bytes(!apart) <= gpu::most_shared_bytes();
-    if (fits && !(apart && call.tokens <= kMostFewRows)) {
+    const bool fits = Attention::shared_bytes(!apart) <= gpu::max_shared_bytes();
+    if (fits && !(apart && call.tokens <= kMaxGemvRows)) {
         launch_tensor_attention<T, C, dim, warps, share_rows, 2>(context, call, splits);
     } else {
         launch_tensor_attention<T, C, dim, warps, share_rows, 1>(context, call, splits);

@@ -36,8 +36,8 @@ struct AttentionCall {
     const float* value_scales;
     int64_t key_scale_block_stride;
     int64_t value_scale_block_stride;
-    const int32_t* query_starts;
-    const int32_t* context_lengths;
+    const int32_t* query_start_loc;
+    const int32_t* seq_lens;
     const int32_t* block_tables;
     int64_t table_stride;
     int sequences;
@@ -94,7 +94,7 @@ __device__ __forceinline__ int sequence_of_token(const AttentionCall& call, int 
     int high = call.sequences;  // low's sequence starts at or before the token, high's after it
     while (high - low > 1) {
         const int middle = (low + high) / 2;
-        (call.query_starts[middle] <= token ? low : high) = middle;
+        (call.query_start_loc[middle] <= token ? low : high) = middle;
     }
     return low;
 }
@@ -115,7 +115,7 @@ struct QueryTile {
         return context - num_tokens + (first + row) / group;
     }
     __device__ __forceinline__ bool is_tree(const AttentionCall& call) const {
-        return call.parents != nullptr && num_tokens <= static_cast<int>(ops::kMostTreeRows);
+        return call.parents != nullptr && num_tokens <= static_cast<int>(ops::kMaxTreeRows);
     }
     // REQUIRES: is_tree().
     __device__ __forceinline__ Ancestors ancestors(const AttentionCall& call, int row) const {
@@ -135,7 +135,7 @@ struct QueryTile {
 __device__ __forceinline__ QueryTile find_tile(const AttentionCall& call, int number, int rows) {
     const int group = call.group();
     const auto first_number = [&](int s) {
-        return static_cast<int>(int64_t{call.query_starts[s]} * group / rows) + s;
+        return static_cast<int>(int64_t{call.query_start_loc[s]} * group / rows) + s;
     };
     int low = 0;
     int high = call.sequences;
@@ -146,9 +146,9 @@ __device__ __forceinline__ QueryTile find_tile(const AttentionCall& call, int nu
     QueryTile tile;
     tile.sequence = low;
     tile.first = (number - first_number(low)) * rows;
-    tile.first_token = call.query_starts[low];
-    tile.num_tokens = call.query_starts[low + 1] - tile.first_token;
-    tile.context = call.context_lengths[low];
+    tile.first_token = call.query_start_loc[low];
+    tile.num_tokens = call.query_start_loc[low + 1] - tile.first_token;
+    tile.context = call.seq_lens[low];
     const int left = tile.num_tokens * group - tile.first;
     tile.count = left < 0 || tile.first < 0 ? 0 : (left < rows ? left : rows);
     return tile;

@@ -5,7 +5,7 @@
 // 16-bit types are its business (blas.h), but for few rows.
 #include "kernels/cuda/matmul/matmul.h"
 
-#include "kernels/cuda/matmul/matmul_few_rows.h"
+#include "kernels/cuda/matmul/gemv.h"
 
 namespace nvllm::cuda {
 
@@ -31,29 +31,29 @@ MatmulCall describe_product(const ConstTensorView& x, const ConstTensorView& wei
 }
 
 void multiply(const Context& context, const MatmulCall& call, DType weight_type,
-              DType product_type) {
+              DType compute_type) {
     if (call.tokens == 0 || call.out == 0) return;
-    if (product_type != DType::f32 && weight_type == product_type) {
-        multiply_on_tensor_cores(context, call, product_type);
+    if (compute_type != DType::f32 && weight_type == compute_type) {
+        multiply_on_tensor_cores(context, call, compute_type);
     } else {
-        multiply_exactly(context, call, weight_type, product_type);
+        multiply_exactly(context, call, weight_type, compute_type);
     }
 }
 
 void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
+            const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
             const TensorView& y) {
     MatmulCall call = describe_product(x, weight, bias, y);
     call.accumulate = output == ops::MatmulOutput::accumulate;
-    multiply(context, call, weight.dtype, product_type);
+    multiply(context, call, weight.dtype, compute_type);
 }
 
 void matmul_few_rows(const Context& context, const ConstTensorView& x,
-                     const ConstTensorView& weight, const ConstTensorView& bias, DType product_type,
+                     const ConstTensorView& weight, const ConstTensorView& bias, DType compute_type,
                      ops::MatmulOutput output, const TensorView& y) {
     MatmulCall call = describe_product(x, weight, bias, y);
     call.accumulate = output == ops::MatmulOutput::accumulate;
-    multiply_few_rows(context, call, product_type);
+    multiply_few_rows(context, call, compute_type);
 }
 
 size_t matmul_scratch_bytes(int64_t, int64_t, int) { return 0; }

@@ -6,19 +6,19 @@
 namespace nvllm::cuda {
 
 void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, DType product_type, ops::MatmulOutput output,
+            const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
             const TensorView& y);
 
 // Rows of x that have kernels of their own, dense and quantized.
-constexpr int kMostFewRows = 8;
+constexpr int kMaxGemvRows = 8;
 
-// Whether there are at most kMostFewRows, of the weights' 16-bit type and in whole runs of 16
+// Whether there are at most kMaxGemvRows, of the weights' 16-bit type and in whole runs of 16
 // bytes, for a kernel of their own: as fast as weights come from memory, in another order of sums.
 bool can_multiply_few_rows(const ConstTensorView& x, const ConstTensorView& weight,
-                           DType product_type);
+                           DType compute_type);
 // REQUIRES: can_multiply_few_rows().
 void matmul_few_rows(const Context& context, const ConstTensorView& x,
-                     const ConstTensorView& weight, const ConstTensorView& bias, DType product_type,
+                     const ConstTensorView& weight, const ConstTensorView& bias, DType compute_type,
                      ops::MatmulOutput output, const TensorView& y);
 
 size_t matmul_scratch_bytes(int64_t tokens, int64_t in, int num_threads);

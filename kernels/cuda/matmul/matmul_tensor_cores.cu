@@ -172,11 +172,11 @@ void launch_matmul(const Context& context, const MatmulCall& call, DType type) {
 
 }  // namespace
 
-void multiply_on_tensor_cores(const Context& context, const MatmulCall& call, DType product_type) {
-    if (product_type == DType::bf16) {
-        launch_matmul<__nv_bfloat16>(context, call, product_type);
+void multiply_on_tensor_cores(const Context& context, const MatmulCall& call, DType compute_type) {
+    if (compute_type == DType::bf16) {
+        launch_matmul<__nv_bfloat16>(context, call, compute_type);
     } else {
-        launch_matmul<__half>(context, call, product_type);
+        launch_matmul<__half>(context, call, compute_type);
     }
 }
 

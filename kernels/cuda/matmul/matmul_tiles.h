@@ -65,7 +65,7 @@ MatmulCall describe_product(const ConstTensorView& x, const ConstTensorView& wei
                             const ConstTensorView& bias, const TensorView& y);
 // On tensor cores where weights and product have the same 16-bit type.
 void multiply(const Context& context, const MatmulCall& call, DType weight_type,
-              DType product_type);
+              DType compute_type);
 
 template <typename T>
 __device__ __forceinline__ float load_as_float(const void* data, int64_t index) {
@@ -144,8 +144,8 @@ __device__ __forceinline__ void write_pair(const MatmulCall& call, int end, int 
 
 // The launches of matmul_tensor_cores.cu (weights and product of one 16-bit type) and
 // matmul_exact.cu.
-void multiply_on_tensor_cores(const Context& context, const MatmulCall& call, DType product_type);
+void multiply_on_tensor_cores(const Context& context, const MatmulCall& call, DType compute_type);
 void multiply_exactly(const Context& context, const MatmulCall& call, DType weight_type,
-                      DType product_type);
+                      DType compute_type);
 
 }  // namespace nvllm::cuda

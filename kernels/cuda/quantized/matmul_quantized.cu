@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/cuda/quantized/matmul_as_codes.h"
-#include "kernels/cuda/quantized/matmul_widened.h"
+#include "kernels/cuda/quantized/dequantize_gemm.h"
 #include "kernels/cuda/quantized/quantized_tiles.h"
+#include "kernels/cuda/quantized/scaled_mm.h"
 #include "kernels/cuda/quantized/sparse_codes.h"
 #include "kernels/error.h"
 
@@ -133,8 +133,8 @@ __device__ __forceinline__ uint32_t magnitude_bits(float x) {
 __device__ __forceinline__ uint32_t larger(uint32_t a, uint32_t b) { return a < b ? b : a; }
 
 // Of a group whose largest value has these magnitude_bits(). A group of zeros has any scale; one
-// with a value that is not finite has none (kernels/cpu/quantized/activation_codes.cc), nor have its
-// products.
+// with a value that is not finite has none (kernels/cpu/quantized/activation_codes.cc), nor have
+// its products.
 __device__ __forceinline__ float scale_of(const ActivationRounding& rounding, uint32_t magnitude) {
     if (magnitude >= kInfinityBits) return gpu::bits_as_float(kNaNBits);
     const float largest = gpu::bits_as_float(magnitude);
@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(kRoundingThreads, kAnyOccupancy)
          k += kRoundingThreads) {
         to[call.place(k)] = gpu::from_float<T>(0.0f);
     }
-    if (call.rounding.code == ActivationCode::product_type) {
+    if (call.rounding.code == ActivationCode::compute_type) {
         write_codes<T, X>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads,
                           1.0f);
     } else if (call.group_size < call.in) {
@@ -369,7 +369,7 @@ int sum_depth(ops::WeightCode code, int group_size, int in) {
 
 // Whether factors of a layout and x's codes are multiplied as integers of one byte: a code less its
 // zero point fits one, no step belongs to two groups, and no sum of a group leaves 32 bits.
-bool multiplies_integers(const ops::QuantizedWeight& weight, DType product_type) {
+bool multiplies_integers(const ops::QuantizedWeight& weight, DType compute_type) {
     constexpr int64_t kDepth = kProductDepth<int8_t>;
     const ops::QuantizedLayout& layout = weight.layout;
     const ActivationRounding& rounding = weight.activations;
@@ -377,10 +377,10 @@ bool multiplies_integers(const ops::QuantizedWeight& weight, DType product_type)
                               (layout.code == ops::WeightCode::int8 && !layout.has_zero_points);
     const bool rounds_to_integers =
         rounding.code == ActivationCode::int8 || rounding.code == ActivationCode::int4;
-    return product_type != DType::f32 && has_integers && rounds_to_integers &&
+    return compute_type != DType::f32 && has_integers && rounds_to_integers &&
            ends_with_steps(layout.group_size, layout.in, kDepth) &&
            ends_with_steps(rounding.group_size, layout.in, kDepth) &&
-           std::min(layout.group_size, layout.in) <= kMostIntegerTerms;
+           std::min(layout.group_size, layout.in) <= kMaxIntegerTerms;
 }
 
 // Rounds x into scratch, to values of T.
@@ -403,7 +403,7 @@ RoundingCall round_rows(const Context& context, const ConstTensorView& x,
     rows.scales_inside = scales_inside;
     rows.are_placed = are_placed;
     rows.values = context.scratch->take(static_cast<size_t>(tokens * rows.padded_in) * sizeof(T));
-    if (rounding.code != ActivationCode::product_type) {
+    if (rounding.code != ActivationCode::compute_type) {
         rows.scales_stride = scales_inside ? 1 : num_scales(rounding, in);
         rows.scales =
             context.scratch->take_array<float>(static_cast<size_t>(tokens * rows.scales_stride));
@@ -449,17 +449,17 @@ bool can_multiply_quantized(const ops::QuantizedLayout& layout, const Activation
 }
 
 bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight,
-                    DType product_type) {
-    return weight.activations.code == ActivationCode::product_type && x.dtype == product_type &&
+                    DType compute_type) {
+    return weight.activations.code == ActivationCode::compute_type && x.dtype == compute_type &&
            weight.columns.data == nullptr && row_layout(x).aligned;
 }
 
 ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
-                             const ops::QuantizedWeight& weight, DType product_type) {
-    const void* const values = product_type == DType::bf16
+                             const ops::QuantizedWeight& weight, DType compute_type) {
+    const void* const values = compute_type == DType::bf16
                                    ? round_rows<__nv_bfloat16>(context, x, weight, true).values
                                    : round_rows<__half>(context, x, weight, true).values;
-    return ConstTensorView(values, product_type, {x.dim(0), padded(x.dim(1), 2)}, x.device)
+    return ConstTensorView(values, compute_type, {x.dim(0), padded(x.dim(1), 2)}, x.device)
         .columns(0, x.dim(1));
 }
 
@@ -490,7 +490,7 @@ size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {
 }
 
 void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
-                 const ops::PlainQuantizedWeight& plain, const TensorView& packed) {
+                 const ops::UnpackedQuantizedWeight& plain, const TensorView& packed) {
     PackCall call{};
     call.scales = plain.scales.as<float>();
     call.zero_points = plain.zero_points.data != nullptr ? plain.zero_points.as<int8_t>() : nullptr;
@@ -516,7 +516,7 @@ void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
 
 void matmul_quantized(const Context& context, const ConstTensorView& x,
                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
-                      DType product_type, ops::MatmulOutput output, const TensorView& y) {
+                      DType compute_type, ops::MatmulOutput output, const TensorView& y) {
     if (y.numel() == 0) return;
     const ops::QuantizedLayout& layout = weight.layout;
     QuantizedCall call = describe_weight(weight);
@@ -525,24 +525,24 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     call.x = x.data;
     call.x_stride = x.stride(0);
     const ScratchArena::Scope scope(*context.scratch);
-    if (multiplies_integers(weight, product_type)) {
+    if (multiplies_integers(weight, compute_type)) {
         call.sum_depth = call.group_size;
         round_rows<int8_t>(context, x, weight, call);
         if (multiply_quantized_few_rows(context, call, layout.code, DType::i8)) return;
         return multiply_integers_on_tensor_cores(context, call, layout.code);
     }
     call.sum_depth = sum_depth(layout.code, call.group_size, call.product.in);
-    if (!takes_as_it_is(x, weight, product_type)) {
-        with_float_type(product_type, [&](auto element) {
+    if (!takes_as_it_is(x, weight, compute_type)) {
+        with_float_type(compute_type, [&](auto element) {
             round_rows<typename decltype(element)::Type>(context, x, weight, call);
         });
     }
     if (ops::is_sparse(layout.code)) {
-        multiply_sparse(context, call, layout.code, product_type);
-    } else if (product_type == DType::f32) {
+        multiply_sparse(context, call, layout.code, compute_type);
+    } else if (compute_type == DType::f32) {
         multiply_quantized_exactly(context, call, layout.code);
-    } else if (!multiply_quantized_few_rows(context, call, layout.code, product_type)) {
-        multiply_quantized_on_tensor_cores(context, call, layout.code, product_type);
+    } else if (!multiply_quantized_few_rows(context, call, layout.code, compute_type)) {
+        multiply_quantized_on_tensor_cores(context, call, layout.code, compute_type);
     }
 }
 
@@ -550,8 +550,9 @@ size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout
     // Values, and at most a scale for each step's depth of them.
     const int64_t row = (padded(layout.in, 1) + blocks_for(layout.in, kStepDepth)) *
                         static_cast<int64_t>(sizeof(float));
-    return std::max({static_cast<size_t>(tokens * row) + 128, widened_scratch_bytes(tokens, layout),
-                     codes_scratch_bytes(tokens, layout)});
+    return std::max({static_cast<size_t>(tokens * row) + 128,
+                     dequantize_scratch_bytes(tokens, layout),
+                     quantized_scratch_bytes(tokens, layout)});
 }
 
 }  // namespace nvllm::cuda

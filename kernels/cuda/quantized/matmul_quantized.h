@@ -12,11 +12,11 @@ bool can_multiply_quantized(const ops::QuantizedLayout& layout,
 size_t quantized_weight_bytes(const ops::QuantizedLayout& layout);
 
 void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
-                 const ops::PlainQuantizedWeight& plain, const TensorView& packed);
+                 const ops::UnpackedQuantizedWeight& plain, const TensorView& packed);
 
 void matmul_quantized(const Context& context, const ConstTensorView& x,
                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
-                      DType product_type, ops::MatmulOutput output, const TensorView& y);
+                      DType compute_type, ops::MatmulOutput output, const TensorView& y);
 
 size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout,
                                       int num_threads);

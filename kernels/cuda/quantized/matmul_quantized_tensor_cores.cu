@@ -185,8 +185,8 @@ void launch_product(const Context& context, const QuantizedCall& call, ops::Weig
 }  // namespace
 
 void multiply_quantized_on_tensor_cores(const Context& context, const QuantizedCall& call,
-                                        ops::WeightCode code, DType product_type) {
-    if (product_type == DType::bf16) {
+                                        ops::WeightCode code, DType compute_type) {
+    if (compute_type == DType::bf16) {
         launch_product<__nv_bfloat16>(context, call, code);
     } else {
         launch_product<__half>(context, call, code);

@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(ExactSparseProduct<code>::kThreads, kAnyOccupa
 }  // namespace
 
 void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layout,
-                       const ops::PlainQuantizedWeight& plain, unsigned char* packed) {
+                       const ops::UnpackedQuantizedWeight& plain, unsigned char* packed) {
     const PackedQuantized parts = packed_parts(layout);
     PackSparseCall call{};
     call.kept = plain.codes.data;
@@ -302,20 +302,20 @@ void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layou
 }
 
 void multiply_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
-                     DType product_type) {
+                     DType compute_type) {
     with_sparse_code(code, [&](auto known) {
         constexpr ops::WeightCode kCode = decltype(known)::kValue;
-        if (product_type == DType::f32) {
+        if (compute_type == DType::f32) {
             return launch_tiles<ExactSparseProduct<kCode>>(context,
                                                            matmul_sparse_exact_kernel<kCode>, call);
         }
         if constexpr (kCode != ops::WeightCode::sparse_float16) {
-            if (product_type == DType::bf16) {
+            if (compute_type == DType::bf16) {
                 return launch_on_tensor_cores<__nv_bfloat16, kCode>(context, call);
             }
         }
         if constexpr (kCode != ops::WeightCode::sparse_bfloat16) {
-            if (product_type == DType::f16) {
+            if (compute_type == DType::f16) {
                 return launch_on_tensor_cores<__half, kCode>(context, call);
             }
         }

@@ -15,7 +15,7 @@ namespace nvllm::cuda {
 
 constexpr int kLongestSum = 256;
 // Products of -128 by -128 whose sum fits 32 bits.
-constexpr int64_t kMostIntegerTerms = (int64_t{1} << 17) - 1;
+constexpr int64_t kMaxIntegerTerms = (int64_t{1} << 17) - 1;
 
 // A product, as plain data. x of `product`: rounded to the product's type, or codes as values of
 // that type or as bytes in the order of place_of(); rows are whole runs of 16 bytes, and zero
@@ -230,17 +230,17 @@ void launch_tiles(const Context& context, void (*kernel)(QuantizedCall),
 
 // Whether x is multiplied as it is.
 bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight,
-                    DType product_type);
+                    DType compute_type);
 // x as its codes stand for it, scales included, as 16-bit values in scratch. REQUIRES: no global
 // scale.
 ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
-                             const ops::QuantizedWeight& weight, DType product_type);
+                             const ops::QuantizedWeight& weight, DType compute_type);
 
 // A matrix as kernels read it; `product` has its `in` alone.
 QuantizedCall describe_weight(const ops::QuantizedWeight& weight);
 
 // Some tiles of columns of a matrix, taken apart by a warp for each unit, as plain data.
-struct Slab {
+struct ColumnChunk {
     static constexpr int kWarps = 4;  // of a block
 
     QuantizedCall weight;
@@ -294,20 +294,20 @@ CodedRows rounded_codes(const Context& context, const ConstTensorView& x,
 // At most eight rows, and sums that warps can share; else false, and nothing is done. The product
 // type i8: integers (matmul_quantized_few_rows.cu).
 bool multiply_quantized_few_rows(const Context& context, const QuantizedCall& call,
-                                 ops::WeightCode code, DType product_type);
+                                 ops::WeightCode code, DType compute_type);
 // The launches of matmul_quantized_tensor_cores.cu (x of bfloat16 or float16, or of one byte),
 // matmul_quantized_exact.cu (x of float32) and matmul_sparse.cu (two of each four weights).
 void multiply_quantized_on_tensor_cores(const Context& context, const QuantizedCall& call,
-                                        ops::WeightCode code, DType product_type);
+                                        ops::WeightCode code, DType compute_type);
 void multiply_integers_on_tensor_cores(const Context& context, const QuantizedCall& call,
                                        ops::WeightCode code);
 void multiply_quantized_exactly(const Context& context, const QuantizedCall& call,
                                 ops::WeightCode code);
 void multiply_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
-                     DType product_type);
+                     DType compute_type);
 
 // What two of each four keep, into packed codes; scales are packed as those of other codes.
 void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layout,
-                       const ops::PlainQuantizedWeight& plain, unsigned char* packed);
+                       const ops::UnpackedQuantizedWeight& plain, unsigned char* packed);
 
 }  // namespace nvllm::cuda

@@ -31,16 +31,16 @@ class Allocator {
         const std::lock_guard lock(mutex_);
         void* memory = reuse(bytes);
         if (memory == nullptr) memory = take(bytes);
-        figures_.in_use_bytes += sizes_.at(memory);
-        figures_.peak_bytes = std::max(figures_.peak_bytes, figures_.in_use_bytes);
+        stats_.in_use_bytes += sizes_.at(memory);
+        stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.in_use_bytes);
         return memory;
     }
 
     void release(void* memory) {
         const std::lock_guard lock(mutex_);
         const size_t bytes = sizes_.at(memory);
-        figures_.in_use_bytes -= bytes;
-        figures_.cached_bytes += bytes;
+        stats_.in_use_bytes -= bytes;
+        stats_.cached_bytes += bytes;
         cached_.emplace(bytes, memory);
     }
 
@@ -49,9 +49,9 @@ class Allocator {
         give_back_cached();
     }
 
-    AllocatorFigures figures() {
+    AllocatorStats stats() {
         const std::lock_guard lock(mutex_);
-        return figures_;
+        return stats_;
     }
 
   private:
@@ -60,7 +60,7 @@ class Allocator {
         const auto block = cached_.lower_bound(bytes);
         if (block == cached_.end() || block->first > bytes + bytes / 8) return nullptr;
         void* const memory = block->second;
-        figures_.cached_bytes -= block->first;
+        stats_.cached_bytes -= block->first;
         cached_.erase(block);
         return memory;
     }
@@ -74,7 +74,7 @@ class Allocator {
         if (memory == nullptr) {
             throw Error(ErrorKind::does_not_fit,
                         "cuda:" + std::to_string(device_) + " has no " + std::to_string(bytes) +
-                            " bytes left beside the " + std::to_string(figures_.in_use_bytes) +
+                            " bytes left beside the " + std::to_string(stats_.in_use_bytes) +
                             " in use: lower --gpu-memory-utilization");
         }
         sizes_[memory] = bytes;
@@ -87,14 +87,14 @@ class Allocator {
             sizes_.erase(memory);
         }
         cached_.clear();
-        figures_.cached_bytes = 0;
+        stats_.cached_bytes = 0;
     }
 
     int device_;
     std::mutex mutex_;
     std::unordered_map<void*, size_t> sizes_;
     std::multimap<size_t, void*> cached_;
-    AllocatorFigures figures_;
+    AllocatorStats stats_;
 };
 
 // Never destroyed: at the end of a process the driver may be gone before it.
@@ -110,6 +110,6 @@ Allocator& allocator_of(int device) {
 void* allocate(int device, size_t bytes) { return allocator_of(device).allocate(bytes); }
 void release(int device, void* memory) { allocator_of(device).release(memory); }
 void trim(int device) { allocator_of(device).trim(); }
-AllocatorFigures allocator_figures(int device) { return allocator_of(device).figures(); }
+AllocatorStats allocator_stats(int device) { return allocator_of(device).stats(); }
 
 }  // namespace nvllm::cuda

@@ -9,7 +9,7 @@
 
 namespace nvllm::cuda {
 
-struct AllocatorFigures {
+struct AllocatorStats {
     uint64_t in_use_bytes = 0;
     uint64_t cached_bytes = 0;  // taken from the driver and in no use
     uint64_t peak_bytes = 0;    // most in use at one time
@@ -20,6 +20,6 @@ void* allocate(int device, size_t bytes);
 void release(int device, void* memory);
 // Gives what is cached back to the driver.
 void trim(int device);
-AllocatorFigures allocator_figures(int device);
+AllocatorStats allocator_stats(int device);
 
 }  // namespace nvllm::cuda

@@ -19,12 +19,12 @@ void warn_about_blas(void (*warn)(const char* sentence));
 // take these types and strides. With `invariant` one plan serves every number of rows.
 bool multiply_by_library(const Context& context, const ConstTensorView& x,
                          const ConstTensorView& weight, const ConstTensorView& bias,
-                         DType product_type, ops::MatmulOutput output, bool invariant,
+                         DType compute_type, ops::MatmulOutput output, bool invariant,
                          const TensorView& y);
 
 // y = x weight^T of codes: of float8, each sum times the scale of its row and that of its column;
 // of int8, y being int32, as they are.
-struct CodeProduct {
+struct ScaledMmArgs {
     ConstTensorView x;           // [tokens, in]
     const float* x_scales;       // [tokens]; of int8: null
     ConstTensorView weight;      // [columns, in]
@@ -35,8 +35,8 @@ struct CodeProduct {
 };
 
 // Whether the library multiplies such codes, wherever they lie.
-bool library_takes_codes(const Context& context, const CodeProduct& product);
+bool library_takes_codes(const Context& context, const ScaledMmArgs& product);
 // REQUIRES: library_takes_codes().
-void multiply_codes_by_library(const Context& context, const CodeProduct& product);
+void multiply_codes_by_library(const Context& context, const ScaledMmArgs& product);
 
 }  // namespace nvllm::cuda

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 constexpr int64_t kPlanRows = 128;
-constexpr size_t kMostPlans = 4096;
+constexpr size_t kMaxPlans = 4096;
 
 cudaDataType_t library_type(DType dtype) {
     if (dtype == DType::bf16) return CUDA_R_16BF;
@@ -218,7 +218,7 @@ class Products {
     Plan& plan_for(const Shape& shape) {
         const auto known = plans_.find(shape);
         if (known != plans_.end()) return known->second;
-        if (plans_.size() >= kMostPlans) plans_.clear();
+        if (plans_.size() >= kMaxPlans) plans_.clear();
         Plan plan;
         plan.product = std::make_unique<Description>(library_, shape);
         if (plan.product->is_made()) plan.algorithm = algorithm_for(shape);
@@ -279,7 +279,7 @@ Shape shape_of(const ConstTensorView& x, const ConstTensorView& weight, const Co
     shape.accumulates = output == ops::MatmulOutput::accumulate;
     return shape;
 }
-Shape shape_of(const CodeProduct& product) {
+Shape shape_of(const ScaledMmArgs& product) {
     return shape_of(product.x, product.weight, product.bias, product.output, product.y);
 }
 
@@ -306,9 +306,9 @@ void warn_about_blas(void (*warn)(const char* sentence)) {
 
 bool multiply_by_library(const Context& context, const ConstTensorView& x,
                          const ConstTensorView& weight, const ConstTensorView& bias,
-                         DType product_type, ops::MatmulOutput output, bool invariant,
+                         DType compute_type, ops::MatmulOutput output, bool invariant,
                          const TensorView& y) {
-    if (x.dtype != product_type || weight.dtype != product_type) return false;
+    if (x.dtype != compute_type || weight.dtype != compute_type) return false;
     if (!is_aligned(x) || !is_aligned(weight) || !is_aligned(y)) return false;
     Shape shape = shape_of(x, weight, bias, output, y);
     shape.invariant = invariant;
@@ -316,14 +316,14 @@ bool multiply_by_library(const Context& context, const ConstTensorView& x,
         .multiply(context, shape, {x.data, weight.data, bias.data, y.data});
 }
 
-bool library_takes_codes(const Context& context, const CodeProduct& product) {
+bool library_takes_codes(const Context& context, const ScaledMmArgs& product) {
     if (!is_aligned(product.x) || !is_aligned(product.weight) || !is_aligned(product.y)) {
         return false;
     }
     return products_of(context.device.index).takes(shape_of(product));
 }
 
-void multiply_codes_by_library(const Context& context, const CodeProduct& product) {
+void multiply_codes_by_library(const Context& context, const ScaledMmArgs& product) {
     const Operands operands{product.x.data, product.weight.data, product.bias.data,
                             product.y.data, product.x_scales,    product.weight_scales};
     NVLLM_CHECK(products_of(context.device.index).multiply(context, shape_of(product), operands),

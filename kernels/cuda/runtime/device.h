@@ -1,6 +1,6 @@
 // A GPU's memory, streams, events and graphs, as the module's table has them (kernels/backend.h
-// says what each does). device_cuda.cc asks the CUDA runtime; cuda_emulation/runtime/device_host.cc is the twin
-// in host memory.
+// says what each does). device_cuda.cc asks the CUDA runtime; cuda_emulation/runtime/device_host.cc
+// is the twin in host memory.
 #pragma once
 
 #include "kernels/backend.h"
@@ -8,7 +8,7 @@
 namespace nvllm::cuda::device {
 
 BackendMachine look();
-DeviceMemoryFigures memory(int device);
+DeviceMemoryStats memory(int device);
 
 // Memory as the driver gives it; null when there is none left. Kept for reuse by allocator.h.
 void* take(int device, size_t bytes);

@@ -4,12 +4,12 @@
 #include <array>
 #include <string>
 
+#include "kernels/cuda/primitives/runtime_error.h"
 #include "kernels/cuda/runtime/allocator.h"
 #include "kernels/cuda/runtime/architectures.h"
 #include "kernels/cuda/runtime/blas.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/free_memory.h"
-#include "kernels/cuda/primitives/runtime_error.h"
 
 namespace nvllm::cuda::device {
 namespace {
@@ -87,20 +87,20 @@ void make_current(int device) {
     current = device;
 }
 
-DeviceMemoryFigures memory(int device) {
-    const AllocatorFigures taken = allocator_figures(device);
-    DeviceMemoryFigures figures;
-    figures.in_use_bytes = taken.in_use_bytes;
-    figures.peak_bytes = taken.peak_bytes;
+DeviceMemoryStats memory(int device) {
+    const AllocatorStats taken = allocator_stats(device);
+    DeviceMemoryStats stats;
+    stats.in_use_bytes = taken.in_use_bytes;
+    stats.peak_bytes = taken.peak_bytes;
     // As long as this process has nothing there, it is asked without a context, which takes some.
-    if (taken.peak_bytes == 0 && ask_without_context(device, figures)) return figures;
+    if (taken.peak_bytes == 0 && ask_without_context(device, stats)) return stats;
     make_current(device);
     size_t free = 0;
     size_t total = 0;
     check(cudaMemGetInfo(&free, &total), "asking for free memory");
-    figures.total_bytes = total;
-    figures.free_bytes = free + taken.cached_bytes;
-    return figures;
+    stats.total_bytes = total;
+    stats.free_bytes = free + taken.cached_bytes;
+    return stats;
 }
 
 void* take(int device, size_t bytes) {

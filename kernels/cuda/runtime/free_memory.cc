@@ -42,7 +42,7 @@ class Nvml {
 
 }  // namespace
 
-bool ask_without_context(int device, DeviceMemoryFigures& figures) {
+bool ask_without_context(int device, DeviceMemoryStats& stats) {
     static const Nvml nvml;
     std::array<char, 32> bus_id{};
     if (cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device) !=
@@ -52,8 +52,8 @@ bool ask_without_context(int device, DeviceMemoryFigures& figures) {
     }
     NvmlMemory memory{};
     if (!nvml.ask(bus_id.data(), memory)) return false;
-    figures.total_bytes = memory.total;
-    figures.free_bytes = memory.free > kContextBytes ? memory.free - kContextBytes : 0;
+    stats.total_bytes = memory.total;
+    stats.free_bytes = memory.free > kContextBytes ? memory.free - kContextBytes : 0;
     return true;
 }
 

@@ -13,7 +13,7 @@ bool multiply_by_library(const Context&, const ConstTensorView&, const ConstTens
     return false;
 }
 
-bool library_takes_codes(const Context&, const CodeProduct&) { return false; }
-void multiply_codes_by_library(const Context&, const CodeProduct&) {}
+bool library_takes_codes(const Context&, const ScaledMmArgs&) { return false; }
+void multiply_codes_by_library(const Context&, const ScaledMmArgs&) {}
 
 }  // namespace nvllm::cuda

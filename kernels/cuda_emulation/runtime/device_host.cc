@@ -143,8 +143,8 @@ void make_current(int) {
     NVLLM_CHECK(launches_are_submitted, "launches are submitted from the start");
 }
 
-DeviceMemoryFigures memory(int device) {
-    const AllocatorFigures taken = allocator_figures(device);
+DeviceMemoryStats memory(int device) {
+    const AllocatorStats taken = allocator_stats(device);
     return {kMemoryBytes, kMemoryBytes - taken.in_use_bytes, taken.in_use_bytes, taken.peak_bytes};
 }
 

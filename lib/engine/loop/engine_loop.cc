@@ -30,19 +30,19 @@ double Engine::Loop::now_s() const { return milliseconds_since(started_) / 1000.
 
 Engine::Loop::Loop(const EngineConfig& given) {
     const Clock::time_point begin = Clock::now();
-    const EngineOutline outline = outline_engine(given);
-    const EngineConfig& config = outline.config;
-    plan = make_memory_plan(outline.memory);
-    model_config = outline.model.config;
+    const EngineMetadata metadata = engine_metadata(given);
+    const EngineConfig& config = metadata.config;
+    plan = make_memory_plan(metadata.memory);
+    model_config = metadata.model.config;
     model_name_ = config.model;
     cache_ = std::make_unique<CacheManager>(cache_config(config, plan));
     scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, model_config, plan), *cache_);
-    executor_ = make_executor(config, outline, plan);
+    executor_ = make_executor(config, metadata, plan);
     recovery_.emplace(*executor_);
     faults_.emplace(config.max_num_batched_tokens.value());
     timings.config_ms = milliseconds_since(begin);
     try {
-        load(outline, begin);
+        load(metadata, begin);
     } catch (...) {
         stop();
         throw;
@@ -50,20 +50,21 @@ Engine::Loop::Loop(const EngineConfig& given) {
 }
 
 // The tokenizer reads and parses while the engine thread has the weights mapped or converted.
-void Engine::Loop::load(const EngineOutline& outline, Clock::time_point begin) {
-    const EngineConfig& config = outline.config;
+void Engine::Loop::load(const EngineMetadata& metadata, Clock::time_point begin) {
+    const EngineConfig& config = metadata.config;
     std::promise<WorkerReady> started;
     std::future<WorkerReady> worker = started.get_future();
     thread_ =
         start_thread([this, started = std::move(started)]() mutable { run(std::move(started)); });
     const Clock::time_point phase = Clock::now();
-    tokenizer = Tokenizer::load(tokenizer_directory(config, outline.options.directory));
+    tokenizer = Tokenizer::load(tokenizer_directory(config, metadata.options.directory));
     timings.tokenizer_ms = milliseconds_since(phase);
-    const GenerationConfig generation = chosen_generation_config(config, outline.options.directory);
+    const GenerationConfig generation =
+        chosen_generation_config(config, metadata.options.directory);
     notes =
-        nvllm::model_notes(model_config, outline.model.weights_note, tokenizer.get(), generation);
+        nvllm::model_notes(model_config, metadata.model.weights_note, tokenizer.get(), generation);
     input_ = std::make_unique<InputProcessor>(
-        tokenizer, model_config, generation, read_pooling_config(outline.options.directory),
+        tokenizer, model_config, generation, read_pooling_config(metadata.options.directory),
         plan.max_model_len, read_chat_template(config.chat_template));
     output_ = std::make_unique<OutputProcessor>(tokenizer);
     const WorkerReady ready = worker.get();
@@ -86,10 +87,10 @@ void Engine::Loop::stop() {
     std::unique_ptr<Watchdog> watchdog;
     {
         const std::lock_guard lock(mutex_);
-        ending_ = true;
+        shutdown_ = true;
         watchdog = std::move(watchdog_);
     }
-    doorbell_.ring();
+    wake_event_.ring();
     // Nobody wants the step that is under way.
     executor_->kill("the engine ends");
     if (thread_.joinable()) thread_.join();
@@ -103,14 +104,14 @@ void Engine::Loop::stop() {
 
 void Engine::Loop::post(Message message) {
     inbox_.push_back(std::move(message));
-    if (asleep_) doorbell_.ring();
+    if (asleep_) wake_event_.ring();
 }
 
 std::future<Snapshot> Engine::Loop::snapshot(SnapshotDetail detail) {
     std::promise<Snapshot> promise;
     std::future<Snapshot> future = promise.get_future();
     const std::lock_guard lock(mutex_);
-    if (!ending_) post(Looked{detail, std::move(promise)});
+    if (!shutdown_) post(Looked{detail, std::move(promise)});
     return future;
 }
 
@@ -167,7 +168,7 @@ void Engine::Loop::resize_cache(double share) {
     std::future<void> done = resize.done.get_future();
     {
         const std::lock_guard lock(mutex_);
-        if (ending_) throw Error(ErrorKind::unavailable, "the engine is ending");
+        if (shutdown_) throw Error(ErrorKind::unavailable, "the engine is ending");
         post(std::move(resize));
     }
     try {
@@ -181,7 +182,7 @@ void Engine::Loop::run(std::promise<WorkerReady> started) {
     if (!start_worker(started)) return;
     std::vector<Message> messages;
     while (await_work(messages)) {
-        heartbeat_.beat(EnginePhase::planning);
+        heartbeat_.tick(EnginePhase::planning);
         try {
             for (Message& message : messages) take(message);
             attend_worker();
@@ -198,15 +199,15 @@ void Engine::Loop::run(std::promise<WorkerReady> started) {
 bool Engine::Loop::start_worker(std::promise<WorkerReady>& started) {
     try {
         const auto goes_on = [this] {
-            doorbell_.wait(executor_->news_descriptor(), std::nullopt);
-            return !is_ending();
+            wake_event_.wait(executor_->readable_descriptor(), std::nullopt);
+            return !is_shutting_down();
         };
         const std::optional<WorkerReady> ready = recovery_->start_first(goes_on);
         if (!ready) return false;
         publish_progress();
         started.set_value(*ready);
         return true;
-    } catch (const WorkerLost& lost) {
+    } catch (const WorkerDied& lost) {
         started.set_exception(std::make_exception_ptr(Error(
             ErrorKind::unavailable, fmt::format("the worker did not start: {}", lost.what()))));
     } catch (...) {
@@ -215,15 +216,15 @@ bool Engine::Loop::start_worker(std::promise<WorkerReady>& started) {
     return false;
 }
 
-bool Engine::Loop::is_ending() const {
+bool Engine::Loop::is_shutting_down() const {
     const std::lock_guard lock(mutex_);
-    return ending_;
+    return shutdown_;
 }
 
 bool Engine::Loop::await_work(std::vector<Message>& messages) {
     {
         const std::lock_guard lock(mutex_);
-        if (ending_) return false;
+        if (shutdown_) return false;
         messages.swap(inbox_);
         if (!messages.empty() || can_step()) return true;
         asleep_ = true;
@@ -232,14 +233,14 @@ bool Engine::Loop::await_work(std::vector<Message>& messages) {
     const std::lock_guard lock(mutex_);
     asleep_ = false;
     messages.swap(inbox_);
-    return !ending_;
+    return !shutdown_;
 }
 
 void Engine::Loop::sleep() {
     const bool waits_for_worker = !recovery_->ready() && !dead_;
-    heartbeat_.beat(waits_for_worker ? EnginePhase::starting : EnginePhase::idle);
-    if (dead_) return doorbell_.wait(std::nullopt, std::nullopt);
-    doorbell_.wait(executor_->news_descriptor(), recovery_->wake_after(Clock::now()));
+    heartbeat_.tick(waits_for_worker ? EnginePhase::starting : EnginePhase::idle);
+    if (dead_) return wake_event_.wait(std::nullopt, std::nullopt);
+    wake_event_.wait(executor_->readable_descriptor(), recovery_->wake_after(Clock::now()));
 }
 
 void Engine::Loop::take(Message& message) {
@@ -283,7 +284,7 @@ void Engine::Loop::refuse(const Request& request, const Fault& fault) {
 }
 
 void Engine::Loop::cancel_now(RequestId id) {
-    for (const SequenceId sequence : output_->living(id)) {
+    for (const SequenceId sequence : output_->active(id)) {
         output_->finish(sequence, FinishReason::cancelled);
     }
     scheduler_->cancel(id);

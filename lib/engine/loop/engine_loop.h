@@ -20,14 +20,14 @@
 #include <variant>
 #include <vector>
 
-#include "lib/system/doorbell.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/engine_start.h"
 #include "lib/engine/inspection.h"
-#include "lib/engine/output_processor.h"
 #include "lib/engine/loop/recovery.h"
 #include "lib/engine/loop/step_faults.h"
 #include "lib/engine/loop/watchdog.h"
+#include "lib/engine/output_processor.h"
+#include "lib/system/wake_event.h"
 
 namespace nvllm {
 
@@ -83,13 +83,13 @@ class Engine::Loop {
     double now_s() const;
 
     // The thread, its start and its messages.
-    void load(const EngineOutline& outline, Clock::time_point begin);
+    void load(const EngineMetadata& metadata, Clock::time_point begin);
     void run(std::promise<WorkerReady> started);
     bool start_worker(std::promise<WorkerReady>& started);
     // Sleeps until there is something to do; takes what arrived. False when the engine is to end.
     bool await_work(std::vector<Message>& messages);
     void sleep();
-    bool is_ending() const;
+    bool is_shutting_down() const;
     // With the mutex held.
     void post(Message message);
     void take(Message& message);
@@ -170,13 +170,13 @@ class Engine::Loop {
     size_t num_delivered_ = 0;  // requests that ended since the last publish_progress()
 
     Heartbeat heartbeat_;
-    Doorbell doorbell_;
+    WakeEvent wake_event_;
     mutable std::mutex mutex_;
     std::condition_variable idle_;
     std::vector<Message> inbox_;
     uint64_t next_request_ = 1;
     size_t num_open_ = 0;  // submitted and not yet finished
-    bool ending_ = false;
+    bool shutdown_ = false;
     bool asleep_ = false;  // the engine thread: it wants to be rung for
     EngineStats stats_;
     EngineHealth health_;

@@ -18,7 +18,7 @@ constexpr double kBetweenLooksS = 1.0;
 constexpr double kLookShare = 0.001;  // of the engine thread's time at most
 // Workers that somebody else killed, none of which came to finish a step, before what they computed
 // is suspected all the same: it may be what the system kills for want of memory.
-constexpr int kMostKillsInARow = 16;
+constexpr int kMaxKillsInARow = 16;
 
 }  // namespace
 
@@ -121,7 +121,7 @@ void Engine::Loop::note_comings_and_goings(const BatchPlan& plan, StepRecord& re
             requests.push_back(*request);
         }
     };
-    for (const AddedSequence& added : plan.added) note(added.sequence, record.let_in);
+    for (const AddedSequence& added : plan.added) note(added.sequence, record.try_admit);
     for (const SequenceId removed : plan.removed) {
         const Sequence* sequence = scheduler_->find(removed);
         if (sequence == nullptr || sequence->state == SequenceState::finished) continue;
@@ -141,22 +141,22 @@ void Engine::Loop::look_for_fragmentation() {
 bool Engine::Loop::hand_over(UnderWay& step) {
     return attempt(step.plan, [&] {
         fault_point("engine.step");
-        heartbeat_.beat(EnginePhase::computing);
+        heartbeat_.tick(EnginePhase::computing);
         if (executor_->takes_two_plans()) {
             executor_->begin(step.plan);
         } else {
             step.result = executor_->execute(step.plan);
         }
-        heartbeat_.beat(EnginePhase::planning);
+        heartbeat_.tick(EnginePhase::planning);
     });
 }
 
 std::optional<StepResult> Engine::Loop::await_result(UnderWay& step) {
     std::optional<StepResult> result;
     attempt(step.plan, [&] {
-        heartbeat_.beat(EnginePhase::computing);
+        heartbeat_.tick(EnginePhase::computing);
         result = step.result ? std::move(*step.result) : executor_->finish();
-        heartbeat_.beat(EnginePhase::planning);
+        heartbeat_.tick(EnginePhase::planning);
         recovery_->note_step();
         kills_in_a_row_ = 0;
         drop_what_nobody_gets(*result);
@@ -181,16 +181,16 @@ bool Engine::Loop::attempt(const BatchPlan& plan, Work&& work) {
     try {
         work();
         return true;
-    } catch (const WorkerLost& lost) {
+    } catch (const WorkerDied& lost) {
         replace_worker(lost.what());
-        if (lost.killed_by_others() && ++kills_in_a_row_ <= kMostKillsInARow) {
+        if (lost.killed_by_others() && ++kills_in_a_row_ <= kMaxKillsInARow) {
             reset_sequences();
             return false;
         }
         try_again(plan, Fault{ErrorKind::internal,
                               fmt::format("{} steps of this request ended the worker, the last one "
                                           "with nothing beside it: {}",
-                                          kMostFailedSteps, lost.what()),
+                                          kMaxFailedSteps, lost.what()),
                               "", "worker_lost"});
     } catch (const std::bad_alloc&) {
         forget_sequences();
@@ -198,7 +198,7 @@ bool Engine::Loop::attempt(const BatchPlan& plan, Work&& work) {
         faults_->note_out_of_memory();
         try_again(plan, Fault{ErrorKind::unavailable,
                               fmt::format("out of memory {} times in a step of this request",
-                                          kMostFailedSteps),
+                                          kMaxFailedSteps),
                               "", "out_of_memory"});
     } catch (const std::exception& error) {
         forget_sequences();
@@ -214,16 +214,16 @@ void Engine::Loop::reset_sequences() {
 }
 
 void Engine::Loop::commit(const StepResult& result, StepRecord& record) {
-    std::vector<Verdict> verdicts = scheduler_->judge(result);
+    std::vector<StopDecision> decisions = scheduler_->check_stop(result);
     const double now = now_s();
     std::vector<RequestId> requests;
-    for (size_t i = 0; i < verdicts.size(); ++i) {
-        output_->judge(result.sequences[i], verdicts[i], now);
-        const auto request = output_->request_of(verdicts[i].sequence);
+    for (size_t i = 0; i < decisions.size(); ++i) {
+        output_->check_stop(result.sequences[i], decisions[i], now);
+        const auto request = output_->request_of(decisions[i].sequence);
         if (request && (requests.empty() || requests.back() != *request))
             requests.push_back(*request);
     }
-    record.num_finished = static_cast<int32_t>(scheduler_->commit(result, verdicts, now).size());
+    record.num_finished = static_cast<int32_t>(scheduler_->commit(result, decisions, now).size());
     for (const BeamResult& beams : scheduler_->take_beam_results()) {
         output_->finish_beams(beams.request, beams.hypotheses);
     }
@@ -275,7 +275,7 @@ void Engine::Loop::attend_worker() {
     if (dead_) return;
     if (recovery_->ready()) {
         if (can_step()) return;  // the step will find out
-        if (const auto cause = executor_->find_lost()) {
+        if (const auto cause = executor_->check_alive()) {
             replace_worker(*cause);
             reset_sequences();
         }
@@ -296,7 +296,7 @@ void Engine::Loop::attend_worker() {
 
 // Whatever it was that failed, the worker starts again; sequences are the caller's affair.
 void Engine::Loop::replace_worker(const std::string& cause) {
-    if (is_ending()) return;
+    if (is_shutting_down()) return;
     note_fault(fmt::format("the worker is gone, and starts again: {}", cause));
     recovery_->replace(Clock::now());
     publish_progress();
@@ -305,7 +305,7 @@ void Engine::Loop::replace_worker(const std::string& cause) {
 void Engine::Loop::forget_sequences() {
     try {
         executor_->forget();
-    } catch (const WorkerLost& lost) {
+    } catch (const WorkerDied& lost) {
         replace_worker(lost.what());
     }
 }
@@ -330,7 +330,7 @@ void Engine::Loop::fail_step(const BatchPlan& plan, const Fault& fault) {
 }
 
 void Engine::Loop::fail_request(RequestId request, const Fault& fault) {
-    for (const SequenceId sequence : output_->living(request)) {
+    for (const SequenceId sequence : output_->active(request)) {
         output_->finish(sequence, FinishReason::error, fault);
     }
     scheduler_->cancel(request);
@@ -353,7 +353,7 @@ void Engine::Loop::give_up(const std::string& cause) {
     std::vector<RequestId> open;
     for (const auto& [request, listener] : listeners_) open.push_back(request);
     for (const RequestId request : open) {
-        for (const SequenceId sequence : output_->living(request)) {
+        for (const SequenceId sequence : output_->active(request)) {
             output_->finish(sequence, FinishReason::error, *dead_);
         }
         emit(request);

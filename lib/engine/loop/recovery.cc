@@ -57,15 +57,15 @@ void Recovery::note_failed_start(const std::string& cause, Clock::time_point now
     failed_starts_.push_back(now);
     std::erase_if(failed_starts_,
                   [&](Clock::time_point when) { return now - when > kFailedStartsWithin; });
-    const bool enough = num_failed_in_a_row_ >= kMostFailedStarts ||
-                        static_cast<int>(failed_starts_.size()) >= kMostFailedStarts;
+    const bool enough = num_failed_in_a_row_ >= kMaxFailedStarts ||
+                        static_cast<int>(failed_starts_.size()) >= kMaxFailedStarts;
     state_ = enough ? State::failed : State::pausing;
     pause_ends_ = now + pause_before(num_failed_in_a_row_);
 }
 
 std::optional<milliseconds> Recovery::wake_after(Clock::time_point now) const {
     // A worker that has no descriptor to watch is ready as soon as it is started.
-    if (state_ == State::starting && !executor_.news_descriptor()) return milliseconds(0);
+    if (state_ == State::starting && !executor_.readable_descriptor()) return milliseconds(0);
     if (state_ != State::pausing) return std::nullopt;
     const auto left = std::chrono::ceil<milliseconds>(pause_ends_ - now);
     return std::max(left, milliseconds(0));

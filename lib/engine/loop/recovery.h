@@ -15,7 +15,7 @@
 namespace nvllm {
 
 // Starts that fail in a row, or within the time, when the engine is dead.
-inline constexpr int kMostFailedStarts = 3;
+inline constexpr int kMaxFailedStarts = 3;
 inline constexpr std::chrono::seconds kFailedStartsWithin{60};
 
 class Recovery {

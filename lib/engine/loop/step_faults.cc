@@ -7,14 +7,14 @@
 namespace nvllm {
 namespace {
 
-constexpr double kSmallestShare = 0.1;
+constexpr double kMinShare = 0.1;
 
 }  // namespace
 
 void StepFaults::note_out_of_memory() {
     ++counts.out_of_memory;
     counts.last_out_of_memory = std::chrono::steady_clock::now();
-    share_ = std::max(kSmallestShare, share_ * kOutOfMemoryCut);
+    share_ = std::max(kMinShare, share_ * kOutOfMemoryCut);
     steps_until_raise_ = kStepsOfCut;
 }
 
@@ -22,7 +22,7 @@ std::vector<SequenceId> StepFaults::note_failed(const BatchPlan& plan) {
     ++counts.step_faults;
     std::vector<SequenceId> given_up;
     for (const PlanEntry& entry : plan.entries) {
-        if (++lost_[entry.sequence] < kMostFailedSteps) continue;
+        if (++lost_[entry.sequence] < kMaxFailedSteps) continue;
         given_up.push_back(entry.sequence);
         lost_.erase(entry.sequence);
     }
@@ -63,7 +63,7 @@ void StepFaults::count_rows(const StepResult& result) {
 }
 
 bool StepFaults::takes_reload() {
-    if (!may_reload_ || nonfinite_in_a_row_ <= kMostNonfiniteInARow) return false;
+    if (!may_reload_ || nonfinite_in_a_row_ <= kMaxNonfiniteInARow) return false;
     may_reload_ = false;
     nonfinite_in_a_row_ = 0;
     ++counts.weight_reloads;
@@ -73,11 +73,11 @@ bool StepFaults::takes_reload() {
 PlanLimits StepFaults::limits(const std::function<bool(SequenceId)>& lives) {
     PlanLimits limits;
     if (share_ < 1.0) {
-        limits.most_tokens = std::max(1, static_cast<int32_t>(std::lround(share_ * most_tokens_)));
+        limits.most_tokens = std::max(1, static_cast<int32_t>(std::lround(share_ * max_tokens_)));
     }
     std::erase_if(lost_, [&](const auto& one) { return !lives(one.first); });
     for (const auto& [sequence, times] : lost_) {
-        if (times != kMostFailedSteps - 1) continue;
+        if (times != kMaxFailedSteps - 1) continue;
         limits.alone = sequence;
         break;
     }

@@ -21,9 +21,9 @@
 namespace nvllm {
 
 // Steps of a sequence that may fail, none of its tokens coming out in between.
-inline constexpr int kMostFailedSteps = 3;
+inline constexpr int kMaxFailedSteps = 3;
 // Sequences in a row whose logits are not numbers, before weights are taken to be damaged.
-inline constexpr int kMostNonfiniteInARow = 3;
+inline constexpr int kMaxNonfiniteInARow = 3;
 // What remains of the tokens of a step when memory did not suffice, and the steps after which the
 // cut is taken back.
 inline constexpr double kOutOfMemoryCut = 0.7;
@@ -31,7 +31,7 @@ inline constexpr int kStepsOfCut = 64;
 
 class StepFaults {
   public:
-    explicit StepFaults(int32_t most_tokens) : most_tokens_(most_tokens) {}
+    explicit StepFaults(int32_t most_tokens) : max_tokens_(most_tokens) {}
 
     // A step came to nothing. Returns the sequences to be given up.
     std::vector<SequenceId> note_failed(const BatchPlan& plan);
@@ -52,9 +52,9 @@ class StepFaults {
   private:
     void count_rows(const StepResult& result);
 
-    int32_t most_tokens_;             // of the configuration
+    int32_t max_tokens_;              // of the configuration
     std::map<SequenceId, int> lost_;  // steps that failed since the sequence's last token
-    double share_ = 1.0;              // of most_tokens_
+    double share_ = 1.0;              // of max_tokens_
     int steps_until_raise_ = 0;
     int nonfinite_in_a_row_ = 0;
     bool may_reload_ = true;

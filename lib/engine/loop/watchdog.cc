@@ -27,7 +27,7 @@ int64_t now_ns() {
 
 }  // namespace
 
-void Heartbeat::beat(EnginePhase phase) {
+void Heartbeat::tick(EnginePhase phase) {
     at_ns_.store(now_ns(), std::memory_order_relaxed);
     const uint64_t beats = (state_.load(std::memory_order_relaxed) >> kPhaseBits) + 1;
     state_.store(beats << kPhaseBits | static_cast<uint64_t>(phase), std::memory_order_release);
@@ -97,7 +97,7 @@ Watchdog::Watchdog(const Heartbeat& heartbeat, StepExecutor& executor, double li
 Watchdog::~Watchdog() {
     {
         const std::lock_guard lock(mutex_);
-        ending_ = true;
+        shutdown_ = true;
     }
     ended_.notify_all();
     thread_.join();
@@ -107,7 +107,7 @@ void Watchdog::run() {
     const std::chrono::duration<double> interval(detector_.interval_s());
     Clock::time_point last = Clock::now();
     std::unique_lock lock(mutex_);
-    while (!ended_.wait_for(lock, interval, [&] { return ending_; })) {
+    while (!ended_.wait_for(lock, interval, [&] { return shutdown_; })) {
         const Clock::time_point now = Clock::now();
         look(std::chrono::duration<double>(now - last).count());
         last = now;
@@ -121,7 +121,7 @@ void Watchdog::look(double elapsed_s) {
         progress = process_progress(executor_.process_id().value_or(::getpid()));
     }
     const bool overdue = detector_.look(pulse, progress, elapsed_s);
-    stalled_at_beat_ = detector_.stalled() ? pulse.beats : kNever;
+    stalled_at_tick_ = detector_.stalled() ? pulse.beats : kNever;
     const bool waits_for_worker =
         pulse.phase == EnginePhase::computing || pulse.phase == EnginePhase::starting;
     if (!overdue || !waits_for_worker) return;

@@ -27,7 +27,7 @@ enum class EnginePhase : uint8_t {
 class Heartbeat {
   public:
     // The engine thread comes to this phase.
-    void beat(EnginePhase phase);
+    void tick(EnginePhase phase);
 
     // Any thread. Two pulses are equal when nothing happened in between.
     struct Pulse {
@@ -87,7 +87,7 @@ class Watchdog {
     Watchdog& operator=(const Watchdog&) = delete;
 
     // Nothing has moved for longer than the limit, and still does not. Any thread.
-    bool stalled() const { return stalled_at_beat_ == heartbeat_.pulse().beats; }
+    bool stalled() const { return stalled_at_tick_ == heartbeat_.pulse().beats; }
 
   private:
     static constexpr uint64_t kNever = UINT64_MAX;
@@ -99,10 +99,10 @@ class Watchdog {
     StepExecutor& executor_;
     double limit_s_;
     StallDetector detector_;
-    std::atomic<uint64_t> stalled_at_beat_ = kNever;
+    std::atomic<uint64_t> stalled_at_tick_ = kNever;
     std::mutex mutex_;
     std::condition_variable ended_;
-    bool ending_ = false;
+    bool shutdown_ = false;
     std::thread thread_;
 };
 

@@ -72,7 +72,7 @@ constexpr auto kLlamaCppFlags = std::to_array<ForeignFlag>({
     foreign_refused("-md --model-draft --spec-draft-model -devd --device-draft -ngld "
                     "--gpu-layers-draft -cd --ctx-size-draft --draft --draft-max --draft-min "
                     "--draft-p-min --spec-type --spec-draft-n-max",
-                    one, kNoDrafts),
+                    one, kNoPlans),
     foreign_refused("-mm --mmproj -mmu --mmproj-url --image --audio", one, kTextOnly),
     foreign_refused("--rope-scaling --rope-scale --rope-freq-base --rope-freq-scale "
                     "--yarn-orig-ctx --yarn-ext-factor --yarn-attn-factor --yarn-beta-slow "

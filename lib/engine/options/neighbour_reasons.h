@@ -5,7 +5,7 @@ namespace nvllm {
 
 inline constexpr auto kOneDevice = "one device computes a model; --device says which";
 inline constexpr auto kNoAdapters = "adapters are not supported yet";
-inline constexpr auto kNoDrafts = "draft models and speculation are not supported yet";
+inline constexpr auto kNoPlans = "draft models and speculation are not supported yet";
 inline constexpr auto kTextOnly = "requests with images, sound or video are refused";
 inline constexpr auto kReadAsItIs =
     "config.json is read as it is: change it in a copy of the folder";

@@ -46,7 +46,7 @@ std::vector<std::string> names_of(std::span<const Row> rows) {
 
 std::optional<BlockSize> OptionType<BlockSize>::parse(const OptionField&, const std::string& text) {
     if (const auto tokens = parse_integer<int32_t>(text)) {
-        if (*tokens < 1 || *tokens > BlockSize::kMostTokens) return std::nullopt;
+        if (*tokens < 1 || *tokens > BlockSize::kMaxTokens) return std::nullopt;
         return BlockSize(*tokens);
     }
     const bool is_bytes = text.ends_with('B') || text.ends_with('b');
@@ -75,7 +75,7 @@ std::string OptionType<CpuMask>::format(const OptionField&, const CpuMask& value
 
 OptionDetail block_size_form() {
     return form(fmt::format("a number of tokens from 1 to {}, or bytes such as 16KB",
-                            BlockSize::kMostTokens));
+                            BlockSize::kMaxTokens));
 }
 
 std::vector<std::string> precision_words() {

@@ -227,7 +227,7 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_refused("--speculative-config -sc --spec-method --spec-model --spec-tokens "
                     "--speculative-model --num-speculative-tokens "
                     "--speculative-draft-tensor-parallel-size --ngram-prompt-lookup-max",
-                    one, kNoDrafts),
+                    one, kNoPlans),
     foreign_refused("--reasoning-parser --reasoning-parser-plugin --reasoning-config", one,
                     kNoReasoning, "none"),
     foreign_refused("--enable-reasoning", none, kNoReasoning),

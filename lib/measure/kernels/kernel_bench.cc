@@ -126,7 +126,7 @@ Roof KernelBench::probe() {
     if (!device_.is_cpu()) {
         roof.read_gb_s = std::max(copied_gb_s(probe_bytes_), read_by_product_gb_s(probe_bytes_));
         roof.product_gflop_s = product_gflop_s();
-        roof.product_dtype = shapes_.dtype;
+        roof.compute_dtype = shapes_.dtype;
         reset();
         return roof;
     }
@@ -137,7 +137,7 @@ Roof KernelBench::probe() {
         multiplies_bf16_ = roof.bfloat16_gflop_s > kFasterThanFloat32 * roof.float32_gflop_s;
     }
     const bool is_bf16 = shapes_.dtype == DType::bf16;
-    roof.product_dtype = is_bf16 && *multiplies_bf16_ ? DType::bf16 : DType::f32;
+    roof.compute_dtype = is_bf16 && *multiplies_bf16_ ? DType::bf16 : DType::f32;
     roof.product_gflop_s =
         is_bf16 ? std::max(roof.float32_gflop_s, roof.bfloat16_gflop_s) : roof.float32_gflop_s;
     return roof;

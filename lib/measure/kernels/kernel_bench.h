@@ -42,7 +42,7 @@ class KernelBench {
     uint64_t probe_bytes_;
     ComputeDevice device_;
     ThreadPool threads_;
-    DeviceQueue queue_;
+    Stream queue_;
     ScratchArena scratch_;
     ScratchArena host_scratch_;
     Context context_;

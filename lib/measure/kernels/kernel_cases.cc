@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "kernels/device.h"
+#include "kernels/host/thread_pool.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/kv_cache.h"
@@ -15,7 +16,6 @@
 #include "kernels/ops/matmul_quantized.h"
 #include "kernels/ops/norm.h"
 #include "kernels/ops/rope.h"
-#include "kernels/host/thread_pool.h"
 #include "kernels/view.h"
 
 namespace nvllm {
@@ -142,12 +142,12 @@ struct QuantizedKind {
 };
 
 constexpr auto kQuantizedKinds = std::to_array<QuantizedKind>({
-    {"W4A16", ops::WeightCode::int4, 128, ops::ActivationCode::product_type},
-    {"W8A16", ops::WeightCode::int8, 0, ops::ActivationCode::product_type},
+    {"W4A16", ops::WeightCode::int4, 128, ops::ActivationCode::compute_type},
+    {"W8A16", ops::WeightCode::int8, 0, ops::ActivationCode::compute_type},
     {"W4A8", ops::WeightCode::int4, 128, ops::ActivationCode::int8},
     {"W8A8", ops::WeightCode::int8, 0, ops::ActivationCode::int8},
     {"FP8", ops::WeightCode::float8, 0, ops::ActivationCode::float8},
-    {"2:4", ops::WeightCode::sparse_bfloat16, 0, ops::ActivationCode::product_type},
+    {"2:4", ops::WeightCode::sparse_bfloat16, 0, ops::ActivationCode::compute_type},
 });
 
 ops::QuantizedLayout layout_of(const QuantizedKind& kind, int64_t in, int64_t out) {
@@ -188,7 +188,7 @@ Copies packed_copies(const Context& context, const ops::QuantizedLayout& layout,
     const SharedOperand codes = plain_codes(context, layout, shapes);
     const SharedOperand places = sparse ? kept_places(context, layout) : nullptr;
     const Operand scales(context, DType::f32, std::vector<float>(count, 1.0f));
-    ops::PlainQuantizedWeight weight;
+    ops::UnpackedQuantizedWeight weight;
     weight.codes = codes->view({layout.out, sparse ? layout.in / 2 : layout.in});
     weight.scales = scales.view({layout.out, layout.groups()});
     if (sparse) weight.places = places->view({layout.out, (layout.in + 7) / 8});
@@ -260,9 +260,9 @@ KernelCase rope_case(const Context& context, const KernelShapes& shapes) {
                     values * 3.0,
                     {}};
     const Copies x(context, context.activations, tokens * heads * dim, shapes);
-    const auto angles = make_operand(context, DType::f32, tokens * dim / 2, shapes.seed);
+    const auto cos_sin = make_operand(context, DType::f32, tokens * dim / 2, shapes.seed);
     made.run = [=, &context](size_t call) {
-        const ConstTensorView view = angles->view({tokens, dim / 2});
+        const ConstTensorView view = cos_sin->view({tokens, dim / 2});
         ops::rope(context, view, view, x.at(call).view({tokens, heads, dim}));
     };
     return made;
@@ -319,7 +319,7 @@ KernelCase attention_case(const Context& context, const KernelShapes& shapes, in
     std::vector<int32_t> starts, table;
     for (int64_t s = 0; s <= sequences; ++s) starts.push_back(static_cast<int32_t>(s * count));
     for (int64_t b = 0; b < sequences * blocks; ++b) table.push_back(static_cast<int32_t>(b));
-    const auto query_starts = make_indices(context, starts);
+    const auto query_start_loc = make_indices(context, starts);
     const auto lengths = make_indices(context, std::vector<int32_t>(static_cast<size_t>(sequences),
                                                                     static_cast<int32_t>(length)));
     const auto tables = make_indices(context, table);
@@ -328,7 +328,7 @@ KernelCase attention_case(const Context& context, const KernelShapes& shapes, in
         ops::paged_attention(context, queries->view({tokens, heads, dim}),
                              keys_view(context, both, sequences * blocks, kv_heads, dim),
                              both.view({sequences * blocks, kv_heads, kBlock, dim}, cached),
-                             query_starts->view({sequences + 1}), lengths->view({sequences}),
+                             query_start_loc->view({sequences + 1}), lengths->view({sequences}),
                              tables->view({sequences, blocks}),
                              {.scale = 1.0f / std::sqrt(static_cast<float>(dim))},
                              out->view({tokens, heads, dim}));

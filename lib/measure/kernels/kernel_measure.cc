@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
-#include "lib/cli/main_guard.h"
 #include "lib/base/statistics.h"
+#include "lib/cli/main_guard.h"
 #include "lib/measure/engine_load.h"
 #include "lib/measure/kernels/kernel_bench.h"
 
@@ -28,7 +28,7 @@ Roof better(const Roof& a, const Roof& b) {
             std::max(a.bfloat16_gflop_s, b.bfloat16_gflop_s),
             std::max(a.product_gflop_s, b.product_gflop_s),
             std::max(a.int8_gop_s, b.int8_gop_s),
-            a.product_dtype};
+            a.compute_dtype};
 }
 
 class CaseTimer {
@@ -85,7 +85,7 @@ double KernelMeasurement::arithmetic_s() const {
 }
 
 const char* KernelMeasurement::arithmetic() const {
-    return dtype_name(is_int8() ? DType::i8 : roof.product_dtype);
+    return dtype_name(is_int8() ? DType::i8 : roof.compute_dtype);
 }
 
 bool KernelMeasurement::is_memory_bound() const { return memory_s() >= arithmetic_s(); }

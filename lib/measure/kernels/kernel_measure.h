@@ -22,7 +22,7 @@ struct Roof {
     double product_gflop_s = 0.0;  // what ops are compared with: on the CPU the peak of the type of
                                    // weights, else what a large product of them reaches
     double int8_gop_s = 0.0;       // of products of codes, beside ops of them; none of a device
-    DType product_dtype = DType::f32;  // which type product_gflop_s is the peak of
+    DType compute_dtype = DType::f32;  // which type product_gflop_s is the peak of
 };
 
 struct KernelMeasurement {

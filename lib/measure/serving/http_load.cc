@@ -33,7 +33,7 @@ using Endpoints = asio::ip::tcp::resolver::results_type;
 // How soon a stop signal is noticed.
 constexpr std::chrono::milliseconds kSignalPause{50};
 // Of an answer that is no stream, as much as a message may show.
-constexpr size_t kMostErrorText = 400;
+constexpr size_t kMaxErrorText = 400;
 
 std::chrono::nanoseconds nanoseconds_of(double seconds) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -171,8 +171,8 @@ class HttpLoad {
                 const double time_s = now_s();
                 events.feed(bytes,
                             [&](std::string_view data) { listener_.event(index, time_s, data); });
-            } else if (error_text.size() < kMostErrorText) {
-                error_text += bytes.substr(0, kMostErrorText - error_text.size());
+            } else if (error_text.size() < kMaxErrorText) {
+                error_text += bytes.substr(0, kMaxErrorText - error_text.size());
             }
         }
         if (!is_stream) {

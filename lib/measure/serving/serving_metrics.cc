@@ -12,13 +12,13 @@ namespace nvllm {
 namespace {
 
 // A request's own figures, in ms.
-struct Felt {
+struct RequestTimes {
     double ttft_ms = 0.0, e2el_ms = 0.0;
     std::optional<double> tpot_ms;
 };
 
-Felt felt_of(const RequestRecord& request) {
-    Felt felt;
+RequestTimes felt_of(const RequestRecord& request) {
+    RequestTimes felt;
     felt.ttft_ms = (request.first_token_s() - request.sent_s) * 1000.0;
     felt.e2el_ms = (request.token_times_s.back() - request.sent_s) * 1000.0;
     if (request.num_output_tokens > 1) {
@@ -28,7 +28,7 @@ Felt felt_of(const RequestRecord& request) {
     return felt;
 }
 
-bool meets(const Felt& felt, const GoodputLimits& limits) {
+bool meets(const RequestTimes& felt, const GoodputLimits& limits) {
     return !(limits.ttft_ms && felt.ttft_ms > *limits.ttft_ms) &&
            !(limits.tpot_ms && felt.tpot_ms.value_or(0.0) > *limits.tpot_ms) &&
            !(limits.e2el_ms && felt.e2el_ms > *limits.e2el_ms);
@@ -60,7 +60,7 @@ void add_outputs(const RequestRecord& request, std::vector<std::pair<double, dou
 }
 
 // The most requests that were open at the same moment, failed ones among them.
-int64_t most_open(std::span<const RequestRecord> requests) {
+int64_t max_open(std::span<const RequestRecord> requests) {
     std::vector<std::pair<double, int>> changes;  // who ends makes room before who begins
     for (const RequestRecord& request : requests) {
         changes.emplace_back(request.sent_s, 1);
@@ -108,7 +108,7 @@ ServingMetrics serving_metrics(std::span<const RequestRecord> requests, double d
             ++metrics.failed;
             continue;
         }
-        const Felt felt = felt_of(request);
+        const RequestTimes felt = felt_of(request);
         ++metrics.completed;
         metrics.total_input_tokens += request.num_prompt_tokens;
         metrics.total_output_tokens += request.num_output_tokens;
@@ -129,7 +129,7 @@ ServingMetrics serving_metrics(std::span<const RequestRecord> requests, double d
     metrics.total_token_throughput =
         static_cast<double>(metrics.total_input_tokens + metrics.total_output_tokens) * per_s;
     metrics.max_output_tokens_per_s = peak_tokens_per_s(std::move(tokens), duration_s);
-    metrics.max_concurrent_requests = most_open(requests);
+    metrics.max_concurrent_requests = max_open(requests);
     return metrics;
 }
 

@@ -17,7 +17,7 @@ void SseReader::feed(std::string_view bytes, const std::function<void(std::strin
             continue;
         }
         line_.push_back(c);
-        if (line_.size() + data_.size() > kMostEventBytes) {
+        if (line_.size() + data_.size() > kMaxEventBytes) {
             throw Error(ErrorKind::bad_data, "the server sent an event that does not end");
         }
     }

@@ -13,7 +13,7 @@ namespace nvllm {
 class SseReader {
   public:
     // Events longer than this end the stream.
-    static constexpr size_t kMostEventBytes = size_t{16} << 20;
+    static constexpr size_t kMaxEventBytes = size_t{16} << 20;
 
     // Calls `event` with the data of every event that is complete. Throws bad_data for one that is
     // too long.

@@ -12,8 +12,8 @@
 namespace nvllm {
 namespace {
 
-constexpr int64_t kMostTokens = 1 << 24;
-constexpr int64_t kMostHashId = int64_t{1} << 53;
+constexpr int64_t kMaxTokens = 1 << 24;
+constexpr int64_t kMaxHashId = int64_t{1} << 53;
 
 struct TraceLine {
     double timestamp_ms = 0.0;
@@ -24,9 +24,9 @@ struct TraceLine {
 TraceLine read_line(const JsonRecord& record, const TraceOptions& options) {
     TraceLine line;
     line.timestamp_ms = record.number("timestamp", 0.0);
-    line.input_length = record.integer("input_length", 1, kMostTokens);
-    line.output_length = record.integer("output_length", 0, kMostTokens);
-    if (record.has("hash_ids")) line.hash_ids = record.integers("hash_ids", kMostHashId);
+    line.input_length = record.integer("input_length", 1, kMaxTokens);
+    line.output_length = record.integer("output_length", 0, kMaxTokens);
+    if (record.has("hash_ids")) line.hash_ids = record.integers("hash_ids", kMaxHashId);
     const int64_t blocks = (line.input_length + options.block_tokens - 1) / options.block_tokens;
     if (static_cast<int64_t>(line.hash_ids.size()) > blocks) {
         record.fail("\"hash_ids\" has more blocks than \"input_length\" has tokens for");
@@ -36,7 +36,7 @@ TraceLine read_line(const JsonRecord& record, const TraceOptions& options) {
 
 int32_t scaled(int64_t length, double factor) {
     const double value = std::round(static_cast<double>(length) * factor);
-    return static_cast<int32_t>(std::clamp(value, 1.0, static_cast<double>(kMostTokens)));
+    return static_cast<int32_t>(std::clamp(value, 1.0, static_cast<double>(kMaxTokens)));
 }
 
 // The tokens that a block id stands for; `stream` keeps shared and own ones apart.

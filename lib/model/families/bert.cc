@@ -64,7 +64,7 @@ struct BertLoader {
 
     Attention attention(const std::string& block) const {
         const int64_t hidden = config.hidden_size;
-        const std::vector<LinearName> projections = {{block + names.query, hidden, hidden, true},
+        const std::vector<LinearSpec> projections = {{block + names.query, hidden, hidden, true},
                                                      {block + names.key, hidden, hidden, true},
                                                      {block + names.value, hidden, hidden, true}};
         Attention layer;

@@ -48,9 +48,9 @@ class Decoder final : public Model {
     int32_t num_blocks() const override { return static_cast<int32_t>(parts_.blocks.size()); }
 
     void begin(const ForwardContext& batch) override {
-        angles_.clear();
+        cos_sin_.clear();
         for (const Rotary& rotary : parts_.rotaries) {
-            angles_.push_back(rotary.angles(*batch.kernels, batch.positions, batch.rope_choices));
+            cos_sin_.push_back(rotary.cos_sin(*batch.kernels, batch.positions, batch.rope_choices));
         }
     }
 
@@ -69,7 +69,7 @@ class Decoder final : public Model {
 
     void block(int32_t index, const ForwardContext& batch, const TensorView& hidden) override {
         const DecoderBlock& block = parts_.blocks[static_cast<size_t>(index)];
-        block.apply(batch, index, block.rotary ? &angles_[*block.rotary] : nullptr, hidden);
+        block.apply(batch, index, block.rotary ? &cos_sin_[*block.rotary] : nullptr, hidden);
     }
 
     ConstTensorView last_hidden(const ForwardContext& batch,
@@ -135,7 +135,7 @@ class Decoder final : public Model {
     ModelSettings settings_;
     DecoderParts parts_;
     std::vector<KvGroup> groups_;
-    std::vector<RotaryAngles> angles_;  // of the current step, on its arena
+    std::vector<CosSin> cos_sin_;  // of the current step, on its arena
 };
 
 }  // namespace
@@ -153,22 +153,22 @@ Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, i
             : nullptr;
     if (scheme == nullptr) return source.read_placed_matrix(name, {rows, hidden});
     const Tensor values = read_values(source, {module, hidden, rows}, *scheme);
-    return source.placed(as_type(source, values, source.product_type()));
+    return source.placed(as_type(source, values, source.compute_type()));
 }
 
 void load_head(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
                DecoderParts& parts) {
     if (!config.generates) return;
     parts.tied = names.is_tied;
-    LinearName linear{names.head, config.hidden_size, config.vocab_size};
+    LinearSpec linear{names.head, config.hidden_size, config.vocab_size};
     if (!parts.tied) {
         parts.head = load_linear(source, linear);
         return;
     }
     source.pass_over(names.head);
     linear.tied_to = names.embedding;
-    parts.head = adopt_linear(source, linear,
-                              make_dense_part(parts.token_embedding, {}, source.product_type()));
+    parts.head = wrap_linear(source, linear,
+                             make_dense_part(parts.token_embedding, {}, source.compute_type()));
 }
 
 }  // namespace nvllm

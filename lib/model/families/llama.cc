@@ -31,7 +31,7 @@ struct LlamaLoader {
         if (traits.fused_projections) {
             return load_linear(source, {name + ".qkv_proj", hidden, width + 2 * kv_width, bias});
         }
-        const std::vector<LinearName> parts = {{name + ".q_proj", hidden, width, bias},
+        const std::vector<LinearSpec> parts = {{name + ".q_proj", hidden, width, bias},
                                                {name + ".k_proj", hidden, kv_width, bias},
                                                {name + ".v_proj", hidden, kv_width, bias}};
         return load_linear(source, parts);
@@ -61,7 +61,7 @@ struct LlamaLoader {
     Mlp gated_mlp(const std::string& name, const ExpertNames& names, int64_t inner) const {
         const int64_t hidden = config.hidden_size;
         const bool bias = config.mlp_bias;
-        const std::vector<LinearName> gate_up = {
+        const std::vector<LinearSpec> gate_up = {
             {fmt::format("{}.{}", name, names.gate), hidden, inner, bias},
             {fmt::format("{}.{}", name, names.up), hidden, inner, bias}};
         Mlp layer;
@@ -96,7 +96,7 @@ struct LlamaLoader {
 
     // Whether a stack of experts' matrices is [experts, in, out] and not [experts, out, in].
     bool is_turned(const std::string& stack, int64_t out, int64_t in) const {
-        if (source.adopter() != nullptr) {
+        if (source.hook() != nullptr) {
             throw Error(ErrorKind::bad_data,
                         fmt::format("{}: {} holds all experts of a layer, whose weights cannot be "
                                     "replaced one by one; start from a checkpoint that stores "
@@ -111,14 +111,14 @@ struct LlamaLoader {
                                 source.place_of(stack), stack, config.num_experts, out, in));
     }
 
-    SparseMlp sparse_mlp(const std::string& name) const {
+    MoeMlp sparse_mlp(const std::string& name) const {
         name_fused_experts(name);
-        SparseMlp layer;
+        MoeMlp layer;
         layer.router =
             load_linear(source, {name + ".gate", config.hidden_size, config.num_experts, false});
         layer.experts_per_token = config.experts_per_token;
         layer.normalize_weights = config.normalize_expert_weights;
-        layer.computes_all = source.adopter() != nullptr;
+        layer.computes_all = source.hook() != nullptr;
         const std::vector<ExpertLinears> experts = expert_linears(name);
         if (can_stack(source, experts)) {
             layer.stack = load_expert_stack(source, experts, mlp_function_named(config.activation));
@@ -274,7 +274,7 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
     parts.token_embedding =
         load_table(source, names.embedding, config.vocab_size, config.hidden_size);
     if (traits.scaled_embedding) {
-        parts.embedding_scale = embedding_scale(config.hidden_size, source.product_type());
+        parts.embedding_scale = embedding_scale(config.hidden_size, source.compute_type());
     }
     parts.rotaries = loader.rotaries(settings);
     for (size_t index = 0; index < static_cast<size_t>(config.num_layers); ++index) {

@@ -7,7 +7,7 @@
 
 namespace nvllm {
 
-void Attention::apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
+void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                       const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const {
     const Context& context = *batch.kernels;
     const int64_t tokens = x.dim(0);
@@ -17,19 +17,18 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const RotaryAn
     const TensorView projected = take_activations(context, {tokens, query_key_value.out()});
     query_key_value.apply(context, x, ops::MatmulOutput::overwrite, projected);
     const TensorView queries = projected.columns(0, heads * head_dim).split_last(heads);
-    prepare(context, angles, projected, tables.slots, layer);
+    prepare(context, cos_sin, projected, tables.slots, layer);
 
     const TensorView attended = take_activations(context, {tokens, heads, head_dim});
     ops::PagedAttentionOptions over_layer = options;
     over_layer.scales = kv_scales(layer);
-    ops::paged_attention(context, queries, layer.keys, layer.values, batch.query_starts,
-                         batch.context_lengths, tables.block_tables, over_layer, attended);
+    ops::paged_attention(context, queries, layer.keys, layer.values, batch.query_start_loc,
+                         batch.seq_lens, tables.block_tables, over_layer, attended);
     output.apply(context, attended.reshaped({tokens, heads * head_dim}), how, y);
 }
 
-void Attention::prepare(const Context& context, const RotaryAngles* angles,
-                        const TensorView& projected, const ConstTensorView& slots,
-                        const KvLayer& layer) const {
+void Attention::prepare(const Context& context, const CosSin* cos_sin, const TensorView& projected,
+                        const ConstTensorView& slots, const KvLayer& layer) const {
     ops::AttentionInputOptions input;
     input.heads = heads;
     input.kv_heads = kv_heads;
@@ -42,9 +41,9 @@ void Attention::prepare(const Context& context, const RotaryAngles* angles,
         input.key_norm = key_norm->weight.view();
         input.key_norm_options = {key_norm->epsilon, key_norm->weight_offset};
     }
-    if (angles != nullptr) {
-        input.cosines = angles->cosines;
-        input.sines = angles->sines;
+    if (cos_sin != nullptr) {
+        input.cosines = cos_sin->cosines;
+        input.sines = cos_sin->sines;
     }
     ops::attention_input(context, input, projected, slots, layer.keys, layer.values);
 }

@@ -25,12 +25,12 @@ struct Attention {
 
     // y (+)= attention of x [tokens, hidden] over what layer `index` has cached, this step's tokens
     // included; writes their keys and values. `angles` may be null: no rotation.
-    void apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
+    void apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
 
     // What lies between the projection and attention: norms, rotation, keys and values to their
     // slots.
-    void prepare(const Context& context, const RotaryAngles* angles, const TensorView& projected,
+    void prepare(const Context& context, const CosSin* cos_sin, const TensorView& projected,
                  const ConstTensorView& slots, const KvLayer& layer) const;
 
     // What scales the layer's storage, whatever its type.

@@ -37,12 +37,12 @@ size_t mlp_bytes(const DecoderBlock& block) {
 
 }  // namespace
 
-void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
+void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                          const TensorView& hidden) const {
     const Context& context = *batch.kernels;
     apply_residual(context, attention_norm, after_attention_norm, hidden,
                    [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
-                       attention.apply(batch, index, angles, x, how, y);
+                       attention.apply(batch, index, cos_sin, x, how, y);
                    });
     apply_residual(context, mlp_norm, after_mlp_norm, hidden,
                    [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
@@ -51,7 +51,7 @@ void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const Rotar
 }
 
 bool DecoderBlock::is_capturable() const {
-    const auto* const sparse = std::get_if<SparseMlp>(&mlp);
+    const auto* const sparse = std::get_if<MoeMlp>(&mlp);
     return sparse == nullptr || sparse->stack.has_value();
 }
 

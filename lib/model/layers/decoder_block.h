@@ -7,8 +7,8 @@
 #include "lib/model/channel_flow.h"
 #include "lib/model/layers/attention.h"
 #include "lib/model/layers/mlp.h"
+#include "lib/model/layers/moe_mlp.h"
 #include "lib/model/layers/norm.h"
-#include "lib/model/layers/sparse_mlp.h"
 
 namespace nvllm {
 
@@ -17,13 +17,13 @@ struct DecoderBlock {
     Attention attention;
     std::optional<Norm> after_attention_norm;  // before the residual is added (Gemma 2, 3)
     Norm mlp_norm;
-    std::variant<Mlp, SparseMlp> mlp;
+    std::variant<Mlp, MoeMlp> mlp;
     std::optional<Norm> after_mlp_norm;
     std::optional<size_t> rotary;  // which of the model's rotary embeddings; empty: none
     std::vector<ChannelFlow> flows;
 
     // hidden [tokens, hidden], in place. `angles` are those of `rotary`, or null.
-    void apply(const ForwardContext& batch, int32_t index, const RotaryAngles* angles,
+    void apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                const TensorView& hidden) const;
 
     // As Model::is_capturable().

@@ -25,7 +25,7 @@ TensorView part_of(const TensorView& stack, int64_t expert, int64_t first, int64
             stack.device};
 }
 
-void place(WeightSource& source, const LinearName& linear, int64_t expert, int64_t first,
+void place(WeightSource& source, const LinearSpec& linear, int64_t expert, int64_t first,
            const Tensor& stack) {
     const TensorView to = source.has_values()
                               ? part_of(stack.mutable_view(), expert, first, linear.out)
@@ -37,11 +37,11 @@ void place(WeightSource& source, const LinearName& linear, int64_t expert, int64
 
 bool can_stack(const WeightSource& source, std::span<const ExpertLinears> experts) {
     if (source.device().is_cpu() || !has_ops(source.device().backend()->ops) ||
-        std::ssize(experts) > ops::kMostExperts) {
+        std::ssize(experts) > ops::kMaxExperts) {
         return false;
     }
     return std::all_of(experts.begin(), experts.end(), [&](const ExpertLinears& expert) {
-        const auto is_plain = [&](const LinearName& linear) {
+        const auto is_plain = [&](const LinearSpec& linear) {
             return !linear.bias && is_dense(source, linear);
         };
         return is_plain(expert.gate) && is_plain(expert.up) && is_plain(expert.down);
@@ -54,7 +54,7 @@ ExpertStack load_expert_stack(WeightSource& source, std::span<const ExpertLinear
     const int64_t inner = experts.front().gate.out;
     ExpertStack stack;
     stack.activation = activation;
-    stack.product_type = source.product_type();
+    stack.compute_type = source.compute_type();
     stack.in = source.allocate_placed({std::ssize(experts), 2 * inner, hidden});
     stack.down = source.allocate_placed({std::ssize(experts), hidden, inner});
     for (size_t i = 0; i < experts.size(); ++i) {
@@ -85,11 +85,11 @@ void ExpertStack::apply(const Context& context, const ConstTensorView& logits,
     ops::gather_rows(context, x, rows, gathered);
     const int64_t width = in.view().dim(1);
     const TensorView inner = take_activations(context, {chosen, width});
-    ops::grouped_matmul(context, gathered, starts, in.view(), product_type, inner);
+    ops::grouped_matmul(context, gathered, starts, in.view(), compute_type, inner);
     const TensorView gate = inner.columns(0, width / 2);
     activation.apply_gated(context, gate, inner.columns(width / 2, width / 2));
     // What was gathered is not needed any more.
-    ops::grouped_matmul(context, gate, starts, down.view(), product_type, gathered);
+    ops::grouped_matmul(context, gate, starts, down.view(), compute_type, gathered);
     ops::add_expert_outputs(context, gathered, order, weights, how, y);
 }
 

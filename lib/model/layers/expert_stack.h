@@ -13,9 +13,9 @@ namespace nvllm {
 
 // What one expert consists of in a checkpoint: down(f(gate x) * up x).
 struct ExpertLinears {
-    LinearName gate;
-    LinearName up;
-    LinearName down;
+    LinearSpec gate;
+    LinearSpec up;
+    LinearSpec down;
 };
 
 // How tokens choose their experts.
@@ -26,7 +26,7 @@ struct Routing {
 
 struct ExpertStack {
     MlpFunction activation;
-    DType product_type = DType::f32;
+    DType compute_type = DType::f32;
     Tensor in;    // [experts, 2 * intermediate, hidden]: gate, then up
     Tensor down;  // [experts, hidden, intermediate]
 

@@ -31,10 +31,10 @@ std::vector<float> plain_frequencies(double base, int64_t rotary) {
 std::vector<float> dynamic_frequencies(const RopeConfig& rope, int64_t rotary,
                                        int64_t max_positions, int64_t max_model_len) {
     const double length = static_cast<double>(std::max(max_model_len, max_positions));
-    const double stretch =
+    const double k_block =
         rope.factor * length / static_cast<double>(max_positions) - (rope.factor - 1.0);
     const double exponent = static_cast<double>(rotary) / static_cast<double>(rotary - 2);
-    return plain_frequencies(rope.theta * std::pow(stretch, exponent), rotary);
+    return plain_frequencies(rope.theta * std::pow(k_block, exponent), rotary);
 }
 
 // Llama 3.1: short waves stay, long ones are stretched, those between are blended.

@@ -23,17 +23,17 @@ Rotary::Rotary(WeightSource& source, const RopeFrequencies& frequencies)
     inverse_frequencies_ = source.placed(values);
 }
 
-RotaryAngles Rotary::angles(const Context& context, const ConstTensorView& positions,
-                            const ConstTensorView& choices) const {
+CosSin Rotary::cos_sin(const Context& context, const ConstTensorView& positions,
+                       const ConstTensorView& choices) const {
     const ConstTensorView frequencies = inverse_frequencies_.view();
     const int64_t half = frequencies.dim(1);
     const bool has_choice = frequencies.dim(0) > 1 && choices.data != nullptr;
-    const RotaryAngles angles{take_values(context, DType::f32, {positions.dim(0), half}),
-                              take_values(context, DType::f32, {positions.dim(0), half})};
-    ops::rope_angles(context, positions, has_choice ? frequencies : first_row(frequencies),
-                     attention_factor_, angles.cosines, angles.sines,
-                     has_choice ? choices : ConstTensorView());
-    return angles;
+    const CosSin cos_sin{take_values(context, DType::f32, {positions.dim(0), half}),
+                         take_values(context, DType::f32, {positions.dim(0), half})};
+    ops::rope_cos_sin(context, positions, has_choice ? frequencies : first_row(frequencies),
+                      attention_factor_, cos_sin.cosines, cos_sin.sines,
+                      has_choice ? choices : ConstTensorView());
+    return cos_sin;
 }
 
 size_t Rotary::scratch_bytes(int64_t tokens) const {

@@ -9,7 +9,7 @@
 namespace nvllm {
 
 // float32 [tokens, rotary / 2] each, on the step's arena.
-struct RotaryAngles {
+struct CosSin {
     TensorView cosines;
     TensorView sines;
 
@@ -26,8 +26,8 @@ class Rotary {
 
     // positions: int32 [tokens]. choices: int32 [tokens], which frequencies each token takes: 0, or
     // 1 in sequences that stay within original_context(); without data: all take 0.
-    RotaryAngles angles(const Context& context, const ConstTensorView& positions,
-                        const ConstTensorView& choices) const;
+    CosSin cos_sin(const Context& context, const ConstTensorView& positions,
+                   const ConstTensorView& choices) const;
     size_t scratch_bytes(int64_t tokens) const;
 
   private:

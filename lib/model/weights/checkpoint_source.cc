@@ -144,7 +144,7 @@ void CheckpointSource::release_stored() {
 
 Tensor CheckpointSource::read(const std::string& name, std::initializer_list<int64_t> shape,
                               WeightRole) {
-    const std::string expected = ViewLayout::dense(product_type(), shape).describe();
+    const std::string expected = ViewLayout::dense(compute_type(), shape).describe();
     const Tensor found = find(name, expected);
     if (!nvllm::has_shape(found.view(), shape) || !is_float(found.view().dtype)) {
         throw Error(

@@ -17,9 +17,9 @@ enum class CheckpointUse : uint8_t { headers, values };
 
 class CheckpointSource : public WeightSource {
   public:
-    CheckpointSource(Checkpoint checkpoint, DType product_type, ThreadPool& threads,
+    CheckpointSource(Checkpoint checkpoint, DType compute_type, ThreadPool& threads,
                      CheckpointUse use = CheckpointUse::values, const ComputeDevice& device = {})
-        : WeightSource(product_type, threads, device),
+        : WeightSource(compute_type, threads, device),
           checkpoint_(std::move(checkpoint)),
           use_(use) {}
 

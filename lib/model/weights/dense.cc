@@ -16,8 +16,8 @@ struct DenseMatrix {
 class DensePart : public LinearPart {
   public:
     // REQUIRES: at least one.
-    DensePart(std::vector<DenseMatrix> matrices, DType product_type)
-        : matrices_(std::move(matrices)), product_type_(product_type) {
+    DensePart(std::vector<DenseMatrix> matrices, DType compute_type)
+        : matrices_(std::move(matrices)), compute_type_(compute_type) {
         for (const DenseMatrix& matrix : matrices_) {
             views_.push_back({matrix.weight.view(), matrix.bias.view()});
             out_ += matrix.weight.view().dim(0);
@@ -30,24 +30,24 @@ class DensePart : public LinearPart {
     size_t bytes() const override { return bytes_; }
 
     size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
-        return ops::matmul_scratch_bytes(tokens, in(), product_type_, views_.front().weight.dtype,
+        return ops::matmul_scratch_bytes(tokens, in(), compute_type_, views_.front().weight.dtype,
                                          terms);
     }
 
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const override {
-        ops::joined_matmul(context, x, views_, product_type_, output, y);
+        ops::fused_matmul(context, x, views_, compute_type_, output, y);
     }
 
   private:
     std::vector<DenseMatrix> matrices_;
     std::vector<ops::MatmulWeight> views_;  // of the matrices
-    DType product_type_;
+    DType compute_type_;
     int64_t out_ = 0;
     size_t bytes_ = 0;
 };
 
-Tensor read_matrix(WeightSource& source, const LinearName& linear) {
+Tensor read_matrix(WeightSource& source, const LinearSpec& linear) {
     const std::string name = linear.name + ".weight";
     if (linear.order == MatrixOrder::out_in) {
         return source.read_placed_matrix(name, {linear.out, linear.in});
@@ -57,21 +57,21 @@ Tensor read_matrix(WeightSource& source, const LinearName& linear) {
 }
 
 // A device has to be told of each product by itself, so there linears become one matrix.
-bool are_stacked(const WeightSource& source, std::span<const LinearName> linears) {
+bool are_stacked(const WeightSource& source, std::span<const LinearSpec> linears) {
     return !source.device().is_cpu() && linears.size() > 1 &&
-           std::all_of(linears.begin(), linears.end(), [&](const LinearName& linear) {
+           std::all_of(linears.begin(), linears.end(), [&](const LinearSpec& linear) {
                return linear.order == MatrixOrder::out_in && linear.bias == linears.front().bias;
            });
 }
 
-DenseMatrix read_stacked(WeightSource& source, std::span<const LinearName> linears) {
+DenseMatrix read_stacked(WeightSource& source, std::span<const LinearSpec> linears) {
     const int64_t in = linears.front().in;
     int64_t out = 0;
-    for (const LinearName& linear : linears) out += linear.out;
+    for (const LinearSpec& linear : linears) out += linear.out;
     DenseMatrix all{source.allocate_placed({out, in}), {}};
     if (linears.front().bias) all.bias = source.allocate_placed({out});
     int64_t row = 0;
-    for (const LinearName& linear : linears) {
+    for (const LinearSpec& linear : linears) {
         const auto rows_of = [&](Tensor& tensor) {  // of an outline there is nothing to fill
             return source.has_values() ? tensor.mutable_view().rows(row, linear.out) : TensorView();
         };
@@ -87,19 +87,19 @@ DenseMatrix read_stacked(WeightSource& source, std::span<const LinearName> linea
 }  // namespace
 
 // On a device a bias has the type of the product it is added to.
-Tensor read_bias(WeightSource& source, const LinearName& linear) {
+Tensor read_bias(WeightSource& source, const LinearSpec& linear) {
     if (!linear.bias) return {};
     const Tensor stored = source.read(linear.name + ".bias", {linear.out}, WeightRole::bias);
     return source.device().is_cpu() ? stored : source.placed(as_product_matrix(source, stored));
 }
 
 std::vector<std::unique_ptr<LinearPart>> load_dense(WeightSource& source,
-                                                    std::span<const LinearName> linears) {
+                                                    std::span<const LinearSpec> linears) {
     std::vector<DenseMatrix> matrices;
     if (are_stacked(source, linears)) {
         matrices.push_back(read_stacked(source, linears));
     } else {
-        for (const LinearName& linear : linears) {
+        for (const LinearSpec& linear : linears) {
             matrices.push_back({read_matrix(source, linear), read_bias(source, linear)});
         }
     }
@@ -109,20 +109,20 @@ std::vector<std::unique_ptr<LinearPart>> load_dense(WeightSource& source,
                     [&](const DenseMatrix& matrix) { return matrix.weight.view().dtype == type; });
     std::vector<std::unique_ptr<LinearPart>> parts;
     if (have_one_type) {
-        parts.push_back(std::make_unique<DensePart>(std::move(matrices), source.product_type()));
+        parts.push_back(std::make_unique<DensePart>(std::move(matrices), source.compute_type()));
         return parts;
     }
     for (DenseMatrix& matrix : matrices) {
         parts.push_back(make_dense_part(std::move(matrix.weight), std::move(matrix.bias),
-                                        source.product_type()));
+                                        source.compute_type()));
     }
     return parts;
 }
 
-std::unique_ptr<LinearPart> make_dense_part(Tensor weight, Tensor bias, DType product_type) {
+std::unique_ptr<LinearPart> make_dense_part(Tensor weight, Tensor bias, DType compute_type) {
     std::vector<DenseMatrix> matrices;
     matrices.push_back({std::move(weight), std::move(bias)});
-    return std::make_unique<DensePart>(std::move(matrices), product_type);
+    return std::make_unique<DensePart>(std::move(matrices), compute_type);
 }
 
 }  // namespace nvllm

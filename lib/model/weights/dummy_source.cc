@@ -46,19 +46,19 @@ Tensor make_quantiles(DType dtype) {
 
 }  // namespace
 
-DummySource::DummySource(uint64_t seed, DType product_type, ThreadPool& threads,
+DummySource::DummySource(uint64_t seed, DType compute_type, ThreadPool& threads,
                          const ComputeDevice& device)
-    : WeightSource(product_type, threads, device), seed_(seed) {
-    with_float_type(product_type,
-                    [&](auto zero) { quantiles_ = make_quantiles<decltype(zero)>(product_type); });
+    : WeightSource(compute_type, threads, device), seed_(seed) {
+    with_float_type(compute_type,
+                    [&](auto zero) { quantiles_ = make_quantiles<decltype(zero)>(compute_type); });
 }
 
 Tensor DummySource::read(const std::string& name, std::initializer_list<int64_t> shape,
                          WeightRole role) {
-    Tensor tensor = Tensor::allocate(product_type(), shape);
+    Tensor tensor = Tensor::allocate(compute_type(), shape);
     const TensorView out = tensor.mutable_view();
     if (role == WeightRole::norm) {
-        with_float_type(product_type(), [&](auto zero) {
+        with_float_type(compute_type(), [&](auto zero) {
             std::fill_n(out.as<decltype(zero)>(), out.numel(), decltype(zero)(1.0f));
         });
         return tensor;

@@ -10,7 +10,7 @@ namespace nvllm {
 // number of threads or the device: devices that can fill memory themselves make their matrices.
 class DummySource : public WeightSource {
   public:
-    DummySource(uint64_t seed, DType product_type, ThreadPool& threads,
+    DummySource(uint64_t seed, DType compute_type, ThreadPool& threads,
                 const ComputeDevice& device = {});
 
     // Every tensor is there, but for optional ones that a family asks about.

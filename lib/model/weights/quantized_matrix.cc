@@ -57,7 +57,7 @@ float rounded_to(DType type, float value) {
 }
 
 // What a scale of zero becomes: the gap behind 1 in the scale's type.
-float least_scale(const QuantizationArguments& arguments, DType type) {
+float min_scale(const QuantizationArguments& arguments, DType type) {
     if (arguments.strategy == Strategy::tensor_group) return 0.125f;
     if (type == DType::bf16) return 0x1p-7f;
     return type == DType::f16 ? 0x1p-10f : 0x1p-23f;
@@ -69,7 +69,7 @@ ChosenScale choose_asymmetric(const QuantizationArguments& arguments, float mini
     const int32_t high = highest_code(arguments);
     ChosenScale chosen;
     chosen.scale = rounded_to(type, (maximum - minimum) / static_cast<float>(high - low));
-    if (chosen.scale == 0.0f) chosen.scale = least_scale(arguments, type);
+    if (chosen.scale == 0.0f) chosen.scale = min_scale(arguments, type);
     const float zero = static_cast<float>(low) - minimum / chosen.scale;
     chosen.zero_point = static_cast<int8_t>(
         std::nearbyint(std::clamp(zero, static_cast<float>(low), static_cast<float>(high))));
@@ -117,7 +117,7 @@ ChosenScale choose_scale(const QuantizationArguments& arguments, float minimum, 
     } else {
         scale = rounded_to(scale_type, scale);
     }
-    return {scale == 0.0f ? least_scale(arguments, scale_type) : scale, 0};
+    return {scale == 0.0f ? min_scale(arguments, scale_type) : scale, 0};
 }
 
 float choose_global_scale(float largest) {

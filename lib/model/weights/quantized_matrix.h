@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/small_floats.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/small_floats.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/tensor/tensor.h"
 

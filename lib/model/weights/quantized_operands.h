@@ -11,7 +11,7 @@ namespace nvllm {
 // The layout of a matrix whose scales are of this type. Empty: no op multiplies it.
 std::optional<ops::QuantizedLayout> operand_layout(const QuantizedMatrix& matrix, DType scale_type);
 
-// How x is rounded for it; product_type where nothing is said or the way is not known.
+// How x is rounded for it; compute_type where nothing is said or the way is not known.
 ops::ActivationRounding operand_rounding(const QuantizationScheme& scheme,
                                          const QuantizedMatrix& matrix);
 

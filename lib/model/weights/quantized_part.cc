@@ -10,7 +10,7 @@
 #include "kernels/context.h"
 #include "kernels/error.h"
 #include "lib/model/weights/dense.h"
-#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/meta_weight_source.h"
 #include "lib/model/weights/quantized_operands.h"
 #include "lib/model/weights/quantized_reader.h"
 #include "lib/model/weights/repack_cache.h"
@@ -21,12 +21,12 @@ namespace {
 
 class QuantizedPart : public LinearPart {
   public:
-    QuantizedPart(RepackedLinear repacked, Tensor bias, DType product_type)
+    QuantizedPart(RepackedLinear repacked, Tensor bias, DType compute_type)
         : weight_(repacked.weight),
           packed_(std::move(repacked.packed)),
           columns_(std::move(repacked.columns)),
           bias_(std::move(bias)),
-          product_type_(product_type) {
+          compute_type_(compute_type) {
         weight_.packed = packed_.view();
         weight_.columns = columns_.view();
     }
@@ -41,7 +41,7 @@ class QuantizedPart : public LinearPart {
 
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const override {
-        ops::matmul_quantized(context, x, weight_, bias_.view(), product_type_, output, y);
+        ops::matmul_quantized(context, x, weight_, bias_.view(), compute_type_, output, y);
     }
 
   private:
@@ -49,27 +49,27 @@ class QuantizedPart : public LinearPart {
     Tensor packed_;   // as ops::pack_weight() writes it
     Tensor columns_;  // int32 [in], or empty
     Tensor bias_;     // [out], or empty
-    DType product_type_;
+    DType compute_type_;
 };
 
 ScratchTerms terms_of(const WeightSource& source) {
     ScratchTerms terms(source.threads().num_threads());
     terms.backend = source.device().backend();
-    if (!source.device().is_cpu()) terms.activations = source.product_type();
+    if (!source.device().is_cpu()) terms.activations = source.compute_type();
     return terms;
 }
 
 // As a file would say it: random weights rounded to nearest, or only their shapes.
-QuantizedMatrix make_up(WeightSource& source, const LinearName& linear,
+QuantizedMatrix make_up(WeightSource& source, const LinearSpec& linear,
                         const QuantizedReader& reader) {
     const Tensor dense =
         source.read(linear.name + ".weight", {linear.out, linear.in}, WeightRole::matrix);
     if (source.has_values()) {
         return round_to_nearest(as_float32(source, dense).view(), reader.weights(),
-                                source.product_type(), source.threads());
+                                source.compute_type(), source.threads());
     }
     QuantizedMatrix matrix = reader.make_matrix();
-    matrix.scales = outline_tensor(DType::f32, {reader.scales().rows, reader.scales().columns});
+    matrix.scales = meta_tensor(DType::f32, {reader.scales().rows, reader.scales().columns});
     if (matrix.arguments.strategy == QuantizationStrategy::tensor_group) matrix.global_scale = 1.0f;
     return matrix;
 }
@@ -111,7 +111,7 @@ struct PlainTensors {
     Tensor places;
 };
 
-PlainTensors plain_tensors(WeightSource& source, const LinearName& linear,
+PlainTensors plain_tensors(WeightSource& source, const LinearSpec& linear,
                            const ops::QuantizedLayout& layout, const QuantizedMatrix& matrix) {
     PlainTensors plain;
     if (!source.has_values()) return plain;
@@ -129,7 +129,7 @@ PlainTensors plain_tensors(WeightSource& source, const LinearName& linear,
 
 Tensor pack(WeightSource& source, const ops::QuantizedLayout& layout, const PlainTensors& plain) {
     const auto bytes = static_cast<int64_t>(ops::quantized_weight_bytes(layout, terms_of(source)));
-    if (!source.has_values()) return outline_tensor(DType::u8, {bytes});
+    if (!source.has_values()) return meta_tensor(DType::u8, {bytes});
     // In memory of the device until it is packed there.
     const auto placed = [&](const Tensor& tensor) {
         return tensor.empty() ? Tensor() : source.placed(tensor);
@@ -149,7 +149,7 @@ Tensor pack(WeightSource& source, const ops::QuantizedLayout& layout, const Plai
 }
 
 // Layouts of a linear in the order they are preferred in: as few bytes as a file has of it.
-std::vector<ops::QuantizedLayout> layouts_of(const WeightSource& source, const LinearName& linear,
+std::vector<ops::QuantizedLayout> layouts_of(const WeightSource& source, const LinearSpec& linear,
                                              const QuantizedMatrix& matrix, DType scale_type) {
     const std::optional<ops::QuantizedLayout> layout = operand_layout(matrix, scale_type);
     if (!layout) return {};
@@ -181,18 +181,18 @@ std::optional<ops::QuantizedWeight> operands_on_device(
 std::unique_ptr<LinearPart> widen(WeightSource& source, const QuantizedMatrix& matrix,
                                   Tensor bias) {
     Tensor dense = source.has_values() ? dequantized(matrix, source.threads())
-                                       : outline_tensor(DType::f32, {matrix.out(), matrix.in()});
-    return make_dense_part(source.placed(as_type(source, dense, source.product_type())),
-                           std::move(bias), source.product_type());
+                                       : meta_tensor(DType::f32, {matrix.out(), matrix.in()});
+    return make_dense_part(source.placed(as_type(source, dense, source.compute_type())),
+                           std::move(bias), source.compute_type());
 }
 
 // AutoGPTQ gives every linear a bias.
-bool has_any_bias(const WeightSource& source, const LinearName& linear) {
+bool has_any_bias(const WeightSource& source, const LinearSpec& linear) {
     return linear.bias || (source.keeps_files() && source.has(linear.name + ".bias"));
 }
 
-Tensor read_any_bias(WeightSource& source, const LinearName& linear) {
-    LinearName with_bias = linear;
+Tensor read_any_bias(WeightSource& source, const LinearSpec& linear) {
+    LinearSpec with_bias = linear;
     with_bias.bias = has_any_bias(source, linear);
     return read_bias(source, with_bias);
 }
@@ -224,19 +224,19 @@ Tensor scale_of_one() {
 }
 
 // Under which packed linears are kept.
-std::string joined_name(std::span<const LinearName> linears) {
+std::string fused_name(std::span<const LinearSpec> linears) {
     std::string name;
-    for (const LinearName& linear : linears) name += (name.empty() ? "" : "+") + linear.name;
+    for (const LinearSpec& linear : linears) name += (name.empty() ? "" : "+") + linear.name;
     return name;
 }
 
 // As an earlier start packed them.
 std::optional<RepackedLinear> find_kept(const WeightSource& source,
-                                        std::span<const LinearName> linears) {
+                                        std::span<const LinearSpec> linears) {
     if (source.repack_cache() == nullptr) return std::nullopt;
     int64_t out = 0;
-    for (const LinearName& linear : linears) out += linear.out;
-    auto kept = source.repack_cache()->find(joined_name(linears), linears.front().in, out);
+    for (const LinearSpec& linear : linears) out += linear.out;
+    auto kept = source.repack_cache()->find(fused_name(linears), linears.front().in, out);
     const bool is_usable =
         kept && ops::can_multiply_quantized(kept->weight.layout, kept->weight.activations,
                                             terms_of(source));
@@ -244,10 +244,10 @@ std::optional<RepackedLinear> find_kept(const WeightSource& source,
 }
 
 // The same, instead of what the source has.
-std::optional<RepackedLinear> take_kept(WeightSource& source, std::span<const LinearName> linears) {
+std::optional<RepackedLinear> take_kept(WeightSource& source, std::span<const LinearSpec> linears) {
     auto kept = find_kept(source, linears);
     if (!kept) return std::nullopt;
-    for (const LinearName& linear : linears) source.pass_over(linear.name);
+    for (const LinearSpec& linear : linears) source.pass_over(linear.name);
     return kept;
 }
 
@@ -261,7 +261,7 @@ struct StoredLinear {
     Tensor columns;      // alike, in host memory, or empty
 };
 
-StoredLinear read_quantized(WeightSource& source, const LinearName& linear,
+StoredLinear read_quantized(WeightSource& source, const LinearSpec& linear,
                             const QuantizationScheme& scheme, const WeightScheme& format) {
     const QuantizedReader reader(source, linear, scheme);
     QuantizedMatrix matrix =
@@ -293,12 +293,12 @@ std::unique_ptr<LinearPart> make_part(WeightSource& source, const std::string& n
     if (!stored.columns.empty()) repacked.columns = source.placed(stored.columns);
     if (source.repack_cache() != nullptr) source.repack_cache()->add(name, repacked);
     return std::make_unique<QuantizedPart>(std::move(repacked), std::move(stored.bias),
-                                           source.product_type());
+                                           source.compute_type());
 }
 
 // Biases of a device lie there already.
-bool have_biases_to_join(const WeightSource& source, std::span<const LinearName> linears) {
-    const auto count = std::count_if(linears.begin(), linears.end(), [&](const LinearName& linear) {
+bool have_biases_to_join(const WeightSource& source, std::span<const LinearSpec> linears) {
+    const auto count = std::count_if(linears.begin(), linears.end(), [&](const LinearSpec& linear) {
         return has_any_bias(source, linear);
     });
     return count == 0 ||
@@ -306,7 +306,7 @@ bool have_biases_to_join(const WeightSource& source, std::span<const LinearName>
 }
 
 // Whether one product gives what these give, side by side.
-bool can_be_joined(std::span<const StoredLinear> linears) {
+bool can_be_fused(std::span<const StoredLinear> linears) {
     const StoredLinear& first = linears.front();
     return std::all_of(linears.begin(), linears.end(), [&](const StoredLinear& linear) {
         if (!first.operands || !linear.operands) return false;
@@ -329,7 +329,7 @@ Tensor stacked(const WeightSource& source, std::span<const Tensor> tensors,
     const int64_t all_rows = std::accumulate(rows.begin(), rows.end(), int64_t{0});
     const auto make = [&](std::initializer_list<int64_t> shape) {
         return source.has_values() ? Tensor::allocate(first.dtype, shape)
-                                   : outline_tensor(first.dtype, shape);
+                                   : meta_tensor(first.dtype, shape);
     };
     const Tensor result = first.rank == 1 ? make({all_rows}) : make({all_rows, first.dim(1)});
     if (!source.has_values()) return result;
@@ -367,10 +367,10 @@ StoredLinear joined(const WeightSource& source, std::span<const StoredLinear> li
 }
 
 // Biases of linears that were kept as one.
-Tensor joined_bias(WeightSource& source, std::span<const LinearName> linears) {
+Tensor fused_bias(WeightSource& source, std::span<const LinearSpec> linears) {
     std::vector<Tensor> biases;
     std::vector<int64_t> rows;
-    for (const LinearName& linear : linears) {
+    for (const LinearSpec& linear : linears) {
         biases.push_back(read_any_bias(source, linear));
         rows.push_back(linear.out);
     }
@@ -380,7 +380,7 @@ Tensor joined_bias(WeightSource& source, std::span<const LinearName> linears) {
 }  // namespace
 
 std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
-                                                        std::span<const LinearName> linears,
+                                                        std::span<const LinearSpec> linears,
                                                         const QuantizationScheme& scheme,
                                                         const WeightScheme& format) {
     std::vector<std::unique_ptr<LinearPart>> parts;
@@ -389,21 +389,21 @@ std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
             source.quantized_linears().count(counted_name(scheme, kept->weight.layout.code), true);
         }
         parts.push_back(std::make_unique<QuantizedPart>(
-            *std::move(kept), joined_bias(source, linears), source.product_type()));
+            *std::move(kept), fused_bias(source, linears), source.compute_type()));
         return parts;
     }
     if (linears.size() > 1 && find_kept(source, linears.first(1))) {  // it could not be joined
-        for (const LinearName& linear : linears) {
+        for (const LinearSpec& linear : linears) {
             parts.push_back(std::move(load_quantized(source, {&linear, 1}, scheme, format)[0]));
         }
         return parts;
     }
     std::vector<StoredLinear> stored;
-    for (const LinearName& linear : linears) {
+    for (const LinearSpec& linear : linears) {
         stored.push_back(read_quantized(source, linear, scheme, format));
     }
-    if (linears.size() > 1 && have_biases_to_join(source, linears) && can_be_joined(stored)) {
-        parts.push_back(make_part(source, joined_name(linears), joined(source, stored)));
+    if (linears.size() > 1 && have_biases_to_join(source, linears) && can_be_fused(stored)) {
+        parts.push_back(make_part(source, fused_name(linears), joined(source, stored)));
         return parts;
     }
     for (size_t i = 0; i < linears.size(); ++i) {
@@ -412,17 +412,17 @@ std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
     return parts;
 }
 
-std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearName& linear) {
+std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearSpec& linear) {
     constexpr const char* kName = "2:4";
     if (auto kept = take_kept(source, {&linear, 1})) {
         source.quantized_linears().count(kName, true);
         return std::make_unique<QuantizedPart>(*std::move(kept), read_bias(source, linear),
-                                               source.product_type());
+                                               source.compute_type());
     }
     SparseMatrix matrix = read_sparse(source, linear, {DType::bf16, DType::f16, DType::f32});
     // For products in float32 16 bits stay as they are: no value would change.
-    if (source.product_type() != DType::f32) {
-        matrix.kept = as_type(source, matrix.kept, source.product_type());
+    if (source.compute_type() != DType::f32) {
+        matrix.kept = as_type(source, matrix.kept, source.compute_type());
     }
     Tensor bias = read_bias(source, linear);
     const std::optional<ops::QuantizedLayout> layout = sparse_layout(matrix);
@@ -430,14 +430,14 @@ std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearName& 
     source.quantized_linears().count(kName, is_native);
     if (!is_native) {
         const Tensor dense = as_product_matrix(source, with_zeros(source, matrix));
-        return make_dense_part(source.placed(dense), std::move(bias), source.product_type());
+        return make_dense_part(source.placed(dense), std::move(bias), source.compute_type());
     }
     RepackedLinear repacked;
     repacked.weight.layout = *layout;
     repacked.packed = pack(source, *layout, {matrix.kept, scale_of_one(), {}, matrix.places});
     if (source.repack_cache() != nullptr) source.repack_cache()->add(linear.name, repacked);
     return std::make_unique<QuantizedPart>(std::move(repacked), std::move(bias),
-                                           source.product_type());
+                                           source.compute_type());
 }
 
 }  // namespace nvllm

@@ -11,11 +11,11 @@ namespace nvllm {
 // lie side by side where a product can take them so, else one for each. Counts them in the source's
 // figures. Throws bad_data.
 std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
-                                                        std::span<const LinearName> linears,
+                                                        std::span<const LinearSpec> linears,
                                                         const QuantizationScheme& scheme,
                                                         const WeightScheme& format);
 
 // One that is not quantized, without its zeros. REQUIRES: stores_sparse().
-std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearName& linear);
+std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearSpec& linear);
 
 }  // namespace nvllm

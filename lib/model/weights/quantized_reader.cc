@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/error.h"
-#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/meta_weight_source.h"
 #include "lib/model/weights/sparse_bitmask.h"
 
 namespace nvllm {
@@ -107,7 +107,7 @@ void QuantizedReader::widen_scales(const char* suffix, const Tensor& stored,
 
 Tensor QuantizedReader::make(DType type, int64_t rows, int64_t columns) const {
     return has_values() ? Tensor::allocate(type, {rows, columns})
-                        : outline_tensor(type, {rows, columns});
+                        : meta_tensor(type, {rows, columns});
 }
 
 QuantizedMatrix QuantizedReader::make_matrix() const {

@@ -12,9 +12,9 @@ namespace nvllm {
 // Used while a linear is loaded; refers to all it is made of.
 class QuantizedReader {
   public:
-    QuantizedReader(WeightSource& source, const LinearName& linear,
+    QuantizedReader(WeightSource& source, const LinearSpec& linear,
                     const QuantizationScheme& scheme)
-        : source_(source), linear_(linear), scheme_(scheme), scale_type_(source.product_type()) {}
+        : source_(source), linear_(linear), scheme_(scheme), scale_type_(source.compute_type()) {}
 
     int64_t in() const { return linear_.in; }
     int64_t out() const { return linear_.out; }
@@ -67,7 +67,7 @@ class QuantizedReader {
     Tensor make(DType type, int64_t rows, int64_t columns) const;
 
     WeightSource& source_;
-    const LinearName& linear_;
+    const LinearSpec& linear_;
     const QuantizationScheme& scheme_;
     mutable DType scale_type_;
 };

@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 constexpr const char* kIdentityKey = "nanovllm.repacked";
 
 // A checkpoint that was written again has other times, even with the same sizes.
-std::string identity_of(const Checkpoint& checkpoint, DType product_type) {
+std::string identity_of(const Checkpoint& checkpoint, DType compute_type) {
     std::string text =
-        fmt::format("packing {}, products {}", ops::kPackingVersion, dtype_name(product_type));
+        fmt::format("packing {}, products {}", ops::kPackingVersion, dtype_name(compute_type));
     for (const auto& file : checkpoint.files()) {
         const fs::path path = fs::canonical(file->path());
         text += fmt::format("\n{} {} {}", path.string(), file->bytes().size(),
@@ -98,8 +98,8 @@ bool are_columns(const Tensor& columns, int64_t in) {
 
 }  // namespace
 
-RepackCache::RepackCache(const fs::path& folder, const Checkpoint& checkpoint, DType product_type)
-    : identity_(identity_of(checkpoint, product_type)) {
+RepackCache::RepackCache(const fs::path& folder, const Checkpoint& checkpoint, DType compute_type)
+    : identity_(identity_of(checkpoint, compute_type)) {
     std::error_code error;
     fs::create_directories(folder, error);
     if (error) {

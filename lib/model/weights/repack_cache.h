@@ -32,7 +32,7 @@ class RepackCache {
   public:
     // Makes the folder where it is missing. Throws cannot_create.
     RepackCache(const std::filesystem::path& folder, const Checkpoint& checkpoint,
-                DType product_type);
+                DType compute_type);
 
     // The linear as it was kept, mapped; empty: it is not there with these dimensions.
     std::optional<RepackedLinear> find(const std::string& linear, int64_t in, int64_t out);

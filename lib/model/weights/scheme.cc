@@ -8,7 +8,7 @@
 
 #include "kernels/error.h"
 #include "lib/model/weights/dense.h"
-#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/meta_weight_source.h"
 #include "lib/model/weights/quantized_part.h"
 #include "lib/model/weights/quantized_reader.h"
 #include "lib/model/weights/sparse_bitmask.h"
@@ -42,7 +42,7 @@ const WeightScheme& find_scheme(std::string_view format, const std::string& line
 }
 
 // Null: dense.
-const QuantizationScheme* scheme_of(const WeightSource& source, const LinearName& name) {
+const QuantizationScheme* scheme_of(const WeightSource& source, const LinearSpec& name) {
     const QuantizationConfig* quantization = source.quantization();
     const QuantizationScheme* scheme =
         quantization == nullptr ? nullptr : quantization->scheme_for(name.name);
@@ -54,12 +54,12 @@ const QuantizationScheme* scheme_of(const WeightSource& source, const LinearName
 }
 
 std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
-                                                        std::span<const LinearName> names,
+                                                        std::span<const LinearSpec> names,
                                                         const QuantizationScheme& scheme) {
     return load_quantized(source, names, scheme, find_scheme(scheme.format, names.front().name));
 }
 
-std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearName& name) {
+std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearSpec& name) {
     if (const QuantizationScheme* const scheme = scheme_of(source, name)) {
         return std::move(load_quantized(source, {&name, 1}, *scheme).front());
     }
@@ -69,9 +69,9 @@ std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearName& na
 
 // The scheme that all linears have; null where one is dense or they have several.
 const QuantizationScheme* common_scheme(const WeightSource& source,
-                                        std::span<const LinearName> names) {
+                                        std::span<const LinearSpec> names) {
     const QuantizationScheme* const scheme = scheme_of(source, names.front());
-    const bool is_common = std::all_of(names.begin(), names.end(), [&](const LinearName& name) {
+    const bool is_common = std::all_of(names.begin(), names.end(), [&](const LinearSpec& name) {
         return scheme_of(source, name) == scheme;
     });
     return is_common ? scheme : nullptr;
@@ -79,34 +79,34 @@ const QuantizationScheme* common_scheme(const WeightSource& source,
 
 // Linears that are stored alike, perhaps as one part; empty: they are not.
 std::vector<std::unique_ptr<LinearPart>> load_together(WeightSource& source,
-                                                       std::span<const LinearName> names) {
+                                                       std::span<const LinearSpec> names) {
     if (const QuantizationScheme* const scheme = common_scheme(source, names)) {
         return load_quantized(source, names, *scheme);
     }
     const bool are_dense = std::all_of(
-        names.begin(), names.end(), [&](const LinearName& name) { return is_dense(source, name); });
+        names.begin(), names.end(), [&](const LinearSpec& name) { return is_dense(source, name); });
     return are_dense ? load_dense(source, names) : std::vector<std::unique_ptr<LinearPart>>();
 }
 
 // What the adopter has instead of a linear that then need not be loaded; null: nothing.
-std::unique_ptr<LinearPart> deferred(WeightSource& source, const LinearName& name) {
-    if (source.adopter() == nullptr) return nullptr;
-    std::unique_ptr<LinearPart> part = source.adopter()->defer(name);
+std::unique_ptr<LinearPart> deferred(WeightSource& source, const LinearSpec& name) {
+    if (source.hook() == nullptr) return nullptr;
+    std::unique_ptr<LinearPart> part = source.hook()->defer(name);
     if (part != nullptr) source.pass_over(name.name);
     return part;
 }
 
-std::unique_ptr<LinearPart> adopted(const WeightSource& source, std::span<const LinearName> names,
+std::unique_ptr<LinearPart> wrapped(const WeightSource& source, std::span<const LinearSpec> names,
                                     size_t index, std::unique_ptr<LinearPart> part) {
-    LinearAdopter* const adopter = source.adopter();
-    return adopter == nullptr ? std::move(part) : adopter->adopt(names, index, std::move(part));
+    LinearHook* const hook = source.hook();
+    return hook == nullptr ? std::move(part) : hook->wrap(names, index, std::move(part));
 }
 
 }  // namespace
 
 std::span<const WeightScheme> weight_schemes() { return kSchemes; }
 
-void check_storable(std::string_view format, const LinearName& linear,
+void check_storable(std::string_view format, const LinearSpec& linear,
                     const QuantizationArguments& arguments) {
     const WeightScheme& scheme = find_scheme(format, linear.name);
     if (linear.order == MatrixOrder::in_out && !scheme.stores_in_out) {
@@ -122,7 +122,7 @@ void check_storable(std::string_view format, const LinearName& linear,
     if (why != nullptr) throw Error(ErrorKind::bad_data, linear.name + ": " + why);
 }
 
-bool is_dense(const WeightSource& source, const LinearName& linear) {
+bool is_dense(const WeightSource& source, const LinearSpec& linear) {
     return scheme_of(source, linear) == nullptr && !stores_sparse(source, linear);
 }
 
@@ -166,15 +166,15 @@ void LinearWeight::apply(const Context& context, const ConstTensorView& x, ops::
     }
 }
 
-Tensor read_values(WeightSource& source, const LinearName& linear,
+Tensor read_values(WeightSource& source, const LinearSpec& linear,
                    const QuantizationScheme& scheme) {
     const QuantizedReader reader(source, linear, scheme);
     const QuantizedMatrix matrix = find_scheme(scheme.format, linear.name).read(reader);
     return source.has_values() ? dequantized(matrix, source.threads())
-                               : outline_tensor(DType::f32, {linear.out, linear.in});
+                               : meta_tensor(DType::f32, {linear.out, linear.in});
 }
 
-Tensor read_values(WeightSource& source, const LinearName& linear) {
+Tensor read_values(WeightSource& source, const LinearSpec& linear) {
     if (const QuantizationScheme* const scheme = scheme_of(source, linear)) {
         return read_values(source, linear, *scheme);
     }
@@ -191,29 +191,29 @@ Tensor read_values(WeightSource& source, const LinearName& linear) {
     return transposed(as_float32(source, stored), source.threads());
 }
 
-LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names) {
+LinearWeight load_linear(WeightSource& source, std::span<const LinearSpec> names) {
     std::vector<std::unique_ptr<LinearPart>> parts;
     // An adopter is given each linear by itself.
-    if (source.adopter() == nullptr) parts = load_together(source, names);
+    if (source.hook() == nullptr) parts = load_together(source, names);
     source.release_stored();  // they keep what they made of it
     if (!parts.empty()) return LinearWeight(std::move(parts));
     for (size_t i = 0; i < names.size(); ++i) {
         std::unique_ptr<LinearPart> part = deferred(source, names[i]);
         if (part == nullptr) part = load_part(source, names[i]);
         source.release_stored();
-        parts.push_back(adopted(source, names, i, std::move(part)));
+        parts.push_back(wrapped(source, names, i, std::move(part)));
     }
     return LinearWeight(std::move(parts));
 }
 
-LinearWeight load_linear(WeightSource& source, const LinearName& name) {
-    return load_linear(source, std::span<const LinearName>(&name, 1));
+LinearWeight load_linear(WeightSource& source, const LinearSpec& name) {
+    return load_linear(source, std::span<const LinearSpec>(&name, 1));
 }
 
-LinearWeight adopt_linear(const WeightSource& source, const LinearName& name,
-                          std::unique_ptr<LinearPart> part) {
+LinearWeight wrap_linear(const WeightSource& source, const LinearSpec& name,
+                         std::unique_ptr<LinearPart> part) {
     std::vector<std::unique_ptr<LinearPart>> parts;
-    parts.push_back(adopted(source, std::span<const LinearName>(&name, 1), 0, std::move(part)));
+    parts.push_back(wrapped(source, std::span<const LinearSpec>(&name, 1), 0, std::move(part)));
     return LinearWeight(std::move(parts));
 }
 

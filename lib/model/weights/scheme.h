@@ -37,7 +37,7 @@ enum class MatrixOrder : uint8_t {
 };
 
 // A linear in a checkpoint: its tensors are NAME.weight, NAME.bias and whatever a scheme adds.
-struct LinearName {
+struct LinearSpec {
     std::string name;
     int64_t in = 0;
     int64_t out = 0;
@@ -69,10 +69,10 @@ struct WeightScheme {
 // All formats of quantized linears.
 std::span<const WeightScheme> weight_schemes();
 // Throws bad_data when the format has no place for the linear with these arguments.
-void check_storable(std::string_view format, const LinearName& linear,
+void check_storable(std::string_view format, const LinearSpec& linear,
                     const QuantizationArguments& arguments);
 // Whether the source keeps all values of this linear, unquantized.
-bool is_dense(const WeightSource& source, const LinearName& linear);
+bool is_dense(const WeightSource& source, const LinearSpec& linear);
 
 // One or several matrices over the same x whose outputs lie side by side. Stored alike they are one
 // part, and one product, where it can take them so: dense ones each where it lies, so that none is
@@ -98,17 +98,17 @@ class LinearWeight {
 };
 
 // The linear's matrix as float32 [out, in], however it is stored. Throws bad_data.
-Tensor read_values(WeightSource& source, const LinearName& linear);
+Tensor read_values(WeightSource& source, const LinearSpec& linear);
 // The same of a matrix that is stored so, be it no linear.
-Tensor read_values(WeightSource& source, const LinearName& linear,
+Tensor read_values(WeightSource& source, const LinearSpec& linear,
                    const QuantizationScheme& scheme);
 
 // Loads each name as one part: quantized where the source says so and does not keep it dense.
 // Throws bad_data.
-LinearWeight load_linear(WeightSource& source, std::span<const LinearName> names);
-LinearWeight load_linear(WeightSource& source, const LinearName& name);
+LinearWeight load_linear(WeightSource& source, std::span<const LinearSpec> names);
+LinearWeight load_linear(WeightSource& source, const LinearSpec& name);
 // A linear of one part that is there already; the source's adopter sees it as all others.
-LinearWeight adopt_linear(const WeightSource& source, const LinearName& name,
-                          std::unique_ptr<LinearPart> part);
+LinearWeight wrap_linear(const WeightSource& source, const LinearSpec& name,
+                         std::unique_ptr<LinearPart> part);
 
 }  // namespace nvllm

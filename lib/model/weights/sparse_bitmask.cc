@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "kernels/error.h"
-#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/meta_weight_source.h"
 
 namespace nvllm {
 namespace {
@@ -66,7 +66,7 @@ void spread_row(const T* kept, const uint8_t* mask, int64_t in, T* row) {
 }
 
 // Of each four every pair of places is as likely as another.
-Tensor made_up_places(const LinearName& linear) {
+Tensor made_up_places(const LinearSpec& linear) {
     constexpr uint8_t kPairs[] = {3, 5, 6, 9, 10, 12};
     Tensor places = Tensor::allocate(DType::u8, {linear.out, mask_bytes(linear.in)});
     auto* mask = places.mutable_view().as<uint8_t>();
@@ -79,13 +79,13 @@ Tensor made_up_places(const LinearName& linear) {
     return places;
 }
 
-SparseMatrix make_up(WeightSource& source, const LinearName& linear) {
+SparseMatrix make_up(WeightSource& source, const LinearSpec& linear) {
     SparseMatrix matrix;
     matrix.kept =
         source.read(linear.name + ".weight", {linear.out, linear.in / 2}, WeightRole::matrix);
     matrix.places = source.has_values()
                         ? made_up_places(linear)
-                        : outline_tensor(DType::u8, {linear.out, mask_bytes(linear.in)});
+                        : meta_tensor(DType::u8, {linear.out, mask_bytes(linear.in)});
     return matrix;
 }
 
@@ -109,7 +109,7 @@ void keep_two(const T* four, int64_t first, uint8_t* mask, T* kept, const std::s
 
 }  // namespace
 
-bool stores_sparse(const WeightSource& source, const LinearName& linear) {
+bool stores_sparse(const WeightSource& source, const LinearSpec& linear) {
     if (source.keeps_files()) {
         return source.has(linear.name + ".compressed") && source.has(linear.name + ".bitmask");
     }
@@ -118,7 +118,7 @@ bool stores_sparse(const WeightSource& source, const LinearName& linear) {
            linear.order == MatrixOrder::out_in && linear.in % 4 == 0;
 }
 
-SparseMatrix read_sparse(WeightSource& source, const LinearName& linear,
+SparseMatrix read_sparse(WeightSource& source, const LinearSpec& linear,
                          std::initializer_list<DType> types) {
     if (!source.keeps_files()) return make_up(source, linear);
     const std::string& name = linear.name;
@@ -146,7 +146,7 @@ SparseMatrix read_sparse(WeightSource& source, const LinearName& linear,
 Tensor with_zeros(const WeightSource& source, const SparseMatrix& matrix) {
     const DType type = matrix.kept.view().dtype;
     const int64_t in = matrix.in();
-    if (!source.has_values()) return outline_tensor(type, {matrix.out(), in});
+    if (!source.has_values()) return meta_tensor(type, {matrix.out(), in});
     Tensor dense = Tensor::allocate(type, {matrix.out(), in});
     with_bytes(type, [&](auto zero) {
         using T = decltype(zero);

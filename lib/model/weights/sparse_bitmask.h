@@ -21,11 +21,11 @@ struct SparseMatrix {
 };
 
 // Whether a linear's matrix is kept so; where there are no files, whether the config says it.
-bool stores_sparse(const WeightSource& source, const LinearName& linear);
+bool stores_sparse(const WeightSource& source, const LinearSpec& linear);
 
 // As it is stored, in one of `types`; made up where there are no files. Throws bad_data where it
 // keeps another number than two of four.
-SparseMatrix read_sparse(WeightSource& source, const LinearName& linear,
+SparseMatrix read_sparse(WeightSource& source, const LinearSpec& linear,
                          std::initializer_list<DType> types);
 // The matrix [out, in] with its zeros; of a source without values an outline.
 Tensor with_zeros(const WeightSource& source, const SparseMatrix& matrix);

@@ -10,7 +10,7 @@
 #include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
 #include "lib/model/weights/float_type.h"
-#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/meta_weight_source.h"
 #include "lib/model/weights/scheme.h"
 
 namespace nvllm {
@@ -38,10 +38,10 @@ void transpose_rows(const ConstTensorView& in, const TensorView& out, int64_t be
 Tensor empty_like(const WeightSource& source, DType dtype, const ConstTensorView& view) {
     if (view.rank == 1) {
         return source.has_values() ? Tensor::allocate(dtype, {view.dim(0)})
-                                   : outline_tensor(dtype, {view.dim(0)});
+                                   : meta_tensor(dtype, {view.dim(0)});
     }
     return source.has_values() ? Tensor::allocate(dtype, {view.dim(0), view.dim(1)})
-                               : outline_tensor(dtype, {view.dim(0), view.dim(1)});
+                               : meta_tensor(dtype, {view.dim(0), view.dim(1)});
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void WeightSource::QuantizedLinears::count(const std::string& scheme, bool is_na
     ++(is_native ? counts.native : counts.widened);
 }
 
-std::unique_ptr<LinearPart> LinearAdopter::defer(const LinearName&) { return nullptr; }
+std::unique_ptr<LinearPart> LinearHook::defer(const LinearSpec&) { return nullptr; }
 
 Tensor WeightSource::read_stored(const std::string& name, std::initializer_list<int64_t>,
                                  std::initializer_list<DType>) {
@@ -73,8 +73,8 @@ Tensor WeightSource::placed(const Tensor& tensor) {
 }
 
 Tensor WeightSource::allocate_placed(std::initializer_list<int64_t> shape) const {
-    return has_values() ? Tensor::allocate(product_type_, shape, device_)
-                        : outline_tensor(product_type_, shape);
+    return has_values() ? Tensor::allocate(compute_type_, shape, device_)
+                        : meta_tensor(compute_type_, shape);
 }
 
 Context WeightSource::make_context(const ComputeDevice& where, ScratchArena& scratch) const {
@@ -98,7 +98,7 @@ void WeightSource::read_matrix_into(const std::string& name, std::initializer_li
 }
 
 Tensor as_product_matrix(const WeightSource& source, const Tensor& stored) {
-    const DType wanted = source.product_type();
+    const DType wanted = source.compute_type();
     const ConstTensorView& view = stored.view();
     const bool widens = wanted == DType::f32 && source.device().is_cpu();
     if (widens || view.dtype == wanted) return stored;
@@ -130,7 +130,7 @@ float load_scalar(WeightSource& source, const std::string& name, float absent) {
 
 Tensor transposed(const WeightSource& source, const Tensor& matrix) {
     const ConstTensorView& in = matrix.view();
-    if (!source.has_values()) return outline_tensor(in.dtype, {in.dim(1), in.dim(0)});
+    if (!source.has_values()) return meta_tensor(in.dtype, {in.dim(1), in.dim(0)});
     return transposed(matrix, source.threads());
 }
 

@@ -24,7 +24,7 @@ class RepackCache;
 enum class WeightRole : uint8_t { matrix, norm, bias };
 
 class LinearPart;
-struct LinearName;
+struct LinearSpec;
 
 // Rows of one matrix of a stored stack: of [matrices, out, in], or of [matrices, in, out] turned.
 struct StoredPart {
@@ -37,24 +37,24 @@ struct StoredPart {
 
 // Takes the place of linears while a model is made: for those who want to see what each is given,
 // or to change its weights.
-class LinearAdopter {
+class LinearHook {
   public:
-    virtual ~LinearAdopter() = default;
+    virtual ~LinearHook() = default;
     // What the model multiplies with instead of `part`, which is names[index] of matrices over one
     // input.
-    virtual std::unique_ptr<LinearPart> adopt(std::span<const LinearName> names, size_t index,
-                                              std::unique_ptr<LinearPart> part) = 0;
+    virtual std::unique_ptr<LinearPart> wrap(std::span<const LinearSpec> names, size_t index,
+                                             std::unique_ptr<LinearPart> part) = 0;
     // A part to adopt instead of the stored one, whose tensors then count as read; null: the stored
     // one is loaded.
-    virtual std::unique_ptr<LinearPart> defer(const LinearName&);
+    virtual std::unique_ptr<LinearPart> defer(const LinearSpec&);
 };
 
 // Used by one thread while a model is made.
 class WeightSource {
   public:
     // `device`: where the model is to compute.
-    WeightSource(DType product_type, ThreadPool& threads, const ComputeDevice& device = {})
-        : product_type_(product_type),
+    WeightSource(DType compute_type, ThreadPool& threads, const ComputeDevice& device = {})
+        : compute_type_(compute_type),
           threads_(threads),
           uploader_(device, threads),
           device_(device) {}
@@ -145,22 +145,22 @@ class WeightSource {
     virtual bool has_values() const { return true; }
 
     // Null when linears stay as they are loaded. Must outlive the source.
-    void set_adopter(LinearAdopter* adopter) { adopter_ = adopter; }
-    LinearAdopter* adopter() const { return adopter_; }
+    void set_hook(LinearHook* hook) { hook_ = hook; }
+    LinearHook* hook() const { return hook_; }
 
     // The type that factors of a product have, from --dtype.
-    DType product_type() const { return product_type_; }
+    DType compute_type() const { return compute_type_; }
     ThreadPool& threads() const { return threads_; }
     const ComputeDevice& device() const { return device_; }
     // For ops on a device, with the source's threads. The arena is that device's.
     Context make_context(const ComputeDevice& where, ScratchArena& scratch) const;
 
   private:
-    DType product_type_;
+    DType compute_type_;
     ThreadPool& threads_;
     Uploader uploader_;
     ComputeDevice device_;
-    LinearAdopter* adopter_ = nullptr;
+    LinearHook* hook_ = nullptr;
     std::shared_ptr<const QuantizationConfig> quantization_;
     QuantizedLinears quantized_linears_;
     RepackCache* repack_cache_ = nullptr;

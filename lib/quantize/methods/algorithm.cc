@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/ops/matmul.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/ops/matmul.h"
 #include "lib/model/layers/scratch.h"
 
 namespace nvllm::quantize {

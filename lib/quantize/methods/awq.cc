@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/ops/matmul.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/ops/matmul.h"
 #include "lib/model/weights/quantized_matrix.h"
 #include "lib/quantize/methods/channel_scales.h"
 
@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kRowGrain = 4;
 // Rows that a candidate is judged by: output channels are many, and alike.
-constexpr int64_t kMostRows = 1024;
-constexpr double kLeast = 1e-4;
+constexpr int64_t kMaxRows = 1024;
+constexpr double kMin = 1e-4;
 // Ranges are tried down to half of their width.
 constexpr int kClipSteps = 10;
 constexpr double kClipStep = 0.05;
@@ -26,10 +26,10 @@ Tensor sampled_rows(const BalancedLinear& linear) {
     const QuantizationStrategy strategy = linear.arguments->strategy;
     const bool is_by_row =
         strategy == QuantizationStrategy::group || strategy == QuantizationStrategy::channel;
-    if (!is_by_row || weight.dim(0) <= kMostRows) return linear.weight;
-    Tensor rows = Tensor::allocate(DType::f32, {kMostRows, weight.dim(1)});
-    for (int64_t i = 0; i < kMostRows; ++i) {
-        std::copy_n(weight.as<float>() + i * weight.dim(0) / kMostRows * weight.dim(1),
+    if (!is_by_row || weight.dim(0) <= kMaxRows) return linear.weight;
+    Tensor rows = Tensor::allocate(DType::f32, {kMaxRows, weight.dim(1)});
+    for (int64_t i = 0; i < kMaxRows; ++i) {
+        std::copy_n(weight.as<float>() + i * weight.dim(0) / kMaxRows * weight.dim(1),
                     weight.dim(1), rows.mutable_view().as<float>() + i * weight.dim(1));
     }
     return rows;
@@ -69,8 +69,8 @@ std::vector<float> candidate(std::span<const float> inputs, const std::vector<do
     std::vector<double> factors;
     for (size_t i = 0; i < inputs.size(); ++i) {
         double factor = std::pow(static_cast<double>(inputs[i]), ratio);
-        if (duo) factor /= std::pow(weights[i], 1.0 - ratio) + kLeast;
-        factors.push_back(std::max(factor, kLeast));
+        if (duo) factor /= std::pow(weights[i], 1.0 - ratio) + kMin;
+        factors.push_back(std::max(factor, kMin));
     }
     const auto [low, high] = std::minmax_element(factors.begin(), factors.end());
     const double middle = std::sqrt(*low * *high);

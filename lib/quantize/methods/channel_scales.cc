@@ -13,7 +13,7 @@ namespace nvllm::quantize {
 namespace {
 
 // The largest factor that folding may multiply a weight with.
-constexpr float kMostFactor = 1e4f;
+constexpr float kMaxScaleFactor = 1e4f;
 
 class BlockScaler {
   public:
@@ -36,7 +36,7 @@ class BlockScaler {
     }
 
   private:
-    const LinearName& name_of(size_t linear) const { return task_.model.linears()[linear].name; }
+    const LinearSpec& name_of(size_t linear) const { return task_.model.linears()[linear].name; }
 
     Tensor weight_so_far(size_t linear) const {
         Tensor weight = task_.model.weight(linear);
@@ -121,7 +121,7 @@ class BlockScaler {
                                     modifier.scaling.smoothing_strength);
         for (float& factor : factors) {
             if (!(factor > 0.0f) || !std::isfinite(factor)) factor = 1.0f;
-            factor = std::clamp(factor, 1.0f / kMostFactor, kMostFactor);
+            factor = std::clamp(factor, 1.0f / kMaxScaleFactor, kMaxScaleFactor);
         }
         if (scaled.writer) {
             multiply(scaling_.rows, *scaled.writer, rows_of(scaled, factors));

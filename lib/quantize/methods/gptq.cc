@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lib/quantize/methods/column_fit.h"
 #include "lib/quantize/methods/matrix_quantizer.h"
+#include "lib/quantize/methods/obs_column_update.h"
 
 namespace nvllm::quantize {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/model/weights/quantized_matrix.h"
-#include "lib/quantize/observed_model.h"
+#include "lib/quantize/hooked_model.h"
 
 namespace nvllm::quantize {
 

@@ -7,7 +7,7 @@
 namespace nvllm::quantize {
 namespace {
 
-constexpr float kLeastMagnitude = 1e-5f;
+constexpr float kMinMagnitude = 1e-5f;
 
 }  // namespace
 
@@ -27,8 +27,8 @@ std::vector<float> smoothing_factors(std::span<const BalancedLinear> linears,
             factors.push_back(1.0f);
             continue;
         }
-        const double input = std::max(largest_inputs[i], kLeastMagnitude);
-        const double weight = std::max(largest_weights[i], kLeastMagnitude);
+        const double input = std::max(largest_inputs[i], kMinMagnitude);
+        const double weight = std::max(largest_weights[i], kMinMagnitude);
         factors.push_back(
             static_cast<float>(std::pow(input, strength) / std::pow(weight, 1.0 - strength)));
     }

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <optional>
 
-#include "lib/quantize/methods/column_fit.h"
 #include "lib/quantize/methods/matrix_quantizer.h"
+#include "lib/quantize/methods/obs_column_update.h"
 
 namespace nvllm::quantize {
 namespace {

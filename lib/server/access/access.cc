@@ -141,7 +141,7 @@ int64_t KeyUse::num_open() const {
     return num_open_;
 }
 
-void KeyTurn::leave(const Usage& usage) {
+void KeyPermit::leave(const Usage& usage) {
     if (const auto use = std::exchange(use_, nullptr)) use->leave(usage, KeyUse::Clock::now());
 }
 

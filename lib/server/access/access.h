@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/server/openai/answer_types.h"
 #include "lib/server/http/api_error.h"
+#include "lib/server/openai/response_types.h"
 
 namespace nvllm::server {
 
@@ -83,15 +83,15 @@ struct ApiKey {
 };
 
 // A request of a key under way: counted in when made, and out once. Not thread-safe.
-class KeyTurn {
+class KeyPermit {
   public:
     // Nobody's: counts nothing.
-    KeyTurn() = default;
+    KeyPermit() = default;
     // `use` has been entered.
-    explicit KeyTurn(std::shared_ptr<KeyUse> use) : use_(std::move(use)) {}
-    ~KeyTurn() { leave({}); }
-    KeyTurn(KeyTurn&& other) noexcept = default;
-    KeyTurn& operator=(KeyTurn&& other) noexcept {
+    explicit KeyPermit(std::shared_ptr<KeyUse> use) : use_(std::move(use)) {}
+    ~KeyPermit() { leave({}); }
+    KeyPermit(KeyPermit&& other) noexcept = default;
+    KeyPermit& operator=(KeyPermit&& other) noexcept {
         leave({});
         use_ = std::move(other.use_);
         return *this;

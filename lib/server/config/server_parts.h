@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "lib/server/access/access.h"
-#include "lib/server/models/hosted_model.h"
-#include "lib/server/http/http_server.h"
-#include "lib/server/requests/living_call.h"
 #include "lib/server/config/server_config.h"
+#include "lib/server/http/http_server.h"
+#include "lib/server/models/hosted_model.h"
+#include "lib/server/requests/active_request.h"
 
 namespace nvllm::server {
 

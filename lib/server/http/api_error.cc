@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error_kinds.h"
-#include "lib/server/openai/answer_fields.h"
+#include "lib/server/openai/response_fields.h"
 
 namespace nvllm::server {
 

@@ -84,7 +84,7 @@ void Connection::cut(const std::string& last_event) {
     if (cut_websocket_) {
         cut_websocket_();
     } else if (exchange_ != nullptr) {
-        exchange_->depart(Departure::shut_down);
+        exchange_->depart(DisconnectReason::shut_down);
     } else {
         cancel_operations();
     }
@@ -253,9 +253,9 @@ asio::awaitable<void> Connection::discard_rest() {
 // False when the connection has to end.
 asio::awaitable<bool> Connection::answer() {
     const Clock::time_point start = Clock::now();
-    exchange_ = std::make_shared<PendingExchange>(context_.io, reader_.take(),
-                                                  context_.counts.answers_under_way);
-    const std::shared_ptr<PendingExchange> exchange = exchange_;
+    exchange_ = std::make_shared<PendingTransaction>(context_.io, reader_.take(),
+                                                     context_.counts.answers_under_way);
+    const std::shared_ptr<PendingTransaction> exchange = exchange_;
     written_bytes_ = 0;
     context_.callbacks.handle(exchange, endpoint_);
     const bool is_at_once = exchange->is_answered() && exchange->source() == nullptr;
@@ -272,12 +272,13 @@ asio::awaitable<bool> Connection::answer() {
     } else if (exchange->source() != nullptr) {
         status = 200;
         goes_on = co_await stream(*exchange);
-    } else if (exchange->departed() == Departure::shut_down) {
+    } else if (exchange->departed() == DisconnectReason::shut_down) {
         status = 503;
         HttpResponse farewell = error_response(shutting_down());
         co_await respond(exchange->request(), std::move(farewell));
     }
-    if (!goes_on) exchange->depart(has_timed_out_ ? Departure::stalled : Departure::closed);
+    if (!goes_on)
+        exchange->depart(has_timed_out_ ? DisconnectReason::stalled : DisconnectReason::closed);
     exchange->settle();
     exchange_.reset();
     if (!is_at_once) cancel_operations();  // nothing but the watching is under way
@@ -325,7 +326,7 @@ std::string Connection::framed(std::string_view bytes) const {
 }
 
 // An answer that failed, or whose client did not wait for it, is not ended as a whole one is.
-asio::awaitable<bool> Connection::stream(PendingExchange& exchange) {
+asio::awaitable<bool> Connection::stream(PendingTransaction& exchange) {
     const HttpRequest& request = exchange.request();
     is_chunked_ = request.version >= 11;
     HttpResponse head;
@@ -341,14 +342,14 @@ asio::awaitable<bool> Connection::stream(PendingExchange& exchange) {
 }
 
 // `bytes`: what goes before the first event.
-asio::awaitable<bool> Connection::stream_events(PendingExchange& exchange, std::string& bytes) {
+asio::awaitable<bool> Connection::stream_events(PendingTransaction& exchange, std::string& bytes) {
     const std::shared_ptr<EventSource> source = exchange.source();
     std::vector<std::string> events;
     StreamState state = StreamState::open;
     while (state == StreamState::open) {
         if (const auto why = exchange.departed()) {
             bytes += framed(sse_event(last_event_));
-            if (why == Departure::shut_down) co_await write(bytes);
+            if (why == DisconnectReason::shut_down) co_await write(bytes);
             co_return false;
         }
         state = source->take(events);
@@ -372,7 +373,7 @@ asio::awaitable<bool> Connection::stream_events(PendingExchange& exchange, std::
 asio::awaitable<void> Connection::speak_websocket() {
     WebSocketSession session(
         reader_.take(), context_.limits, context_.counts,
-        [this](std::shared_ptr<Exchange> exchange) {
+        [this](std::shared_ptr<HttpTransaction> exchange) {
             context_.callbacks.handle(std::move(exchange), endpoint_);
         },
         [this] { context_.callbacks.timed_out(TimeoutKind::write); });
@@ -390,7 +391,7 @@ bool Connection::peer_has_left() {
 }
 
 // A client that closes, or only its own direction, has given the answer up.
-asio::awaitable<void> Connection::watch_peer(std::shared_ptr<PendingExchange> exchange) {
+asio::awaitable<void> Connection::watch_peer(std::shared_ptr<PendingTransaction> exchange) {
     const auto self = shared_from_this();
     asio::steady_timer pause(context_.io);
     boost::system::error_code stopped;
@@ -399,7 +400,7 @@ asio::awaitable<void> Connection::watch_peer(std::shared_ptr<PendingExchange> ex
                                                  asio::redirect_error(use_awaitable, stopped));
         if (stopped || exchange->is_settled()) co_return;
         if (peer_has_left()) {
-            exchange->depart(Departure::closed);
+            exchange->depart(DisconnectReason::closed);
             co_return;
         }
         pause.expires_after(kPeerPause);

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/system/service_manager.h"
-#include "lib/server/http/http_server.h"
 #include "lib/server/config/server_config.h"
+#include "lib/server/http/http_server.h"
+#include "lib/system/service_manager.h"
 
 namespace nvllm::server {
 

@@ -22,7 +22,7 @@ constexpr std::string_view kEndOfHead = "\r\n\r\n";
 // A chunked body may be this large before its framing is looked at, and then be framing to this
 // share at most (the rule of picohttpparser).
 constexpr uint64_t kSmallBody = 100 * 1024;
-constexpr double kMostFraming = 0.8;
+constexpr double kMaxFraming = 0.8;
 // A chunk's size line with its extensions, and trailers.
 constexpr size_t kLongestChunkHead = 8 * 1024;
 // "0\r\n\r\n": so much is always still to come in an unfinished body of chunks, and Beast's parser
@@ -260,7 +260,7 @@ void HttpReader::read_body() {
     }
     const auto framing = static_cast<double>(raw_body_bytes_ - parser_->get().body().size());
     if (is_chunked && raw_body_bytes_ > kSmallBody &&
-        framing > kMostFraming * static_cast<double>(raw_body_bytes_)) {
+        framing > kMaxFraming * static_cast<double>(raw_body_bytes_)) {
         refuse(400, "the request's body comes in chunks that are too small");
         return;
     }

@@ -19,8 +19,8 @@
 #include <unordered_map>
 
 #include "lib/base/log.h"
-#include "lib/system/unix_socket.h"
 #include "lib/server/http/connection.h"
+#include "lib/system/unix_socket.h"
 
 namespace nvllm::server {
 namespace {
@@ -34,7 +34,7 @@ constexpr std::chrono::milliseconds kAcceptPause{250};
 // many; beyond these they wait unaccepted.
 constexpr int64_t kReservedConnections = 64;
 constexpr int kBacklog = 4096;
-constexpr int kMostUnsentBytes = 64 * 1024;
+constexpr int kMaxUnsentBytes = 64 * 1024;
 
 Error cannot_listen(const Endpoint& endpoint, const std::string& why) {
     return Error(ErrorKind::unavailable,
@@ -64,7 +64,7 @@ Acceptor listen_at_address(asio::io_context& io, const Endpoint& endpoint, uint1
     return Acceptor(io, asio::generic::stream_protocol(address.protocol()), descriptor);
 }
 
-Acceptor adopt(asio::io_context& io, int descriptor) {
+Acceptor wrap(asio::io_context& io, int descriptor) {
     int family = AF_UNIX;
     socklen_t size = sizeof(family);
     ::getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &family, &size);
@@ -76,8 +76,8 @@ Acceptor adopt(asio::io_context& io, int descriptor) {
 void set_tcp_options(Socket& socket) {
     boost::system::error_code ignored;
     socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-    ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostUnsentBytes,
-                 sizeof(kMostUnsentBytes));
+    ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMaxUnsentBytes,
+                 sizeof(kMaxUnsentBytes));
 }
 
 ApiError too_many_connections() {
@@ -117,7 +117,7 @@ class HttpServer::Core {
     void close_listeners() {
         context.is_closing = true;
         for (const auto& listener : listeners) close(*listener);
-        for (const auto& connection : living()) connection->close_if_idle();
+        for (const auto& connection : active()) connection->close_if_idle();
     }
 
     void close_passed_listeners() {
@@ -128,7 +128,7 @@ class HttpServer::Core {
 
     void shut_down(const std::string& last_event, std::chrono::milliseconds limit) {
         close_listeners();
-        for (const auto& connection : living()) connection->cut(last_event);
+        for (const auto& connection : active()) connection->cut(last_event);
         work.reset();
         patience.expires_after(limit);
         patience.async_wait([this](const boost::system::error_code& cancelled) {
@@ -156,7 +156,7 @@ class HttpServer::Core {
     };
 
     Acceptor open(const Endpoint& endpoint, uint16_t& port) {
-        if (endpoint.descriptor) return adopt(io, *endpoint.descriptor);
+        if (endpoint.descriptor) return wrap(io, *endpoint.descriptor);
         if (endpoint.unix_socket.empty()) return listen_at_address(io, endpoint, port);
         OwnedDescriptor socket = listen_on_unix_socket(endpoint.unix_socket);
         if (endpoint.role != EndpointRole::admin) {
@@ -165,7 +165,7 @@ class HttpServer::Core {
                 endpoint.unix_socket,
                 perms::owner_read | perms::owner_write | perms::group_read | perms::group_write);
         }
-        return adopt(io, socket.release());
+        return wrap(io, socket.release());
     }
 
     static void close(Listener& listener) {
@@ -235,7 +235,7 @@ class HttpServer::Core {
         if (!work && connections.empty()) patience.cancel();
     }
 
-    std::vector<std::shared_ptr<Connection>> living() const {
+    std::vector<std::shared_ptr<Connection>> active() const {
         std::vector<std::shared_ptr<Connection>> all;
         for (const auto& [address, weak] : connections) {
             if (auto connection = weak.lock()) all.push_back(std::move(connection));

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/server/http/exchange.h"
 #include "lib/server/http/http_reader.h"
+#include "lib/server/http/http_transaction.h"
 #include "lib/server/operations/server_metrics.h"
 
 namespace nvllm::server {
@@ -87,7 +87,7 @@ class HttpServer {
         // The header that names an answer which no handler gives; the head may be empty.
         std::function<HttpHeader(const HttpRequest& head)> name;
         // A request is complete.
-        std::function<void(std::shared_ptr<Exchange>, const Endpoint&)> handle;
+        std::function<void(std::shared_ptr<HttpTransaction>, const Endpoint&)> handle;
         // An answer went out in full, or not.
         std::function<void(const AnsweredRequest&)> answered;
         // False while memory is short: hardly anybody is accepted then.

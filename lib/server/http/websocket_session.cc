@@ -13,7 +13,7 @@
 #include <boost/beast/websocket/ssl.hpp>
 #include <deque>
 
-#include "lib/server/http/pending_exchange.h"
+#include "lib/server/http/pending_transaction.h"
 
 namespace nvllm::server {
 namespace {
@@ -23,7 +23,7 @@ namespace websocket = beast::websocket;
 using asio::use_awaitable;
 
 // Messages that may wait while an answer is under way; further ones are not read yet.
-constexpr size_t kMostWaiting = 8;
+constexpr size_t kMaxWaiting = 8;
 
 beast::http::request<beast::http::empty_body> as_beast(const HttpRequest& request) {
     beast::http::request<beast::http::empty_body> upgrade(beast::http::verb::get, request.target,
@@ -48,10 +48,10 @@ struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
     const std::chrono::milliseconds write_timeout;
     std::function<void()> write_timed_out;
     std::deque<std::string> messages;
-    std::shared_ptr<PendingExchange> exchange;
+    std::shared_ptr<PendingTransaction> exchange;
     bool is_over = false;
 
-    void end(Departure why) {
+    void end(DisconnectReason why) {
         is_over = true;
         news.cancel();
         if (exchange != nullptr) exchange->depart(why);
@@ -71,13 +71,13 @@ struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
             if (fault) break;
             messages.push_back(beast::buffers_to_string(buffer.data()));
             news.cancel();
-            while (messages.size() >= kMostWaiting && !is_over) {
+            while (messages.size() >= kMaxWaiting && !is_over) {
                 news.expires_after(std::chrono::milliseconds(50));
                 boost::system::error_code woken;
                 co_await news.async_wait(asio::redirect_error(use_awaitable, woken));
             }
         }
-        end(Departure::closed);
+        end(DisconnectReason::closed);
     }
 
     // False when the client is gone or does not read.
@@ -108,14 +108,14 @@ struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
     void cut_off() {
         if (patience.expiry() > std::chrono::steady_clock::now()) return;
         write_timed_out();
-        end(Departure::stalled);
+        end(DisconnectReason::stalled);
         boost::system::error_code closed;
         beast::get_lowest_layer(socket).close(closed);
     }
 };
 
 template <typename Stream>
-asio::awaitable<bool> send_events(Conversation<Stream>& talk, PendingExchange& exchange) {
+asio::awaitable<bool> send_events(Conversation<Stream>& talk, PendingTransaction& exchange) {
     const std::shared_ptr<EventSource> source = exchange.source();
     StreamState state = StreamState::open;
     std::vector<std::string> events;
@@ -133,7 +133,7 @@ asio::awaitable<bool> send_events(Conversation<Stream>& talk, PendingExchange& e
 }
 
 template <typename Stream>
-asio::awaitable<bool> send_answer(Conversation<Stream>& talk, PendingExchange& exchange) {
+asio::awaitable<bool> send_answer(Conversation<Stream>& talk, PendingTransaction& exchange) {
     while (!exchange.is_answered() && !exchange.departed()) co_await exchange.wait();
     bool is_sent = false;
     if (const auto response = exchange.take_response()) {
@@ -160,7 +160,7 @@ asio::awaitable<void> WebSocketSession::speak(Stream& stream) {
     co_await talk->socket.async_accept(as_beast(upgrade_), use_awaitable);
     talk->socket.text(true);
     cut = [weak = std::weak_ptr(talk)] {
-        if (const auto living = weak.lock()) living->end(Departure::shut_down);
+        if (const auto active = weak.lock()) active->end(DisconnectReason::shut_down);
     };
     asio::co_spawn(io, talk->read(), [talk](std::exception_ptr) {});
     while (!talk->is_over) {
@@ -173,10 +173,10 @@ asio::awaitable<void> WebSocketSession::speak(Stream& stream) {
         request.body = std::move(talk->messages.front());
         talk->messages.pop_front();
         talk->exchange =
-            std::make_shared<PendingExchange>(io, std::move(request), counts_.answers_under_way);
+            std::make_shared<PendingTransaction>(io, std::move(request), counts_.answers_under_way);
         handle_(talk->exchange);
         const bool goes_on = co_await send_answer(*talk, *talk->exchange);
-        if (!goes_on) talk->exchange->depart(Departure::closed);
+        if (!goes_on) talk->exchange->depart(DisconnectReason::closed);
         talk->exchange->settle();
         talk->exchange.reset();
         if (!goes_on) break;

@@ -9,8 +9,8 @@
 #include <functional>
 #include <memory>
 
-#include "lib/server/http/exchange.h"
 #include "lib/server/http/http_server.h"
+#include "lib/server/http/http_transaction.h"
 #include "lib/server/http/transport.h"
 
 namespace nvllm::server {
@@ -22,7 +22,7 @@ class WebSocketSession {
     // `upgrade`: the request that asked for it; each message becomes a POST of its target.
     // `write_timed_out`: a client did not read, and is cut off.
     WebSocketSession(HttpRequest upgrade, const ConnectionLimits& limits, ConnectionCounts& counts,
-                     std::function<void(std::shared_ptr<Exchange>)> handle,
+                     std::function<void(std::shared_ptr<HttpTransaction>)> handle,
                      std::function<void()> write_timed_out)
         : upgrade_(std::move(upgrade)),
           limits_(limits),
@@ -43,7 +43,7 @@ class WebSocketSession {
     HttpRequest upgrade_;
     const ConnectionLimits& limits_;
     ConnectionCounts& counts_;
-    std::function<void(std::shared_ptr<Exchange>)> handle_;
+    std::function<void(std::shared_ptr<HttpTransaction>)> handle_;
     std::function<void()> write_timed_out_;
 };
 

@@ -8,14 +8,14 @@ namespace nvllm::server {
 namespace {
 
 // Normalizers that shorten a text do so by less than this.
-constexpr size_t kMostShortening = 4;
+constexpr size_t kMaxShortening = 4;
 
-size_t most_bytes_of_a_token(const Tokenizer& tokenizer) {
+size_t max_bytes_of_a_token(const Tokenizer& tokenizer) {
     size_t longest = 1;
     for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
         longest = std::max(longest, tokenizer.token_bytes(id).size());
     }
-    return longest * kMostShortening;
+    return longest * kMaxShortening;
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ void HostedModel::load(const EngineConfig& fitted) {
     metrics_.set_engine([engine = engine_.get()] { return engine->stats(); });
     default_sampling_ = engine_->input_processor().default_sampling();
     if (const auto& tokenizer = engine_->tokenizer()) {
-        longest_token_bytes_ = most_bytes_of_a_token(*tokenizer);
+        longest_token_bytes_ = max_bytes_of_a_token(*tokenizer);
     }
     const auto pool_tokens = static_cast<double>(engine_->memory_plan().kv_tokens);
     admission_ = std::make_shared<AdmissionControl>(AdmissionLimits{

@@ -9,7 +9,7 @@
 
 #include "kernels/host/start_thread.h"
 #include "lib/base/log.h"
-#include "lib/base/quantities.h"
+#include "lib/base/units.h"
 
 namespace nvllm::server {
 namespace {
@@ -17,11 +17,11 @@ namespace {
 constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
 // A change of less than this part of a cache is not worth the blocks that it moves; but who can
 // have all has all.
-constexpr uint64_t kSmallestChange = 16;
+constexpr uint64_t kMinChange = 16;
 
-struct Party {
+struct Participant {
     std::shared_ptr<HostedModel> model;
-    CacheClaim claim;
+    CacheRequest claim;
     uint64_t now_bytes = 0;  // its cache's size
 };
 
@@ -29,19 +29,19 @@ uint64_t part_of(uint64_t bytes, double share) {
     return static_cast<uint64_t>(share * static_cast<double>(bytes));
 }
 
-uint64_t least_bytes(const MemoryPlan& plan) { return part_of(plan.kv_bytes, plan.smallest_share); }
+uint64_t min_bytes(const MemoryPlan& plan) { return part_of(plan.kv_bytes, plan.smallest_share); }
 
 uint64_t fixed_bytes(const MemoryPlan& plan) {
     return plan.weight_bytes + plan.scratch_bytes + plan.swap_bytes;
 }
 
-Party look_at(const std::shared_ptr<HostedModel>& model) {
+Participant look_at(const std::shared_ptr<HostedModel>& model) {
     const MemoryPlan& plan = model->engine()->memory_plan();
     const EngineStats stats = model->engine()->stats();
-    Party party{
+    Participant party{
         .model = model, .claim = {}, .now_bytes = plan.bytes_of_blocks(stats.cache.blocks.total)};
-    party.claim.least_bytes = least_bytes(plan);
-    party.claim.most_bytes = plan.kv_bytes;
+    party.claim.min_bytes = min_bytes(plan);
+    party.claim.max_bytes = plan.kv_bytes;
     party.claim.needed_bytes = stats.scheduler.num_waiting > 0
                                    ? plan.kv_bytes
                                    : plan.bytes_of_blocks(stats.cache.blocks.used);
@@ -50,19 +50,19 @@ Party look_at(const std::shared_ptr<HostedModel>& model) {
 
 // Those that hold memory, the ones that are on their way out among them.
 std::vector<std::shared_ptr<HostedModel>> holders(const ModelSet& models) {
-    std::vector<std::shared_ptr<HostedModel>> holders = models.all_living();
+    std::vector<std::shared_ptr<HostedModel>> holders = models.all_active();
     std::erase_if(holders, [](const auto& model) { return model->engine() == nullptr; });
     return holders;
 }
 
 // What --kv-cache-memory-bytes says; else what the largest was planned for, within --memory-limit.
-uint64_t pool_bytes(std::span<const Party> parties) {
+uint64_t pool_bytes(std::span<const Participant> parties) {
     const EngineConfig& options = parties.front().model->config();
     if (options.kv_cache_memory_bytes) return *options.kv_cache_memory_bytes;
     uint64_t largest = 0;
     uint64_t fixed = 0;
-    for (const Party& party : parties) {
-        largest = std::max(largest, party.claim.most_bytes);
+    for (const Participant& party : parties) {
+        largest = std::max(largest, party.claim.max_bytes);
         fixed += fixed_bytes(party.model->engine()->memory_plan());
     }
     const uint64_t limit = options.memory_limit_bytes.value_or(UINT64_MAX);
@@ -85,18 +85,18 @@ void fill_evenly(uint64_t& left, std::span<uint64_t> shares, std::span<const uin
     }
 }
 
-bool is_short(const Party& party) { return party.claim.needed_bytes > party.now_bytes; }
+bool is_short(const Participant& party) { return party.claim.needed_bytes > party.now_bytes; }
 
-bool is_worth_it(const Party& party, uint64_t target_bytes) {
-    if (target_bytes == party.claim.most_bytes) return party.now_bytes < target_bytes;
+bool is_worth_it(const Participant& party, uint64_t target_bytes) {
+    if (target_bytes == party.claim.max_bytes) return party.now_bytes < target_bytes;
     const uint64_t change =
         std::max(target_bytes, party.now_bytes) - std::min(target_bytes, party.now_bytes);
-    return change > party.claim.most_bytes / kSmallestChange;
+    return change > party.claim.max_bytes / kMinChange;
 }
 
-void resize(const Party& party, uint64_t target_bytes) {
+void resize(const Participant& party, uint64_t target_bytes) {
     const double share =
-        static_cast<double>(target_bytes) / static_cast<double>(party.claim.most_bytes);
+        static_cast<double>(target_bytes) / static_cast<double>(party.claim.max_bytes);
     try {
         party.model->engine()->resize_cache(std::clamp(share, 1e-9, 1.0));
         log_info(fmt::format("{}: key-value cache of {}", party.model->name(),
@@ -109,16 +109,16 @@ void resize(const Party& party, uint64_t target_bytes) {
 
 }  // namespace
 
-std::vector<uint64_t> share_pool(uint64_t pool_bytes, std::span<const CacheClaim> claims) {
+std::vector<uint64_t> share_pool(uint64_t pool_bytes, std::span<const CacheRequest> claims) {
     std::vector<uint64_t> shares;
     std::vector<uint64_t> needs;
     std::vector<uint64_t> mosts;
     uint64_t left = pool_bytes;
-    for (const CacheClaim& claim : claims) {
-        shares.push_back(claim.least_bytes);
-        needs.push_back(std::min(claim.needed_bytes, claim.most_bytes));
-        mosts.push_back(claim.most_bytes);
-        left -= std::min(left, claim.least_bytes);
+    for (const CacheRequest& claim : claims) {
+        shares.push_back(claim.min_bytes);
+        needs.push_back(std::min(claim.needed_bytes, claim.max_bytes));
+        mosts.push_back(claim.max_bytes);
+        left -= std::min(left, claim.min_bytes);
     }
     fill_evenly(left, shares, needs);
     fill_evenly(left, shares, mosts);
@@ -131,7 +131,7 @@ MemoryBroker::MemoryBroker(const ModelSet& models)
 MemoryBroker::~MemoryBroker() {
     {
         const std::lock_guard lock(mutex_);
-        ending_ = true;
+        shutdown_ = true;
     }
     wake_.notify_all();
     thread_.join();
@@ -143,8 +143,8 @@ EngineConfig MemoryBroker::fit(EngineConfig config) const {
     };
     for (const auto& model : holders(models_)) {
         const MemoryPlan& plan = model->engine()->memory_plan();
-        leave(config.kv_cache_memory_bytes, least_bytes(plan));
-        leave(config.memory_limit_bytes, least_bytes(plan) + fixed_bytes(plan));
+        leave(config.kv_cache_memory_bytes, min_bytes(plan));
+        leave(config.memory_limit_bytes, min_bytes(plan) + fixed_bytes(plan));
     }
     return config;
 }
@@ -159,15 +159,15 @@ void MemoryBroker::models_changed() {
 
 void MemoryBroker::run() {
     std::unique_lock lock(mutex_);
-    while (!ending_) {
-        const auto is_wanted = [this] { return ending_ || changed_; };
+    while (!shutdown_) {
+        const auto is_wanted = [this] { return shutdown_ || changed_; };
         if (num_sharing_ > 1) {
             wake_.wait_for(lock, kBetweenLooks, is_wanted);
         } else {
             wake_.wait(lock, is_wanted);  // one model alone has it all
         }
         changed_ = false;
-        if (ending_) return;
+        if (shutdown_) return;
         lock.unlock();
         share();
         lock.lock();
@@ -176,13 +176,13 @@ void MemoryBroker::run() {
 
 // Nobody gets more before the others have given it up, so what is in use never exceeds the pool.
 void MemoryBroker::share() {
-    std::vector<Party> parties;
+    std::vector<Participant> parties;
     for (const auto& model : holders(models_)) parties.push_back(look_at(model));
     const bool is_new_round = std::exchange(num_sharing_, parties.size()) != parties.size();
     const bool is_wanted = parties.size() > 1 && std::ranges::any_of(parties, is_short);
     if (parties.empty() || !(is_new_round || is_wanted)) return;
-    std::vector<CacheClaim> claims;
-    for (const Party& party : parties) claims.push_back(party.claim);
+    std::vector<CacheRequest> claims;
+    for (const Participant& party : parties) claims.push_back(party.claim);
     const std::vector<uint64_t> shares = share_pool(pool_bytes(parties), claims);
     for (const bool is_shrinking : {true, false}) {
         for (size_t i = 0; i < parties.size(); ++i) {

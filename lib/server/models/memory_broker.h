@@ -17,15 +17,15 @@
 namespace nvllm::server {
 
 // Bytes of one model's cache.
-struct CacheClaim {
-    uint64_t least_bytes = 0;   // one longest sequence fits
+struct CacheRequest {
+    uint64_t min_bytes = 0;     // one longest sequence fits
     uint64_t needed_bytes = 0;  // what is used, or all of it while somebody waits
-    uint64_t most_bytes = 0;    // as planned
+    uint64_t max_bytes = 0;     // as planned
 };
 
 // Everybody's least; of the rest equal parts up to what is needed, then equal parts up to the most.
 // Adds up to `pool_bytes` at most, unless the leasts alone are more.
-std::vector<uint64_t> share_pool(uint64_t pool_bytes, std::span<const CacheClaim> claims);
+std::vector<uint64_t> share_pool(uint64_t pool_bytes, std::span<const CacheRequest> claims);
 
 class MemoryBroker {
   public:
@@ -49,7 +49,7 @@ class MemoryBroker {
     const ModelSet& models_;
     std::mutex mutex_;
     std::condition_variable wake_;
-    bool ending_ = false;
+    bool shutdown_ = false;
     bool changed_ = false;
     size_t num_sharing_ = 0;  // models at the last look; its thread's own
     std::thread thread_;

@@ -9,8 +9,8 @@
 #include "kernels/host/start_thread.h"
 #include "lib/base/log.h"
 #include "lib/engine/model_lookup.h"
-#include "lib/server/http/memory_reserve.h"
 #include "lib/server/config/server_parts.h"
+#include "lib/server/http/memory_reserve.h"
 
 namespace nvllm::server {
 namespace {

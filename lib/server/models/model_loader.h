@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "lib/server/config/server_config.h"
 #include "lib/server/http/api_error.h"
 #include "lib/server/models/memory_broker.h"
 #include "lib/server/models/model_set.h"
-#include "lib/server/config/server_config.h"
 
 namespace nvllm::server {
 

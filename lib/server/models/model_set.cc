@@ -37,11 +37,11 @@ std::vector<std::shared_ptr<HostedModel>> ModelSet::all() const {
     return models_;
 }
 
-std::vector<std::shared_ptr<HostedModel>> ModelSet::all_living() const {
+std::vector<std::shared_ptr<HostedModel>> ModelSet::all_active() const {
     const std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<HostedModel>> living = models_;
-    living.insert(living.end(), removed_.begin(), removed_.end());
-    return living;
+    std::vector<std::shared_ptr<HostedModel>> active = models_;
+    active.insert(active.end(), removed_.begin(), removed_.end());
+    return active;
 }
 
 bool ModelSet::remove(std::string_view name) {

@@ -20,7 +20,7 @@ class ModelSet {
     std::shared_ptr<HostedModel> find(std::string_view name) const;
     std::vector<std::shared_ptr<HostedModel>> all() const;
     // Those that were removed and have not ended yet as well.
-    std::vector<std::shared_ptr<HostedModel>> all_living() const;
+    std::vector<std::shared_ptr<HostedModel>> all_active() const;
     // Requests no longer find it; those under way keep it until they have ended.
     bool remove(std::string_view name);
     // Ends the engines of removed models that nobody uses any more. Blocks for as long as that

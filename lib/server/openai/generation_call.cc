@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/request/sampling_limits.h"
-#include "lib/server/openai/parameters.h"
 #include "lib/server/config/server_config.h"
+#include "lib/server/openai/parameters.h"
 
 namespace nvllm::server {
 namespace {

@@ -40,7 +40,7 @@ struct GenerationCall {
 };
 
 // Of one call, however its prompts, n and best_of come to them.
-inline constexpr int64_t kMostSequencesOfCall = 16'384;
+inline constexpr int64_t kMaxSequencesOfCall = 16'384;
 
 struct CallLimits {
     int32_t max_prompts = 2048;

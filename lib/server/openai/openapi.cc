@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "lib/cli/options.h"
-#include "lib/server/openai/answer_schemas.h"
-#include "lib/server/openai/parameters.h"
 #include "lib/server/access/routes.h"
+#include "lib/server/openai/parameters.h"
+#include "lib/server/openai/response_schemas.h"
 #include "lib/server/openai/schema.h"
 
 namespace nvllm::server {

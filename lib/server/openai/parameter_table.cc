@@ -42,7 +42,7 @@ Json stop_string() {
 
 Json biases() {
     Json json = map_of(number(kBias));
-    json["maxProperties"] = kMostBiases;
+    json["maxProperties"] = kMaxBiases;
     json["propertyNames"]["pattern"] = "^[0-9]+$";
     return json;
 }
@@ -196,12 +196,12 @@ void add_lengths(Parameters& table) {
          {"ignore_eos", kGeneration, boolean(), false, "The model's end tokens do not stop."},
          {"stop",
           kGeneration,
-          any_of({stop_string(), list(stop_string(), kMostStopStrings)}),
+          any_of({stop_string(), list(stop_string(), kMaxStopStrings)}),
           {},
           "Texts that stop, of 16 KiB in all."},
          {"stop_token_ids",
           kGeneration,
-          token_ids(kMostStopTokens),
+          token_ids(kMaxStopTokens),
           {},
           "Token ids that stop besides the model's end tokens."},
          {"include_stop_str_in_output", kGeneration, boolean(), false,
@@ -251,7 +251,7 @@ void add_choosing(Parameters& table) {
           "Nothing else may be chosen; at most as many as the vocabulary has."},
          {"bad_words",
           kGeneration,
-          list(text(), kMostBadWords),
+          list(text(), kMaxBadWords),
           {},
           "Texts that are never written, of at most 64 tokens each."},
          {"no_repeat_ngram_size", kGeneration, counted(kNoRepeatNgramSize), 0,

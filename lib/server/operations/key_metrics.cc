@@ -34,7 +34,7 @@ KeyMetrics::KeyMetrics(MetricsRegistry& registry, const KeyRing& keys)
                                 "Requests of an API key that one of its limits refused.", {"key"})),
       tokens_(registry.counter("nvllm_key_tokens_total",
                                "Tokens of an API key's requests that have ended.", {"key", "kind"},
-                               2 * MetricsRegistry::kMostChildren)) {
+                               2 * MetricsRegistry::kMaxChildren)) {
     registry.on_scrape([this] { refresh(); });
 }
 

@@ -1,7 +1,7 @@
 // The native names.
 #include "lib/server/operations/metric_families.h"
 
-#include "lib/server/operations/metric_edges.h"
+#include "lib/server/operations/histogram_buckets.h"
 
 namespace nvllm::server {
 namespace {
@@ -102,7 +102,7 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
                              one_two_five_edges(most_tokens), {kModel})),
       request_n(registry.histogram("nvllm_request_continuations",
                                    "Continuations that a request asked for.",
-                                   kVllmNumContinuationsEdges, {kModel})),
+                                   kVllmNumSequencesBuckets, {kModel})),
       request_max_tokens(registry.histogram("nvllm_request_max_tokens",
                                             "Answer tokens that a request allowed.",
                                             one_two_five_edges(most_tokens), {kModel})),

@@ -1,6 +1,6 @@
 // What is counted of one model: its requests, steps, cache and faults.
 //
-// Made by ServerMetrics::model(), which owns it. Requests are counted by RequestMeter (one for
+// Made by ServerMetrics::model(), which owns it. Requests are counted by RequestMetrics (one for
 // each, request_meter.h), so that each that came in goes out exactly once; what the engine keeps
 // count of is asked for when somebody scrapes. Threads: any.
 #pragma once
@@ -98,7 +98,7 @@ class ModelMetrics {
     void refresh();
 
   private:
-    friend class RequestMeter;
+    friend class RequestMetrics;
 
     // What must agree in one scrape: changed under mutex_, and shown as it was at one moment.
     struct RequestCounts {
@@ -108,7 +108,7 @@ class ModelMetrics {
         int64_t in_flight = 0;
     };
 
-    // Called by RequestMeter, in this order, for each request.
+    // Called by RequestMetrics, in this order, for each request.
     void accepted();
     void first_token(const RequestTimes& times, int64_t num_prompt_tokens,
                      int64_t num_cached_tokens);

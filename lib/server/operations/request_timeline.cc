@@ -28,8 +28,8 @@ void RequestTimeline::observe_step(const StepRecord& step) {
     for (const RequestId request : step.preempted) {
         requests_.add({request, step.began_s, Kind::preempted});
     }
-    for (const RequestId request : step.let_in) {
-        requests_.add({request, step.began_s, Kind::let_in});
+    for (const RequestId request : step.try_admit) {
+        requests_.add({request, step.began_s, Kind::try_admit});
     }
     steps_.add({step.plan_number, step.began_s, step.step_ms / 1000.0, step.num_sequences,
                 step.num_tokens, step.num_running, step.num_waiting});
@@ -38,7 +38,8 @@ void RequestTimeline::observe_step(const StepRecord& step) {
 void RequestTimeline::first_token(RequestId request, const RequestTimes& times) {
     const std::lock_guard lock(mutex_);
     requests_.add({request, times.arrival_s, Kind::queued});
-    if (times.first_scheduled_s) requests_.add({request, *times.first_scheduled_s, Kind::let_in});
+    if (times.first_scheduled_s)
+        requests_.add({request, *times.first_scheduled_s, Kind::try_admit});
     if (times.first_token_s) requests_.add({request, *times.first_token_s, Kind::first_token});
 }
 
@@ -60,7 +61,7 @@ void RequestTimeline::finished(RequestId request, const RequestTimes& times, Fin
     if (!times.first_token_s) {
         requests_.add({request, times.arrival_s, Kind::queued});
         if (times.first_scheduled_s) {
-            requests_.add({request, *times.first_scheduled_s, Kind::let_in});
+            requests_.add({request, *times.first_scheduled_s, Kind::try_admit});
         }
     }
     requests_.add({request, times.finished_s.value_or(times.output_s), end_of(reason)});
@@ -137,7 +138,7 @@ class RequestTimeline::Writer {
         switch (kind) {
             case Kind::queued:
                 return was.empty() ? "queued" : nullptr;
-            case Kind::let_in:
+            case Kind::try_admit:
                 if (was == "preempted") return "resumed";
                 return was.empty() || was == "queued" ? "prefill" : nullptr;
             case Kind::first_token:

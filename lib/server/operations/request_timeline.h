@@ -44,7 +44,7 @@ class RequestTimeline {
     enum class Kind : uint8_t {
         queued,
         preempted,
-        let_in,
+        try_admit,
         first_token,
         stopped,
         ran_out,

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "lib/base/log.h"
-#include "lib/server/operations/metric_edges.h"
+#include "lib/server/operations/histogram_buckets.h"
 
 namespace nvllm::server {
 namespace {
@@ -82,19 +82,19 @@ void ServerMetrics::declare_process() {
                            [this, value] { return static_cast<double>(value(process_)); });
     };
     declare(MetricType::counter, "process_cpu_seconds_total", "Processor time, of all threads.",
-            [](const ProcessFigures& process) { return process.cpu_s; });
+            [](const ProcessStats& process) { return process.cpu_s; });
     declare(MetricType::gauge, "process_resident_memory_bytes", "Resident memory.",
-            [](const ProcessFigures& process) { return process.resident_bytes; });
+            [](const ProcessStats& process) { return process.resident_bytes; });
     declare(MetricType::gauge, "process_virtual_memory_bytes", "Virtual memory.",
-            [](const ProcessFigures& process) { return process.virtual_bytes; });
+            [](const ProcessStats& process) { return process.virtual_bytes; });
     declare(MetricType::gauge, "process_open_fds", "Open files.",
-            [](const ProcessFigures& process) { return process.num_open_files; });
+            [](const ProcessStats& process) { return process.num_open_files; });
     declare(MetricType::gauge, "process_max_fds", "Open files at most.",
-            [](const ProcessFigures& process) { return process.most_open_files; });
+            [](const ProcessStats& process) { return process.max_open_files; });
     declare(MetricType::gauge, "process_threads", "Threads.",
-            [](const ProcessFigures& process) { return process.num_threads; });
+            [](const ProcessStats& process) { return process.num_threads; });
     declare(MetricType::gauge, "process_start_time_seconds", "Start, in seconds since 1970.",
-            [](const ProcessFigures& process) { return process.start_time_s; });
+            [](const ProcessStats& process) { return process.start_time_s; });
     registry_.function(MetricType::counter, "nvllm_log_lines_dropped_total",
                        "Lines of the log that could not be written.",
                        [] { return static_cast<double>(log_lines_dropped()); });
@@ -104,7 +104,7 @@ ModelMetrics& ServerMetrics::model(const std::string& name) {
     const std::lock_guard lock(mutex_);
     auto found = models_.find(name);
     if (found == models_.end()) {
-        const std::string& kept = models_.size() < kMostModels ? name : kOtherModels;
+        const std::string& kept = models_.size() < kMaxModels ? name : kOtherModels;
         found = models_.try_emplace(kept).first;
         if (found->second == nullptr) {
             found->second = std::make_unique<ModelMetrics>(
@@ -131,13 +131,13 @@ void ServerMetrics::http_exchange(const HttpExchange& exchange) {
 
 void ServerMetrics::timed_out(TimeoutKind kind) { timeouts_.with({timeout_kind_name(kind)}).add(); }
 
-void ServerMetrics::set_devices(std::function<std::vector<DeviceFigures>()> devices) {
+void ServerMetrics::set_devices(std::function<std::vector<DeviceStats>()> devices) {
     const std::lock_guard lock(mutex_);
     devices_ = std::move(devices);
 }
 
 void ServerMetrics::refresh() {
-    process_ = process_figures();
+    process_ = process_stats();
     std::vector<ModelMetrics*> models;
     {
         const std::lock_guard lock(mutex_);
@@ -149,7 +149,7 @@ void ServerMetrics::refresh() {
 
 // A device that is not told of any more is not shown any more.
 void ServerMetrics::refresh_devices() {
-    const std::vector<DeviceFigures> devices = devices_ ? devices_() : std::vector<DeviceFigures>{};
+    const std::vector<DeviceStats> devices = devices_ ? devices_() : std::vector<DeviceStats>{};
     for (const auto& [device, product] : known_devices_) {
         for (GaugeFamily* family :
              {&device_families_.utilisation, &device_families_.memory_used,
@@ -157,7 +157,7 @@ void ServerMetrics::refresh_devices() {
             family->with({device, product}).forget();
         }
     }
-    for (const DeviceFigures& one : devices) {
+    for (const DeviceStats& one : devices) {
         known_devices_.emplace(one.device, one.product_name);
         const auto set = [&](GaugeFamily& family, double value) {
             family.with({one.device, one.product_name}).set(value);

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "lib/base/metrics.h"
-#include "lib/system/process_info.h"
 #include "lib/server/operations/metric_families.h"
 #include "lib/server/operations/model_metrics.h"
+#include "lib/system/process_info.h"
 
 namespace nvllm::server {
 
@@ -42,7 +42,7 @@ enum class TimeoutKind : uint8_t { header, body, idle, write, queue, request, st
 inline constexpr size_t kNumTimeoutKinds = 7;
 const char* timeout_kind_name(TimeoutKind kind);
 
-struct DeviceFigures {
+struct DeviceStats {
     std::string device;        // "0"
     std::string product_name;  // "NVIDIA H100 80GB HBM3"
     double utilisation = 0.0;  // 0 to 1
@@ -53,13 +53,13 @@ struct DeviceFigures {
 
 class ServerMetrics {
   public:
-    static constexpr size_t kMostModels = 64;
+    static constexpr size_t kMaxModels = 64;
 
     explicit ServerMetrics(const ServerMetricsOptions& options = {});
     ServerMetrics(const ServerMetrics&) = delete;
     ServerMetrics& operator=(const ServerMetrics&) = delete;
 
-    // The metrics of the model of this name, made when they are not there; beyond kMostModels those
+    // The metrics of the model of this name, made when they are not there; beyond kMaxModels those
     // of all others together. REQUIRES: the name is one that is served, never one out of a request.
     ModelMetrics& model(const std::string& name);
 
@@ -71,7 +71,7 @@ class ServerMetrics {
     void timed_out(TimeoutKind kind);
     // Where figures of devices come from; without it there are none. May be called again, and with
     // an empty function.
-    void set_devices(std::function<std::vector<DeviceFigures>()> devices);
+    void set_devices(std::function<std::vector<DeviceStats>()> devices);
 
     // For further families of whoever builds on this.
     MetricsRegistry& registry() { return registry_; }
@@ -110,11 +110,11 @@ class ServerMetrics {
     CounterFamily& timeouts_;
     Histogram& loop_lag_;
     Gauge& streams_paused_;
-    ProcessFigures process_;  // as of the scrape under way
+    ProcessStats process_;  // as of the scrape under way
 
     std::mutex mutex_;
     std::map<std::string, std::unique_ptr<ModelMetrics>> models_;
-    std::function<std::vector<DeviceFigures>()> devices_;
+    std::function<std::vector<DeviceStats>()> devices_;
     std::set<std::pair<std::string, std::string>> known_devices_;  // device, product name
 };
 

@@ -1,5 +1,5 @@
 // vLLM's names for what we count, as its tools and dashboards ask for them.
-#include "lib/server/operations/metric_edges.h"
+#include "lib/server/operations/histogram_buckets.h"
 #include "lib/server/operations/metric_families.h"
 
 namespace nvllm::server {

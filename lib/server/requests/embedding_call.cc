@@ -7,8 +7,8 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
-#include "lib/server/openai/answer_fields.h"
 #include "lib/server/handlers.h"
+#include "lib/server/openai/response_fields.h"
 
 namespace nvllm::server {
 namespace {
@@ -70,11 +70,11 @@ std::string base64_of(const std::vector<float>& vector) {
 
 }  // namespace
 
-Result<EmbeddingQuestion> read_embedding_question(Json body, const PoolingParams& defaults,
-                                                  const CallLimits& limits) {
+Result<EmbeddingRequest> read_embedding_request(Json body, const PoolingParams& defaults,
+                                                const CallLimits& limits) {
     auto ignored = take_idle_fields(body, CallKind::embedding, limits.is_strict);
     if (!ignored) return ignored.fault();
-    EmbeddingQuestion question;
+    EmbeddingRequest question;
     question.ignored = std::move(*ignored);
     question.model =
         body.value("model", Json()).is_string() ? body["model"].get<std::string>() : "";
@@ -97,8 +97,8 @@ Result<EmbeddingQuestion> read_embedding_question(Json body, const PoolingParams
     return question;
 }
 
-EmbeddingCall::EmbeddingCall(EmbeddingQuestion question, std::shared_ptr<HostedModel> model,
-                             std::shared_ptr<Exchange> exchange, CallPlace place,
+EmbeddingCall::EmbeddingCall(EmbeddingRequest question, std::shared_ptr<HostedModel> model,
+                             std::shared_ptr<HttpTransaction> exchange, AdmissionPermit place,
                              CallEndListener on_end)
     : question_(std::move(question)),
       model_(std::move(model)),
@@ -115,14 +115,14 @@ void EmbeddingCall::start(std::vector<Request> prepared) {
         for (size_t i = 0; i < prepared.size(); ++i) {
             Text& text = texts_[i];
             text.num_tokens = static_cast<int64_t>(prepared[i].prompt_token_ids.size());
-            text.meter =
-                std::make_shared<RequestMeter>(model_->metrics(), prepared[i], &model_->timeline());
+            text.meter = std::make_shared<RequestMetrics>(model_->metrics(), prepared[i],
+                                                          &model_->timeline());
             text.request = model_->engine()->submit(
                 std::move(prepared[i]),
                 [self, i](RequestOutput&& output) { self->gather(i, std::move(output)); });
         }
     }
-    exchange_->when_gone([self](Departure) {
+    exchange_->on_disconnect([self](DisconnectReason) {
         const std::lock_guard lock(self->mutex_);
         if (self->num_open_ == 0) return;
         if (!self->is_answered_) self->end_ = CallEnd::aborted;
@@ -200,7 +200,7 @@ Usage EmbeddingCall::usage_locked() const {
     return usage;
 }
 
-CallFigures EmbeddingCall::figures() const {
+RequestStats EmbeddingCall::stats() const {
     const double age_s = std::chrono::duration<double>(Clock::now() - begun_).count();
     return {"embd-" + exchange_->request_id, true, age_s, usage().prompt_tokens, 0};
 }
@@ -239,7 +239,7 @@ void Handlers::embed(const ExchangePointer& exchange) {
     };
     const auto defaults = model->engine()->input_processor().default_pooling();
     if (!defaults) return refuse(defaults.fault());
-    auto question = read_embedding_question(std::move(*body), *defaults, model->call_limits());
+    auto question = read_embedding_request(std::move(*body), *defaults, model->call_limits());
     if (!question) return refuse(question.fault());
     const auto num_texts = static_cast<int64_t>(question->inputs.size());
     auto admitted = admit(exchange, *model, "input", question->inputs, num_texts);

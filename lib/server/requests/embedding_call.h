@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "lib/server/requests/call_place.h"
-#include "lib/server/http/exchange.h"
-#include "lib/server/openai/generation_call.h"
+#include "lib/server/http/http_transaction.h"
 #include "lib/server/models/hosted_model.h"
-#include "lib/server/requests/living_call.h"
-#include "lib/server/operations/request_meter.h"
+#include "lib/server/openai/generation_call.h"
+#include "lib/server/operations/request_metrics.h"
+#include "lib/server/requests/active_request.h"
+#include "lib/server/requests/admission_permit.h"
 
 namespace nvllm::server {
 
-struct EmbeddingQuestion {
+struct EmbeddingRequest {
     std::string model;
     std::vector<RequestInput> inputs;
     bool as_base64 = false;            // of little-endian float32
@@ -26,26 +26,28 @@ struct EmbeddingQuestion {
 
 // Fields of the OpenAI API, and `pooling` (last, mean, cls) and `normalize` beside them; `defaults`
 // holds where these are absent.
-Result<EmbeddingQuestion> read_embedding_question(nlohmann::ordered_json body,
-                                                  const PoolingParams& defaults,
-                                                  const CallLimits& limits);
+Result<EmbeddingRequest> read_embedding_request(nlohmann::ordered_json body,
+                                                const PoolingParams& defaults,
+                                                const CallLimits& limits);
 
-class EmbeddingCall final : public LivingCall, public std::enable_shared_from_this<EmbeddingCall> {
+class EmbeddingCall final : public ActiveRequest,
+                            public std::enable_shared_from_this<EmbeddingCall> {
   public:
-    EmbeddingCall(EmbeddingQuestion question, std::shared_ptr<HostedModel> model,
-                  std::shared_ptr<Exchange> exchange, CallPlace place, CallEndListener on_end);
+    EmbeddingCall(EmbeddingRequest question, std::shared_ptr<HostedModel> model,
+                  std::shared_ptr<HttpTransaction> exchange, AdmissionPermit place,
+                  CallEndListener on_end);
 
     // Submits one request for each text.
     void start(std::vector<Request> prepared);
 
     void check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) override;
     Usage usage() const override;
-    CallFigures figures() const override;
+    RequestStats stats() const override;
 
   private:
     struct Text {
         RequestId request = 0;
-        std::shared_ptr<RequestMeter> meter;
+        std::shared_ptr<RequestMetrics> meter;
         int64_t num_tokens = 0;
         std::vector<float> vector;
         bool is_finished = false;
@@ -60,14 +62,14 @@ class EmbeddingCall final : public LivingCall, public std::enable_shared_from_th
     HttpResponse response() const;
     std::string answer() const;
 
-    const EmbeddingQuestion question_;
+    const EmbeddingRequest question_;
     const std::shared_ptr<HostedModel> model_;
-    const std::shared_ptr<Exchange> exchange_;
+    const std::shared_ptr<HttpTransaction> exchange_;
     const CallEndListener on_end_;
     const Clock::time_point begun_ = Clock::now();
 
     mutable std::mutex mutex_;
-    CallPlace place_;
+    AdmissionPermit place_;
     std::vector<Text> texts_;
     size_t num_open_ = 0;
     bool is_answered_ = false;

@@ -12,20 +12,21 @@ double milliseconds_between(Generation::Clock::time_point begin,
     return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-AnswerHead head_of(const GenerationCall& call, const HostedModel& model, const Exchange& exchange) {
+ResponseEnvelope head_of(const GenerationCall& call, const HostedModel& model,
+                         const HttpTransaction& exchange) {
     return {.is_chat = call.is_chat,
             .id = (call.is_chat ? "chatcmpl-" : "cmpl-") + exchange.request_id,
             .created = std::time(nullptr),
             .model = call.model.empty() ? model.name() : call.model};
 }
 
-AbortCause cause_of(Departure why) {
+AbortCause cause_of(DisconnectReason why) {
     switch (why) {
-        case Departure::closed:
+        case DisconnectReason::closed:
             return AbortCause::disconnect;
-        case Departure::stalled:
+        case DisconnectReason::stalled:
             return AbortCause::write_stall;
-        case Departure::shut_down:
+        case DisconnectReason::shut_down:
             break;
     }
     return AbortCause::shutdown;
@@ -51,8 +52,8 @@ void append(std::vector<T>& target, std::vector<T>&& more) {
 }  // namespace
 
 Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
-                       std::shared_ptr<Exchange> exchange, CallPlace place, TaskPool& pool,
-                       CallEndListener on_end)
+                       std::shared_ptr<HttpTransaction> exchange, AdmissionPermit place,
+                       TaskPool& pool, CallEndListener on_end)
     : call_(std::move(call)),
       model_(std::move(model)),
       exchange_(std::move(exchange)),
@@ -78,7 +79,7 @@ void Generation::start(std::vector<Request> prepared) {
             Prompt& prompt = prompts_.emplace_back();
             prompt.token_ids = request.prompt_token_ids;
             prompt.meter =
-                std::make_shared<RequestMeter>(model_->metrics(), request, &model_->timeline());
+                std::make_shared<RequestMetrics>(model_->metrics(), request, &model_->timeline());
         }
         for (size_t i = 0; i < prepared.size(); ++i) {
             prepared[i].wants_progress = true;
@@ -88,7 +89,7 @@ void Generation::start(std::vector<Request> prepared) {
         }
     }
     if (call_.stream) exchange_->stream(self);
-    exchange_->when_gone([self](Departure why) { self->depart(why); });
+    exchange_->on_disconnect([self](DisconnectReason why) { self->depart(why); });
 }
 
 // --- On the engine thread ---
@@ -111,7 +112,7 @@ void Generation::gather(size_t number, RequestOutput&& output) {
             prompt.is_finished = true;
             is_over = --num_open_prompts_ == 0;
         }
-        if (call_.stream && unsent_bytes_ > kMostUnsentBytes && !is_over) set_held(true);
+        if (call_.stream && unsent_bytes_ > kMaxUnsentBytes && !is_over) set_held(true);
         if (is_over) release();
         is_answered = error_.has_value();
     }
@@ -204,7 +205,7 @@ void Generation::fail(ApiError error, AbortCause cause) {
     }
 }
 
-void Generation::depart(Departure why) {
+void Generation::depart(DisconnectReason why) {
     const std::lock_guard lock(mutex_);
     if (num_open_prompts_ == 0) return;
     if (!error_) end_ = CallEnd::aborted;
@@ -244,7 +245,7 @@ Usage Generation::usage() const {
     return usage_locked();
 }
 
-CallFigures Generation::figures() const {
+RequestStats Generation::stats() const {
     const std::lock_guard lock(mutex_);
     const Usage usage = usage_locked();
     return {head_.id, scheduled_at_.has_value(),

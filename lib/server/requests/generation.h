@@ -2,7 +2,7 @@
 //
 // Outputs arrive on the engine thread and are gathered; the I/O thread takes what has gathered
 // whenever the client can take it, so a slow client gets fewer and larger chunks. Of a stream no
-// more gathers than kMostUnsentBytes and what one step adds: then the engine computes nothing more
+// more gathers than kMaxUnsentBytes and what one step adds: then the engine computes nothing more
 // of it until the client has taken what there is. One that takes nothing is given up by its
 // connection.
 #pragma once
@@ -19,28 +19,28 @@
 #include "lib/engine/engine.h"
 #include "lib/server/access/access.h"
 #include "lib/server/access/admission_control.h"
-#include "lib/server/openai/answer_shapes.h"
 #include "lib/server/http/api_error.h"
-#include "lib/server/requests/call_place.h"
-#include "lib/server/http/exchange.h"
-#include "lib/server/openai/generation_call.h"
+#include "lib/server/http/http_transaction.h"
 #include "lib/server/models/hosted_model.h"
-#include "lib/server/requests/living_call.h"
-#include "lib/server/operations/request_meter.h"
+#include "lib/server/openai/generation_call.h"
+#include "lib/server/openai/response_json.h"
+#include "lib/server/operations/request_metrics.h"
+#include "lib/server/requests/active_request.h"
+#include "lib/server/requests/admission_permit.h"
 
 namespace nvllm::server {
 
 class Generation final : public EventSource,
-                         public LivingCall,
+                         public ActiveRequest,
                          public std::enable_shared_from_this<Generation> {
   public:
     // What of a stream waits for its client, about as long as it will be as JSON; as much again may
     // be on its way into the socket.
-    static constexpr size_t kMostUnsentBytes = 64 * 1024;
+    static constexpr size_t kMaxUnsentBytes = 64 * 1024;
 
     // `on_end` runs once, when every request of the call has ended in the engine.
     Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
-               std::shared_ptr<Exchange> exchange, CallPlace place, TaskPool& pool,
+               std::shared_ptr<HttpTransaction> exchange, AdmissionPermit place, TaskPool& pool,
                CallEndListener on_end);
 
     // Submits one request for each prompt and begins to answer.
@@ -52,7 +52,7 @@ class Generation final : public EventSource,
 
     const GenerationCall& call() const { return call_; }
     Usage usage() const override;
-    CallFigures figures() const override;
+    RequestStats stats() const override;
 
   private:
     // Of one choice, since the last chunk (or the start).
@@ -68,7 +68,7 @@ class Generation final : public EventSource,
     };
     struct Prompt {
         RequestId request = 0;
-        std::shared_ptr<RequestMeter> meter;
+        std::shared_ptr<RequestMetrics> meter;
         std::vector<int32_t> token_ids;
         std::vector<SampledLogprobs> logprobs;
         int64_t num_cached_tokens = 0;
@@ -87,7 +87,7 @@ class Generation final : public EventSource,
     void set_held(bool is_held);
     // The call fails as a whole: the client is told, and what still runs is taken back.
     void fail(ApiError error, AbortCause cause);
-    void depart(Departure why);
+    void depart(DisconnectReason why);
     void answer_whole();
     std::string whole_body();
     ChoicePiece piece_of(size_t index);
@@ -100,14 +100,14 @@ class Generation final : public EventSource,
 
     const GenerationCall call_;
     const std::shared_ptr<HostedModel> model_;
-    const std::shared_ptr<Exchange> exchange_;
+    const std::shared_ptr<HttpTransaction> exchange_;
     TaskPool& pool_;
     const CallEndListener on_end_;
-    const AnswerHead head_;
+    const ResponseEnvelope head_;
     const Clock::time_point begun_ = Clock::now();
 
     mutable std::mutex mutex_;
-    CallPlace place_;
+    AdmissionPermit place_;
     std::vector<Prompt> prompts_;
     std::vector<ChoiceNews> choices_;
     std::vector<int32_t> end_token_ids_;          // of the model

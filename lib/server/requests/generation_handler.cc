@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/server/requests/generation.h"
 #include "lib/server/handlers.h"
+#include "lib/server/requests/generation.h"
 
 namespace nvllm::server {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Names as a header can carry them, whatever the client wrote.
-constexpr size_t kMostNames = 32;
+constexpr size_t kMaxNames = 32;
 constexpr size_t kLongestName = 64;
 
 std::string plain_name(const std::string& name) {
@@ -28,10 +28,10 @@ std::string plain_name(const std::string& name) {
 
 HttpHeader ignored_header(const std::vector<std::string>& names) {
     std::vector<std::string> plain;
-    for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+    for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
         plain.push_back(plain_name(names[i]));
     }
-    if (names.size() > kMostNames) plain.emplace_back("...");
+    if (names.size() > kMaxNames) plain.emplace_back("...");
     return {"x-nvllm-ignored", fmt::format("{}", fmt::join(plain, ", "))};
 }
 
@@ -69,12 +69,12 @@ Result<GenerationCall> Handlers::read_call(Json body, const HostedModel& model,
     if (!call) return call;
     // Before it takes a place: more sequences than a request may have would keep out all others.
     if (auto wrong = call->inputs.front().sampling.check_counts()) return *wrong;
-    if (call->num_sequences() > kMostSequencesOfCall) {
+    if (call->num_sequences() > kMaxSequencesOfCall) {
         return Fault{ErrorKind::bad_data,
                      fmt::format("{} prompts with {} sequences each are {}; one call may have {}: "
                                  "send several",
                                  call->inputs.size(), call->inputs.front().sampling.num_sequences(),
-                                 call->num_sequences(), kMostSequencesOfCall),
+                                 call->num_sequences(), kMaxSequencesOfCall),
                      "n"};
     }
     return call;

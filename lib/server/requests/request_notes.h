@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-#include "lib/server/openai/answer_types.h"
+#include "lib/server/openai/response_types.h"
 
 namespace nvllm::server {
 

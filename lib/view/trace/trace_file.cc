@@ -21,11 +21,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kMostTokens = 16'000'000;  // of one request
-constexpr int64_t kMostPieces = int64_t{1} << 21;
-constexpr int64_t kMostTokenId = (int64_t{1} << 30) - 1;  // above are answers' tokens
-constexpr size_t kMostRequests = 5'000'000;
-constexpr size_t kMostLineBytes = size_t{16} << 20;
+constexpr int64_t kMaxTokens = 16'000'000;  // of one request
+constexpr int64_t kMaxPieces = int64_t{1} << 21;
+constexpr int64_t kMaxTokenId = (int64_t{1} << 30) - 1;  // above are answers' tokens
+constexpr size_t kMaxRequests = 5'000'000;
+constexpr size_t kMaxLineBytes = size_t{16} << 20;
 
 // Numbers pieces, so that hashes may be any numbers.
 class PieceNumbers {
@@ -35,9 +35,9 @@ class PieceNumbers {
         return is_new ? fresh() : entry->second;
     }
     int32_t fresh() {
-        if (next_ >= kMostPieces) {
+        if (next_ >= kMaxPieces) {
             throw Error(ErrorKind::bad_data,
-                        fmt::format("more than {} different pieces of {} tokens", kMostPieces,
+                        fmt::format("more than {} different pieces of {} tokens", kMaxPieces,
                                     kPieceTokens));
         }
         return next_++;
@@ -76,9 +76,9 @@ TraceRequest read_hashed(const Json& line, PieceNumbers& numbers) {
     TraceRequest request;
     request.arrival_s = seconds(field(line, "timestamp"), "timestamp") / 1000.0;
     request.num_prompt_tokens =
-        static_cast<int32_t>(integer(field(line, "input_length"), "input_length", 1, kMostTokens));
-    request.num_answer_tokens = static_cast<int32_t>(
-        integer(field(line, "output_length"), "output_length", 1, kMostTokens));
+        static_cast<int32_t>(integer(field(line, "input_length"), "input_length", 1, kMaxTokens));
+    request.num_answer_tokens =
+        static_cast<int32_t>(integer(field(line, "output_length"), "output_length", 1, kMaxTokens));
     const Json& hashes = field(line, "hash_ids");
     const int64_t expected = (int64_t{request.num_prompt_tokens} + kPieceTokens - 1) / kPieceTokens;
     if (!hashes.is_array() || std::ssize(hashes) != expected) {
@@ -97,7 +97,7 @@ TraceRequest read_plain(const Json& line, PieceNumbers& numbers) {
     TraceRequest request;
     request.arrival_s = seconds(field(line, "arrival_s"), "arrival_s");
     request.num_answer_tokens =
-        static_cast<int32_t>(integer(field(line, "max_tokens"), "max_tokens", 1, kMostTokens));
+        static_cast<int32_t>(integer(field(line, "max_tokens"), "max_tokens", 1, kMaxTokens));
     if (line.contains("priority")) {
         request.priority =
             static_cast<int32_t>(integer(line["priority"], "priority", INT32_MIN, INT32_MAX));
@@ -106,14 +106,14 @@ TraceRequest read_plain(const Json& line, PieceNumbers& numbers) {
     if (prompt.is_array()) {
         for (const Json& id : prompt) {
             request.token_ids.push_back(
-                static_cast<int32_t>(integer(id, "prompt_tokens", 0, kMostTokenId)));
+                static_cast<int32_t>(integer(id, "prompt_tokens", 0, kMaxTokenId)));
         }
-        integer(Json(prompt.size()), "prompt_tokens' length", 1, kMostTokens);
+        integer(Json(prompt.size()), "prompt_tokens' length", 1, kMaxTokens);
         request.num_prompt_tokens = static_cast<int32_t>(prompt.size());
         return request;
     }
     request.num_prompt_tokens =
-        static_cast<int32_t>(integer(prompt, "prompt_tokens", 1, kMostTokens));
+        static_cast<int32_t>(integer(prompt, "prompt_tokens", 1, kMaxTokens));
     for (int32_t first = 0; first < request.num_prompt_tokens; first += kPieceTokens) {
         request.pieces.push_back(numbers.fresh());
     }
@@ -121,7 +121,7 @@ TraceRequest read_plain(const Json& line, PieceNumbers& numbers) {
 }
 
 TraceRequest read_line(const std::string& text, Trace& trace, PieceNumbers& numbers) {
-    const Json line = parse_json(text, "line", {.max_depth = 4, .max_bytes = kMostLineBytes});
+    const Json line = parse_json(text, "line", {.max_depth = 4, .max_bytes = kMaxLineBytes});
     if (!line.is_object()) throw Error(ErrorKind::bad_data, "is not an object");
     const bool has_hashes = line.contains("hash_ids");
     if (!trace.requests.empty() && has_hashes != trace.has_hashes) {
@@ -142,13 +142,13 @@ Trace read_trace(const std::filesystem::path& path) {
     Trace trace;
     trace.name = path.filename().string();
     PieceNumbers numbers;
-    LineReader reader(file.get(), path.string(), kMostLineBytes);
+    LineReader reader(file.get(), path.string(), kMaxLineBytes);
     for (int64_t number = 1;; ++number) {
         const auto text = reader.next([] { return false; });
         if (!text) break;
         if (text->find_first_not_of(" \t\r") == std::string::npos) continue;
         try {
-            if (trace.requests.size() >= kMostRequests) {
+            if (trace.requests.size() >= kMaxRequests) {
                 throw Error(ErrorKind::bad_data, "too many requests");
             }
             trace.requests.push_back(read_line(*text, trace, numbers));

@@ -130,8 +130,8 @@ class Replay {
             if (entry.output == OutputKind::none) continue;
             step.token_ids = {answer_token(request_of(entry.sequence))};
         }
-        const std::vector<Verdict> verdicts = scheduler_.judge(result);
-        for (const SequenceId id : scheduler_.commit(result, verdicts, now_s_)) {
+        const std::vector<StopDecision> decisions = scheduler_.check_stop(result);
+        for (const SequenceId id : scheduler_.commit(result, decisions, now_s_)) {
             count_finished(*scheduler_.find(id));
         }
     }

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/cache/cache_figures.h"
+#include "lib/cache/cache_stats.h"
 #include "lib/schedule/scheduler_config.h"
-#include "lib/view/trace/step_model.h"
+#include "lib/view/trace/step_cost_model.h"
 #include "lib/view/trace/trace_file.h"
 
 namespace nvllm::view {

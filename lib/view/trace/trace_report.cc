@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/quantities.h"
+#include "lib/base/units.h"
 #include "lib/view/svg.h"
-#include "lib/view/text_sheet.h"
+#include "lib/view/text_table.h"
 
 namespace nvllm::view {
 namespace {

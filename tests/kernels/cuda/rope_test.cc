@@ -18,9 +18,9 @@ void check_rotation(DType dtype, int64_t heads, int64_t head_dim, int64_t rotary
         frequencies.push_back(
             std::pow(10000.0f, -static_cast<float>(i) / static_cast<float>(half)));
     std::vector<float> cosines(static_cast<size_t>(3 * half)), sines = cosines;
-    cuda::rope_angles(machine.context(), testing::view(positions, {3}),
-                      testing::view(frequencies, {half}), 1.25f, testing::view(cosines, {3, half}),
-                      testing::view(sines, {3, half}), {});
+    cuda::rope_cos_sin(machine.context(), testing::view(positions, {3}),
+                       testing::view(frequencies, {half}), 1.25f, testing::view(cosines, {3, half}),
+                       testing::view(sines, {3, half}), {});
     for (int64_t i = 0; i < 3 * half; ++i) {
         const double angle = static_cast<float>(positions[static_cast<size_t>(i / half)]) *
                              frequencies[static_cast<size_t>(i % half)];
@@ -60,10 +60,10 @@ TEST_CASE("cuda: each token's angles are those of the frequencies that it choose
         std::vector<int32_t> positions{7, 100, 7, 100}, choices{0, 1, 1, 0};
         std::vector<float> frequencies = testing::Random(5).values(2 * 37);
         std::vector<float> cosines(4 * 37), sines = cosines;
-        cuda::rope_angles(machine.context(), testing::view(positions, {4}),
-                          testing::view(frequencies, {2, 37}), 1.25f,
-                          testing::view(cosines, {4, 37}), testing::view(sines, {4, 37}),
-                          testing::view(choices, {4}));
+        cuda::rope_cos_sin(machine.context(), testing::view(positions, {4}),
+                           testing::view(frequencies, {2, 37}), 1.25f,
+                           testing::view(cosines, {4, 37}), testing::view(sines, {4, 37}),
+                           testing::view(choices, {4}));
         for (size_t i = 0; i < 4 * 37; ++i) {
             const size_t token = i / 37;
             const float frequency = frequencies[static_cast<size_t>(choices[token]) * 37 + i % 37];

@@ -146,10 +146,10 @@ TEST_CASE("cuda: scores change as on the CPU") {
     constexpr int64_t kRows = 3, kVocab = 77;
     std::vector<float> logits = testing::Random(5).values(kRows * kVocab, 4.0f);
     std::vector<float> expected = logits;
-    const std::vector<ops::ScoreBias> biases{
+    const std::vector<ops::LogitBias> biases{
         {0, 3, 2.0f}, {2, 76, -kInfinity}, {1, 77, 1.0f}, {3, 0, 1.0f}, {-1, 0, 1.0f}};
     const std::vector<ops::SeenScore> seen{{0, 3, 2}, {0, 4, 0}, {2, 5, 1}, {1, 9, 3}, {1, -1, 3}};
-    const std::vector<ops::ScorePenalties> penalties{
+    const std::vector<ops::LogitPenalties> penalties{
         {1.5f, 0.25f, 0.5f}, {1.0f, 0.5f, 0.0f}, {2.0f, 0.0f, 1.0f}};
     std::vector<uint32_t> allowed(kRows * 3);
     testing::Random random(6);
@@ -161,7 +161,7 @@ TEST_CASE("cuda: scores change as on the CPU") {
     logits[3] = -2.5f;
     logits[4] = 1.5f;
     expected = logits;
-    ops::ScoreChanges changes;
+    ops::LogitsAdjustments changes;
     changes.allowed = ConstTensorView(allowed.data(), DType::u32, {kRows, 3});
     changes.biases = records(biases);
     changes.seen = records(seen);

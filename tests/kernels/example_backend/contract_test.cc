@@ -87,15 +87,15 @@ TEST_CASE("memory of a device is counted, copied both ways and refused when ther
             const std::vector<float> values = testing::Random(1).values(1000);
             const TensorView there = machine.put(DType::f32, values, {1000});
             CHECK(machine.get(there) == values);
-            const DeviceMemoryFigures figures = backend.memory(0);
-            CHECK(figures.in_use_bytes >= before + 4000);
-            CHECK(figures.peak_bytes >= figures.in_use_bytes);
-            CHECK(figures.free_bytes + figures.in_use_bytes <= figures.total_bytes);
+            const DeviceMemoryStats stats = backend.memory(0);
+            CHECK(stats.in_use_bytes >= before + 4000);
+            CHECK(stats.peak_bytes >= stats.in_use_bytes);
+            CHECK(stats.free_bytes + stats.in_use_bytes <= stats.total_bytes);
             machine.device().clear(machine.context().stream, there.data, 2000);
             CHECK(machine.get(there)[499] == 0.0f);
             CHECK(machine.get(there)[500] == values[500]);
-            CHECK(says(complaint([&] { machine.device().allocate(figures.total_bytes + 1); }),
-                       "no "));
+            CHECK(
+                says(complaint([&] { machine.device().allocate(stats.total_bytes + 1); }), "no "));
         }
         CHECK(backend.memory(0).in_use_bytes == before);
         backend.trim(0);

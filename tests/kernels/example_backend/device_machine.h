@@ -64,7 +64,7 @@ class DeviceMachine {
     }
 
     nvllm::ComputeDevice device_;
-    nvllm::DeviceQueue queue_;
+    nvllm::Stream queue_;
     nvllm::ScratchArena scratch_;
     nvllm::ScratchArena host_scratch_;
     nvllm::ThreadPool threads_;

@@ -84,12 +84,12 @@ void attention_input(const Context& context, const nvllm::ops::AttentionInputOpt
 }
 
 void matmul(const Context&, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, nvllm::DType product_type, nvllm::ops::MatmulOutput output,
+            const ConstTensorView& bias, nvllm::DType compute_type, nvllm::ops::MatmulOutput output,
             const TensorView& y) {
     std::vector<float> row(static_cast<size_t>(x.dim(1)));
     for (int64_t token = 0; token < x.dim(0); ++token) {
         for (int64_t k = 0; k < x.dim(1); ++k) {
-            row[static_cast<size_t>(k)] = rounded(get(x, {token, k}), product_type);
+            row[static_cast<size_t>(k)] = rounded(get(x, {token, k}), compute_type);
         }
         for (int64_t column = 0; column < weight.dim(0); ++column) {
             float sum =
@@ -133,7 +133,7 @@ void copy_blocks(const Context&, const ConstTensorView& pairs, const ConstTensor
 
 void paged_attention(const Context&, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
-                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,
                      const ConstTensorView& block_tables,
                      const nvllm::ops::PagedAttentionOptions& options, const TensorView& out) {
     if (options.sinks.data != nullptr || options.parents.data != nullptr) {
@@ -141,10 +141,10 @@ void paged_attention(const Context&, const ConstTensorView& queries,
                            "paged_attention: this device knows no sinks and no trees");
     }
     const Attention attention{queries, key_cache, value_cache, block_tables, options, out};
-    for (int64_t s = 0; s < context_lengths.dim(0); ++s) {
-        const int64_t begin = index_at(query_starts, s);
-        const int64_t end = index_at(query_starts, s + 1);
-        const int64_t length = index_at(context_lengths, s);
+    for (int64_t s = 0; s < seq_lens.dim(0); ++s) {
+        const int64_t begin = index_at(query_start_loc, s);
+        const int64_t end = index_at(query_start_loc, s + 1);
+        const int64_t length = index_at(seq_lens, s);
         for (int64_t row = begin; row < end; ++row) {
             const int64_t position = length - end + row;
             const int64_t last = options.causal ? position : length - 1;

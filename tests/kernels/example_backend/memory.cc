@@ -54,7 +54,7 @@ void release(int device, void* memory) {
     of.blocks.erase(block);
 }
 
-nvllm::DeviceMemoryFigures memory_figures(int device) {
+nvllm::DeviceMemoryStats memory_stats(int device) {
     const std::lock_guard lock(mutex);
     const Books& of = books.at(static_cast<size_t>(device));
     return {kMemoryBytes, kMemoryBytes - of.in_use, of.in_use, of.peak};

@@ -16,7 +16,7 @@ inline constexpr uint64_t kMemoryBytes = uint64_t{512} << 20;  // of each device
 
 void* allocate(int device, size_t bytes);
 void release(int device, void* memory);
-nvllm::DeviceMemoryFigures memory_figures(int device);
+nvllm::DeviceMemoryStats memory_stats(int device);
 
 // Where the host finds a byte of a device.
 template <typename T>

@@ -111,7 +111,7 @@ BackendOps make_ops() {
     ops.rms_norm = rms_norm;
     ops.add_rms_norm = add_rms_norm;
     ops.layer_norm = layer_norm;
-    ops.rope_angles = rope_angles;
+    ops.rope_cos_sin = rope_cos_sin;
     ops.rope = is_broken("op") ? nullptr : rope;
     return ops;
 }
@@ -122,7 +122,7 @@ BackendTable make_table() {
     table.name = is_broken("name") ? nullptr : "example";
     table.kind = DeviceKind::other;
     table.look = look;
-    table.memory = memory_figures;
+    table.memory = memory_stats;
     table.allocate = allocate;
     table.release = release;
     table.trim = trim;

@@ -29,10 +29,10 @@ void add_rms_norm(const Context&, const ConstTensorView& x, const TensorView& re
                   const TensorView& out);
 void layer_norm(const Context&, const ConstTensorView& x, const ConstTensorView& weight,
                 const ConstTensorView& bias, float epsilon, const TensorView& out);
-void rope_angles(const Context&, const ConstTensorView& positions,
-                 const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines,
-                 const ConstTensorView& choices);
+void rope_cos_sin(const Context&, const ConstTensorView& positions,
+                  const ConstTensorView& inverse_frequencies, float attention_scaling,
+                  const TensorView& cosines, const TensorView& sines,
+                  const ConstTensorView& choices);
 void rope(const Context&, const ConstTensorView& cosines, const ConstTensorView& sines,
           const TensorView& x);
 
@@ -40,7 +40,7 @@ void attention_input(const Context&, const nvllm::ops::AttentionInputOptions&,
                      const TensorView& projected, const ConstTensorView& slots,
                      const TensorView& key_cache, const TensorView& value_cache);
 void matmul(const Context&, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, nvllm::DType product_type, nvllm::ops::MatmulOutput,
+            const ConstTensorView& bias, nvllm::DType compute_type, nvllm::ops::MatmulOutput,
             const TensorView& y);
 void write_kv(const Context&, const ConstTensorView& keys, const ConstTensorView& values,
               const ConstTensorView& slots, const TensorView& key_cache,
@@ -49,7 +49,7 @@ void copy_blocks(const Context&, const ConstTensorView& pairs, const ConstTensor
                  const TensorView& target);
 void paged_attention(const Context&, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
-                     const ConstTensorView& query_starts, const ConstTensorView& context_lengths,
+                     const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,
                      const ConstTensorView& block_tables, const nvllm::ops::PagedAttentionOptions&,
                      const TensorView& out);
 size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,

@@ -192,13 +192,13 @@ TEST_CASE("angles by chosen frequencies agree with the CPU") {
         std::vector<float> cosines(tokens * half), sines(tokens * half);
         const TensorView dcosines = c.device.put(DType::f32, cosines, {tokens, half});
         const TensorView dsines = c.device.put(DType::f32, sines, {tokens, half});
-        ops::rope_angles(c.device.context(), c.device.put(positions, {tokens}),
-                         c.device.put(DType::f32, frequencies, {2, half}), 1.5f, dcosines, dsines,
-                         c.device.put(choices, {tokens}));
-        ops::rope_angles(c.cpu.context(), testing::view(positions, {tokens}),
-                         testing::view(frequencies, {2, half}), 1.5f,
-                         testing::view(cosines, {tokens, half}),
-                         testing::view(sines, {tokens, half}), testing::view(choices, {tokens}));
+        ops::rope_cos_sin(c.device.context(), c.device.put(positions, {tokens}),
+                          c.device.put(DType::f32, frequencies, {2, half}), 1.5f, dcosines, dsines,
+                          c.device.put(choices, {tokens}));
+        ops::rope_cos_sin(c.cpu.context(), testing::view(positions, {tokens}),
+                          testing::view(frequencies, {2, half}), 1.5f,
+                          testing::view(cosines, {tokens, half}),
+                          testing::view(sines, {tokens, half}), testing::view(choices, {tokens}));
         c.check("cosines", dcosines, cosines);
         c.check("sines", dsines, sines);
     });
@@ -225,12 +225,12 @@ TEST_CASE("attention over a device's cache agrees with the CPU") {
         const TensorView dq = c.put(q, {tokens, heads, dim});
         const TensorView dcosines = c.device.put(DType::f32, cosines, {tokens, 4});
         const TensorView dsines = c.device.put(DType::f32, sines, {tokens, 4});
-        ops::rope_angles(c.device.context(), c.device.put(positions, {tokens}),
-                         c.device.put(DType::f32, frequencies, {4}), 1.0f, dcosines, dsines);
+        ops::rope_cos_sin(c.device.context(), c.device.put(positions, {tokens}),
+                          c.device.put(DType::f32, frequencies, {4}), 1.0f, dcosines, dsines);
         ops::rope(c.device.context(), dcosines, dsines, dq);
-        ops::rope_angles(c.cpu.context(), testing::view(positions, {tokens}),
-                         testing::view(frequencies, {4}), 1.0f, testing::view(cosines, {tokens, 4}),
-                         testing::view(sines, {tokens, 4}));
+        ops::rope_cos_sin(c.cpu.context(), testing::view(positions, {tokens}),
+                          testing::view(frequencies, {4}), 1.0f,
+                          testing::view(cosines, {tokens, 4}), testing::view(sines, {tokens, 4}));
         const TensorView hq = testing::view(q, {tokens, heads, dim});
         ops::rope(c.cpu.context(), testing::view(cosines, {tokens, 4}),
                   testing::view(sines, {tokens, 4}), hq);

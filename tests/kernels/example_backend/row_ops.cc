@@ -147,10 +147,10 @@ void layer_norm(const Context&, const ConstTensorView& x, const ConstTensorView&
     });
 }
 
-void rope_angles(const Context&, const ConstTensorView& positions,
-                 const ConstTensorView& inverse_frequencies, float attention_scaling,
-                 const TensorView& cosines, const TensorView& sines,
-                 const ConstTensorView& choices) {
+void rope_cos_sin(const Context&, const ConstTensorView& positions,
+                  const ConstTensorView& inverse_frequencies, float attention_scaling,
+                  const TensorView& cosines, const TensorView& sines,
+                  const ConstTensorView& choices) {
     for (int64_t row = 0; row < cosines.dim(0); ++row) {
         const int64_t choice = choices.data != nullptr ? index_at(choices, row) : 0;
         for (int64_t i = 0; i < cosines.dim(1); ++i) {

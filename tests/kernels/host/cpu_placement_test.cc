@@ -4,8 +4,8 @@
 #include <set>
 #include <thread>
 
-#include "kernels/host/cpu_count.h"
 #include "kernels/error.h"
+#include "kernels/host/cpu_count.h"
 #include "tests/kernels/made_up_machine.h"
 #include "tests/kernels/testing.h"
 
@@ -155,11 +155,11 @@ TEST_CASE("a thread is bound as planned, and refusals are told") {
         CHECK(nvllm::bind_this_thread(placement, 0).empty());
         CHECK(nvllm::allowed_cpus() == CpuList{allowed.back()});
         // A processor that no machine has, and memory in a node that this one has not.
-        placement.threads = {{nvllm::kMostCpus - 1}};
+        placement.threads = {{nvllm::kMaxCpus - 1}};
         placement.memory = MemoryPolicy::preferred;
         placement.memory_nodes = {900};
         const std::string refused = nvllm::bind_this_thread(placement, 0);
-        CHECK(refused.find(std::to_string(nvllm::kMostCpus - 1)) != std::string::npos);
+        CHECK(refused.find(std::to_string(nvllm::kMaxCpus - 1)) != std::string::npos);
         CHECK(refused.find("nodes 900") != std::string::npos);
     }).join();
 }

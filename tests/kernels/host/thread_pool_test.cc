@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "kernels/host/cpu_count.h"
 #include "kernels/error.h"
+#include "kernels/host/cpu_count.h"
 #include "tests/kernels/testing.h"
 
 using nvllm::ThreadPool;

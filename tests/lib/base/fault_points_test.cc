@@ -78,7 +78,7 @@ TEST_CASE("each action does what it says") {
 TEST_CASE("several rules of one site strike together, and new rules count anew") {
     const Rules rules("a:*=nan;a:2=errno=5");
     CHECK(fault_point("a").error_number == 0);
-    const PretendedFault both = fault_point("a");
+    const InjectedFault both = fault_point("a");
     CHECK(both.not_a_number);
     CHECK(both.error_number == 5);
     set_fault_points("a:1=throw;");

@@ -66,11 +66,11 @@ TEST_CASE("a cached prefix is found only under the same extras, as far as they a
     std::vector<int32_t> tokens(13);
     std::iota(tokens.begin(), tokens.end(), 0);
     const auto matched = [&](const CacheKeyExtras& extras) {
-        SequenceCache probe(cache, extras);
+        SequenceBlocks probe(cache, extras);
         return cache.match(probe, tokens).num_tokens;
     };
     const CacheKeyExtras first = extras("salt", "poet", {{6, {1, 1}}});
-    SequenceCache sequence(cache, first, 7);
+    SequenceBlocks sequence(cache, first, 7);
     CHECK(sequence.owner() == 7);
     REQUIRE(cache.admit(sequence, cache.match(sequence, tokens), 13, 64, 0));
     cache.commit(sequence, tokens, 13);

@@ -29,7 +29,7 @@ CacheConfig one_group(int32_t num_blocks, int32_t window = 0) {
 }
 
 // Lets a sequence in, computes all its tokens; false when it does not fit.
-bool run_through(CacheManager& cache, SequenceCache& sequence, std::span<const int32_t> tokens) {
+bool run_through(CacheManager& cache, SequenceBlocks& sequence, std::span<const int32_t> tokens) {
     const PrefixMatch match = cache.match(sequence, tokens);
     if (!cache.admit(sequence, match, static_cast<int32_t>(tokens.size()), 64, 0)) return false;
     cache.commit(sequence, tokens, static_cast<int32_t>(tokens.size()));
@@ -37,7 +37,7 @@ bool run_through(CacheManager& cache, SequenceCache& sequence, std::span<const i
 }
 
 int32_t matched(CacheManager& cache, std::span<const int32_t> tokens, std::string_view salt = "") {
-    SequenceCache probe(cache, salt);
+    SequenceBlocks probe(cache, salt);
     return cache.match(probe, tokens).num_tokens;
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("full blocks of a finished sequence are found, the last token never") 
     CacheManager cache(one_group(8));
     const std::vector<int32_t> tokens = tokens_from(10, 12);
     {
-        SequenceCache sequence(cache, "");
+        SequenceBlocks sequence(cache, "");
         REQUIRE(run_through(cache, sequence, tokens));
         CHECK(cache.stats().blocks.used == 3);
     }
@@ -62,7 +62,7 @@ TEST_CASE("full blocks of a finished sequence are found, the last token never") 
 TEST_CASE("only committed tokens are published") {
     CacheManager cache(one_group(8));
     const std::vector<int32_t> tokens = tokens_from(0, 12);
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     REQUIRE(cache.admit(sequence, cache.match(sequence, tokens), 12, 64, 0));
     CHECK(matched(cache, tokens) == 0);
     cache.commit(sequence, tokens, 7);
@@ -75,8 +75,8 @@ TEST_CASE("only committed tokens are published") {
 TEST_CASE("a running sequence's blocks are shared, not copied") {
     CacheManager cache(one_group(6));
     const std::vector<int32_t> tokens = tokens_from(0, 9);
-    SequenceCache first(cache, "");
-    SequenceCache second(cache, "");
+    SequenceBlocks first(cache, "");
+    SequenceBlocks second(cache, "");
     REQUIRE(run_through(cache, first, tokens));
     REQUIRE(run_through(cache, second, tokens));
     CHECK(cache.stats().blocks.used == 4);
@@ -85,14 +85,14 @@ TEST_CASE("a running sequence's blocks are shared, not copied") {
     CHECK(second.table(0)[2] != first.table(0)[2]);
     CHECK(cache.stats().queried_tokens == 18);
     CHECK(cache.stats().hit_tokens == 8);
-    const std::vector<const SequenceCache*> all{&first, &second};
+    const std::vector<const SequenceBlocks*> all{&first, &second};
     cache.check_integrity(all);
 }
 
 TEST_CASE("different salts share nothing") {
     CacheManager cache(one_group(8));
     const std::vector<int32_t> tokens = tokens_from(0, 9);
-    SequenceCache sequence(cache, "alice");
+    SequenceBlocks sequence(cache, "alice");
     REQUIRE(run_through(cache, sequence, tokens));
     CHECK(matched(cache, tokens, "alice") == 8);
     CHECK(matched(cache, tokens, "bob") == 0);
@@ -104,7 +104,7 @@ TEST_CASE("without prefix caching nothing is found and nothing stays") {
     config.enable_prefix_caching = false;
     CacheManager cache(config);
     const std::vector<int32_t> tokens = tokens_from(0, 9);
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     REQUIRE(run_through(cache, sequence, tokens));
     CHECK(matched(cache, tokens) == 0);
     cache.release(sequence);
@@ -116,11 +116,11 @@ TEST_CASE("the last blocks of a sequence are reused before its first") {
     CacheManager cache(one_group(4));
     const std::vector<int32_t> tokens = tokens_from(0, 17);
     {
-        SequenceCache sequence(cache, "");
+        SequenceBlocks sequence(cache, "");
         REQUIRE(run_through(cache, sequence, tokens_from(0, 16)));
     }
     CHECK(matched(cache, tokens) == 16);
-    SequenceCache other(cache, "");
+    SequenceBlocks other(cache, "");
     REQUIRE(run_through(cache, other, tokens_from(100, 5)));
     CHECK(matched(cache, tokens) == 8);
     CHECK(cache.stats().blocks.evictions == 2);
@@ -129,7 +129,7 @@ TEST_CASE("the last blocks of a sequence are reused before its first") {
 TEST_CASE("the content longest unused goes first") {
     CacheManager cache(one_group(4));
     const auto use = [&](int32_t first) {
-        SequenceCache sequence(cache, "");
+        SequenceBlocks sequence(cache, "");
         return run_through(cache, sequence, tokens_from(first, 5));
     };
     REQUIRE(use(0));
@@ -146,7 +146,7 @@ TEST_CASE("all groups or nothing") {
     CacheConfig config = one_group(8);
     config.groups.push_back({2, 0});
     CacheManager cache(config);
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     const std::vector<int32_t> tokens = tokens_from(0, 12);
     CHECK_FALSE(cache.admit(sequence, cache.match(sequence, tokens), 12, 64, 0));
     CHECK(sequence.empty());
@@ -163,11 +163,11 @@ TEST_CASE("all groups or nothing") {
 TEST_CASE("headroom and hits on unused blocks count when a sequence comes in") {
     CacheManager cache(one_group(4));
     {
-        SequenceCache sequence(cache, "");
+        SequenceBlocks sequence(cache, "");
         REQUIRE(run_through(cache, sequence, tokens_from(0, 8)));
     }
     const std::vector<int32_t> tokens = tokens_from(0, 12);
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     const PrefixMatch match = cache.match(sequence, tokens);
     CHECK(match.num_tokens == 8);
     CHECK_FALSE(cache.admit(sequence, match, 12, 64, 2));
@@ -177,7 +177,7 @@ TEST_CASE("headroom and hits on unused blocks count when a sequence comes in") {
 TEST_CASE("blocks behind the window are given back, and a hit needs only the window") {
     CacheManager cache(one_group(16, 6));
     const std::vector<int32_t> tokens = tokens_from(0, 40);
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     REQUIRE(cache.admit(sequence, cache.match(sequence, tokens), 40, 4, 0));
     Blocks added;
     for (int32_t computed = 4; computed <= 40; computed += 4) {
@@ -190,10 +190,10 @@ TEST_CASE("blocks behind the window are given back, and a hit needs only the win
     CHECK(cache.counts(0).used == 2);
     CHECK(cache.counts(0).cached == 8);
     CHECK(matched(cache, tokens_from(0, 41)) == 40);
-    const std::vector<const SequenceCache*> all{&sequence};
+    const std::vector<const SequenceBlocks*> all{&sequence};
     cache.check_integrity(all);
 
-    SequenceCache other(cache, "");
+    SequenceBlocks other(cache, "");
     const std::vector<int32_t> longer = tokens_from(0, 41);
     REQUIRE(cache.admit(other, cache.match(other, longer), 41, 4, 0));
     CHECK(other.table(0).num_given_back() == 8);
@@ -211,7 +211,7 @@ TEST_CASE("most_blocks is enough for any cut of a sequence into steps, and one l
             const std::vector<int32_t> tokens = tokens_from(0, 100);
             int32_t most_used = 0;
             for (int run = 0; run < 40; ++run) {
-                SequenceCache sequence(cache, std::to_string(run));
+                SequenceBlocks sequence(cache, std::to_string(run));
                 const PrefixMatch match = cache.match(sequence, tokens);
                 REQUIRE(cache.admit(sequence, match, 1, largest_step, 0));
                 int32_t computed = 0;
@@ -235,7 +235,7 @@ TEST_CASE("a prefix must be there in every group as far as its window reaches") 
     CacheManager cache(config);
     const std::vector<int32_t> tokens = tokens_from(0, 24);
     {
-        SequenceCache sequence(cache, "");
+        SequenceBlocks sequence(cache, "");
         REQUIRE(cache.admit(sequence, cache.match(sequence, tokens), 24, 4, 0));
         Blocks added;
         for (int32_t computed = 4; computed <= 24; computed += 4) {
@@ -246,7 +246,7 @@ TEST_CASE("a prefix must be there in every group as far as its window reaches") 
     CHECK(matched(cache, tokens_from(0, 25)) == 24);
     // Takes the three blocks of the window group that have been unused longest: the second group
     // forgets 0 to 11.
-    SequenceCache other(cache, "");
+    SequenceBlocks other(cache, "");
     REQUIRE(run_through(cache, other, tokens_from(100, 9)));
     CHECK(matched(cache, tokens_from(0, 9)) == 0);
     CHECK(matched(cache, tokens_from(0, 25)) == 24);
@@ -255,7 +255,7 @@ TEST_CASE("a prefix must be there in every group as far as its window reaches") 
 TEST_CASE("a block is reused only after the last plan that names it is committed") {
     CacheManager cache(one_group(2));
     const std::vector<int32_t> tokens = tokens_from(0, 8);
-    SequenceCache first(cache, "");
+    SequenceBlocks first(cache, "");
     REQUIRE(cache.admit(first, cache.match(first, tokens), 8, 64, 0));
     cache.name_in_plan(first, 1);
     cache.name_in_plan(first, 2);
@@ -264,7 +264,7 @@ TEST_CASE("a block is reused only after the last plan that names it is committed
     CHECK(cache.awaits_commit());
     CHECK(cache.stats().blocks.used == 2);
     cache.check_integrity({});
-    SequenceCache second(cache, "");
+    SequenceBlocks second(cache, "");
     CHECK_FALSE(cache.admit(second, cache.match(second, tokens), 4, 64, 0));
     cache.plan_committed(1);
     CHECK_FALSE(cache.admit(second, cache.match(second, tokens), 4, 64, 0));
@@ -276,24 +276,24 @@ TEST_CASE("a block is reused only after the last plan that names it is committed
 TEST_CASE("what a faulty sequence computed is not found, what it shared is") {
     CacheManager cache(one_group(8));
     const std::vector<int32_t> tokens = tokens_from(0, 13);
-    SequenceCache good(cache, "");
+    SequenceBlocks good(cache, "");
     REQUIRE(run_through(cache, good, tokens_from(0, 5)));
-    SequenceCache faulty(cache, "");
+    SequenceBlocks faulty(cache, "");
     REQUIRE(run_through(cache, faulty, tokens));
     CHECK(matched(cache, tokens) == 12);
     cache.discard(faulty);
     CHECK(matched(cache, tokens) == 4);
     CHECK(cache.stats().blocks.free == 6);
-    const std::vector<const SequenceCache*> all{&good, &faulty};
+    const std::vector<const SequenceBlocks*> all{&good, &faulty};
     cache.check_integrity(all);
 }
 
 TEST_CASE("a sequence that shared once and comes back to an empty cache shares nothing") {
     CacheManager cache(one_group(8));
     const std::vector<int32_t> tokens = tokens_from(0, 13);
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     {
-        SequenceCache first(cache, "");
+        SequenceBlocks first(cache, "");
         REQUIRE(run_through(cache, first, tokens));
     }
     REQUIRE(run_through(cache, sequence, tokens));
@@ -308,7 +308,7 @@ TEST_CASE("a sequence that shared once and comes back to an empty cache shares n
 TEST_CASE("lost memory is found no more") {
     CacheManager cache(one_group(8));
     const std::vector<int32_t> tokens = tokens_from(0, 9);
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     REQUIRE(run_through(cache, sequence, tokens));
     CHECK_THROWS_AS(cache.forget_contents(), Error);
     cache.release(sequence);
@@ -328,7 +328,7 @@ TEST_CASE("sizes that make no cache are refused") {
 struct Walker {
     Walker(CacheManager& cache, std::string_view salt) : cache(cache, salt) {}
 
-    SequenceCache cache;
+    SequenceBlocks cache;
     std::vector<int32_t> tokens;
     std::vector<uint64_t> digests;
     int32_t num_computed = 0;
@@ -455,7 +455,7 @@ struct RandomRun {
     }
 
     void check() {
-        std::vector<const SequenceCache*> all;
+        std::vector<const SequenceBlocks*> all;
         for (const auto& walker : walkers) all.push_back(&walker->cache);
         cache.check_integrity(all);
         const BlockCounts blocks = cache.stats().blocks;

@@ -8,7 +8,7 @@ namespace nvllm {
 namespace {
 
 TEST_CASE("random forks, swaps, moves and evictions keep every content right") {
-    CacheFigures seen;
+    DetailedCacheStats seen;
     int hits = 0;
     int copies = 0;
     int moves = 0;
@@ -28,13 +28,13 @@ TEST_CASE("random forks, swaps, moves and evictions keep every content right") {
                 hits += world.hits;
                 copies += world.num_copies;
                 moves += world.num_moves;
-                const CacheFigures figures = world.cache.figures();
-                seen.swap.blocks_out += figures.swap.blocks_out;
-                seen.swap.blocks_in += figures.swap.blocks_in;
-                seen.swap.blocks_found += figures.swap.blocks_found;
-                seen.total.blocks.evictions += figures.total.blocks.evictions;
-                seen.compaction.compactions += figures.compaction.compactions;
-                seen.num_duplicates_freed += figures.num_duplicates_freed;
+                const DetailedCacheStats stats = world.cache.detailed_stats();
+                seen.swap.blocks_out += stats.swap.blocks_out;
+                seen.swap.blocks_in += stats.swap.blocks_in;
+                seen.swap.blocks_found += stats.swap.blocks_found;
+                seen.total.blocks.evictions += stats.total.blocks.evictions;
+                seen.compaction.compactions += stats.compaction.compactions;
+                seen.num_duplicates_freed += stats.num_duplicates_freed;
             }
         }
     }

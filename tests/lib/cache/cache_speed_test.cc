@@ -41,17 +41,17 @@ TEST_CASE("time of hash and look-up of a prompt of 50,000 tokens") {
     const std::vector<int32_t> tokens = prompt_of(kTokens);
     CacheManager cache({.block_size = 16, .groups = {{4096, 0}}});
     {
-        SequenceCache sequence(cache, "");
+        SequenceBlocks sequence(cache, "");
         REQUIRE(cache.admit(sequence, cache.match(sequence, tokens), kTokens, 2048, 0));
         cache.commit(sequence, tokens, kTokens);
     }
     int32_t found = 0;
     const double both = fastest(50, [&] {
-        SequenceCache sequence(cache, "");
+        SequenceBlocks sequence(cache, "");
         found = cache.match(sequence, tokens).num_tokens;
     });
     CHECK(found == kTokens - 16);
-    SequenceCache known(cache, "");
+    SequenceBlocks known(cache, "");
     cache.match(known, tokens);
     const double look_up = fastest(50, [&] { found = cache.match(known, tokens).num_tokens; });
     MESSAGE("hash and look-up ", both / 1e6, " ms, look-up alone ", look_up / 1e6, " ms");
@@ -64,16 +64,16 @@ TEST_CASE("time to take and give back a block, free or evicted") {
         CacheConfig config{.block_size = 16, .groups = {{kBlocks, 0}}};
         config.eviction = policy.name;
         CacheManager cache(config);
-        const auto take_all = [&](SequenceCache& sequence) {
+        const auto take_all = [&](SequenceBlocks& sequence) {
             std::vector<std::vector<BlockId>> added;
             cache.allocate(sequence, kBlocks * 16, added);
             cache.release(sequence);
         };
-        SequenceCache sequence(cache, "");
+        SequenceBlocks sequence(cache, "");
         const double free = fastest(50, [&] { take_all(sequence); });
         double evicted = 1e18;
         for (int i = 0; i < 20; ++i) {
-            SequenceCache other(cache, std::to_string(i));
+            SequenceBlocks other(cache, std::to_string(i));
             const std::vector<int32_t> tokens = prompt_of(kBlocks * 16);
             REQUIRE(cache.admit(other, {}, kBlocks * 16, 2048, 0));
             cache.commit(other, tokens, kBlocks * 16);
@@ -92,12 +92,12 @@ TEST_CASE("time to announce a waiting prompt of 50,000 tokens") {
     CacheManager cache(config);
     const std::vector<int32_t> tokens = prompt_of(kTokens);
     {
-        SequenceCache sequence(cache, "");
+        SequenceBlocks sequence(cache, "");
         REQUIRE(cache.admit(sequence, cache.match(sequence, tokens), kTokens, 2048, 0));
         cache.commit(sequence, tokens, kTokens);
     }
     const double time = fastest(20, [&] {
-        SequenceCache waiting(cache, "");
+        SequenceBlocks waiting(cache, "");
         cache.expect(waiting, tokens);
     });
     MESSAGE("hash, expect and forget ", time / 1e6, " ms");

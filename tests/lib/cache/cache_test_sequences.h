@@ -23,7 +23,7 @@ inline CacheConfig one_group(int32_t num_blocks, int32_t window = 0, int32_t num
 }
 
 // Lets a sequence in and computes all its tokens.
-inline void run_through(CacheManager& cache, SequenceCache& sequence,
+inline void run_through(CacheManager& cache, SequenceBlocks& sequence,
                         const std::vector<int32_t>& tokens) {
     const auto count = static_cast<int32_t>(tokens.size());
     REQUIRE(cache.admit(sequence, cache.match(sequence, tokens), count, 64, 0));
@@ -31,7 +31,7 @@ inline void run_through(CacheManager& cache, SequenceCache& sequence,
 }
 
 inline int32_t matched(CacheManager& cache, const std::vector<int32_t>& tokens) {
-    SequenceCache probe(cache, "");
+    SequenceBlocks probe(cache, "");
     return cache.match(probe, tokens).num_tokens;
 }
 

@@ -25,7 +25,7 @@ class CacheWorld {
             : cache(cache, salt, owner), salt(salt) {
             for (int32_t group = 0; group < cache.num_groups(); ++group) told.emplace_back();
         }
-        SequenceCache cache;
+        SequenceBlocks cache;
         std::string salt;
         std::vector<int32_t> tokens;
         std::vector<uint64_t> digests;
@@ -60,7 +60,7 @@ class CacheWorld {
         waiting.clear();
         while (!uncommitted.empty()) commit_step();
         check();
-        wrong += cache.stats().blocks.used != 0 || cache.figures().total.host_used != 0;
+        wrong += cache.stats().blocks.used != 0 || cache.detailed_stats().total.host_used != 0;
     }
 
     void one_step() {
@@ -305,7 +305,7 @@ class CacheWorld {
     }
 
     void check() {
-        std::vector<const SequenceCache*> all;
+        std::vector<const SequenceBlocks*> all;
         for (const auto& walker : waiting) all.push_back(&walker->cache);
         for (const auto& walker : walkers) {
             all.push_back(&walker->cache);

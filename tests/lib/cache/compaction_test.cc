@@ -17,16 +17,16 @@ std::vector<int32_t> just(int32_t number) { return {number}; }
 
 TEST_CASE("used and cached blocks move below the target, and stay findable") {
     CacheManager cache(one_group(12));
-    auto early = std::make_unique<SequenceCache>(cache, "", 1);
-    SequenceCache late(cache, "", 2);
+    auto early = std::make_unique<SequenceBlocks>(cache, "", 1);
+    SequenceBlocks late(cache, "", 2);
     {
         run_through(cache, *early, tokens_from(0, 24));
         run_through(cache, late, tokens_from(100, 10));
-        SequenceCache gone(cache, "");
+        SequenceBlocks gone(cache, "");
         run_through(cache, gone, tokens_from(200, 8));
     }
     cache.discard(*early);
-    CHECK(cache.figures().total.fragmentation > 0.0);
+    CHECK(cache.detailed_stats().total.fragmentation > 0.0);
     const Result<Compaction> compaction = cache.compact(just(5));
     REQUIRE(compaction.ok());
     CHECK(compaction->moves.size() == 5);
@@ -48,9 +48,9 @@ TEST_CASE("used and cached blocks move below the target, and stay findable") {
     CHECK(cache.counts(0).total == 5);
     CHECK_FALSE(cache.resize(just(20)).has_value());
     CHECK(cache.counts(0).free == 15);
-    const std::vector<const SequenceCache*> all{early.get(), &late};
+    const std::vector<const SequenceBlocks*> all{early.get(), &late};
     cache.check_integrity(all);
-    CHECK(cache.figures().compaction.moved_blocks == 5);
+    CHECK(cache.detailed_stats().compaction.moved_blocks == 5);
 }
 
 TEST_CASE("cached blocks that do not fit are dropped in the order of eviction") {
@@ -59,21 +59,21 @@ TEST_CASE("cached blocks that do not fit are dropped in the order of eviction") 
         config.eviction = policy.name;
         CacheManager cache(config);
         {
-            SequenceCache gone(cache, "");
+            SequenceBlocks gone(cache, "");
             run_through(cache, gone, tokens_from(0, 24));
         }
         const Result<Compaction> compaction = cache.compact(just(4));
         REQUIRE(compaction.ok());
         CHECK(compaction->num_dropped == 2);
         CHECK(matched(cache, tokens_from(0, 25)) == 16);
-        CHECK(cache.figures().compaction.dropped_blocks == 2);
+        CHECK(cache.detailed_stats().compaction.dropped_blocks == 2);
         cache.check_integrity({});
     }
 }
 
 TEST_CASE("a full pool has nothing to move; a smaller target is refused with the numbers") {
     CacheManager cache(one_group(4));
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     run_through(cache, sequence, tokens_from(0, 16));
     const Result<Compaction> all = cache.compact(just(4));
     REQUIRE(all.ok());
@@ -88,7 +88,7 @@ TEST_CASE("a full pool has nothing to move; a smaller target is refused with the
 
 TEST_CASE("nothing moves while a plan is uncommitted; growing is always possible") {
     CacheManager cache(one_group(8));
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     run_through(cache, sequence, tokens_from(0, 16));
     cache.name_in_plan(sequence, 1);
     cache.name_in_plan(sequence, 2);
@@ -108,7 +108,7 @@ TEST_CASE("entries that left the window name a block that there is") {
     CacheConfig config = one_group(24);
     config.groups.push_back({24, 6});
     CacheManager cache(config);
-    SequenceCache sequence(cache, "", 3);
+    SequenceBlocks sequence(cache, "", 3);
     run_through(cache, sequence, tokens_from(0, 42));
     const int32_t given_back = sequence.table(1).num_given_back();
     CHECK(given_back > 0);
@@ -117,21 +117,21 @@ TEST_CASE("entries that left the window name a block that there is") {
     CHECK_FALSE(cache.resize(std::vector<int32_t>{11, 3}).has_value());
     for (const BlockId block : sequence.table(1).blocks()) CHECK(block < 3);
     CHECK(sequence.table(1).num_given_back() == given_back);
-    const std::vector<const SequenceCache*> all{&sequence};
+    const std::vector<const SequenceBlocks*> all{&sequence};
     cache.check_integrity(all);
 }
 
 TEST_CASE("scattered free blocks ask for defragmentation") {
     CacheManager cache(one_group(8));
-    std::vector<std::unique_ptr<SequenceCache>> sequences;
+    std::vector<std::unique_ptr<SequenceBlocks>> sequences;
     for (int32_t i = 0; i < 8; ++i) {
-        sequences.push_back(std::make_unique<SequenceCache>(cache, ""));
+        sequences.push_back(std::make_unique<SequenceBlocks>(cache, ""));
         run_through(cache, *sequences.back(), tokens_from(100 * i, 3));
     }
     CHECK_FALSE(cache.needs_defragmentation(0.0));
     for (size_t i = 0; i < 8; i += 2) sequences[i].reset();
-    CHECK(cache.figures().total.fragmentation == doctest::Approx(0.75));
-    CHECK(cache.fragmentation() == cache.figures().total.fragmentation);
+    CHECK(cache.detailed_stats().total.fragmentation == doctest::Approx(0.75));
+    CHECK(cache.fragmentation() == cache.detailed_stats().total.fragmentation);
     CHECK(cache.needs_defragmentation(0.7));
     CHECK_FALSE(cache.needs_defragmentation(0.8));
     REQUIRE(cache.compact(just(4)).ok());

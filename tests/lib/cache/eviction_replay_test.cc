@@ -59,7 +59,7 @@ Saved replay(const std::string& eviction, size_t num_waiting) {
     CacheManager cache(config);
     struct Waiting {
         std::vector<int32_t> tokens;
-        std::unique_ptr<SequenceCache> cache;
+        std::unique_ptr<SequenceBlocks> cache;
     };
     std::deque<Waiting> queue;
     Traffic traffic;
@@ -67,7 +67,7 @@ Saved replay(const std::string& eviction, size_t num_waiting) {
     double saved = 0.0;
     for (int i = 0; i < 3000; ++i) {
         while (queue.size() <= num_waiting) {
-            queue.push_back({traffic.next(), std::make_unique<SequenceCache>(cache, "")});
+            queue.push_back({traffic.next(), std::make_unique<SequenceBlocks>(cache, "")});
             cache.expect(*queue.back().cache, queue.back().tokens);
         }
         const Waiting now = std::move(queue.front());
@@ -78,7 +78,7 @@ Saved replay(const std::string& eviction, size_t num_waiting) {
         all += prefill_cost(static_cast<int32_t>(now.tokens.size()) / 16, config.eviction_costs);
         run_through(cache, *now.cache, now.tokens);
     }
-    return {cache.figures().hit_rate, saved / all};
+    return {cache.detailed_stats().hit_rate, saved / all};
 }
 
 TEST_CASE("cost saves more prefill than lru, and more with a queue to look at") {

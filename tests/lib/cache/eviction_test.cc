@@ -25,7 +25,7 @@ CacheConfig small(const std::string& eviction, int32_t num_blocks) {
 
 // Computes a sequence and lets it go.
 void use(CacheManager& cache, const std::vector<int32_t>& tokens) {
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     run_through(cache, sequence, tokens);
 }
 
@@ -106,11 +106,11 @@ TEST_CASE("cost: what a waiting sequence will ask for stays until it has come or
         config.eviction_costs.half_life_in_capacities = 0.25;
         CacheManager cache(config);
         use(cache, tokens_from(0, 8));
-        SequenceCache waiting(cache, "");
+        SequenceBlocks waiting(cache, "");
         if (announced) cache.expect(waiting, tokens_from(0, 9));
         for (int32_t first = 100; first < 600; first += 100) use(cache, tokens_from(first, 8));
         CHECK(matched(cache, tokens_from(0, 9)) == (announced ? 8 : 0));
-        const std::vector<const SequenceCache*> all{&waiting};
+        const std::vector<const SequenceBlocks*> all{&waiting};
         cache.check_integrity(all);
         cache.forget_expectation(waiting);
         cache.check_integrity(all);
@@ -123,14 +123,14 @@ TEST_CASE("cost: what is computed while a sequence waits for it is expected too"
     CacheConfig config = small("cost", 4);
     config.eviction_costs.half_life_in_capacities = 0.25;
     CacheManager cache(config);
-    SequenceCache waiting(cache, "");
+    SequenceBlocks waiting(cache, "");
     cache.expect(waiting, tokens_from(0, 9));
     use(cache, tokens_from(0, 8));
     for (int32_t first = 100; first < 600; first += 100) use(cache, tokens_from(first, 8));
     CHECK(matched(cache, tokens_from(0, 9)) == 8);
     const std::vector<int32_t> tokens = tokens_from(0, 9);
     REQUIRE(cache.admit(waiting, cache.match(waiting, tokens), 9, 64, 0));
-    const std::vector<const SequenceCache*> all{&waiting};
+    const std::vector<const SequenceBlocks*> all{&waiting};
     cache.check_integrity(all);
     cache.release(waiting);
     use(cache, tokens_from(600, 16));
@@ -140,14 +140,14 @@ TEST_CASE("cost: what is computed while a sequence waits for it is expected too"
 TEST_CASE("a sequence may wait for nothing, twice, and go while it waits") {
     CacheManager cache(small("cost", 4));
     {
-        SequenceCache waiting(cache, "");
+        SequenceBlocks waiting(cache, "");
         cache.expect(waiting, {});
         cache.expect(waiting, tokens_from(0, 3));
         cache.expect(waiting, tokens_from(0, 20));
         cache.expect(waiting, tokens_from(0, 20));
-        SequenceCache moved(std::move(waiting));
+        SequenceBlocks moved(std::move(waiting));
         use(cache, tokens_from(0, 8));
-        const std::vector<const SequenceCache*> all{&moved};
+        const std::vector<const SequenceBlocks*> all{&moved};
         cache.check_integrity(all);
     }
     cache.check_integrity({});
@@ -158,8 +158,8 @@ TEST_CASE("a content is kept once") {
         CacheManager cache(small(policy.name, 8));
         const std::vector<int32_t> tokens = tokens_from(0, 8);
         {
-            SequenceCache one(cache, "");
-            SequenceCache two(cache, "");
+            SequenceBlocks one(cache, "");
+            SequenceBlocks two(cache, "");
             // Both come before either has computed anything.
             REQUIRE(cache.admit(one, cache.match(one, tokens), 8, 64, 0));
             REQUIRE(cache.admit(two, cache.match(two, tokens), 8, 64, 0));
@@ -171,7 +171,7 @@ TEST_CASE("a content is kept once") {
             CHECK(cache.stats().blocks.free == 6);
         }
         CHECK(cache.stats().blocks.cached == 2);
-        CHECK(cache.figures().num_duplicates_freed == 2);
+        CHECK(cache.detailed_stats().num_duplicates_freed == 2);
         cache.check_integrity({});
     }
 }

@@ -12,8 +12,8 @@ namespace {
 TEST_CASE("a fork takes no block until one of the two writes") {
     CacheManager cache(one_group(8));
     const std::vector<int32_t> tokens = tokens_from(0, 10);
-    SequenceCache parent(cache, "", 1);
-    SequenceCache child(cache, "", 2);
+    SequenceBlocks parent(cache, "", 1);
+    SequenceBlocks child(cache, "", 2);
     run_through(cache, parent, tokens);
     cache.fork(child, parent);
     CHECK(cache.counts(0).used == 3);
@@ -33,14 +33,14 @@ TEST_CASE("a fork takes no block until one of the two writes") {
     // Both have a last block of their own now.
     REQUIRE(cache.make_last_block_private(parent, 10, copies, changes));
     CHECK(copies.size() == 1);
-    const std::vector<const SequenceCache*> all{&parent, &child};
+    const std::vector<const SequenceBlocks*> all{&parent, &child};
     cache.check_integrity(all);
 }
 
 TEST_CASE("at a block's border nothing is copied") {
     CacheManager cache(one_group(8));
-    SequenceCache parent(cache, "");
-    SequenceCache child(cache, "");
+    SequenceBlocks parent(cache, "");
+    SequenceBlocks child(cache, "");
     run_through(cache, parent, tokens_from(0, 8));
     std::vector<std::vector<BlockId>> added;
     REQUIRE(cache.allocate(parent, 12, added));
@@ -62,8 +62,8 @@ TEST_CASE("without a block for the copy nothing changes, in no group") {
     CacheConfig config = one_group(8);
     config.groups.push_back({3, 0});
     CacheManager cache(config);
-    SequenceCache parent(cache, "");
-    SequenceCache child(cache, "");
+    SequenceBlocks parent(cache, "");
+    SequenceBlocks child(cache, "");
     run_through(cache, parent, tokens_from(0, 10));
     cache.fork(child, parent);
     std::vector<BlockMove> copies;
@@ -82,8 +82,8 @@ TEST_CASE("parent and child publish what they share once, and either may be disc
     for (const bool parent_first : {true, false}) {
         CacheManager cache(one_group(8));
         const std::vector<int32_t> tokens = tokens_from(0, 12);
-        SequenceCache parent(cache, "");
-        SequenceCache child(cache, "");
+        SequenceBlocks parent(cache, "");
+        SequenceBlocks child(cache, "");
         REQUIRE(cache.admit(parent, cache.match(parent, tokens), 12, 64, 0));
         cache.commit(parent, tokens, 4);
         // Positions 4 to 11 are in flight when the child comes.
@@ -103,21 +103,21 @@ TEST_CASE("parent and child publish what they share once, and either may be disc
 TEST_CASE("a fork of a sequence with a window shares what the window still reads") {
     CacheManager cache(one_group(16, 6));
     const std::vector<int32_t> tokens = tokens_from(0, 18);
-    SequenceCache parent(cache, "");
-    SequenceCache child(cache, "");
+    SequenceBlocks parent(cache, "");
+    SequenceBlocks child(cache, "");
     run_through(cache, parent, tokens);
     cache.fork(child, parent);
     CHECK(child.table(0).num_given_back() == parent.table(0).num_given_back());
     CHECK(child.table(0).num_held() == parent.table(0).num_held());
     cache.release(parent);
-    const std::vector<const SequenceCache*> all{&child};
+    const std::vector<const SequenceBlocks*> all{&child};
     cache.check_integrity(all);
 }
 
 TEST_CASE("forking onto blocks, or writing to what is published, is our mistake") {
     CacheManager cache(one_group(8));
-    SequenceCache parent(cache, "");
-    SequenceCache child(cache, "");
+    SequenceBlocks parent(cache, "");
+    SequenceBlocks child(cache, "");
     run_through(cache, parent, tokens_from(0, 10));
     std::vector<BlockMove> copies;
     std::vector<TableChange> changes;

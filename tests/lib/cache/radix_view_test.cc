@@ -21,8 +21,8 @@ TEST_CASE("blocks that follow one another are one run until a fork") {
     CacheManager cache(one_group(16));
     CHECK(radix_view(cache).runs.empty());
     const std::vector<int32_t> common = tokens_from(0, 8);
-    SequenceCache one(cache, "");
-    SequenceCache two(cache, "");
+    SequenceBlocks one(cache, "");
+    SequenceBlocks two(cache, "");
     run_through(cache, one, joined(common, tokens_from(100, 8)));
     run_through(cache, two, joined(common, tokens_from(200, 4)));
     const RadixView view = radix_view(cache);
@@ -43,7 +43,7 @@ TEST_CASE("blocks that follow one another are one run until a fork") {
 
 TEST_CASE("matches end anywhere, and only under the same extras") {
     CacheManager cache(one_group(16));
-    SequenceCache salted(cache, "salt");
+    SequenceBlocks salted(cache, "salt");
     run_through(cache, salted, tokens_from(0, 12));
     const RadixView view = radix_view(cache);
     const std::string extra = view.runs[0].extra;
@@ -71,7 +71,7 @@ TEST_CASE("random prompts match as far as any of those that came before") {
             longest = std::max(longest, static_cast<int32_t>(end.in1 - full.begin()));
         }
         same = radix_view(cache).longest_match(prompt) == longest;
-        SequenceCache sequence(cache, "");
+        SequenceBlocks sequence(cache, "");
         run_through(cache, sequence, prompt);
         prompts.push_back(prompt);
     }

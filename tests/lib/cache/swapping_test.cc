@@ -26,7 +26,7 @@ TEST_CASE("host blocks are given once and given back once") {
 TEST_CASE("what is still found on the device is not copied back") {
     CacheManager cache(one_group(8, 0, 4));
     const std::vector<int32_t> tokens = tokens_from(0, 10);
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     run_through(cache, sequence, tokens);
     std::vector<SwapMove> moves;
     REQUIRE(cache.swap_out(sequence, 10, moves));
@@ -35,8 +35,8 @@ TEST_CASE("what is still found on the device is not copied back") {
     CHECK(moves.size() == 3);
     CHECK(cache.counts(0).used == 0);
     CHECK(cache.counts(0).cached == 2);
-    CHECK(cache.figures().total.host_used == 3);
-    const std::vector<const SequenceCache*> all{&sequence};
+    CHECK(cache.detailed_stats().total.host_used == 3);
+    const std::vector<const SequenceBlocks*> all{&sequence};
     cache.check_integrity(all);
 
     moves.clear();
@@ -44,25 +44,25 @@ TEST_CASE("what is still found on the device is not copied back") {
     REQUIRE(moves.size() == 1);
     CHECK(moves[0].table_index == 2);
     CHECK(sequence.table(0).size() == 3);
-    CHECK(cache.figures().swap.blocks_found == 2);
+    CHECK(cache.detailed_stats().swap.blocks_found == 2);
     CHECK(sequence.num_published_blocks() == 2);
     cache.check_integrity(all);
     // The plan that copies reads the host blocks still.
-    CHECK(cache.figures().total.host_used == 3);
+    CHECK(cache.detailed_stats().total.host_used == 3);
     cache.name_in_plan(sequence, 1);
-    CHECK(cache.figures().total.host_used == 3);
+    CHECK(cache.detailed_stats().total.host_used == 3);
     cache.plan_committed(1);
-    CHECK(cache.figures().total.host_used == 0);
+    CHECK(cache.detailed_stats().total.host_used == 0);
 }
 
 TEST_CASE("what was evicted meanwhile comes back and is found by others again") {
     CacheManager cache(one_group(4, 0, 4));
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     run_through(cache, sequence, tokens_from(0, 10));
     std::vector<SwapMove> moves;
     REQUIRE(cache.swap_out(sequence, 10, moves));
     {
-        SequenceCache other(cache, "");
+        SequenceBlocks other(cache, "");
         run_through(cache, other, tokens_from(100, 16));
         CHECK(matched(cache, tokens_from(0, 10)) == 0);
         CHECK_FALSE(cache.swap_in(sequence, 0, moves));
@@ -73,7 +73,7 @@ TEST_CASE("what was evicted meanwhile comes back and is found by others again") 
     REQUIRE(cache.swap_in(sequence, 1, moves));
     CHECK(moves.size() == 3);
     CHECK(matched(cache, tokens_from(0, 10)) == 8);
-    const std::vector<const SequenceCache*> all{&sequence};
+    const std::vector<const SequenceBlocks*> all{&sequence};
     cache.check_integrity(all);
 }
 
@@ -81,13 +81,13 @@ TEST_CASE("without host blocks in every group nothing changes") {
     CacheConfig config = one_group(8, 0, 4);
     config.groups.push_back({8, 0, 2});
     CacheManager cache(config);
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     run_through(cache, sequence, tokens_from(0, 10));
     std::vector<SwapMove> moves;
     CHECK_FALSE(cache.swap_out(sequence, 10, moves));
     CHECK(moves.empty());
     CHECK_FALSE(sequence.empty());
-    CHECK(cache.figures().total.host_used == 0);
+    CHECK(cache.detailed_stats().total.host_used == 0);
     // Blocks without content are not copied.
     CHECK(cache.swap_out(sequence, 8, moves));
     CHECK(moves.size() == 4);
@@ -96,28 +96,28 @@ TEST_CASE("without host blocks in every group nothing changes") {
 TEST_CASE("a sequence that ends gives its host blocks back; a lost memory takes everything") {
     CacheManager cache(one_group(8, 0, 4));
     std::vector<SwapMove> moves;
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     {
-        SequenceCache other(cache, "");
+        SequenceBlocks other(cache, "");
         run_through(cache, other, tokens_from(0, 10));
         REQUIRE(cache.swap_out(other, 10, moves));
         CHECK_THROWS_AS(cache.forget_contents(), Error);
         CHECK_THROWS_AS(cache.commit(other, tokens_from(0, 10), 10), Error);
     }
-    CHECK(cache.figures().total.host_used == 0);
+    CHECK(cache.detailed_stats().total.host_used == 0);
     run_through(cache, sequence, tokens_from(0, 10));
     REQUIRE(cache.swap_out(sequence, 10, moves));
     REQUIRE(cache.swap_in(sequence, 0, moves));
     cache.name_in_plan(sequence, 1);
     cache.release(sequence);
     cache.forget_contents();
-    CHECK(cache.figures().total.host_used == 0);
+    CHECK(cache.detailed_stats().total.host_used == 0);
     CHECK(cache.counts(0).free == 8);
 }
 
 TEST_CASE("what a faulty sequence published is withdrawn even while it is swapped out") {
     CacheManager cache(one_group(8, 0, 4));
-    SequenceCache sequence(cache, "");
+    SequenceBlocks sequence(cache, "");
     run_through(cache, sequence, tokens_from(0, 10));
     std::vector<SwapMove> moves;
     REQUIRE(cache.swap_out(sequence, 10, moves));

@@ -200,14 +200,14 @@ TEST_CASE("what can be chosen before its predecessor is known") {
     params.logprobs = 3;
     CHECK(DeviceSampler::can_expect(params));
     for (int which = 0; which < 6; ++which) {
-        SamplingParams needy;
-        if (which == 0) needy.bad_words = {{4, 5}};
-        if (which == 1) needy.min_tokens = 2;
-        if (which == 2) needy.repetition_penalty = 1.5f;
-        if (which == 3) needy.presence_penalty = 0.5f;
-        if (which == 4) needy.frequency_penalty = 0.5f;
-        if (which == 5) needy.typical_p = 0.5f;
-        CHECK(!DeviceSampler::can_expect(needy));
+        SamplingParams requester;
+        if (which == 0) requester.bad_words = {{4, 5}};
+        if (which == 1) requester.min_tokens = 2;
+        if (which == 2) requester.repetition_penalty = 1.5f;
+        if (which == 3) requester.presence_penalty = 0.5f;
+        if (which == 4) requester.frequency_penalty = 0.5f;
+        if (which == 5) requester.typical_p = 0.5f;
+        CHECK(!DeviceSampler::can_expect(requester));
     }
 }
 

@@ -22,7 +22,7 @@ std::vector<float> make_logits(size_t vocab, uint32_t salt) {
 }
 
 int32_t choose_by_op(const Context& context, std::vector<float> logits,
-                     const ops::ScoreChanges& changes, const ops::SamplingRow& row) {
+                     const ops::LogitsAdjustments& changes, const ops::SamplingRow& row) {
     int32_t token = -7;
     const TensorView scores(logits.data(), DType::f32, {1, static_cast<int64_t>(logits.size())});
     ops::change_scores(context, changes, scores);
@@ -57,10 +57,10 @@ TEST_CASE("the sampling op and the sampler choose the same tokens") {
                     params.logit_bias = {{3, 5.0f}};
                     SequenceSamplingState state(params, std::vector<int32_t>{3, 9}, 1, {}, 2);
                     state.accept(9);
-                    const std::vector<ops::ScoreBias> biases{{0, 3, 5.0f}};
+                    const std::vector<ops::LogitBias> biases{{0, 3, 5.0f}};
                     const std::vector<ops::SeenScore> seen{{0, 3, 0}, {0, 9, 2}};
-                    const ops::ScorePenalties penalties{1.25f, 0.5f, 0.25f};
-                    ops::ScoreChanges changes;
+                    const ops::LogitPenalties penalties{1.25f, 0.5f, 0.25f};
+                    ops::LogitsAdjustments changes;
                     changes.biases = ConstTensorView(biases.data(), DType::u8, {1, 12});
                     changes.seen = ConstTensorView(seen.data(), DType::u8, {2, 12});
                     changes.penalties = ConstTensorView(&penalties, DType::u8, {1, 12});

@@ -29,5 +29,5 @@ TEST_CASE("a module that is not installed is unavailable when it is asked for by
     const std::string said =
         test::error_of(ErrorKind::unavailable, [] { choose_device("cuda:99"); });
     CHECK(said.find("--device cuda:99") != std::string::npos);
-    CHECK(backend_facts("no_such_module").path.empty());
+    CHECK(backend_info("no_such_module").path.empty());
 }

@@ -22,7 +22,7 @@ Snapshot small_snapshot(bool has_tree) {
     GroupSnapshot& group = snapshot.groups.emplace_back();
     group.states = {BlockState::free};
     group.references = {0};
-    group.figures.blocks = {1, 0, 0, 1, 0};
+    group.stats.blocks = {1, 0, 0, 1, 0};
     snapshot.has_tree = has_tree;
     return snapshot;
 }

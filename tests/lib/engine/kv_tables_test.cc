@@ -98,7 +98,7 @@ struct Run {
         const std::optional<BatchPlan> plan = scheduler.next(now_s += 0.01);
         if (!plan) return;
         const StepResult result = worker.execute(*plan);
-        scheduler.commit(result, scheduler.judge(result), now_s);
+        scheduler.commit(result, scheduler.check_stop(result), now_s);
         scheduler.take_beam_results();
     }
 
@@ -180,7 +180,7 @@ TEST_CASE("what tables of 50 random states say is where keys and values are, bit
     const SchedulerStats stats = run.scheduler.stats();
     MESSAGE(positions, " positions, ", shared_blocks, " shared blocks in tables, ",
             stats.preemptions, " preemptions, ", stats.swaps_in, " swaps back in, ", stats.pauses,
-            " pauses, ", run.cache.figures().compaction.moved_blocks, " blocks moved");
+            " pauses, ", run.cache.detailed_stats().compaction.moved_blocks, " blocks moved");
     CHECK(shared_blocks > 0);
     CHECK(stats.swaps_in > 0);
 }

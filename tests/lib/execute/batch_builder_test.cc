@@ -28,8 +28,8 @@ TEST_CASE("a chunk, a decode and a whole prompt in one batch") {
     const ForwardContext batch = builder.build(rows);
     CHECK(values<int32_t>(batch.token_ids) == std::vector<int32_t>{13, 14, 15, 22, 20, 21, 22});
     CHECK(values<int32_t>(batch.positions) == std::vector<int32_t>{3, 4, 5, 2, 0, 1, 2});
-    CHECK(values<int32_t>(batch.query_starts) == std::vector<int32_t>{0, 3, 4, 7});
-    CHECK(values<int32_t>(batch.context_lengths) == std::vector<int32_t>{6, 3, 3});
+    CHECK(values<int32_t>(batch.query_start_loc) == std::vector<int32_t>{0, 3, 4, 7});
+    CHECK(values<int32_t>(batch.seq_lens) == std::vector<int32_t>{6, 3, 3});
     CHECK(values<int64_t>(batch.groups[0].slots) == std::vector<int64_t>{23, 8, 9, 30, 28, 29, 30});
     CHECK(batch.groups[0].block_tables.dim(1) == 2);
     CHECK(values<int32_t>(batch.groups[0].block_tables) == std::vector<int32_t>{5, 2, 7, 0, 7, 0});
@@ -71,7 +71,7 @@ TEST_CASE("a token that is expected leaves its place open") {
     const ForwardContext batch =
         builder.build(std::vector<BatchRow>{{ids, tables, 3, 1, 0, true, true, true}});
     CHECK(values<int32_t>(batch.token_ids) == std::vector<int32_t>{0});
-    CHECK(values<int32_t>(batch.context_lengths) == std::vector<int32_t>{4});
+    CHECK(values<int32_t>(batch.seq_lens) == std::vector<int32_t>{4});
     CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{{ids, tables, 2, 1, 0, true, true, true}}),
                     Error);
 }

@@ -66,7 +66,7 @@ class Steps {
     static constexpr size_t kBytes = 2 * sizeof(float);
     const BackendTable& backend_;
     ComputeDevice device_;
-    DeviceQueue queue_;
+    Stream queue_;
     ScratchArena scratch_;
     DeviceMemory input_;
 

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "kernels/ops/kv_cache.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/ops/kv_cache.h"
 
 namespace nvllm {
 namespace {

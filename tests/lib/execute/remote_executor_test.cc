@@ -31,11 +31,11 @@ WorkerSetup small_setup() {
     setup.model.directory = test::source_path("models/demo-draft");
     setup.model.num_threads = 2;
     setup.placement = free_placement(2);
-    const ModelOutline outline = outline_model(setup.model);
-    setup.kv_groups = outline.kv_groups;
-    setup.vocab_size = outline.config.vocab_size;
+    const ModelMetadata metadata = model_metadata(setup.model);
+    setup.kv_groups = metadata.kv_groups;
+    setup.vocab_size = metadata.config.vocab_size;
     setup.worker.num_blocks = {32};
-    setup.worker.kv_dtype = outline.product_type;
+    setup.worker.kv_dtype = metadata.compute_type;
     return setup;
 }
 
@@ -81,16 +81,16 @@ std::vector<int32_t> first_tokens(StepExecutor& executor, uint64_t count) {
 std::string cause_of_loss(RemoteExecutor& executor, const BatchPlan& plan) {
     try {
         executor.execute(plan);
-    } catch (const WorkerLost& lost) {
+    } catch (const WorkerDied& lost) {
         return lost.what();
     }
     return "not lost";
 }
 
-// Like find_lost(), for at most a few seconds.
+// Like check_alive(), for at most a few seconds.
 std::string wait_for_loss(RemoteExecutor& executor) {
     for (int i = 0; i < 500; ++i) {
-        if (const auto cause = executor.find_lost()) return *cause;
+        if (const auto cause = executor.check_alive()) return *cause;
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     return "not lost";
@@ -125,7 +125,7 @@ TEST_CASE("a worker in another process computes what one in this process does") 
     CHECK(first_tokens(remote, 12) == expected);
     remote.forget();
     CHECK(first_tokens(remote, 12) == expected);
-    CHECK_FALSE(remote.find_lost());
+    CHECK_FALSE(remote.check_alive());
     remote.start();
     REQUIRE(remote.ready(true));
     CHECK(first_tokens(remote, 3) == std::vector(expected.begin(), expected.begin() + 3));
@@ -190,7 +190,7 @@ TEST_CASE("a worker that cannot start says why") {
     const WorkerFaults faults("worker.start:*=abort");
     RemoteExecutor aborts(small_setup(), find_worker_program());
     aborts.start();
-    CHECK_THROWS_AS(aborts.ready(true), WorkerLost);
+    CHECK_THROWS_AS(aborts.ready(true), WorkerDied);
     RemoteExecutor missing(small_setup(), "/no/such/nvllm-worker");
     CHECK_THROWS_AS(missing.start(), Error);
 }
@@ -207,7 +207,7 @@ TEST_CASE("a program that talks nonsense is no worker") {
         std::ofstream(program) << "#!/bin/sh\n" << words << "\n";
         std::filesystem::permissions(program, std::filesystem::perms::owner_all);
         RemoteExecutor remote(small_setup(), program);
-        CHECK_THROWS_AS((remote.start(), remote.ready(true)), WorkerLost);
+        CHECK_THROWS_AS((remote.start(), remote.ready(true)), WorkerDied);
     }
 }
 

@@ -78,12 +78,12 @@ TEST_CASE("perplexity is exp of the mean, its error that of llama-perplexity") {
 
 TEST_CASE("the highest sum wins, and the highest sum by bytes; of equals the first") {
     const Question question = {"", "", {"a", "bbbb"}, 1};
-    CHECK(!judge(question, {-2.0, -4.0}).is_right);
-    CHECK(judge(question, {-2.0, -4.0}).is_right_normalised);
-    CHECK(judge(question, {-4.0, -2.0}).is_right);
-    CHECK(!judge(question, {-2.0, -2.0}).is_right);
+    CHECK(!check_stop(question, {-2.0, -4.0}).is_right);
+    CHECK(check_stop(question, {-2.0, -4.0}).is_right_normalised);
+    CHECK(check_stop(question, {-4.0, -2.0}).is_right);
+    CHECK(!check_stop(question, {-2.0, -2.0}).is_right);
     const ChoiceAccuracy accuracy =
-        accuracy_of({judge(question, {-2.0, -4.0}), judge(question, {-4.0, -2.0})});
+        accuracy_of({check_stop(question, {-2.0, -4.0}), check_stop(question, {-4.0, -2.0})});
     CHECK(accuracy.accuracy == 0.5);
     CHECK(accuracy.accuracy_error == doctest::Approx(0.5));
     CHECK(accuracy.normalised == 1.0);

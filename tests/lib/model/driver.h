@@ -175,8 +175,8 @@ class Driver {
         if (model_.original_context() > 0) {
             forward.rope_choices = ConstTensorView(rope_choices_.data(), DType::i32, {tokens});
         }
-        forward.query_starts = ConstTensorView(starts_.data(), DType::i32, {rows + 1});
-        forward.context_lengths = ConstTensorView(lengths_.data(), DType::i32, {rows});
+        forward.query_start_loc = ConstTensorView(starts_.data(), DType::i32, {rows + 1});
+        forward.seq_lens = ConstTensorView(lengths_.data(), DType::i32, {rows});
         forward.groups = groups_;
         forward.kv = layers_;
         return forward;

@@ -172,7 +172,8 @@ TEST_CASE("loader: a stored head is used whatever the config says of tying, an e
         const auto own = tied.load();
         CHECK(logits_of(*own, kIds) != expected);
         CHECK(own->weight_bytes() == model->weight_bytes() + head.bytes());
-        CHECK(outline_model({.directory = tied.folder.path()}).weight_bytes == own->weight_bytes());
+        CHECK(model_metadata({.directory = tied.folder.path()}).weight_bytes ==
+              own->weight_bytes());
     }
 }
 
@@ -215,7 +216,7 @@ TEST_CASE("loader: where they are tied, a stored head alone stands for both") {
 TEST_CASE("loader: modules that are not the model's are skipped with a note") {
     Editable llama("llama");
     const std::vector<float> expected = logits_of(*llama.load(), kIds);
-    CHECK(outline_model({.directory = llama.folder.path()}).weights_note.empty());
+    CHECK(model_metadata({.directory = llama.folder.path()}).weights_note.empty());
     const ConstTensorView some = llama.tensors.at("model.norm.weight");
     for (const char* name :
          {"v_head.summary.weight", "v_head.summary.bias", "score.weight",
@@ -223,7 +224,7 @@ TEST_CASE("loader: modules that are not the model's are skipped with a note") {
         llama.tensors[name] = some;
     }
     CHECK(logits_of(*llama.load(), kIds) == expected);
-    const std::string note = outline_model({.directory = llama.folder.path()}).weights_note;
+    const std::string note = model_metadata({.directory = llama.folder.path()}).weights_note;
     CHECK_MESSAGE(note.ends_with("model.safetensors: not used: model.layers.2, mtp, score, "
                                  "v_head (2 tensors)"),
                   note);
@@ -319,7 +320,7 @@ TEST_CASE("loader: experts that are stored together are those that are stored ap
         fused.tensors[layer + "gate_up_proj"] = in.view();
         fused.tensors[layer + "down_proj"] = down.view();
         CHECK(logits_of(*fused.load(), kIds) == expected);
-        CHECK(outline_model({.directory = fused.folder.path()}).weight_bytes ==
+        CHECK(model_metadata({.directory = fused.folder.path()}).weight_bytes ==
               model->weight_bytes());
         fused.tensors[layer + "down_proj"] =
             down.view().reshaped({1, config.num_experts, hidden * inner});
@@ -409,7 +410,7 @@ TEST_CASE(
         CHECK(hidden_of(*encoder.load(), kIds) == expected);
         encoder.tensors["something.else"] = some;
         CHECK(hidden_of(*encoder.load(), kIds) == expected);
-        CHECK(outline_model({.directory = encoder.folder.path()})
+        CHECK(model_metadata({.directory = encoder.folder.path()})
                   .weights_note.ends_with("not used: something"));
         encoder.tensors[std::string(prefix) + "embeddings.rotation.weight"] = some;
         encoder.check_refused(ErrorKind::bad_data, {"rotation.weight", "has no place"});
@@ -543,14 +544,14 @@ TEST_CASE("loader: an outline knows sizes without reading weights") {
         const auto model = load_model({.directory = kFamilies / family, .threads = &threads});
         const TemporaryFolder folder;
         folder.write("config.json", read_file(kFamilies / family / "config.json"));
-        const ModelOutline outline =
-            outline_model({.directory = folder.path(), .threads = &threads});
-        CHECK(outline.weight_bytes == model->weight_bytes());
-        CHECK(outline.scratch(100, 3) == model->scratch_bytes(100, 3));
-        CHECK(outline.product_type == model->config().dtype);
-        REQUIRE(outline.kv_groups.size() == model->kv_groups().size());
-        CHECK(outline.kv_groups[0].layers == model->kv_groups()[0].layers);
-        CHECK(outline.kv_groups[0].window == model->kv_groups()[0].window);
+        const ModelMetadata metadata =
+            model_metadata({.directory = folder.path(), .threads = &threads});
+        CHECK(metadata.weight_bytes == model->weight_bytes());
+        CHECK(metadata.scratch(100, 3) == model->scratch_bytes(100, 3));
+        CHECK(metadata.compute_type == model->config().dtype);
+        REQUIRE(metadata.kv_groups.size() == model->kv_groups().size());
+        CHECK(metadata.kv_groups[0].layers == model->kv_groups()[0].layers);
+        CHECK(metadata.kv_groups[0].window == model->kv_groups()[0].window);
     }
 }
 
@@ -562,20 +563,20 @@ TEST_CASE(
             CAPTURE(family);
             const ModelLoadOptions options{
                 .directory = kFamilies / family, .dtype = dtype, .threads = &threads};
-            const ModelOutline outline = outline_model(options);
-            REQUIRE(outline.checkpoint != nullptr);
-            CHECK(outline.weight_bytes == load_model(options)->weight_bytes());
+            const ModelMetadata metadata = model_metadata(options);
+            REQUIRE(metadata.checkpoint != nullptr);
+            CHECK(metadata.weight_bytes == load_model(options)->weight_bytes());
             const ModelLoadOptions dummy{.directory = kFamilies / family,
                                          .dtype = dtype,
                                          .load_format = LoadFormat::dummy,
                                          .threads = &threads};
-            CHECK(outline_model(dummy).weight_bytes == load_model(dummy)->weight_bytes());
+            CHECK(model_metadata(dummy).weight_bytes == load_model(dummy)->weight_bytes());
         }
     }
     const TemporaryFolder folder;
     folder.write("config.json", read_file(kFamilies / "llama" / "config.json"));
     folder.write("model.safetensors", read_file(kFamilies / "qwen2" / "model.safetensors"));
-    CHECK_THROWS_AS(outline_model({.directory = folder.path(), .threads = &threads}), Error);
+    CHECK_THROWS_AS(model_metadata({.directory = folder.path(), .threads = &threads}), Error);
 }
 
 TEST_CASE("loader: outlines of encoders") {
@@ -583,13 +584,13 @@ TEST_CASE("loader: outlines of encoders") {
     for (const char* family : {"bert", "roberta", "distilbert"}) {
         CAPTURE(family);
         const auto model = load_model({.directory = kEncoders / family, .threads = &threads});
-        const ModelOutline by_headers =
-            outline_model({.directory = kEncoders / family, .threads = &threads});
+        const ModelMetadata by_headers =
+            model_metadata({.directory = kEncoders / family, .threads = &threads});
         CHECK(by_headers.weight_bytes == model->weight_bytes());
         const TemporaryFolder folder;
         folder.write("config.json", read_file(kEncoders / family / "config.json"));
-        const ModelOutline by_config =
-            outline_model({.directory = folder.path(), .threads = &threads});
+        const ModelMetadata by_config =
+            model_metadata({.directory = folder.path(), .threads = &threads});
         CHECK(by_config.weight_bytes == model->weight_bytes());
         CHECK(by_config.scratch(100, 3) == model->scratch_bytes(100, 3));
         REQUIRE(by_config.kv_groups.size() == 1);
@@ -601,8 +602,7 @@ TEST_CASE("loader: the tensors of a config are those of its checkpoint") {
     for (const char* family : {"llama", "qwen3", "gemma2", "phi3", "qwen3_moe"}) {
         CAPTURE(family);
         std::vector<std::string> names;
-        for (const OutlinedTensor& tensor :
-             outline_tensors(read_model_config(kFamilies / family))) {
+        for (const MetaTensor& tensor : meta_tensors(read_model_config(kFamilies / family))) {
             names.push_back(tensor.name);
         }
         std::sort(names.begin(), names.end());

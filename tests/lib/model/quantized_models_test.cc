@@ -84,16 +84,16 @@ TEST_CASE("quantized models: the plan knows their bytes, and all run as they are
         CAPTURE(folder.filename().string());
         ThreadPool threads(2);
         const ModelLoadOptions options = options_for(folder, DType::bf16, threads);
-        const ModelOutline outline = outline_model(options);
-        CHECK(outline.weight_bytes == load_model(options)->weight_bytes());
-        CHECK(outline.quantized_linears.native == 14);
-        CHECK(outline.quantized_linears.widened == 0);
-        CHECK(outline.quantization != nullptr);
+        const ModelMetadata metadata = model_metadata(options);
+        CHECK(metadata.weight_bytes == load_model(options)->weight_bytes());
+        CHECK(metadata.quantized_linears.native == 14);
+        CHECK(metadata.quantized_linears.widened == 0);
+        CHECK(metadata.quantization != nullptr);
     }
 }
 
 // The tensors of one linear as our own packer makes them.
-std::vector<NamedTensor> packed_again(CheckpointSource& source, const LinearName& name,
+std::vector<NamedTensor> packed_again(CheckpointSource& source, const LinearSpec& name,
                                       const QuantizationScheme& scheme, DType scale_type) {
     const QuantizedReader reader(source, name, scheme);
     for (const WeightScheme& row : weight_schemes()) {
@@ -103,7 +103,7 @@ std::vector<NamedTensor> packed_again(CheckpointSource& source, const LinearName
 }
 
 TEST_CASE("quantized models: what we pack is, byte for byte, what compressed-tensors wrote") {
-    const std::vector<LinearName> linears = {{"model.layers.0.self_attn.q_proj", 64, 64},
+    const std::vector<LinearSpec> linears = {{"model.layers.0.self_attn.q_proj", 64, 64},
                                              {"model.layers.0.self_attn.k_proj", 64, 32},
                                              {"model.layers.1.mlp.up_proj", 64, 128},
                                              {"model.layers.1.mlp.down_proj", 128, 64}};
@@ -114,7 +114,7 @@ TEST_CASE("quantized models: what we pack is, byte for byte, what compressed-ten
         const bool stores_halves = config.method() == "awq" || config.method() == "gptq";
         ThreadPool threads(2);
         CheckpointSource source(Checkpoint::open(folder), DType::f32, threads);
-        for (const LinearName& linear : linears) {
+        for (const LinearSpec& linear : linears) {
             const QuantizationScheme* scheme = config.scheme_for(linear.name);
             REQUIRE(scheme != nullptr);
             for (const NamedTensor& tensor :

@@ -157,18 +157,18 @@ TEST_CASE("sparse models: the plan knows their bytes, with weights and without")
         CAPTURE(dtype_name(product));
         ThreadPool threads(2);
         ModelLoadOptions options = options_for(forms.compressed.path(), product, threads);
-        const ModelOutline outline = outline_model(options);
-        CHECK(outline.weight_bytes == load_model(options)->weight_bytes());
-        CHECK(outline.quantized_linears.native == forms.linears);
-        CHECK(outline.quantized_linears.by_scheme.at("2:4").native == forms.linears);
+        const ModelMetadata metadata = model_metadata(options);
+        CHECK(metadata.weight_bytes == load_model(options)->weight_bytes());
+        CHECK(metadata.quantized_linears.native == forms.linears);
+        CHECK(metadata.quantized_linears.by_scheme.at("2:4").native == forms.linears);
         options.load_format = LoadFormat::dummy;
-        const ModelOutline made_up = outline_model(options);
+        const ModelMetadata made_up = model_metadata(options);
         CHECK(made_up.weight_bytes == load_model(options)->weight_bytes());
         // In float32 nothing multiplies them as they are.
         CHECK(made_up.quantized_linears.native == (product == DType::f32 ? 0 : forms.linears));
     }
     const auto config = *read_quantization_config(forms.compressed.path());
-    CHECK(outline_quantized(forms.compressed.path(), config).by_scheme.contains("2:4"));
+    CHECK(meta_quantized(forms.compressed.path(), config).by_scheme.contains("2:4"));
     CHECK(config.keeps_two_of_four("model.layers.0.mlp.up_proj"));
     CHECK_FALSE(config.keeps_two_of_four("lm_head"));
 }

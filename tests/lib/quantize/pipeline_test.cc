@@ -297,9 +297,9 @@ TEST_CASE("products with the text have the type of the weights unless another is
     const auto errors = [](std::optional<DType> asked, DType expected) {
         const test::Folder folder;
         PipelineOptions options = little(folder.path() / "out");
-        options.product_type = asked;
+        options.compute_type = asked;
         Pipeline pipeline(options, recipe_of({"gptq"}, "W4A16"));
-        CHECK(pipeline.model().product_type() == expected);
+        CHECK(pipeline.model().compute_type() == expected);
         std::vector<double> result;
         for (const LinearRecord& record : pipeline.run({}).linears) {
             result.push_back(record.relative_error);

@@ -34,7 +34,7 @@ struct NumberRow {
     float SamplingParams::*member;
     float least;
     float most;
-    bool least_excluded;
+    bool min_excluded;
 };
 
 TEST_CASE("numbers: the ends of the range are taken, what lies beyond and NaN are not") {
@@ -53,7 +53,7 @@ TEST_CASE("numbers: the ends of the range are taken, what lies beyond and NaN ar
         };
         CHECK(with(row.most).empty());
         CHECK(with((row.least + row.most) / 2 + 0.1f).empty());
-        CHECK(with(row.least).empty() != row.least_excluded);
+        CHECK(with(row.least).empty() != row.min_excluded);
         for (const float value :
              {std::nextafter(row.most, 100.0f), std::nextafter(row.least, -100.0f), kInfinity,
               -kInfinity, kNan}) {

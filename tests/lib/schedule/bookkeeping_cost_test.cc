@@ -46,7 +46,7 @@ StepCosts decode_steps(int32_t num_sequences, bool prefix_caching) {
             }
         }
         const auto computed = std::chrono::steady_clock::now();
-        scheduler.commit(result, scheduler.judge(result), step * 1e-3);
+        scheduler.commit(result, scheduler.check_stop(result), step * 1e-3);
         const std::chrono::duration<double, std::micro> passed =
             (planned - begin) + (std::chrono::steady_clock::now() - computed);
         if (plan->num_tokens() == num_sequences) microseconds.push_back(passed.count());

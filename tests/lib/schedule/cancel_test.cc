@@ -39,7 +39,7 @@ TEST_CASE("cancelling gives blocks back at once, or with the next commit") {
         simulation.plan();
         CHECK(simulation.scheduler.cancel_sequence(2).empty());
         CHECK(simulation.scheduler.cancel_sequence(2).empty());
-        CHECK(simulation.scheduler.judge(simulation.results[0])[2].finish ==
+        CHECK(simulation.scheduler.check_stop(simulation.results[0])[2].finish ==
               FinishReason::cancelled);
         CHECK(simulation.commit() == std::vector<SequenceId>{2});
     }
@@ -47,9 +47,9 @@ TEST_CASE("cancelling gives blocks back at once, or with the next commit") {
         simulation.step();
         simulation.plan();
         const StepResult result = simulation.results[0];
-        const std::vector<Verdict> verdicts = simulation.scheduler.judge(result);
+        const std::vector<StopDecision> decisions = simulation.scheduler.check_stop(result);
         simulation.scheduler.cancel(2);
-        CHECK(simulation.scheduler.commit(result, verdicts, 9.0) == std::vector<SequenceId>{4});
+        CHECK(simulation.scheduler.commit(result, decisions, 9.0) == std::vector<SequenceId>{4});
         simulation.results.clear();
         simulation.worker.committed(result.plan_number);
     }
@@ -122,7 +122,8 @@ TEST_CASE("a sequence cancelled under two plans keeps its blocks until the secon
     CHECK(simulation.commit() == std::vector<SequenceId>{1});
     CHECK(simulation.cache.stats().blocks.used == 5);
     simulation.scheduler.check_integrity();
-    CHECK(simulation.scheduler.judge(simulation.results[0])[0].finish == FinishReason::cancelled);
+    CHECK(simulation.scheduler.check_stop(simulation.results[0])[0].finish ==
+          FinishReason::cancelled);
     CHECK(simulation.commit().empty());
     CHECK_FALSE(simulation.scheduler.has_work());
     CHECK(simulation.all_well());

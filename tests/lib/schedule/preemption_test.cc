@@ -173,7 +173,7 @@ struct Crowd {
         }
         simulation.run();
         for (const auto& [id, sequence] : simulation.finished) {
-            most_preemptions = std::max(most_preemptions, sequence.num_preemptions);
+            max_preemptions = std::max(max_preemptions, sequence.num_preemptions);
         }
     }
 
@@ -194,7 +194,7 @@ struct Crowd {
     }
 
     Simulation simulation;
-    int32_t most_preemptions = 0;
+    int32_t max_preemptions = 0;
 };
 
 TEST_CASE("64 sequences of 1,000 tokens where four fit: at most four preemptions each") {
@@ -203,10 +203,10 @@ TEST_CASE("64 sequences of 1,000 tokens where four fit: at most four preemptions
         Crowd crowd(mode);
         const SchedulerStats stats = crowd.simulation.scheduler.stats();
         MESSAGE(static_cast<int>(mode), ": ", stats.preemptions, " preemptions, at most ",
-                crowd.most_preemptions, " of one; ", stats.steps, " steps; ", stats.swaps_out,
+                crowd.max_preemptions, " of one; ", stats.steps, " steps; ", stats.swaps_out,
                 " swapped out; ", stats.recomputed_tokens, " tokens computed again");
         CHECK(crowd.simulation.num_finished == 64);
-        CHECK(crowd.most_preemptions <= 4);
+        CHECK(crowd.max_preemptions <= 4);
         CHECK(crowd.simulation.all_well());
     }
 }

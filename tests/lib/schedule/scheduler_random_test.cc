@@ -338,7 +338,7 @@ struct Totals {
         pauses += stats.pauses;
         turns += stats.turns_of_oldest;
         resizes += load.num_resizes;
-        moved += load.simulation.cache.figures().compaction.moved_blocks;
+        moved += load.simulation.cache.detailed_stats().compaction.moved_blocks;
         recomputed += stats.recomputed_tokens;
         remote_waits += stats.remote_waits;
         remote_tokens += stats.remote_tokens;

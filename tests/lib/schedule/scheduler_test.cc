@@ -180,9 +180,9 @@ TEST_CASE("the engine may sharpen a verdict") {
     simulation.add(endless(1, 4, 50));
     simulation.plan();
     const StepResult result = simulation.results[0];
-    std::vector<Verdict> verdicts = simulation.scheduler.judge(result);
-    verdicts[0].finish = FinishReason::stop;
-    CHECK(simulation.scheduler.commit(result, verdicts, 5.0) == std::vector<SequenceId>{1});
+    std::vector<StopDecision> decisions = simulation.scheduler.check_stop(result);
+    decisions[0].finish = FinishReason::stop;
+    CHECK(simulation.scheduler.commit(result, decisions, 5.0) == std::vector<SequenceId>{1});
     CHECK(simulation.scheduler.find(1)->finish_reason == FinishReason::stop);
     CHECK(simulation.cache.stats().blocks.used == 0);
 }
@@ -304,7 +304,7 @@ TEST_CASE("what a plan under way computes is not found before it is committed") 
     simulation.plan();
     simulation.plan();
     const auto found = [&] {
-        SequenceCache probe(simulation.cache, "");
+        SequenceBlocks probe(simulation.cache, "");
         return simulation.cache.match(probe, endless(1, 20, 3).prompt_token_ids).num_tokens;
     };
     CHECK(found() == 0);
@@ -319,12 +319,12 @@ TEST_CASE("what a plan under way computes is not found before it is committed") 
 TEST_CASE("results out of order or of another shape are our mistake") {
     Simulation simulation(small_config(), small_cache(), kEndless);
     simulation.add(endless(1, 4, 5));
-    CHECK_THROWS_AS(simulation.scheduler.judge(StepResult{}), Error);
+    CHECK_THROWS_AS(simulation.scheduler.check_stop(StepResult{}), Error);
     simulation.plan();
     StepResult result = simulation.results[0];
     CHECK_THROWS_AS(simulation.scheduler.commit(result, {}, 1.0), Error);
     result.plan_number = 2;
-    CHECK_THROWS_AS(simulation.scheduler.judge(result), Error);
+    CHECK_THROWS_AS(simulation.scheduler.check_stop(result), Error);
 }
 
 }  // namespace

@@ -88,9 +88,9 @@ struct Simulation {
         if (results.empty()) return {};
         const StepResult result = std::move(results.front());
         results.pop_front();
-        const std::vector<Verdict> verdicts = scheduler.judge(result);
+        const std::vector<StopDecision> decisions = scheduler.check_stop(result);
         worker.committed(result.plan_number);
-        std::vector<SequenceId> finished = scheduler.commit(result, verdicts, now_s += step_s);
+        std::vector<SequenceId> finished = scheduler.commit(result, decisions, now_s += step_s);
         for (const SequenceId id : finished) check_finished(id);
         return finished;
     }

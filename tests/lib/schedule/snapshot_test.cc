@@ -63,7 +63,7 @@ TEST_CASE("50 random states: a snapshot says what cache and sequences say") {
             for (int32_t group = 0; group < cache.num_groups(); ++group) {
                 const GroupSnapshot& taken = snapshot.groups[static_cast<size_t>(group)];
                 const BlockCounts counts = cache.counts(group);
-                CHECK(taken.figures.blocks.total == counts.total);
+                CHECK(taken.stats.blocks.total == counts.total);
                 CHECK(counts.used + counts.cached + counts.free == counts.total);
                 const auto owners = block_owners(snapshot, group);
                 for (BlockId block = 0; block < counts.total; ++block) {
@@ -131,7 +131,7 @@ TEST_CASE("why a request waits") {
     REQUIRE(snapshot.sequences.size() == 3);
     CHECK(snapshot.sequences[1].wait_reason == WaitReason::no_blocks);
     // 6 blocks for 24 tokens, one of headroom; 2 are left of 10.
-    CHECK(snapshot.sequences[1].num_lacking_blocks == 5);
+    CHECK(snapshot.sequences[1].num_missing_blocks == 5);
     CHECK(snapshot.sequences[2].wait_reason == WaitReason::behind_another);
     CHECK(snapshot.sequences[2].waits_for == snapshot.sequences[1].id);
 }

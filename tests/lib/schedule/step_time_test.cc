@@ -10,7 +10,7 @@ namespace nvllm {
 namespace {
 
 StepTimeController at_40_ms() {
-    return StepTimeController({.target_ms = 40.0, .most_tokens = 1000, .fewest_tokens = 50});
+    return StepTimeController({.target_ms = 40.0, .most_tokens = 1000, .min_tokens = 50});
 }
 
 // A step that used all of its budget.

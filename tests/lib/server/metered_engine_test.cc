@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "lib/base/json.h"
-#include "lib/server/operations/request_meter.h"
+#include "lib/server/operations/request_metrics.h"
 #include "lib/server/operations/server_metrics.h"
 #include "tests/lib/base/prometheus_text.h"
 #include "tests/shared_data.h"
@@ -56,7 +56,7 @@ class MeteredEngine {
         input.sampling.n = n;
         input.sampling.seed = 1;
         Request request = std::move(engine_.prepare(input).value_or_throw());
-        auto meter = std::make_shared<RequestMeter>(model_, request, &timeline_);
+        auto meter = std::make_shared<RequestMetrics>(model_, request, &timeline_);
         auto seen = std::make_shared<int32_t>(0);
         engine_.submit(std::move(request), [=, this](RequestOutput&& output) {
             meter->observe(output);
@@ -101,18 +101,18 @@ TEST_CASE("figures of an engine under pressure add up when it is idle again") {
     for (int i = 0; i < 12; ++i) metered.submit(std::to_string(i) + prompt, 100);
     metered.submit(prompt, 40, 3);
     for (int i = 0; i < 4; ++i) metered.submit(std::to_string(i) + prompt, 100, 1, 5);
-    double most_running = 0.0;
+    double max_running = 0.0;
     for (int i = 0; i < 20; ++i) {
         const PrometheusText text = metered.scrape();
         check_conservation(text);
-        most_running = std::max(most_running, text.value("nvllm_sequences_running", kModel));
+        max_running = std::max(max_running, text.value("nvllm_sequences_running", kModel));
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     metered.wait_idle();
     const PrometheusText text = metered.scrape();
     check_conservation(text);
     const auto value = [&](const std::string& name) { return text.value(name, kModel); };
-    CHECK(most_running > 0.0);
+    CHECK(max_running > 0.0);
     CHECK(value("nvllm_sequences_running") == 0.0);
     CHECK(value("nvllm_sequences_waiting") == 0.0);
     CHECK(value("nvllm_requests_accepted_total") == 17.0);

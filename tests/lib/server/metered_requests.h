@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/server/operations/request_meter.h"
+#include "lib/server/operations/request_metrics.h"
 
 namespace nvllm::test {}  // namespace nvllm::test
 
@@ -72,7 +72,7 @@ class MadeOutputs {
 // One request that answers with `num_tokens`, a tenth of a second each, and stops.
 inline void run_request(ModelMetrics& metrics, RequestId id, int32_t num_tokens,
                         RequestTimeline* timeline = nullptr) {
-    RequestMeter meter(metrics, request_of(10), timeline);
+    RequestMetrics meter(metrics, request_of(10), timeline);
     const double arrival_s = static_cast<double>(id);
     MadeOutputs outputs(id, arrival_s);
     outputs.scheduled(arrival_s + 0.5);

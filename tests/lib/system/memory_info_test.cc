@@ -90,7 +90,7 @@ TEST_CASE("a limited address space is a limit on memory") {
     rlimit before{};
     REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
     rlimit lowered = before;
-    lowered.rlim_cur = std::min<rlim_t>(before.rlim_cur, process_figures().virtual_bytes + kLeft);
+    lowered.rlim_cur = std::min<rlim_t>(before.rlim_cur, process_stats().virtual_bytes + kLeft);
     REQUIRE(::setrlimit(RLIMIT_AS, &lowered) == 0);
     const uint64_t limited = available_memory_bytes();
     ::setrlimit(RLIMIT_AS, &before);

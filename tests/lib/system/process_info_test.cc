@@ -14,10 +14,10 @@ namespace nvllm {
 namespace {
 
 TEST_CASE("figures of this process") {
-    const ProcessFigures before = process_figures();
+    const ProcessStats before = process_stats();
     CHECK(before.cpu_s > 0.0);
     CHECK(before.num_threads >= 1);
-    CHECK(before.most_open_files > before.num_open_files);
+    CHECK(before.max_open_files > before.num_open_files);
     CHECK(before.virtual_bytes > before.resident_bytes);
     const auto resident = static_cast<double>(resident_memory_bytes());
     CHECK(static_cast<double>(before.resident_bytes) == doctest::Approx(resident).epsilon(0.3));
@@ -27,7 +27,7 @@ TEST_CASE("figures of this process") {
 
     std::vector<int> files;
     for (int i = 0; i < 5; ++i) files.push_back(::open("/dev/null", O_RDONLY));
-    const ProcessFigures after = process_figures();
+    const ProcessStats after = process_stats();
     CHECK(after.num_open_files == before.num_open_files + 5);
     CHECK(after.start_time_s == before.start_time_s);
     CHECK(after.cpu_s >= before.cpu_s);

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/file.h"
-#include "lib/view/text_sheet.h"
+#include "lib/view/text_table.h"
 #include "tests/lib/checkpoint/temporary_folder.h"
 
 using namespace nvllm;

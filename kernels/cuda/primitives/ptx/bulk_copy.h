@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/primitives/tile.h"
 #include "kernels/cuda/primitives/ptx/transaction_barrier.h"
+#include "kernels/cuda/primitives/tile.h"
 #include "kernels/error.h"
 
 namespace nvllm::gpu {

@@ -13,17 +13,17 @@
 
 namespace nvllm::gpu {
 
-struct KernelFacts {
+struct KernelInfo {
     bool waits = false;                          // waits_for_work_before()
     size_t shared_bytes = kSharedWithoutAsking;  // of dynamic shared memory that it may have
 };
 
-inline KernelFacts ask_about(const void* kernel) {
+inline KernelInfo ask_about(const void* kernel) {
     cudaFuncAttributes attributes{};
     cuda::check(cudaFuncGetAttributes(&attributes, kernel), "asking about a kernel");
-    KernelFacts facts;
-    facts.waits = waits_for_work_before({attributes.ptxVersion, attributes.binaryVersion});
-    return facts;
+    KernelInfo info;
+    info.waits = waits_for_work_before({attributes.ptxVersion, attributes.binaryVersion});
+    return info;
 }
 
 // Lets a kernel have that much dynamic shared memory on the calling thread's device, and returns
@@ -31,7 +31,7 @@ inline KernelFacts ask_about(const void* kernel) {
 inline bool prepare_launch(const void* kernel, size_t shared_bytes) {
     static std::mutex mutex;
     // Never destroyed: launches may come as late as a process ends.
-    static auto& known = *new std::map<std::pair<const void*, int>, KernelFacts>();
+    static auto& known = *new std::map<std::pair<const void*, int>, KernelInfo>();
     int device = 0;
     cuda::check(cudaGetDevice(&device), "asking for the device");
     const std::lock_guard lock(mutex);
@@ -39,15 +39,15 @@ inline bool prepare_launch(const void* kernel, size_t shared_bytes) {
     if (found == known.end()) {
         found = known.emplace(std::pair(kernel, device), ask_about(kernel)).first;
     }
-    KernelFacts& facts = found->second;
+    KernelInfo& info = found->second;
     // Only ever more: another thread's launch may need what it was given.
-    if (shared_bytes > facts.shared_bytes) {
+    if (shared_bytes > info.shared_bytes) {
         cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(shared_bytes)),
                     "asking for shared memory");
-        facts.shared_bytes = shared_bytes;
+        info.shared_bytes = shared_bytes;
     }
-    return facts.waits;
+    return info.waits;
 }
 
 }  // namespace nvllm::gpu

@@ -22,7 +22,7 @@ __device__ __forceinline__ void wait_for_work_before() {
 }
 
 // Of shared memory, for a block of the calling thread's device.
-inline size_t most_shared_bytes() {
+inline size_t max_shared_bytes() {
     thread_local int asked = -1;
     thread_local int value = 0;
     int device = 0;

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/primitives/tile.h"
 #include "kernels/cuda/primitives/ptx/words.h"
+#include "kernels/cuda/primitives/tile.h"
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define NVLLM_SM90A(...) __VA_ARGS__

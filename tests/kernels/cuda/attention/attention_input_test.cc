@@ -1,10 +1,10 @@
 // Emulated tests of the way from projection to attention: the bits of the separate ops.
 #include "kernels/cuda/attention/attention_input.h"
 
-#include "tests/kernels/cuda/emulated.h"
 #include "kernels/cuda/kv_cache.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/rope.h"
+#include "tests/kernels/cuda/emulated.h"
 
 using namespace nvllm;
 using testing::Buffer;

@@ -4,9 +4,9 @@
 
 #include <cstring>
 
+#include "tests/kernels/cuda/emulated.h"
 #include "tests/kernels/reference.h"
 #include "tests/kernels/stored_kv.h"
-#include "tests/kernels/cuda/emulated.h"
 
 using namespace nvllm;
 using testing::Buffer;
@@ -302,7 +302,7 @@ TEST_CASE("cuda: attention over storage of one byte a value") {
 #ifndef NVLLM_ON_DEVICE
 TEST_CASE("cuda: attention where shared memory holds one tile of keys at a time") {
     for (auto schedule : all_schedules()) {
-        schedule.most_shared_bytes = 99 << 10;  // the least of devices from sm_80 on
+        schedule.max_shared_bytes = 99 << 10;  // the least of devices from sm_80 on
         const gpu::emulation::ScopedSettings scoped(schedule);
         check_batch({bf16, bf16, 4, 2, 128, 16}, {0.09f}, {{70, 70}, {90, 1}, {300, 20}, {5, 0}});
         check_batch({f16, f16, 2, 1, 256, 16}, {0.07f}, {{70, 70}, {300, 3}});

@@ -2,8 +2,8 @@
 // batch.
 #include "kernels/cuda/matmul/matmul.h"
 
-#include "tests/kernels/reference.h"
 #include "tests/kernels/cuda/emulated.h"
+#include "tests/kernels/reference.h"
 
 using namespace nvllm;
 using testing::Buffer;

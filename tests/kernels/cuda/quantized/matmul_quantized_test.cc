@@ -5,13 +5,13 @@
 #include <limits>
 #include <optional>
 
+#include "kernels/cuda/matmul/matmul.h"
+#include "kernels/cuda/quantized/dequantize_gemm.h"
+#include "kernels/cuda/quantized/scaled_mm.h"
+#include "kernels/small_floats.h"
+#include "tests/kernels/cuda/emulated.h"
 #include "tests/kernels/kept_values.h"
 #include "tests/kernels/reference.h"
-#include "tests/kernels/cuda/emulated.h"
-#include "kernels/cuda/matmul/matmul.h"
-#include "kernels/cuda/quantized/matmul_as_codes.h"
-#include "kernels/cuda/quantized/matmul_widened.h"
-#include "kernels/small_floats.h"
 
 using namespace nvllm;
 using ops::ActivationCode;
@@ -37,7 +37,7 @@ struct Case {
     float factor = 1.0f;
     bool is_widened = false;  // to a dense matrix, by slabs
     bool as_codes = false;    // by slabs
-    int64_t slab_bytes = cuda::kSlabBytes;
+    int64_t chunk_bytes = cuda::kColumnChunkBytes;
     bool largest_last = false;  // of a row of x
 };
 
@@ -93,7 +93,7 @@ struct Matrix {
 
     void pack(const Context& context) {
         const int64_t rows = one_row_of_scales ? 1 : layout.out;
-        ops::PlainQuantizedWeight plain;
+        ops::UnpackedQuantizedWeight plain;
         if (kept) {
             plain = kept->plain();
         } else {
@@ -140,7 +140,7 @@ float half_range(ActivationCode code) {
 std::vector<double> rounded_row(const Case& test, const std::vector<float>& x) {
     const ops::ActivationRounding& rounding = test.rounding;
     std::vector<double> values;
-    if (rounding.code == ActivationCode::product_type) {
+    if (rounding.code == ActivationCode::compute_type) {
         Buffer rounded(test.product, 1);
         for (const float value : x) {
             rounded.set(0, value);
@@ -171,7 +171,7 @@ std::vector<double> rounded_row(const Case& test, const std::vector<float>& x) {
 }
 
 // A library of products of codes, on the host.
-void multiply_plain_codes(const Context&, const cuda::CodeProduct& product) {
+void multiply_plain_codes(const Context&, const cuda::ScaledMmArgs& product) {
     const bool integers = product.x.dtype == DType::i8;
     const auto at = [&](const ConstTensorView& codes, int64_t row, int64_t k) {
         const int64_t index = row * codes.stride(0) + k;
@@ -201,8 +201,8 @@ void multiply_plain_codes(const Context&, const cuda::CodeProduct& product) {
         }
     }
 }
-constexpr cuda::CodeLibrary kPlainCodes = {
-    [](const Context&, const cuda::CodeProduct&) { return true; }, multiply_plain_codes};
+constexpr cuda::ScaledMmLibrary kPlainCodes = {
+    [](const Context&, const cuda::ScaledMmArgs&) { return true; }, multiply_plain_codes};
 
 void check_product(const Case& test) {
     const ops::QuantizedLayout& layout = test.layout;
@@ -236,12 +236,12 @@ void check_product(const Case& test) {
     const ConstTensorView biases = test.has_bias ? bias.view({layout.out}) : TensorView();
     const TensorView out = y.matrix(test.tokens, layout.out, y_stride);
     if (test.is_widened) {
-        REQUIRE(cuda::can_multiply_widened(rows, weight, test.product));
-        cuda::multiply_widened(machine.context(), rows, weight, biases, test.product, test.output,
-                               out, cuda::matmul, test.slab_bytes);
+        REQUIRE(cuda::can_dequantize(rows, weight, test.product));
+        cuda::dequantize_gemm(machine.context(), rows, weight, biases, test.product, test.output,
+                              out, cuda::matmul, test.chunk_bytes);
     } else if (test.as_codes) {
-        REQUIRE(cuda::multiply_as_codes(machine.context(), rows, weight, biases, test.output, out,
-                                        kPlainCodes, test.slab_bytes));
+        REQUIRE(cuda::scaled_mm(machine.context(), rows, weight, biases, test.output, out,
+                                kPlainCodes, test.chunk_bytes));
     } else {
         cuda::matmul_quantized(machine.context(), rows, weight, biases, test.product, test.output,
                                out);
@@ -297,16 +297,16 @@ std::vector<Buffer> products_every_way(const Case& test, const ops::QuantizedWei
     multiplied([&](const TensorView& y) {
         cuda::matmul_quantized(machine.context(), x, weight, {}, test.product, overwrite, y);
     });
-    if (cuda::can_multiply_widened(x, weight, test.product)) {
+    if (cuda::can_dequantize(x, weight, test.product)) {
         multiplied([&](const TensorView& y) {
-            cuda::multiply_widened(machine.context(), x, weight, {}, test.product, overwrite, y,
-                                   cuda::matmul, cuda::kSlabBytes);
+            cuda::dequantize_gemm(machine.context(), x, weight, {}, test.product, overwrite, y,
+                                  cuda::matmul, cuda::kColumnChunkBytes);
         });
     }
     if (test.as_codes) {
         multiplied([&](const TensorView& y) {
-            REQUIRE(cuda::multiply_as_codes(machine.context(), x, weight, {}, overwrite, y,
-                                            kPlainCodes, cuda::kSlabBytes));
+            REQUIRE(cuda::scaled_mm(machine.context(), x, weight, {}, overwrite, y, kPlainCodes,
+                                    cuda::kColumnChunkBytes));
         });
     }
     return all;
@@ -558,13 +558,13 @@ TEST_CASE("cuda: quantized products of many rows by way of a dense matrix") {
                    .output = accumulate,
                    .has_bias = true,
                    .is_widened = true,
-                   .slab_bytes = 2 * 8 * 136 * 2});
+                   .chunk_bytes = 2 * 8 * 136 * 2});
     // Codes of x with scales of rows, of groups and given ones; columns in another order.
     for (const ops::ActivationRounding& rounding :
          {ops::ActivationRounding{.code = ActivationCode::int8},
           ops::ActivationRounding{.code = ActivationCode::float8, .group_size = 64},
           ops::ActivationRounding{.code = ActivationCode::float8, .scale = 0.01f},
-          ops::ActivationRounding{.code = ActivationCode::product_type}}) {
+          ops::ActivationRounding{.code = ActivationCode::compute_type}}) {
         check_product({.layout = {WeightCode::int8, 20, 192, 192, false, DType::bf16},
                        .rounding = rounding,
                        .activation = DType::f32,
@@ -619,7 +619,7 @@ TEST_CASE("cuda: quantized products of many rows as codes") {
                        .reorders = true,
                        .has_bias = true,
                        .as_codes = true,
-                       .slab_bytes = 2 * 8 * 272});
+                       .chunk_bytes = 2 * 8 * 272});
         under_all_schedules([&] {
             check_product({.layout = {code, 20, 208, 208, false, DType::f16},
                            .rounding = {.code = rounding_of(code)},
@@ -644,17 +644,17 @@ TEST_CASE("cuda: which quantized products are of codes") {
     Buffer y(DType::bf16, 128 * 8);
     testing::Machine machine(1);
     static int asked;
-    const cuda::CodeLibrary library = {[](const Context&, const cuda::CodeProduct&) {
-                                           ++asked;
-                                           return false;
-                                       },
-                                       multiply_plain_codes};
+    const cuda::ScaledMmLibrary library = {[](const Context&, const cuda::ScaledMmArgs&) {
+                                               ++asked;
+                                               return false;
+                                           },
+                                           multiply_plain_codes};
     const auto asks = [&](const ops::QuantizedLayout& layout,
                           const ops::ActivationRounding& rounding, int64_t tokens) {
         asked = 0;
         const ops::QuantizedWeight weight{layout, 1.0f, rounding, {}, {}};
-        CHECK_FALSE(cuda::multiply_as_codes(machine.context(), x.view({tokens, layout.in}), weight,
-                                            {}, overwrite, y.view({tokens, 8}), library));
+        CHECK_FALSE(cuda::scaled_mm(machine.context(), x.view({tokens, layout.in}), weight, {},
+                                    overwrite, y.view({tokens, 8}), library));
         return asked > 0;
     };
     const ops::QuantizedLayout rows{WeightCode::float8, 8, 64, 64, false, DType::f32};
@@ -680,13 +680,13 @@ TEST_CASE("cuda: which quantized products go by way of a dense matrix") {
     const ops::QuantizedLayout layout{WeightCode::int4, 8, 64, 32, false, DType::f32};
     Buffer x(DType::bf16, 128 * 64);
     ops::QuantizedWeight weight{layout, 1.0f, {}, {}, {}};
-    CHECK(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::bf16));
-    CHECK_FALSE(cuda::can_multiply_widened(x.view({127, 64}), weight, DType::bf16));
-    CHECK_FALSE(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::f32));
+    CHECK(cuda::can_dequantize(x.view({128, 64}), weight, DType::bf16));
+    CHECK_FALSE(cuda::can_dequantize(x.view({127, 64}), weight, DType::bf16));
+    CHECK_FALSE(cuda::can_dequantize(x.view({128, 64}), weight, DType::f32));
     weight.activations = {.code = ActivationCode::float4, .group_size = 16, .global_scale = 900.0f};
-    CHECK_FALSE(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::bf16));
+    CHECK_FALSE(cuda::can_dequantize(x.view({128, 64}), weight, DType::bf16));
     weight.activations = {.code = ActivationCode::int8};
-    CHECK(cuda::can_multiply_widened(x.view({128, 64}), weight, DType::bf16));
+    CHECK(cuda::can_dequantize(x.view({128, 64}), weight, DType::bf16));
     CHECK(cuda::matmul_quantized_scratch_bytes(128, layout, 1) >= 8 * 64 * 2);
 }
 
@@ -876,7 +876,7 @@ TEST_CASE("cuda: a row's quantized product has the same bits in every batch") {
     struct Way {
         ops::QuantizedLayout layout;
         DType dtype;
-        ActivationCode code = ActivationCode::product_type;
+        ActivationCode code = ActivationCode::compute_type;
     };
     for (const Way& way : {Way{int4, DType::bf16},
                            {int4, DType::f32},

@@ -22,12 +22,12 @@ class FakeExecutor : public StepExecutor {
     }
     std::optional<WorkerReady> ready(bool) override {
         if (!can_load) throw Error(ErrorKind::bad_data, "no weights");
-        if (dies) throw WorkerLost("died");
+        if (dies) throw WorkerDied("died");
         if (is_ready) return WorkerReady{};
         return std::nullopt;
     }
-    std::optional<int> news_descriptor() const override { return 0; }
-    std::optional<std::string> find_lost() override { return std::nullopt; }
+    std::optional<int> readable_descriptor() const override { return 0; }
+    std::optional<std::string> check_alive() override { return std::nullopt; }
     StepResult execute(const BatchPlan&) override { return {}; }
     void forget() override {}
     std::optional<int> process_id() const override { return std::nullopt; }

@@ -36,8 +36,8 @@ TEST_CASE("a beat that does not follow in time is a stall, and the next one ends
 
 TEST_CASE("beats that follow, and an engine with nothing to do, are well") {
     StallDetector detector(1.0);
-    for (uint64_t beat = 1; beat < 100; ++beat) {
-        CHECK_FALSE(detector.look({beat, EnginePhase::planning}, std::nullopt, 0.9));
+    for (uint64_t tick = 1; tick < 100; ++tick) {
+        CHECK_FALSE(detector.look({tick, EnginePhase::planning}, std::nullopt, 0.9));
     }
     for (int i = 0; i < 100; ++i) {
         CHECK_FALSE(detector.look({100, EnginePhase::idle}, std::nullopt, 0.5));
@@ -75,13 +75,13 @@ TEST_CASE(
 TEST_CASE("a heart that beats") {
     Heartbeat heartbeat;
     CHECK(heartbeat.seconds_since() == 0.0);
-    heartbeat.beat(EnginePhase::computing);
+    heartbeat.tick(EnginePhase::computing);
     const Pulse first = heartbeat.pulse();
     CHECK(first.phase == EnginePhase::computing);
     CHECK(heartbeat.seconds_since() >= 0.0);
-    heartbeat.beat(EnginePhase::computing);
+    heartbeat.tick(EnginePhase::computing);
     CHECK(heartbeat.pulse().beats == first.beats + 1);
-    heartbeat.beat(EnginePhase::idle);
+    heartbeat.tick(EnginePhase::idle);
     CHECK(heartbeat.seconds_since() == 0.0);
 }
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "lib/model/layers/sparse_mlp.h"
+#include "lib/model/layers/moe_mlp.h"
 #include "lib/model/weights/dummy_source.h"
-#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/meta_weight_source.h"
 
 #ifdef NVLLM_TEST_EMULATED
 
@@ -39,21 +39,21 @@ std::vector<ExpertLinears> linears() {
     return experts;
 }
 
-SparseMlp one_by_one(WeightSource& source, int64_t per_token) {
-    SparseMlp layer;
+MoeMlp one_by_one(WeightSource& source, int64_t per_token) {
+    MoeMlp layer;
     layer.router = load_linear(source, {"router", kHidden, kExperts, false});
     layer.experts_per_token = per_token;
     for (const ExpertLinears& expert : linears()) {
         Mlp mlp;
-        mlp.in = load_linear(source, std::vector<LinearName>{expert.gate, expert.up});
+        mlp.in = load_linear(source, std::vector<LinearSpec>{expert.gate, expert.up});
         mlp.down = load_linear(source, expert.down);
         layer.experts.push_back(std::move(mlp));
     }
     return layer;
 }
 
-SparseMlp stacked(WeightSource& source, int64_t per_token) {
-    SparseMlp layer;
+MoeMlp stacked(WeightSource& source, int64_t per_token) {
+    MoeMlp layer;
     layer.router = load_linear(source, {"router", kHidden, kExperts, false});
     layer.experts_per_token = per_token;
     REQUIRE(can_stack(source, linears()));
@@ -70,7 +70,7 @@ std::vector<float> inputs() {
     return x;
 }
 
-std::vector<float> on_cpu(const SparseMlp& layer, ThreadPool& threads, std::vector<float> x) {
+std::vector<float> on_cpu(const MoeMlp& layer, ThreadPool& threads, std::vector<float> x) {
     ScratchArena scratch;
     Context context;
     context.scratch = &scratch;
@@ -82,11 +82,11 @@ std::vector<float> on_cpu(const SparseMlp& layer, ThreadPool& threads, std::vect
 }
 
 // As a graph that is captured before its input is there.
-std::vector<float> on_device(const SparseMlp& layer, ThreadPool& threads,
+std::vector<float> on_device(const MoeMlp& layer, ThreadPool& threads,
                              const std::vector<float>& x) {
     const BackendTable& backend = emulated();
     const ComputeDevice device(backend, 0);
-    const DeviceQueue queue(device);
+    const Stream queue(device);
     ScratchTerms terms;
     terms.backend = &backend;
     ScratchArena scratch(layer.scratch_bytes(kTokens, terms), device);
@@ -119,8 +119,8 @@ TEST_CASE("expert stack: a device computes what the CPU does, without a word to 
     for (const int64_t per_token : {1, 2, 6}) {
         DummySource host_source(11, DType::f32, threads);
         DummySource device_source(11, DType::f32, threads, ComputeDevice(emulated(), 0));
-        const SparseMlp expected = one_by_one(host_source, per_token);
-        const SparseMlp layer = stacked(device_source, per_token);
+        const MoeMlp expected = one_by_one(host_source, per_token);
+        const MoeMlp layer = stacked(device_source, per_token);
         CHECK(layer.bytes() == expected.bytes());
         const std::vector<float> theirs = on_cpu(expected, threads, inputs());
         const std::vector<float> ours = on_device(layer, threads, inputs());
@@ -146,13 +146,13 @@ TEST_CASE("dummy weights that a device makes are the host's") {
 TEST_CASE("expert stack: an outline takes as much, and what cannot be stacked is left alone") {
     ThreadPool threads(1);
     const ComputeDevice device(emulated(), 0);
-    OutlineSource outline(DType::bf16, DType::f32, threads, device);
+    MetaWeightSource metadata(DType::bf16, DType::f32, threads, device);
     DummySource host(11, DType::f32, threads);
-    CHECK(stacked(outline, 2).bytes() == one_by_one(host, 2).bytes());
+    CHECK(stacked(metadata, 2).bytes() == one_by_one(host, 2).bytes());
     CHECK(!can_stack(host, linears()));
     std::vector<ExpertLinears> with_bias = linears();
     with_bias[3].up.bias = true;
-    CHECK(!can_stack(outline, with_bias));
+    CHECK(!can_stack(metadata, with_bias));
 }
 
 }  // namespace nvllm

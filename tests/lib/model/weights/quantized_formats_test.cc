@@ -117,9 +117,9 @@ struct Stored {
         for (const NamedTensor& row : tensors) list.push_back({row.name, row.tensor.view()});
         write_safetensors(folder.path() / "model.safetensors", list);
     }
-    std::unique_ptr<CheckpointSource> open(DType product_type, CheckpointUse use) {
+    std::unique_ptr<CheckpointSource> open(DType compute_type, CheckpointUse use) {
         auto source = std::make_unique<CheckpointSource>(Checkpoint::open(folder.path()),
-                                                         product_type, threads, use);
+                                                         compute_type, threads, use);
         QuantizationConfig::Fields fields;
         fields.groups.push_back({{"Linear"}, scheme});
         source->set_quantization(std::make_shared<const QuantizationConfig>(std::move(fields)));
@@ -127,7 +127,7 @@ struct Stored {
     }
     QuantizedMatrix read() {
         const auto source = open(DType::f32, CheckpointUse::values);
-        const LinearName name{"a", kIn, kOut};
+        const LinearSpec name{"a", kIn, kOut};
         const QuantizedReader reader(*source, name, scheme);
         for (const WeightScheme& row : weight_schemes()) {
             if (scheme.format == row.name) return row.read(reader);
@@ -203,7 +203,7 @@ void check_round_trip(const FormatCase& row, QuantizedMatrix matrix) {
         CHECK(bytes_of(back.zero_points) == bytes_of(matrix.zero_points));
     }
     const Tensor dense = dequantized(matrix);
-    const LinearName name{"a", kIn, kOut};
+    const LinearSpec name{"a", kIn, kOut};
     const auto source = stored.open(DType::f32, CheckpointUse::values);
     const LinearWeight linear = load_linear(*source, name);
     CHECK(source->unread().empty());
@@ -233,7 +233,7 @@ TEST_CASE("formats: what is packed is read back and multiplied, for every row of
 
 // Three linears over one input, of unlike magnitudes.
 struct SideBySide {
-    std::vector<LinearName> names = {{"q", kIn, 64}, {"k", kIn, 32}, {"v", kIn, 32}};
+    std::vector<LinearSpec> names = {{"q", kIn, 64}, {"k", kIn, 32}, {"v", kIn, 32}};
     std::vector<NamedTensor> tensors;
 
     explicit SideBySide(const FormatCase& row) {
@@ -272,7 +272,7 @@ void check_side_by_side(const FormatCase& row, const SideBySide& linears, size_t
     CHECK(whole.out() == 128);
     const std::vector<float> y = apply(whole, kTokens, stored.threads);
     int64_t column = 0;
-    for (const LinearName& name : linears.names) {
+    for (const LinearSpec& name : linears.names) {
         const auto other = stored.open(DType::bf16, CheckpointUse::values);
         const std::vector<float> alone = apply(load_linear(*other, name), kTokens, stored.threads);
         for (int64_t token = 0; token < kTokens; ++token) {
@@ -428,10 +428,10 @@ Tensor half_of_it(const Tensor& weight, DType type) {
 }
 
 // Linear "a", from headers and from values.
-void check_sparse_linear(Stored& stored, const Tensor& dense, DType product_type, size_t bytes,
+void check_sparse_linear(Stored& stored, const Tensor& dense, DType compute_type, size_t bytes,
                          const char* scheme) {
-    const auto headers = stored.open(product_type, CheckpointUse::headers);
-    const auto source = stored.open(product_type, CheckpointUse::values);
+    const auto headers = stored.open(compute_type, CheckpointUse::headers);
+    const auto source = stored.open(compute_type, CheckpointUse::values);
     for (CheckpointSource* const of : {headers.get(), source.get()}) {
         const LinearWeight linear = load_linear(*of, {"a", kIn, kOut});
         CHECK(linear.bytes() == bytes);
@@ -443,7 +443,7 @@ void check_sparse_linear(Stored& stored, const Tensor& dense, DType product_type
         const std::vector<double> expected = expected_product(dense, 3);
         for (size_t i = 0; i < y.size(); ++i) {
             // x is rounded to the product type.
-            const double epsilon = product_type == DType::f32 ? 1e-5 : 1e-2;
+            const double epsilon = compute_type == DType::f32 ? 1e-5 : 1e-2;
             CHECK(y[i] == doctest::Approx(expected[i]).epsilon(epsilon).scale(1));
         }
     }

@@ -8,7 +8,7 @@
 
 #include "lib/model/weights/dense.h"
 #include "lib/model/weights/dummy_source.h"
-#include "lib/model/weights/outline_source.h"
+#include "lib/model/weights/meta_weight_source.h"
 
 namespace nvllm {
 namespace {
@@ -34,7 +34,7 @@ TEST_CASE("linear: parts give what each gives alone, side by side") {
     DummySource source(1, DType::bf16, fixture.threads);
     constexpr int64_t kTokens = 3;
     constexpr int64_t kIn = 40;
-    const std::vector<LinearName> names = {
+    const std::vector<LinearSpec> names = {
         {"q", kIn, 24, true}, {"k", kIn, 8, false}, {"v", kIn, 8, true}};
     const LinearWeight whole = load_linear(source, names);
     CHECK(whole.in() == kIn);
@@ -48,7 +48,7 @@ TEST_CASE("linear: parts give what each gives alone, side by side") {
     whole.apply(fixture.context, x_view, ops::MatmulOutput::overwrite,
                 TensorView(y.data(), DType::f32, {kTokens, 40}));
     int64_t column = 0;
-    for (const LinearName& name : names) {
+    for (const LinearSpec& name : names) {
         const LinearWeight part = load_linear(source, name);
         std::vector<float> alone(static_cast<size_t>(kTokens * name.out));
         part.apply(fixture.context, x_view, ops::MatmulOutput::overwrite,
@@ -124,11 +124,11 @@ TEST_CASE("linear: made-up weights are quantized as a config says") {
     const auto config = std::make_shared<const QuantizationConfig>(std::move(fields));
     DummySource source(1, DType::bf16, threads);
     source.set_quantization(config);
-    OutlineSource outline(DType::bf16, DType::bf16, threads);
-    outline.set_quantization(config);
+    MetaWeightSource metadata(DType::bf16, DType::bf16, threads);
+    metadata.set_quantization(config);
     for (const char* name : {"a", "head"}) {
-        const LinearName linear{name, 256, 64, false};
-        CHECK(load_linear(source, linear).bytes() == load_linear(outline, linear).bytes());
+        const LinearSpec linear{name, 256, 64, false};
+        CHECK(load_linear(source, linear).bytes() == load_linear(metadata, linear).bytes());
     }
     CHECK(source.quantized_linears().native == 1);
     CHECK(load_linear(source, {"a", 256, 64, false}).bytes() == 64 * 128 + 64 * 2 * 2);

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/host/thread_pool.h"
 #include "kernels/ops/linalg.h"
 #include "kernels/random.h"
-#include "kernels/host/thread_pool.h"
 
 namespace nvllm::quantize {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/host/thread_pool.h"
 #include "kernels/ops/linalg.h"
 #include "kernels/random.h"
-#include "kernels/host/thread_pool.h"
 #include "lib/model/weights/quantized_matrix.h"
 
 namespace nvllm::quantize {

@@ -98,18 +98,18 @@ TEST_CASE("key turns: counted out once, with or without a word") {
     const auto use = std::make_shared<KeyUse>(KeyLimits{.concurrency = 2});
     const auto enter = [&] {
         REQUIRE(!use->enter(Clock::now()));
-        return KeyTurn(use);
+        return KeyPermit(use);
     };
     {
-        KeyTurn one = enter();
-        KeyTurn other = enter();
+        KeyPermit one = enter();
+        KeyPermit other = enter();
         CHECK(use->num_open() == 2);
         one.leave({3, 2});
         one.leave({3, 2});
         CHECK(use->num_open() == 1);
-        KeyTurn moved = std::move(other);
+        KeyPermit moved = std::move(other);
         CHECK(use->num_open() == 1);
-        moved = KeyTurn();
+        moved = KeyPermit();
         CHECK(use->num_open() == 0);
         one = enter();
     }

@@ -193,7 +193,7 @@ TEST_CASE("sizes of blocks: tokens, or bytes with their suffix") {
     CHECK(BlockSize::of_bytes(16000).in_tokens(1000) == 16);
     CHECK(BlockSize::of_bytes(16999).in_tokens(1000) == 16);
     CHECK(BlockSize::of_bytes(10).in_tokens(1000) == 1);
-    CHECK(BlockSize::of_bytes(uint64_t{1} << 60).in_tokens(1) == BlockSize::kMostTokens);
+    CHECK(BlockSize::of_bytes(uint64_t{1} << 60).in_tokens(1) == BlockSize::kMaxTokens);
 }
 
 TEST_CASE("only quantizations that exist are words") {

@@ -12,7 +12,7 @@ namespace {
 
 using Shares = std::vector<uint64_t>;
 
-Shares share(uint64_t pool, std::vector<CacheClaim> claims) { return share_pool(pool, claims); }
+Shares share(uint64_t pool, std::vector<CacheRequest> claims) { return share_pool(pool, claims); }
 
 }  // namespace
 
@@ -47,26 +47,26 @@ TEST_CASE(
         return std::uniform_int_distribution<uint64_t>(low, high)(random);
     };
     for (int round = 0; round < 2000; ++round) {
-        std::vector<CacheClaim> claims(draw(1, 6));
+        std::vector<CacheRequest> claims(draw(1, 6));
         uint64_t leasts = 0;
         uint64_t mosts = 0;
-        for (CacheClaim& claim : claims) {
-            claim.most_bytes = draw(1, 1'000'000);
-            claim.least_bytes = draw(1, claim.most_bytes);
-            claim.needed_bytes = draw(0, claim.most_bytes);
-            leasts += claim.least_bytes;
-            mosts += claim.most_bytes;
+        for (CacheRequest& claim : claims) {
+            claim.max_bytes = draw(1, 1'000'000);
+            claim.min_bytes = draw(1, claim.max_bytes);
+            claim.needed_bytes = draw(0, claim.max_bytes);
+            leasts += claim.min_bytes;
+            mosts += claim.max_bytes;
         }
         const uint64_t pool = draw(leasts, 2'000'000 + leasts);
         const Shares shares = share_pool(pool, claims);
         const uint64_t sum = std::accumulate(shares.begin(), shares.end(), uint64_t{0});
         CHECK(sum == std::min(pool, mosts));
         for (size_t i = 0; i < claims.size(); ++i) {
-            CHECK(shares[i] >= claims[i].least_bytes);
-            CHECK(shares[i] <= claims[i].most_bytes);
+            CHECK(shares[i] >= claims[i].min_bytes);
+            CHECK(shares[i] <= claims[i].max_bytes);
             // Whoever has more than its least and its need takes nothing from one that needs more.
             const bool has_spare =
-                shares[i] > std::max(claims[i].least_bytes, claims[i].needed_bytes);
+                shares[i] > std::max(claims[i].min_bytes, claims[i].needed_bytes);
             for (size_t j = 0; has_spare && j < claims.size(); ++j) {
                 CHECK(shares[j] >= claims[j].needed_bytes);
             }

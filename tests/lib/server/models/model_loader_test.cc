@@ -91,11 +91,11 @@ TEST_CASE("model loader: models come and go later") {
     house.loader.end_unused();
     // While the broker's thread holds the unloaded one it is in use; the server asks again later.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (house.models.all_living().size() > 2 && std::chrono::steady_clock::now() < deadline) {
+    while (house.models.all_active().size() > 2 && std::chrono::steady_clock::now() < deadline) {
         std::this_thread::yield();
         house.loader.end_unused();
     }
-    CHECK(house.models.all_living().size() == 2);
+    CHECK(house.models.all_active().size() == 2);
 }
 
 TEST_CASE(

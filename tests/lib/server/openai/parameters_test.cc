@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "lib/chat/chat_message.h"
 #include "lib/engine/options/request_json.h"
 #include "lib/server/requests/embedding_call.h"
-#include "lib/chat/chat_message.h"
 
 using namespace nvllm;
 using namespace nvllm::server;
@@ -44,7 +44,7 @@ struct Reading {
 
 Reading read(CallKind kind, const Json& body) {
     if (kind == CallKind::embedding) {
-        auto question = read_embedding_question(body, {}, kStrict);
+        auto question = read_embedding_request(body, {}, kStrict);
         if (!question) return {question.fault(), {}, {}};
         return {std::nullopt, question->ignored, question->inputs[0]};
     }
@@ -190,7 +190,7 @@ TEST_CASE("parameters: defaults are those of the library") {
             CAPTURE(name);
             const Reading said = read_with(kind, name, described["default"]);
             REQUIRE(!said.fault);
-            const auto figures = [](const SamplingParams& params) {
+            const auto stats = [](const SamplingParams& params) {
                 return std::tuple(params.n, params.temperature, params.top_k, params.top_p,
                                   params.min_p, params.typical_p, params.top_n_sigma,
                                   params.repetition_penalty, params.presence_penalty,
@@ -199,7 +199,7 @@ TEST_CASE("parameters: defaults are those of the library") {
                                   params.early_stopping, params.skip_special_tokens,
                                   params.include_stop_in_output);
             };
-            CHECK(figures(said.input.sampling) == figures(silent.input.sampling));
+            CHECK(stats(said.input.sampling) == stats(silent.input.sampling));
             CHECK(said.input.priority == silent.input.priority);
         }
     }

@@ -78,7 +78,7 @@ Trace read_trace(const std::string& text) {
     return trace;
 }
 
-StepRecord step_at(double began_s, double length_s, std::vector<RequestId> let_in = {},
+StepRecord step_at(double began_s, double length_s, std::vector<RequestId> try_admit = {},
                    std::vector<RequestId> preempted = {}) {
     static std::atomic<uint64_t> number{0};
     StepRecord step;
@@ -89,7 +89,7 @@ StepRecord step_at(double began_s, double length_s, std::vector<RequestId> let_i
     step.num_tokens = 5;
     step.num_running = 2;
     step.num_waiting = 1;
-    step.let_in = std::move(let_in);
+    step.try_admit = std::move(try_admit);
     step.preempted = std::move(preempted);
     return step;
 }

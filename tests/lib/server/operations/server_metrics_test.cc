@@ -56,7 +56,7 @@ void see_everything(ServerMetrics& metrics) {
     model.set_cache_config(config, plan);
     test::run_request(model, 1, 5);
     {
-        RequestMeter meter(model, test::request_of(4));
+        RequestMetrics meter(model, test::request_of(4));
         meter.aborting(AbortCause::disconnect);
         meter.observe(test::MadeOutputs(2, 0.0).last(1.0, {FinishReason::cancelled}));
     }
@@ -74,7 +74,7 @@ void see_everything(ServerMetrics& metrics) {
         metrics.timed_out(static_cast<TimeoutKind>(kind));
     }
     metrics.set_devices([] {
-        return std::vector<DeviceFigures>{
+        return std::vector<DeviceStats>{
             {"0", "A Device", 0.5, uint64_t{10} << 30, uint64_t{80} << 30, 61.0}};
     });
 }
@@ -226,7 +226,7 @@ TEST_CASE("the cardinality of labels is bounded") {
         metrics.model("m").rejected(text);
     }
     const PrometheusText read(metrics.text());
-    const double models = ServerMetrics::kMostModels + 1;
+    const double models = ServerMetrics::kMaxModels + 1;
     std::set<std::string> names;
     for (const auto& [key, value] : read.families().at("nvllm_requests_accepted_total").samples) {
         names.insert(key.second.at("model_name"));
@@ -239,7 +239,7 @@ TEST_CASE("the cardinality of labels is bounded") {
             labels.erase("le");
             children.insert(labels);
         }
-        CHECK_MESSAGE(children.size() <= MetricsRegistry::kMostChildren + 1, name);
+        CHECK_MESSAGE(children.size() <= MetricsRegistry::kMaxChildren + 1, name);
     }
     CHECK(read.sum("nvllm_requests_accepted_total") == 500.0);
     CHECK(read.sum("http_requests_total") == 5000.0);

@@ -1,0 +1,217 @@
+// Routing, and one gather, product and weighted addition an expert, where they are not stacked.
+#include "lib/model/layers/moe_mlp.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "kernels/host/thread_pool.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/ops/moe.h"
+
+namespace nvllm {
+namespace {
+
+constexpr int64_t kRowGrain = 16;
+
+// For each token its experts and their weights, best first: [tokens, experts_per_token].
+struct Choices {
+    int32_t* experts;
+    float* weights;
+};
+
+// The tokens of each expert, ascending: those of expert e are rows[starts[e]] ... rows[starts[e +
+// 1] - 1].
+struct TokensByExpert {
+    int32_t* starts;  // [experts + 1]
+    int32_t* rows;    // [tokens * experts_per_token]
+    float* weights;   // alike
+};
+
+// Turns router logits into probabilities, in place.
+void softmax(std::span<float> values) {
+    const float largest = *std::max_element(values.begin(), values.end());
+    float sum = 0.0f;
+    for (float& value : values) {
+        value = std::exp(value - largest);
+        sum += value;
+    }
+    for (float& value : values) value /= sum;
+}
+
+// The `count` most probable experts of one token; of equals the first. Consumes `probabilities`.
+void choose(std::span<float> probabilities, int64_t count, bool normalize, int32_t* experts,
+            float* weights) {
+    float sum = 0.0f;
+    for (int64_t rank = 0; rank < count; ++rank) {
+        const auto best = std::max_element(probabilities.begin(), probabilities.end());
+        experts[rank] = static_cast<int32_t>(best - probabilities.begin());
+        weights[rank] = *best;
+        sum += *best;
+        *best = -1.0f;
+    }
+    for (int64_t rank = 0; normalize && rank < count; ++rank) weights[rank] /= sum;
+}
+
+TensorView router_logits(const Context& context, const MoeMlp& layer, const ConstTensorView& x) {
+    const TensorView logits = take_values(context, DType::f32, {x.dim(0), layer.router.out()});
+    layer.router.apply(context, x, ops::MatmulOutput::overwrite, logits);
+    return logits;
+}
+
+// The router's logits where the host can read them: float32 [tokens, experts].
+TensorView logits_for_host(const Context& context, const MoeMlp& layer, const ConstTensorView& x) {
+    const int64_t num_experts = layer.router.out();
+    const TensorView logits = router_logits(context, layer, x);
+    const ComputeDevice device(context);
+    if (device.is_cpu()) return logits;
+    const auto count = static_cast<size_t>(logits.numel());
+    float* const copy = host_scratch(context).take_array<float>(count);
+    device.copy_out(context.stream, copy, logits.data, count * sizeof(float));
+    device.synchronize(context.stream);
+    return {copy, DType::f32, {x.dim(0), num_experts}};
+}
+
+Choices route(const Context& context, const MoeMlp& layer, const ConstTensorView& x) {
+    const int64_t tokens = x.dim(0);
+    const int64_t per_token = layer.experts_per_token;
+    const auto num_experts = static_cast<int64_t>(layer.experts.size());
+    const auto chosen = static_cast<size_t>(tokens * per_token);
+    ScratchArena& host = host_scratch(context);
+    const Choices choices{host.take_array<int32_t>(chosen), host.take_array<float>(chosen)};
+    const ScratchArena::Scope scope(*context.scratch);
+    const ScratchArena::Scope host_scope(host);
+    const TensorView logits = logits_for_host(context, layer, x);
+    context.threads->parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end, int) {
+        for (int64_t token = begin; token < end; ++token) {
+            const std::span<float> row(logits.as<float>() + token * num_experts,
+                                       static_cast<size_t>(num_experts));
+            softmax(row);
+            choose(row, per_token, layer.normalize_weights, choices.experts + token * per_token,
+                   choices.weights + token * per_token);
+        }
+    });
+    return choices;
+}
+
+// A counting sort of the choices by expert.
+TokensByExpert sort_by_expert(const Context& context, const MoeMlp& layer, int64_t tokens,
+                              const Choices& choices) {
+    const size_t num_experts = layer.experts.size();
+    const auto chosen = static_cast<size_t>(tokens * layer.experts_per_token);
+    ScratchArena& host = host_scratch(context);
+    const TokensByExpert sorted{host.take_array<int32_t>(num_experts + 1),
+                                host.take_array<int32_t>(chosen), host.take_array<float>(chosen)};
+    std::fill_n(sorted.starts, num_experts + 1, 0);
+    for (size_t i = 0; i < chosen; ++i) ++sorted.starts[choices.experts[i]];
+    // Each start first points behind its run, and moves to its front as the run is filled from
+    // behind.
+    for (size_t expert = 1; expert <= num_experts; ++expert) {
+        sorted.starts[expert] += sorted.starts[expert - 1];
+    }
+    for (size_t i = chosen; i-- > 0;) {
+        const int32_t place = --sorted.starts[choices.experts[i]];
+        sorted.rows[place] = static_cast<int32_t>(i / static_cast<size_t>(layer.experts_per_token));
+        sorted.weights[place] = choices.weights[i];
+    }
+    return sorted;
+}
+
+// Rows and weights where ops read them.
+struct PlacedChoices {
+    ConstTensorView rows;     // int32 [chosen]
+    ConstTensorView weights;  // float32 [chosen]
+};
+
+PlacedChoices place(const Context& context, const TokensByExpert& sorted, int64_t chosen) {
+    const ComputeDevice device(context);
+    if (device.is_cpu()) {
+        return {ConstTensorView(sorted.rows, DType::i32, {chosen}),
+                ConstTensorView(sorted.weights, DType::f32, {chosen})};
+    }
+    const TensorView rows = take_values(context, DType::i32, {chosen});
+    const TensorView weights = take_values(context, DType::f32, {chosen});
+    const auto count = static_cast<size_t>(chosen);
+    device.copy_in(context.stream, rows.data, sorted.rows, count * sizeof(int32_t));
+    device.copy_in(context.stream, weights.data, sorted.weights, count * sizeof(float));
+    return {rows, weights};
+}
+
+void clear(const Context& context, const TensorView& y) {
+    const ComputeDevice device(context);
+    const size_t bytes = static_cast<size_t>(y.dim(1)) * dtype_bytes(y.dtype);
+    if (y.contiguous()) {
+        device.clear(context.stream, y.data, bytes * static_cast<size_t>(y.dim(0)));
+        return;
+    }
+    for (int64_t row = 0; row < y.dim(0); ++row) {
+        device.clear(context.stream, y.rows(row, 1).data, bytes);
+    }
+}
+
+// The expert's results for all of x, of which those of `rows` are taken.
+void compute_all(const Context& context, const Mlp& expert, const ConstTensorView& x,
+                 const ConstTensorView& rows, const TensorView& taken) {
+    const TensorView all = take_activations(context, {x.dim(0), x.dim(1)});
+    expert.apply(context, x, ops::MatmulOutput::overwrite, all);
+    if (rows.dim(0) > 0) ops::gather_rows(context, all, rows, taken);
+}
+
+}  // namespace
+
+void MoeMlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
+                   const TensorView& y) const {
+    const int64_t tokens = x.dim(0);
+    if (stack) {
+        const ScratchArena::Scope scope(*context.scratch);
+        stack->apply(context, router_logits(context, *this, x),
+                     {experts_per_token, normalize_weights}, x, how, y);
+        return;
+    }
+    const ScratchArena::Scope host_scope(host_scratch(context));
+    const Choices choices = route(context, *this, x);
+    const TokensByExpert sorted = sort_by_expert(context, *this, tokens, choices);
+    const PlacedChoices placed = place(context, sorted, tokens * experts_per_token);
+    if (how == ops::MatmulOutput::overwrite) clear(context, y);
+    for (size_t expert = 0; expert < experts.size(); ++expert) {
+        const int32_t first = sorted.starts[expert];
+        const int64_t count = sorted.starts[expert + 1] - first;
+        if (count == 0 && !computes_all) continue;
+        const ScratchArena::Scope scope(*context.scratch);
+        const TensorView computed = take_activations(context, {count, x.dim(1)});
+        const ConstTensorView rows = placed.rows.rows(first, count);
+        if (computes_all) {
+            compute_all(context, experts[expert], x, rows, computed);
+        } else {
+            const TensorView gathered = take_activations(context, {count, x.dim(1)});
+            ops::gather_rows(context, x, rows, gathered);
+            experts[expert].apply(context, gathered, ops::MatmulOutput::overwrite, computed);
+        }
+        if (count == 0) continue;
+        ops::add_weighted_rows(context, computed, rows, placed.weights.rows(first, count), y);
+    }
+}
+
+// On a device some of it is host memory: counted all the same, it is little.
+size_t MoeMlp::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
+    const int64_t num_experts = router.out();
+    const size_t routing = scratch_for_values(DType::f32, tokens * num_experts) +
+                           scratch_for_bytes(router.scratch_bytes(tokens, terms));
+    if (stack) {
+        return routing +
+               stack->scratch_bytes(tokens, {experts_per_token, normalize_weights}, terms);
+    }
+    const size_t chosen = scratch_for_values(DType::f32, tokens * experts_per_token);
+    const size_t rows = 2 * scratch_for_activations(terms, tokens * router.in());
+    const size_t expert = experts.empty() ? 0 : experts.front().scratch_bytes(tokens, terms);
+    return 4 * chosen + scratch_for_values(DType::i32, num_experts + 1) +
+           std::max(routing, rows + expert);
+}
+
+size_t MoeMlp::bytes() const {
+    size_t bytes = router.bytes() + (stack ? stack->bytes() : 0);
+    for (const Mlp& expert : experts) bytes += expert.bytes();
+    return bytes;
+}
+
+}  // namespace nvllm

@@ -1,0 +1,34 @@
+// A feed-forward layer of experts: each token is computed by the few that a router chooses for it.
+// No token is dropped.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "lib/model/layers/expert_stack.h"
+#include "lib/model/layers/mlp.h"
+
+namespace nvllm {
+
+// (Shazeer et al. 2017; Jiang et al. 2024, Mixtral)
+struct MoeMlp {
+    LinearWeight router;       // [hidden] → [experts]
+    std::vector<Mlp> experts;  // one by one, or
+    std::optional<ExpertStack> stack;
+    int64_t experts_per_token = 0;
+    bool normalize_weights = false;  // the chosen experts' weights are scaled to sum to 1
+    // Each expert computes all tokens, though only the chosen ones' results count: for those who
+    // look at what linears are given.
+    bool computes_all = false;
+
+    // y (+)= sum of the chosen experts of x, weighted by the router's probabilities; experts are
+    // added in ascending order, so that a token's result does not depend on its neighbours. x, y:
+    // float32 [tokens, hidden].
+    void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
+               const TensorView& y) const;
+
+    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
+    size_t bytes() const;
+};
+
+}  // namespace nvllm

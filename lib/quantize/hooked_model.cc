@@ -1,0 +1,273 @@
+// Linears that tell what they are given before they multiply.
+#include "lib/quantize/hooked_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "kernels/error.h"
+#include "kernels/ops/elementwise.h"
+#include "lib/model/weights/dense.h"
+#include "lib/quantize/deferred_part.h"
+#include "lib/system/memory_info.h"
+
+namespace nvllm::quantize {
+namespace {
+
+// What all parts of one model share.
+struct Hooked {
+    LinearObserver* observer = nullptr;
+};
+
+class ObservedPart final : public LinearPart {
+  public:
+    ObservedPart(const Hooked& listening, size_t site, bool is_first,
+                 std::unique_ptr<LinearPart> stored)
+        : listening_(listening), site_(site), is_first_(is_first), stored_(std::move(stored)) {}
+
+    int64_t in() const override { return stored_->in(); }
+    int64_t out() const override { return stored_->out(); }
+    size_t bytes() const override { return stored_->bytes(); }
+    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
+        return stored_->scratch_bytes(tokens, terms);
+    }
+
+    void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
+               const TensorView& y) const override {
+        if (is_first_ && listening_.observer != nullptr) {
+            listening_.observer->see(site_, context, x);
+        }
+        (replaced_ ? replaced_ : stored_)->apply(context, x, output, y);
+    }
+
+    void replace(std::unique_ptr<LinearPart> part) { replaced_ = std::move(part); }
+
+  private:
+    const Hooked& listening_;
+    size_t site_;
+    bool is_first_;
+    std::unique_ptr<LinearPart> stored_;
+    std::unique_ptr<LinearPart> replaced_;
+};
+
+// A stored tensor in float32.
+Tensor widened(const Tensor& stored, ThreadPool& threads) {
+    const ConstTensorView& view = stored.view();
+    Tensor aligned = stored;
+    if (reinterpret_cast<uintptr_t>(view.data) % dtype_bytes(view.dtype) != 0) {
+        aligned = Tensor::allocate(view, {});
+        std::memcpy(aligned.mutable_view().data, view.data, stored.bytes());
+    }
+    return converted(aligned.view(), DType::f32, threads);
+}
+
+}  // namespace
+
+Tensor converted(const ConstTensorView& values, DType type, ThreadPool& threads) {
+    ViewLayout layout = values;
+    layout.dtype = type;
+    Tensor result = Tensor::allocate(layout, {});
+    ScratchArena scratch;
+    Context context;
+    context.scratch = &scratch;
+    context.threads = &threads;
+    ops::convert(context, values, result.mutable_view());
+    return result;
+}
+
+class ObservedModel::Adopter final : public LinearHook {
+  public:
+    explicit Adopter(CheckpointSource& source) : source_(source) {}
+
+    // What is stored quantized multiplies as the dense model that it stands for.
+    std::unique_ptr<LinearPart> defer(const LinearSpec& name) override {
+        if (is_dense(source_, name)) return nullptr;
+        auto part = std::make_unique<DeferredPart>(
+            name, source_.compute_type(), [this, name] { return dequantized_linear(name); });
+        deferred_.push_back(part.get());
+        return part;
+    }
+
+    LinearWeight dequantized_linear(const LinearSpec& name) {
+        std::vector<std::unique_ptr<LinearPart>> parts;
+        parts.push_back(
+            make_dense_part(as_type(source_, read_values(source_, name), source_.compute_type()),
+                            read_bias(source_, name), source_.compute_type()));
+        source_.release_stored();
+        return LinearWeight(std::move(parts));
+    }
+
+    void release(std::optional<int32_t> block) {
+        for (DeferredPart* const part : deferred_) {
+            if (block_of_name(part->name().name) == block) part->release();
+        }
+    }
+
+    std::unique_ptr<LinearPart> wrap(std::span<const LinearSpec> names, size_t index,
+                                     std::unique_ptr<LinearPart> part) override {
+        if (index == 0) ++num_sites_;
+        auto observed =
+            std::make_unique<ObservedPart>(listening_, num_sites_ - 1, index == 0, std::move(part));
+        linears_.push_back({names[index], num_sites_ - 1, block_of_name(names[index].name)});
+        parts_.push_back(observed.get());
+        return observed;
+    }
+
+    Hooked listening_;
+    std::vector<ObservedLinear> linears_;
+    std::vector<ObservedPart*> parts_;  // the model's own
+    CheckpointSource& source_;
+    std::vector<DeferredPart*> deferred_;  // alike
+    size_t num_sites_ = 0;
+};
+
+std::optional<int32_t> block_of_name(std::string_view name) {
+    for (size_t begin = 0; begin < name.size();) {
+        const size_t dot = std::min(name.find('.', begin), name.size());
+        const std::string_view part = name.substr(begin, dot - begin);
+        int32_t number = 0;
+        const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+        if (!part.empty() && error == std::errc() && end == part.data() + part.size()) {
+            return number;
+        }
+        begin = dot + 1;
+    }
+    return std::nullopt;
+}
+
+ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool& threads,
+                             std::optional<DType> compute_type)
+    : threads_(threads) {
+    const ModelConfig config = read_model_config(directory);
+    if (config.encoder || !config.generates) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {} predicts no tokens; only models that do can be quantized",
+                                directory.string(), config.architecture));
+    }
+    checkpoint_ = std::make_shared<const Checkpoint>(Checkpoint::open(directory));
+    compute_type_ = compute_type.value_or(config.dtype == DType::bf16 ? DType::bf16 : DType::f32);
+    source_ = std::make_unique<CheckpointSource>(*checkpoint_, compute_type_, threads);
+    if (auto quantization = read_quantization_config(directory)) {
+        source_->set_quantization(
+            std::make_shared<const QuantizationConfig>(*std::move(quantization)));
+    }
+    hook_ = std::make_unique<Adopter>(*source_);
+    ModelLoadOptions options;
+    options.directory = directory;
+    options.dtype = compute_type_;
+    options.threads = &threads;
+    options.prefetch = false;
+    options.checkpoint = checkpoint_;
+    options.hook = hook_.get();
+    check_tables();
+    model_ = load_model(options);
+}
+
+// What is dequantized are linears.
+void ObservedModel::check_tables() const {
+    for (const std::string_view name : checkpoint_->names()) {
+        if (!name.ends_with("embed_tokens.weight_packed") &&
+            !name.ends_with("embed_tokens.weight_scale")) {
+            continue;
+        }
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {}: the source's embedding is quantized; start from a model "
+                                "whose embedding is dense",
+                                checkpoint_->file_of(name), name));
+    }
+}
+
+ObservedModel::~ObservedModel() = default;
+
+const std::vector<ObservedLinear>& ObservedModel::linears() const { return hook_->linears_; }
+
+std::vector<size_t> ObservedModel::linears_of(std::optional<int32_t> block) const {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < linears().size(); ++i) {
+        if (linears()[i].block == block) found.push_back(i);
+    }
+    return found;
+}
+
+bool ObservedModel::is_stored_otherwise(size_t linear) const {
+    const LinearSpec& name = linears()[linear].name;
+    return name.tied_to.empty() && !is_dense(*source_, name);
+}
+
+DType ObservedModel::dense_type(size_t linear) const {
+    if (is_stored_otherwise(linear)) return model_->config().dtype;
+    return checkpoint_->find(linears()[linear].name.weight())->dtype;
+}
+
+std::vector<std::string> ObservedModel::stored_names(size_t linear) const {
+    const LinearSpec& name = linears()[linear].name;
+    if (!is_stored_otherwise(linear)) return {name.weight()};
+    std::vector<std::string> names;
+    for (const std::string_view tensor : checkpoint_->names()) {
+        const bool is_its_own =
+            tensor.starts_with(name.name) && tensor.substr(name.name.size()).starts_with('.');
+        if (is_its_own && !tensor.ends_with(".bias")) names.emplace_back(tensor);
+    }
+    return names;
+}
+
+uint64_t ObservedModel::stored_bytes(size_t linear) const {
+    uint64_t bytes = 0;
+    for (const std::string& name : stored_names(linear)) {
+        const ConstTensorView view = *checkpoint_->find(name);
+        bytes += static_cast<uint64_t>(view.numel()) * dtype_bytes(view.dtype);
+    }
+    return bytes;
+}
+
+void ObservedModel::set_observer(LinearObserver* observer) {
+    hook_->listening_.observer = observer;
+}
+
+Tensor ObservedModel::weight(size_t linear) const {
+    const LinearSpec& name = linears()[linear].name;
+    if (is_stored_otherwise(linear)) return read_values(*source_, name);
+    const Tensor wide = matrix(name.weight());
+    return name.order == MatrixOrder::out_in ? wide : transposed(wide, threads_);
+}
+
+Tensor ObservedModel::matrix(const std::string& name) const {
+    const auto stored = checkpoint_->tensor(name);
+    NVLLM_CHECK(stored, "a matrix that is there: " + name);
+    return widened(*stored, threads_);
+}
+
+std::optional<std::vector<float>> ObservedModel::vector(const std::string& name) const {
+    const auto stored = checkpoint_->tensor(name);
+    if (!stored) return std::nullopt;
+    const Tensor values = widened(*stored, threads_);
+    const float* const begin = values.view().as<float>();
+    return std::vector<float>(begin, begin + values.view().numel());
+}
+
+void ObservedModel::replace(size_t linear, const Tensor& weight) {
+    const LinearSpec& name = linears()[linear].name;
+    Tensor bias;
+    if (name.bias) bias = *checkpoint_->tensor(name.name + ".bias");
+    Tensor rounded = weight;
+    if (compute_type_ != DType::f32) rounded = converted(weight.view(), compute_type_, threads_);
+    hook_->parts_[linear]->replace(
+        make_dense_part(std::move(rounded), std::move(bias), compute_type_));
+}
+
+void ObservedModel::restore(size_t linear) { hook_->parts_[linear]->replace(nullptr); }
+
+void ObservedModel::release_block(int32_t block) const {
+    hook_->release(block);
+    source_->release_stored();
+    for (const std::string_view name : checkpoint_->names()) {
+        if (block_of_name(name) != block) continue;
+        const ConstTensorView view = *checkpoint_->find(name);
+        release_mapped_pages(
+            {view.as<std::byte>(), static_cast<size_t>(view.numel()) * dtype_bytes(view.dtype)});
+    }
+}
+
+}  // namespace nvllm::quantize

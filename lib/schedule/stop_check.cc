@@ -1,0 +1,40 @@
+// End tokens, stop ids and lengths.
+#include "lib/schedule/stop_check.h"
+
+#include <algorithm>
+
+namespace nvllm {
+namespace {
+
+bool stops(const Request& request, int32_t token) {
+    const SamplingParams& sampling = request.sampling;
+    const auto& ends = request.eos_token_ids;
+    if (!sampling.ignore_eos && std::ranges::find(ends, token) != ends.end()) return true;
+    const auto& ids = sampling.stop_token_ids;
+    return std::ranges::find(ids, token) != ids.end();
+}
+
+}  // namespace
+
+StopDecision check_tokens(const Sequence& sequence, const Request& request, int32_t max_model_len,
+                          std::span<const int32_t> token_ids) {
+    const SamplingParams& sampling = request.sampling;
+    StopDecision decision;
+    decision.sequence = sequence.id;
+    for (const int32_t token : token_ids) {
+        ++decision.num_accepted;
+        const int32_t num_generated = sequence.num_generated() + decision.num_accepted;
+        const int32_t length = sequence.num_prompt_tokens + num_generated;
+        if (num_generated >= sampling.min_tokens && stops(request, token)) {
+            decision.finish = FinishReason::stop;
+            decision.stop_token_id = token;
+        } else if (length >= max_model_len ||
+                   (sampling.max_tokens && num_generated >= *sampling.max_tokens)) {
+            decision.finish = FinishReason::length;
+        }
+        if (decision.finish) break;
+    }
+    return decision;
+}
+
+}  // namespace nvllm

@@ -1,0 +1,40 @@
+// What is refused on sight of a request's head: unknown routes, wrong methods and types, foreign
+// origins and hosts, missing keys, and everything new while the server ends.
+#pragma once
+
+#include <optional>
+
+#include "lib/server/access/access.h"
+#include "lib/server/access/routes.h"
+#include "lib/server/config/server_config.h"
+#include "lib/server/http/http_server.h"
+
+namespace nvllm::server {
+
+// Thread-safe: reads only.
+class RequestFilter {
+  public:
+    // Both outlive the gate.
+    RequestFilter(const ServerConfig& config, const KeyRing& keys) : config_(config), keys_(keys) {}
+
+    // `is_shutting_down`: requests that would start work are refused.
+    std::optional<HttpResponse> check(const HttpRequest& head, const Endpoint& endpoint,
+                                      bool is_shutting_down) const;
+
+    // Headers that let a page of an allowed origin read the answer; none for others.
+    std::vector<HttpHeader> cors_headers(const HttpRequest& head) const;
+
+  private:
+    std::optional<ApiError> refusal(const HttpRequest& head, const Endpoint& endpoint,
+                                    bool is_shutting_down) const;
+    std::optional<ApiError> check_sender(const HttpRequest& head, const Endpoint& endpoint) const;
+    std::optional<ApiError> check_key(const HttpRequest& head, const Endpoint& endpoint,
+                                      const Route& route) const;
+    HttpResponse answer_options(const HttpRequest& head) const;
+    bool is_allowed_origin(std::string_view origin, const HttpRequest& head) const;
+
+    const ServerConfig& config_;
+    const KeyRing& keys_;
+};
+
+}  // namespace nvllm::server

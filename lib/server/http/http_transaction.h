@@ -1,0 +1,62 @@
+// One request and the way back: what connections hand to handlers, whatever carries them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/server/http/http_message.h"
+#include "lib/server/requests/request_notes.h"
+
+namespace nvllm::server {
+
+enum class StreamState {
+    open,      // more will come; Exchange::wake() says when
+    complete,  // all was said
+    failed,    // the last event says why: the client must not take the answer for a whole one
+};
+
+// Why nobody wants the rest of an answer.
+enum class DisconnectReason {
+    closed,     // the client went
+    stalled,    // it did not read for too long
+    shut_down,  // the server ends
+};
+
+// The events of one streamed answer, each a JSON text. Called on the I/O thread; must not block.
+class EventSource {
+  public:
+    virtual ~EventSource() = default;
+    // Appends what is ready; not called again once it has said complete or failed.
+    virtual StreamState take(std::vector<std::string>& events) = 0;
+};
+
+class HttpTransaction {
+  public:
+    virtual ~HttpTransaction() = default;
+
+    const HttpRequest& request() const { return request_; }
+
+    // One of the two is called, once, from any thread.
+    virtual void respond(HttpResponse response) = 0;
+    virtual void stream(std::shared_ptr<EventSource> source) = 0;
+
+    // From any thread: the source has news.
+    virtual void wake() = 0;
+
+    // Runs on the I/O thread, at most once, when nobody wants the answer any more; at once when
+    // that is so already.
+    virtual void on_disconnect(std::function<void(DisconnectReason)> gone) = 0;
+
+    // Chosen by the client or made here, and unique then.
+    std::string request_id;
+    // On whatever answer there will be. Set before respond() or stream().
+    std::vector<HttpHeader> answer_headers;
+    RequestNotes notes;
+
+  protected:
+    HttpRequest request_;
+};
+
+}  // namespace nvllm::server

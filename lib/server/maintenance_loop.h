@@ -1,0 +1,60 @@
+// What is looked at again and again while a server runs: deadlines, models in need of care, alerts,
+// models that nobody uses; and the service manager's keep-alives.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+
+#include "lib/base/task_pool.h"
+#include "lib/server/http/memory_reserve.h"
+#include "lib/server/models/model_loader.h"
+#include "lib/server/models/model_supervisor.h"
+#include "lib/server/operations/alert_rules.h"
+#include "lib/server/operations/throughput_log.h"
+#include "lib/server/requests/active_requests.h"
+#include "lib/system/service_manager.h"
+
+namespace nvllm::server {
+
+// All of it outlives the look; tasks of the text threads may still refer to the look when they end,
+// so those threads are joined before it.
+struct Maintained {
+    const ServerConfig& config;
+    const ServiceManager& manager;
+    ServerMetrics& metrics;
+    ModelSet& models;
+    ModelLoader& loader;
+    const ActiveRequests& calls;
+    TaskPool& text;
+    MemoryReserve& reserve;
+};
+
+class MaintenanceLoop {
+  public:
+    using Clock = std::chrono::steady_clock;
+    static constexpr std::chrono::milliseconds kInterval{50};
+
+    // Throws usage for a text of --alert-rules that is no rule.
+    explicit MaintenanceLoop(const Maintained& around);
+
+    // On the I/O thread, once every kInterval; what may take longer goes to the text threads.
+    void look(Clock::time_point now);
+
+  private:
+    void run_aside(std::function<void()> work);
+    void look_for_alerts();
+    void keep_alive(Clock::time_point now);
+
+    const Maintained around_;
+    const CallTimeouts timeouts_;
+    ModelSupervisor care_;
+    std::mutex alerts_mutex_;  // held while a text thread looks
+    AlertRules alerts_;
+    ThroughputLog throughput_;
+    Clock::time_point expected_at_ = Clock::now() + kInterval;
+    Clock::time_point next_alert_look_{};
+    Clock::time_point next_keep_alive_{};
+};
+
+}  // namespace nvllm::server

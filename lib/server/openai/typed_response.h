@@ -1,0 +1,17 @@
+// An answer of answer_types.h as what HTTP carries.
+#pragma once
+
+#include "lib/server/http/http_message.h"
+#include "lib/server/openai/response_fields.h"
+
+namespace nvllm::server {
+
+template <typename T>
+HttpResponse answer_response(const T& answer, int status = 200) {
+    HttpResponse response;
+    response.status = status;
+    response.body = json_of(answer);
+    return response;
+}
+
+}  // namespace nvllm::server

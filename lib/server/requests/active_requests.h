@@ -1,0 +1,67 @@
+// The calls under way, for deadlines, for draining and for people who look.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/server/requests/active_request.h"
+
+namespace nvllm::server {
+
+// Accepted = finished + aborted + failed + under way, at any time.
+struct CallCounts {
+    std::atomic<int64_t> accepted{0};
+    std::atomic<int64_t> finished{0};
+    std::atomic<int64_t> aborted{0};
+    std::atomic<int64_t> failed{0};
+    std::atomic<int64_t> prompt_tokens{0};  // of those that have ended
+    std::atomic<int64_t> generated_tokens{0};
+};
+
+// Thread-safe.
+class ActiveRequests {
+  public:
+    void add(const std::shared_ptr<ActiveRequest>& call) {
+        const std::lock_guard lock(mutex_);
+        calls_.emplace(call.get(), call);
+        ++counts_.accepted;
+    }
+
+    void remove(const ActiveRequest& call, CallEnd end) {
+        const Usage usage = call.usage();
+        const std::lock_guard lock(mutex_);
+        if (calls_.erase(&call) == 0) return;
+        counts_.prompt_tokens += usage.prompt_tokens;
+        counts_.generated_tokens += usage.completion_tokens;
+        ++(end == CallEnd::finished  ? counts_.finished
+           : end == CallEnd::aborted ? counts_.aborted
+                                     : counts_.failed);
+    }
+
+    size_t size() const {
+        const std::lock_guard lock(mutex_);
+        return calls_.size();
+    }
+
+    std::vector<std::shared_ptr<ActiveRequest>> all() const {
+        std::vector<std::shared_ptr<ActiveRequest>> active;
+        const std::lock_guard lock(mutex_);
+        for (const auto& [address, weak] : calls_) {
+            if (auto call = weak.lock()) active.push_back(std::move(call));
+        }
+        return active;
+    }
+
+    const CallCounts& counts() const { return counts_; }
+
+  private:
+    mutable std::mutex mutex_;
+    std::unordered_map<const ActiveRequest*, std::weak_ptr<ActiveRequest>> calls_;
+    CallCounts counts_;
+};
+
+}  // namespace nvllm::server

@@ -1,0 +1,22 @@
+// What a call takes up from its admission until everything of it is computed.
+#pragma once
+
+#include "lib/server/access/access.h"
+#include "lib/server/access/admission_control.h"
+
+namespace nvllm::server {
+
+struct AdmissionPermit {
+    KeyPermit turn;                   // of its key
+    AdmissionControl::Ticket server;  // among the requests of all models
+    AdmissionControl::Ticket model;   // among the sequences and prompt tokens of its model
+
+    // With the tokens it came to. Safe to repeat.
+    void release(const Usage& usage) {
+        server.release();
+        model.release();
+        turn.leave(usage);
+    }
+};
+
+}  // namespace nvllm::server

@@ -1,0 +1,191 @@
+// What every call that computes goes through: its body, its model, its key, room, tokens.
+#include <fmt/format.h>
+
+#include "lib/chat/chat_message.h"
+#include "lib/server/handlers.h"
+
+namespace nvllm::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The bytes of all texts in it.
+size_t text_bytes(const Json& value) {
+    if (value.is_string()) return value.get_ref<const std::string&>().size();
+    size_t bytes = 0;
+    if (value.is_structured()) {
+        for (const Json& part : value) bytes += text_bytes(part);
+    }
+    return bytes;
+}
+
+// Templates add to these, and hardly ever drop any.
+size_t message_bytes(const ChatMessage& message) {
+    size_t bytes = 0;
+    if (const auto* text = std::get_if<std::string>(&message.content)) bytes = text->size();
+    if (const auto* parts = std::get_if<std::vector<ContentPart>>(&message.content)) {
+        for (const ContentPart& part : *parts) bytes += part.text.size();
+    }
+    for (const ToolCall& call : message.tool_calls) bytes += text_bytes(call.arguments);
+    return bytes;
+}
+
+size_t prompt_bytes(const RequestInput& input) {
+    if (const auto* text = std::get_if<std::string>(&input.prompt)) return text->size();
+    const auto* chat = std::get_if<ChatPrompt>(&input.prompt);
+    if (chat == nullptr) return 0;
+    size_t bytes = 0;
+    for (const ChatMessage& message : (*chat)->messages) bytes += message_bytes(message);
+    return bytes;
+}
+
+Fault too_long_to_encode(size_t bytes, const HostedModel& model) {
+    const int64_t least = static_cast<int64_t>(bytes / model.longest_token_bytes());
+    return {ErrorKind::bad_data,
+            fmt::format("the prompt of {} bytes has at least {} tokens, but the context is {}: "
+                        "shorten it",
+                        bytes, least, model.engine()->memory_plan().max_model_len),
+            "prompt", "context_length_exceeded"};
+}
+
+ApiError no_memory() {
+    return {.status = 503,
+            .message = "memory ran out in a step just now: ask again in a moment",
+            .code = "out_of_memory",
+            .retry_after_s = 1};
+}
+
+ApiError fragmented() {
+    return {.status = 503,
+            .message =
+                "the cache is being put in order, and large requests wait outside: ask again "
+                "in a moment",
+            .code = "fragmented",
+            .retry_after_s = 1};
+}
+
+// While blocks are to be moved together (--defrag-threshold), what would take half of those that
+// are left has to wait.
+bool is_too_large_for_now(const HostedModel& model, int64_t prompt_tokens) {
+    const double threshold = model.config().defrag_threshold;
+    if (threshold <= 0.0) return false;
+    const EngineStats stats = model.engine()->stats();
+    if (stats.fragmentation <= threshold) return false;
+    const BlockCounts& blocks = stats.cache.blocks;
+    const int64_t unused_tokens =
+        int64_t{blocks.cached + blocks.free} * model.engine()->memory_plan().block_size;
+    return prompt_tokens > unused_tokens / 2;
+}
+
+// A text that cannot fit is not even encoded: that would be the client's cheapest way to keep the
+// server busy.
+Result<std::vector<Request>> prepare(const HostedModel& model,
+                                     const std::vector<RequestInput>& inputs) {
+    const auto max_bytes = static_cast<size_t>(model.engine()->memory_plan().max_model_len) *
+                           model.longest_token_bytes();
+    std::vector<Request> prepared;
+    for (const RequestInput& input : inputs) {
+        if (const size_t bytes = prompt_bytes(input); bytes > max_bytes) {
+            return too_long_to_encode(bytes, model);
+        }
+        auto request = model.engine()->prepare(input);
+        if (!request) return request.fault();
+        prepared.push_back(std::move(*request));
+    }
+    return prepared;
+}
+
+}  // namespace
+
+std::optional<Json> Handlers::body_of(const ExchangePointer& exchange) const {
+    auto body = read_body(exchange->request(), service_.config);
+    if (!body) {
+        exchange->respond(error_response(api_error(body.fault())));
+        return std::nullopt;
+    }
+    if (body->is_object()) return std::move(*body);
+    exchange->respond(
+        error_response({.message = "the request must be a JSON object", .code = "invalid_json"}));
+    return std::nullopt;
+}
+
+std::shared_ptr<HostedModel> Handlers::model_of(const ExchangePointer& exchange,
+                                                const Json& body) const {
+    const Json name = body.value("model", Json());
+    ApiError error{.message = "'model' must be a string", .param = "model"};
+    std::shared_ptr<HostedModel> model;
+    const std::string asked = name.is_string() ? name.get<std::string>() : std::string();
+    if (name.is_null() || name.is_string()) model = find_ready(service_.models, asked, error);
+    if (model == nullptr) {
+        exchange->respond(error_response(error));
+    } else {
+        exchange->notes.set_model(model->name());
+        for (HttpHeader& header : chosen_model(service_.models, asked, *model)) {
+            exchange->answer_headers.push_back(std::move(header));
+        }
+    }
+    return model;
+}
+
+std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchange,
+                                                  HostedModel& model, const char* prompt_field,
+                                                  const std::vector<RequestInput>& inputs,
+                                                  int64_t num_sequences) const {
+    Admitted admitted;
+    // Its place is free before the client knows, who may ask again at once.
+    const auto refuse = [&](const ApiError& why) {
+        admitted.place.release({});
+        exchange->respond(error_response(why));
+        return std::nullopt;
+    };
+    const auto reject = [&](const ApiError& why) {
+        model.metrics().rejected(why.code);
+        return refuse(why);
+    };
+    if (model.is_short_of_memory()) return reject(no_memory());
+    const std::string* authorization = exchange->request().header("Authorization");
+    std::optional<ApiKey> key;
+    if (authorization != nullptr) key = service_.keys.find(*authorization);
+    ApiError error;
+    if (key) {
+        if (const auto exceeded = key->use->enter(KeyUse::Clock::now())) return reject(*exceeded);
+        admitted.place.turn = KeyPermit(key->use);
+    }
+    auto server = AdmissionControl::enter(service_.requests, 1, error);
+    if (!server) return reject(error);
+    admitted.place.server = std::move(*server);
+    auto ticket = AdmissionControl::enter(model.admission(), num_sequences, error);
+    if (!ticket) return reject(error);
+    admitted.place.model = std::move(*ticket);
+    auto prepared = prepare(model, inputs);
+    if (!prepared) {
+        Fault fault = prepared.fault();
+        if (fault.field == "prompt") fault.field = prompt_field;
+        return refuse(api_error(fault));
+    }
+    admitted.prepared = std::move(*prepared);
+    int64_t prompt_tokens = 0;
+    for (Request& request : admitted.prepared) {
+        prompt_tokens += static_cast<int64_t>(request.prompt_token_ids.size());
+        request.cache_salt = cache_salt(request.cache_salt, key ? key->name : "");
+    }
+    if (const auto full = admitted.place.model.add_prompt_tokens(prompt_tokens)) {
+        return reject(*full);
+    }
+    if (is_too_large_for_now(model, prompt_tokens)) return reject(fragmented());
+    return admitted;
+}
+
+CallEndListener Handlers::end_listener() const {
+    return [this](const ActiveRequest& ended, CallEnd end) { service_.calls.remove(ended, end); };
+}
+
+std::string Handlers::cache_salt(const std::string& given, const std::string& key_name) const {
+    const std::string& isolation = service_.config.cache_isolation;
+    if (isolation == "none") return given;
+    const bool by_key = isolation == "key" || service_.keys.size() > 1;
+    if (!by_key) return given;
+    return fmt::format("{}:{}{}", key_name.size(), key_name, given);
+}
+
+}  // namespace nvllm::server

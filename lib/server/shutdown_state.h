@@ -1,0 +1,40 @@
+// How far the end of a server has come: drained while answers may still be finished, or aborted.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace nvllm::server {
+
+class ShutdownState {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // From any thread: nothing new is let in from here on. False when the end has begun already.
+    bool begin() { return !has_begun_.exchange(true); }
+    // From any thread: nothing is waited for.
+    void abort() {
+        has_begun_ = true;
+        is_aborted_ = true;
+    }
+    // From any thread.
+    bool has_begun() const { return has_begun_; }
+    bool is_aborted() const { return is_aborted_; }
+
+    // On the I/O thread, as has_drained(): answers may be finished until then.
+    void wait_until(Clock::time_point deadline) { deadline_ = deadline; }
+    // Whether nothing is left to wait for: no answer is under way, or the time is over. Not before
+    // wait_until().
+    bool has_drained(int64_t num_answers, Clock::time_point now) const {
+        return deadline_ && (num_answers == 0 || now >= *deadline_);
+    }
+
+  private:
+    std::atomic<bool> has_begun_ = false;
+    std::atomic<bool> is_aborted_ = false;
+    std::optional<Clock::time_point> deadline_;
+};
+
+}  // namespace nvllm::server

@@ -1,0 +1,26 @@
+// Lets one thread sleep until others ring, or until a descriptor has something to read.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "lib/system/unix_socket.h"
+
+namespace nvllm {
+
+class WakeEvent {
+  public:
+    // Throws io when the system has none left.
+    WakeEvent();
+
+    // Ends the present wait(), or the next one. Any thread.
+    void ring();
+    // Until somebody rang since the last wait, `other` can be read or is at its end, or so much
+    // time has passed. One thread.
+    void wait(std::optional<int> other, std::optional<std::chrono::milliseconds> limit);
+
+  private:
+    OwnedDescriptor event_;
+};
+
+}  // namespace nvllm

@@ -1,0 +1,101 @@
+// What one look after another does.
+#include "lib/server/maintenance_loop.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "kernels/error.h"
+#include "tests/lib/base/manager_listener.h"
+#include "tests/lib/base/prometheus_text.h"
+
+using namespace nvllm;
+using namespace nvllm::server;
+using std::chrono::milliseconds;
+
+namespace {
+
+class WatchedCall final : public ActiveRequest {
+  public:
+    void check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) override {
+        timeouts_seen = timeouts;
+        seen_at = now;
+    }
+    Usage usage() const override { return {}; }
+    RequestStats stats() const override { return {}; }
+
+    CallTimeouts timeouts_seen;
+    std::optional<Clock::time_point> seen_at;
+};
+
+struct Surroundings {
+    explicit Surroundings(ServerConfig given = {}, ServiceManager told = {})
+        : config(std::move(given)), manager(std::move(told)) {}
+
+    const ServerConfig config;
+    const ServiceManager manager;
+    ServerMetrics metrics;
+    ModelSet models;
+    ModelLoader loader{config, models, metrics};
+    ActiveRequests calls;
+    MemoryReserve reserve{size_t{1} << 20, milliseconds(100)};
+    MaintenanceLoop periodic{{config, manager, metrics, models, loader, calls, text, reserve}};
+    TaskPool text{1, 8};
+};
+
+}  // namespace
+
+TEST_CASE("periodic look: calls are held to the options' times") {
+    ServerConfig config;
+    config.request_timeout_s = 2.5;
+    Surroundings around(config);
+    const auto call = std::make_shared<WatchedCall>();
+    around.calls.add(call);
+    const auto now = MaintenanceLoop::Clock::now();
+    around.periodic.look(now);
+    CHECK(call->seen_at == now);
+    CHECK(call->timeouts_seen.request == milliseconds(2500));
+}
+
+TEST_CASE("periodic look: how late it comes is measured") {
+    Surroundings around;
+    const auto lag = [&] {
+        const test::PrometheusText text(around.metrics.text());
+        return text.value("nvllm_event_loop_lag_seconds_sum");
+    };
+    const auto now = MaintenanceLoop::Clock::now();
+    around.periodic.look(now);
+    const double before = lag();
+    around.periodic.look(now + MaintenanceLoop::kInterval + milliseconds(500));
+    CHECK(lag() - before == doctest::Approx(0.5));
+}
+
+TEST_CASE("periodic look: a model that went and that nobody uses is ended") {
+    Surroundings around;
+    around.loader.add({"one"}, {});
+    CHECK_FALSE(around.loader.unload("one"));
+    REQUIRE(around.models.has_unused());
+    around.periodic.look(MaintenanceLoop::Clock::now());
+    while (around.models.has_unused()) std::this_thread::yield();
+    CHECK(around.models.all_active().empty());
+}
+
+TEST_CASE("periodic look: the manager hears at its interval that the server lives") {
+    test::ManagerListener listener;
+    ::setenv("WATCHDOG_USEC", "2000000", 1);
+    Surroundings around({}, ServiceManager::from_environment());
+    const auto now = MaintenanceLoop::Clock::now();
+    around.periodic.look(now);
+    CHECK(listener.heard() == "WATCHDOG=1");
+    around.periodic.look(now + milliseconds(999));
+    CHECK(listener.heard().empty());
+    around.periodic.look(now + milliseconds(1000));
+    CHECK(listener.heard() == "WATCHDOG=1");
+}
+
+TEST_CASE("periodic look: rules for alerts are read at once") {
+    ServerConfig config;
+    config.alert_rules = {"no rule"};
+    CHECK_THROWS_AS(Surroundings{config}, Error);
+}
