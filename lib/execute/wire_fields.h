@@ -97,9 +97,9 @@ void fields(Archive& archive, PoolingParams& pooling) {
 template <typename Archive>
 void fields(Archive& archive, AddedSequence& added) {
     auto& [sequence, token_ids, num_prompt_tokens, sampling, pooling, eos_token_ids, index,
-           rope_choice, block_tables] = added;
+           rope_choice, adapter, block_tables] = added;
     archive(sequence, token_ids, num_prompt_tokens, sampling, pooling, eos_token_ids, index,
-            rope_choice, block_tables);
+            rope_choice, adapter, block_tables);
 }
 
 template <typename Archive>
@@ -127,11 +127,23 @@ void fields(Archive& archive, SwapMove& move) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, DraftTokens& drafts) {
+    auto& [token_ids, parents] = drafts;
+    archive(token_ids, parents);
+}
+
+template <typename Archive>
+void fields(Archive& archive, EntryExtras& extras) {
+    auto& [entry, drafts, token_mask] = extras;
+    archive(entry, drafts, token_mask);
+}
+
+template <typename Archive>
 void fields(Archive& archive, BatchPlan& plan) {
     auto& [number, removed, added, moves, table_changes, num_blocks, swaps_out, copies, swaps_in,
-           entries] = plan;
+           entries, extras] = plan;
     archive(number, removed, added, moves, table_changes, num_blocks, swaps_out, copies, swaps_in,
-            entries);
+            entries, extras);
 }
 
 template <typename Archive>
@@ -167,9 +179,15 @@ void fields(Archive& archive, DeviceCounts& counts) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, StepExtras& extras) {
+    auto& [entry, accepted_rows, next_drafts] = extras;
+    archive(entry, accepted_rows, next_drafts);
+}
+
+template <typename Archive>
 void fields(Archive& archive, StepResult& result) {
-    auto& [plan_number, sequences, swapped_bytes, swap_ms, device] = result;
-    archive(plan_number, sequences, swapped_bytes, swap_ms, device);
+    auto& [plan_number, sequences, extras, swapped_bytes, swap_ms, device] = result;
+    archive(plan_number, sequences, extras, swapped_bytes, swap_ms, device);
 }
 
 template <typename Archive>

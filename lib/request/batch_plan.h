@@ -13,6 +13,7 @@
 
 #include "lib/cache/compaction.h"
 #include "lib/cache/swap_space.h"
+#include "lib/request/draft_tokens.h"
 #include "lib/request/request.h"
 
 namespace nvllm {
@@ -30,6 +31,7 @@ struct AddedSequence {
     // Which of the model's rotary frequencies: 0, or 1 in sequences that stay within its original
     // context, where those have their own.
     int32_t rope_choice = 0;
+    int32_t adapter = 0;  // a loaded LoRA adapter; 0: none
     // Blocks that already hold this sequence's first tokens (found in the cache, back from host
     // memory, shared with the beam it was forked from), per cache group.
     // Entries wholly before a group's window are 0: nothing reads them.
@@ -65,6 +67,18 @@ struct PlanEntry {
     std::vector<std::vector<int32_t>> new_blocks;
 };
 
+// What few entries have. Apart from PlanEntry, so that a plan without any costs nothing.
+struct EntryExtras {
+    uint32_t entry = 0;  // index of the entry
+    // Verified by this entry, whose count includes them.
+    DraftTokens drafts;
+    // The tokens that may be chosen, u32 [rows that sample, (vocab + 31) / 32]: bit i of word w is
+    // token 32 w + i; empty: all.
+    std::vector<uint32_t> token_mask;
+
+    bool operator==(const EntryExtras&) const = default;
+};
+
 struct BatchPlan {
     uint64_t number = 0;  // consecutive from 1
     std::vector<SequenceId>
@@ -80,6 +94,7 @@ struct BatchPlan {
     std::vector<BlockMove> copies;
     std::vector<SwapMove> swaps_in;
     std::vector<PlanEntry> entries;
+    std::vector<EntryExtras> extras;  // of some entries, in their order
 
     // Sum of counts.
     int32_t num_tokens() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/request/draft_tokens.h"
 #include "lib/request/request.h"
 
 namespace nvllm {
@@ -25,7 +26,8 @@ struct SampledLogprobs {
 
 struct SequenceStep {
     SequenceId sequence = 0;
-    std::vector<int32_t> token_ids;         // for OutputKind::sample one (more with drafts)
+    // For OutputKind::sample the accepted draft tokens, then the one chosen after them.
+    std::vector<int32_t> token_ids;
     std::vector<SampledLogprobs> logprobs;  // one a token, when asked for
     // Of the prompt tokens from position `first_prompt_logprob` on that the step's rows predict,
     // when asked for.
@@ -51,9 +53,20 @@ struct DeviceCounts {
     }
 };
 
+// What few sequences have. Apart from SequenceStep, so that a result without any costs nothing.
+struct StepExtras {
+    uint32_t entry = 0;  // index of the plan's entry
+    // The rows (DraftTokens) of the accepted draft tokens, in the order of token_ids.
+    std::vector<int32_t> accepted_rows;
+    DraftTokens next_drafts;  // proposed by the worker for the sequence's next entry
+
+    bool operator==(const StepExtras&) const = default;
+};
+
 struct StepResult {
     uint64_t plan_number = 0;
     std::vector<SequenceStep> sequences;  // in the order of the plan's entries
+    std::vector<StepExtras> extras;       // of some sequences, in their order
     uint64_t swapped_bytes = 0;           // copied to and from host memory
     double swap_ms = 0.0;                 // by that
     DeviceCounts device = {};
