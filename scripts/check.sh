@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The slower checks: layers, formatting, a short clang-tidy list over what changed lately, instruction counts beside the expected
+# The slower checks: layers, sizes and words, formatting, a short clang-tidy list over what changed lately, instruction counts beside the expected
 # ones, every test under AddressSanitizer and UndefinedBehaviorSanitizer, the threaded tests under ThreadSanitizer, and fuzzing.
 # FUZZ_SECONDS sets the time for each fuzz target (20). Safe to repeat.
 set -euo pipefail
@@ -12,8 +12,9 @@ jobs=$(build_jobs)
 
 step() { printf '\n== %s (%d s so far)\n' "$*" "$SECONDS"; }
 
-step "layers"
+step "layers and sizes"
 scripts/check_layers.py
+scripts/check_house.py
 
 step "formatting"
 find kernels lib tools tests -name '*.h' -o -name '*.cc' -o -name '*.cu' | xargs -n 50 -P "$jobs" clang-format-14 --dry-run --Werror

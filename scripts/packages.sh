@@ -13,7 +13,7 @@ packages_build="g++ cmake ninja-build pkg-config libcli11-dev libyaml-cpp-dev nl
 packages_test="doctest-dev python3 curl"
 packages_counts="valgrind"
 packages_soak="libfaketime slowhttptest strace wrk"
-packages_check="clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev git"
+packages_check="clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev git universal-ctags"
 
 # install_packages NAME...: installs those that are not there yet; no network is touched when all are.
 install_packages() {
