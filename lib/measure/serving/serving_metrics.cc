@@ -12,26 +12,26 @@ namespace nvllm {
 namespace {
 
 // A request's own figures, in ms.
-struct RequestTimes {
+struct RequestLatencies {
     double ttft_ms = 0.0, e2el_ms = 0.0;
     std::optional<double> tpot_ms;
 };
 
-RequestTimes felt_of(const RequestRecord& request) {
-    RequestTimes felt;
-    felt.ttft_ms = (request.first_token_s() - request.sent_s) * 1000.0;
-    felt.e2el_ms = (request.token_times_s.back() - request.sent_s) * 1000.0;
+RequestLatencies latencies_of(const RequestRecord& request) {
+    RequestLatencies latencies;
+    latencies.ttft_ms = (request.first_token_s() - request.sent_s) * 1000.0;
+    latencies.e2el_ms = (request.token_times_s.back() - request.sent_s) * 1000.0;
     if (request.num_output_tokens > 1) {
-        felt.tpot_ms =
-            (felt.e2el_ms - felt.ttft_ms) / static_cast<double>(request.num_output_tokens - 1);
+        latencies.tpot_ms = (latencies.e2el_ms - latencies.ttft_ms) /
+                            static_cast<double>(request.num_output_tokens - 1);
     }
-    return felt;
+    return latencies;
 }
 
-bool meets(const RequestTimes& felt, const GoodputLimits& limits) {
-    return !(limits.ttft_ms && felt.ttft_ms > *limits.ttft_ms) &&
-           !(limits.tpot_ms && felt.tpot_ms.value_or(0.0) > *limits.tpot_ms) &&
-           !(limits.e2el_ms && felt.e2el_ms > *limits.e2el_ms);
+bool meets(const RequestLatencies& latencies, const GoodputLimits& limits) {
+    return !(limits.ttft_ms && latencies.ttft_ms > *limits.ttft_ms) &&
+           !(limits.tpot_ms && latencies.tpot_ms.value_or(0.0) > *limits.tpot_ms) &&
+           !(limits.e2el_ms && latencies.e2el_ms > *limits.e2el_ms);
 }
 
 // The most tokens a second within any stretch of the run that is about a second long: of a run of
@@ -108,18 +108,18 @@ ServingMetrics serving_metrics(std::span<const RequestRecord> requests, double d
             ++metrics.failed;
             continue;
         }
-        const RequestTimes felt = felt_of(request);
+        const RequestLatencies latencies = latencies_of(request);
         ++metrics.completed;
         metrics.total_input_tokens += request.num_prompt_tokens;
         metrics.total_output_tokens += request.num_output_tokens;
-        metrics.ttfts_ms.push_back(felt.ttft_ms);
-        metrics.e2els_ms.push_back(felt.e2el_ms);
-        if (felt.tpot_ms) metrics.tpots_ms.push_back(*felt.tpot_ms);
+        metrics.ttfts_ms.push_back(latencies.ttft_ms);
+        metrics.e2els_ms.push_back(latencies.e2el_ms);
+        if (latencies.tpot_ms) metrics.tpots_ms.push_back(*latencies.tpot_ms);
         const auto& times = request.token_times_s;
         for (size_t i = 1; i < times.size(); ++i) {
             metrics.itls_ms.push_back((times[i] - times[i - 1]) * 1000.0);
         }
-        if (meets(felt, limits)) ++good;
+        if (meets(latencies, limits)) ++good;
         add_outputs(request, tokens);
     }
     const double per_s = duration_s > 0.0 ? 1.0 / duration_s : 0.0;
