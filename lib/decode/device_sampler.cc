@@ -121,15 +121,20 @@ void add_changes(const SequenceSamplingState& state, int32_t row, std::vector<in
     }
 }
 
-// One bit a token: all of those without a list.
-void write_allowed(const SequenceSamplingState& state, int64_t vocab, std::span<uint32_t> words) {
+// One bit a token: all of those without a list and a mask.
+void write_allowed(const SequenceSamplingState& state, std::span<const uint32_t> mask,
+                   int64_t vocab, std::span<uint32_t> words) {
     const std::vector<int32_t>& allowed = state.allowed_token_ids();
     std::fill(words.begin(), words.end(), allowed.empty() ? ~0u : 0u);
     for (const int32_t token : allowed) {
         if (token < 0 || token >= vocab) continue;
         words[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
     }
+    for (size_t i = 0; i < mask.size(); ++i) words[i] &= mask[i];
 }
+
+// Of each row, or none.
+using TokenMasks = std::span<const std::span<const uint32_t>>;
 
 template <typename Record>
 size_t bytes_of(const std::vector<Record>& records) {
@@ -163,12 +168,12 @@ struct DeviceSampler::Part {
     }
 
     void list(std::span<const SequenceSamplingState* const> states,
-              std::span<const uint8_t> expecting);
+              std::span<const uint8_t> expecting, TokenMasks masks);
     // Sends the records of `states`; the views lie on the device.
     void send(const Context& context, std::span<const SequenceSamplingState* const> states,
-              std::span<const uint8_t> expecting, int64_t vocab);
+              std::span<const uint8_t> expecting, TokenMasks masks, int64_t vocab);
     ConstTensorView put_allowed(std::span<const SequenceSamplingState* const> states,
-                                int64_t vocab);
+                                TokenMasks masks, int64_t vocab);
     void take_results();
     Result<SampledToken> result(size_t row) const;
     SampledLogprobs logprobs_of(size_t row, int32_t token) const;
@@ -190,7 +195,7 @@ struct DeviceSampler::Part {
 };
 
 void DeviceSampler::Part::list(std::span<const SequenceSamplingState* const> states,
-                               std::span<const uint8_t> expecting) {
+                               std::span<const uint8_t> expecting, TokenMasks masks) {
     rows.clear();
     num_top.clear();
     changes.clear();
@@ -205,17 +210,20 @@ void DeviceSampler::Part::list(std::span<const SequenceSamplingState* const> sta
         wants_logprobs |= num_top.back().has_value();
         most_top = std::max(most_top, num_top.back().value_or(0));
     }
+    for (const auto& mask : masks) changes.forbids_all_but_some |= !mask.empty();
     // Greedy choice of the rows as the model gave them tells whether they are numbers.
     greedy.assign(changes.any() ? rows.size() : 0, ops::SamplingRow{.temperature = 0.0f});
 }
 
 ConstTensorView DeviceSampler::Part::put_allowed(
-    std::span<const SequenceSamplingState* const> states, int64_t vocab) {
+    std::span<const SequenceSamplingState* const> states, TokenMasks masks, int64_t vocab) {
     const auto words = static_cast<size_t>((vocab + 31) / 32);
     const size_t place = sent.take(states.size() * words * sizeof(uint32_t));
     auto* const bits = reinterpret_cast<uint32_t*>(sent.host(place));
     for (size_t row = 0; row < states.size(); ++row) {
-        write_allowed(*states[row], vocab, {bits + row * words, words});
+        const std::span<const uint32_t> mask =
+            masks.empty() ? std::span<const uint32_t>() : masks[row];
+        write_allowed(*states[row], mask, vocab, {bits + row * words, words});
     }
     return {sent.there(place),
             DType::u32,
@@ -225,8 +233,9 @@ ConstTensorView DeviceSampler::Part::put_allowed(
 
 void DeviceSampler::Part::send(const Context& context,
                                std::span<const SequenceSamplingState* const> states,
-                               std::span<const uint8_t> expecting, int64_t vocab) {
-    list(states, expecting);
+                               std::span<const uint8_t> expecting, TokenMasks token_masks,
+                               int64_t vocab) {
+    list(states, expecting, token_masks);
     const auto words = static_cast<size_t>((vocab + 31) / 32);
     const size_t masks =
         changes.forbids_all_but_some ? states.size() * words * sizeof(uint32_t) : 0;
@@ -238,7 +247,9 @@ void DeviceSampler::Part::send(const Context& context,
     changes_view.biases = put(changes.biases);
     changes_view.seen = put(changes.seen);
     if (!changes.seen.empty()) changes_view.penalties = put(changes.penalties);
-    if (changes.forbids_all_but_some) changes_view.allowed = put_allowed(states, vocab);
+    if (changes.forbids_all_but_some) {
+        changes_view.allowed = put_allowed(states, token_masks, vocab);
+    }
     sent.send(context.stream);
 }
 
@@ -317,11 +328,12 @@ void DeviceSampler::begin() { num_parts_ = 0; }
 
 void DeviceSampler::sample(const Context& context,
                            std::span<const SequenceSamplingState* const> states,
-                           const TensorView& logits, std::span<const uint8_t> expecting) {
+                           const TensorView& logits, std::span<const uint8_t> expecting,
+                           TokenMasks token_masks) {
     NVLLM_CHECK(std::ssize(states) == logits.dim(0) && logits.contiguous(),
                 "a state for each of the rows, which lie one after another");
     Part& part = next_part();
-    part.send(context, states, expecting, logits.dim(1));
+    part.send(context, states, expecting, token_masks, logits.dim(1));
     part.take_results();
     const ScratchArena::Scope scope(*context.scratch);
     ConstTensorView given = logits;

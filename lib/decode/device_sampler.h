@@ -41,9 +41,12 @@ class DeviceSampler {
     // Puts the choice of one token of each row into the stream. logits: float32 [states, vocab] of
     // the device, which are overwritten; states: as they are before that token, or before another
     // that is being chosen, for rows that are `expecting` (all are not where it is empty).
-    // REQUIRES: can_sample() of each, can_expect() of those that are expecting.
+    // Numbers in `expecting` count the tokens that are being chosen before. token_masks: of each
+    // row, as sample() of the host has them; empty: all tokens. REQUIRES: can_sample() of each,
+    // can_expect() of those that are expecting.
     void sample(const Context& context, std::span<const SequenceSamplingState* const> states,
-                const TensorView& logits, std::span<const uint8_t> expecting = {});
+                const TensorView& logits, std::span<const uint8_t> expecting = {},
+                std::span<const std::span<const uint32_t>> token_masks = {});
     // Where the stream leaves the token of row `index`, an int32 of the device; the tokens of rows
     // that came in one call of sample() lie side by side.
     const void* token_place(size_t index) const;

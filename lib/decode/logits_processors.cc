@@ -276,6 +276,13 @@ const LogitsProcessor* find_narrowing(std::string_view name) {
 
 std::span<const LogitsProcessor> logits_processors() { return kProcessors; }
 
+void forbid_all_but(std::span<const uint32_t> token_mask, std::span<float> row) {
+    for (size_t token = 0; token < row.size(); ++token) {
+        const bool is_allowed = (token_mask[token / 32] >> (token % 32) & 1) != 0;
+        if (!is_allowed) row[token] = kForbidden;
+    }
+}
+
 bool changes_row(const SequenceSamplingState& state) {
     for (const LogitsProcessor& processor : kProcessors) {
         if (processor.changes_row && processor.needed(state)) return true;

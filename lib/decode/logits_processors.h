@@ -38,6 +38,10 @@ std::span<const LogitsProcessor> logits_processors();
 // Whether some needed processor changes the row itself.
 bool changes_row(const SequenceSamplingState& state);
 
+// Forbids the tokens whose bit in `token_mask`, u32 [(vocab + 31) / 32], is 0. A mask of a step
+// rather than of a sequence: applied before the table.
+void forbid_all_but(std::span<const uint32_t> token_mask, std::span<float> row);
+
 // Applies the needed ones that change the row.
 void change_row(const SequenceSamplingState& state, Scores& scores);
 // Applies the needed ones that narrow and reweigh what is left, or those that sampler_order names,

@@ -16,8 +16,8 @@ double random_point(const SequenceSamplingState& state) {
 // The row as the model gave it, kept aside when processors are about to change it and it is asked
 // for afterwards.
 std::span<const float> keep_raw(const SequenceSamplingState& state, std::span<const float> logits,
-                                std::vector<float>& buffer) {
-    if (!state.params().logprobs || !changes_row(state)) return logits;
+                                bool changes, std::vector<float>& buffer) {
+    if (!state.params().logprobs || !changes) return logits;
     buffer.assign(logits.begin(), logits.end());
     return buffer;
 }
@@ -52,11 +52,13 @@ Fault no_token_left() {
 }
 
 Result<SampledToken> sample(const SequenceSamplingState& state, std::span<float> logits,
-                            SamplerScratch& scratch) {
+                            SamplerScratch& scratch, std::span<const uint32_t> token_mask) {
     const RowCheck raw = check_row(logits);
     if (!raw.valid) return not_numbers();
-    const std::span<const float> raw_logits = keep_raw(state, logits, scratch.raw_logits);
-    const bool is_settled = state.params().greedy() && !changes_row(state);
+    const bool changes = !token_mask.empty() || changes_row(state);
+    const std::span<const float> raw_logits = keep_raw(state, logits, changes, scratch.raw_logits);
+    if (!token_mask.empty()) forbid_all_but(token_mask, logits);
+    const bool is_settled = state.params().greedy() && !changes;
     const Result<int32_t> choice =
         is_settled ? Result<int32_t>(raw.token_id) : choose(state, logits, scratch.scores);
     if (!choice.ok()) return choice.fault();

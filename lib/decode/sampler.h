@@ -37,9 +37,10 @@ struct SamplerScratch {
 // Chooses the next token of the sequence from `logits` [vocab], which are overwritten. Does not
 // change the state: the caller accept()s the token once it belongs to the sequence. Greedy choice
 // takes the lowest id of equals. A fault ends this sequence only: internal when a logit is NaN or
-// +inf or all are -inf, bad_data when the parameters forbid every token.
+// +inf or all are -inf, bad_data when the parameters forbid every token. `token_mask`: the tokens
+// that may be chosen, u32 [(vocab + 31) / 32], bit i of word w is token 32 w + i; empty: all.
 Result<SampledToken> sample(const SequenceSamplingState& state, std::span<float> logits,
-                            SamplerScratch& scratch);
+                            SamplerScratch& scratch, std::span<const uint32_t> token_mask = {});
 
 // The likeliest `count` tokens of a row that the model gave [vocab], best first, and of equals the
 // lower id first. A fault as sample() has.

@@ -25,7 +25,13 @@ BatchBuilder::BatchBuilder(size_t num_groups, int32_t block_size, const ComputeD
       has_rope_choices_(has_rope_choices),
       buffers_(num_groups),
       tables_(num_groups),
-      device_(device) {}
+      device_(device) {
+    keep_staging_buffers(2);
+}
+
+void BatchBuilder::keep_staging_buffers(size_t count) {
+    if (count > staging_.size()) staging_.resize(count);
+}
 
 ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream, size_t min_width) {
     for (std::vector<int32_t>* list : {&token_ids_, &positions_, &rope_choices_, &query_starts_,
@@ -98,8 +104,9 @@ BatchBuilder::Staging& BatchBuilder::next_staging() {
 void BatchBuilder::add_row(const BatchRow& row) {
     NVLLM_CHECK(row.count > 0, "a plan entry computes at least one token");
     const size_t num_known = row.token_ids.size();
-    NVLLM_CHECK(static_cast<size_t>(row.first + row.count) == num_known + 1 || !row.is_expected,
-                "one token is expected after those that are known");
+    NVLLM_CHECK(!row.is_expected || row.count == 1 ||
+                    static_cast<size_t>(row.first + row.count) == num_known + 1,
+                "no token of a row but its last is chosen by a step in flight");
     NVLLM_CHECK(row.is_expected || static_cast<size_t>(row.first + row.count) <= num_known,
                 "a plan entry reaches past the known tokens");
     for (int32_t position = row.first; position < row.first + row.count; ++position) {

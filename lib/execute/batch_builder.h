@@ -4,7 +4,6 @@
 // them go over in one copy.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -25,8 +24,9 @@ struct BatchRow {
     int32_t num_leading_logits = 0;  // of the first tokens, so many want logits
     bool wants_logits = false;       // of the last token; it is not among the leading ones then
     bool logits_first = false;       // the last token's before all that are not
-    bool is_expected = false;        // the last token is not known here: 0 stands for it
-    int32_t rope_choice = 0;         // as AddedSequence has it
+    // The last token is chosen by a step in flight and not known here: 0 stands for it.
+    bool is_expected = false;
+    int32_t rope_choice = 0;  // as AddedSequence has it
 };
 
 class BatchBuilder {
@@ -42,6 +42,9 @@ class BatchBuilder {
                          size_t min_width = 1);
     // Another number whenever batches of one shape lie elsewhere on the device than before.
     int64_t place() const { return place_; }
+    // Host buffers to keep: with one more than there are batches in flight, build() waits for none
+    // of them.
+    void keep_staging_buffers(size_t count);
 
     // The places in the batch of all tokens that want logits, in order but for `logits_first`.
     // int32 [rows].
@@ -52,7 +55,7 @@ class BatchBuilder {
         std::vector<int32_t> block_tables;
         std::vector<int64_t> slots;
     };
-    // Of the host, in turns: what is copied from one is under way while the other is filled.
+    // Pinned host memory, used in turn: one is filled while others are copied to the device.
     struct Staging {
         explicit Staging(const ComputeDevice& device) : sent(device) {}
         DeviceMemory memory;
@@ -78,7 +81,7 @@ class BatchBuilder {
     std::vector<GroupTables> tables_;
     ConstTensorView logit_rows_view_;
     ComputeDevice device_;
-    std::array<std::unique_ptr<Staging>, 2> staging_;
+    std::vector<std::unique_ptr<Staging>> staging_;
     size_t turn_ = 0;
     DeviceMemory sent_;    // of the device, laid out alike
     size_t capacity_ = 0;  // bytes of it

@@ -61,12 +61,13 @@ Worker::~Worker() {
 
 void Worker::reset() {
     device_.synchronize(queue_.stream());
-    under_way_.clear();
+    for (auto& step : in_flight_) free_.push_back(std::move(step));
+    in_flight_.clear();
     sequences_.clear();
 }
 
 Context Worker::make_context() {
-    // Scratch that grew gives memory back, which a step under way may use.
+    // Scratch that grew gives memory back, which a step in flight may use.
     if (scratch_.num_growths() != num_growths_) device_.synchronize(queue_.stream());
     num_growths_ = scratch_.num_growths();
     scratch_.reset();
@@ -80,14 +81,17 @@ Context Worker::make_context() {
     return context;
 }
 
+// The step that was finished first: what the stream still reads of it is least.
 Worker::StepUnderWay& Worker::next_step() {
-    NVLLM_CHECK(under_way_.size() < steps_.size(), "two steps are under way already");
-    std::unique_ptr<StepUnderWay>& step = steps_[turn_++ % steps_.size()];
-    if (step == nullptr) step = std::make_unique<StepUnderWay>(device_);
-    step->result = {};
-    step->logit_rows.clear();
-    step->row_faults.clear();
-    return *step;
+    if (free_.empty()) {
+        free_.push_back(std::make_unique<StepUnderWay>(device_));
+        builder_.keep_staging_buffers(in_flight_.size() + 2);
+    }
+    StepUnderWay& step = *free_.front();
+    step.result = {};
+    step.logit_rows.clear();
+    step.row_faults.clear();
+    return step;
 }
 
 void Worker::begin(const BatchPlan& plan) {
@@ -122,18 +126,20 @@ void Worker::begin(const BatchPlan& plan) {
         expect_tokens(context, step);
     }
     step.done.record(context.stream);
-    under_way_.push_back(&step);
+    in_flight_.push_back(std::move(free_.front()));
+    free_.pop_front();
 }
 
 StepResult Worker::finish() {
-    NVLLM_CHECK(!under_way_.empty(), "no step was begun");
-    StepUnderWay& step = *under_way_.front();
-    if (under_way_.size() == 1) {
+    NVLLM_CHECK(!in_flight_.empty(), "no step was begun");
+    free_.push_back(std::move(in_flight_.front()));
+    in_flight_.pop_front();
+    StepUnderWay& step = *free_.back();
+    if (in_flight_.empty()) {
         device_.synchronize(queue_.stream());
     } else {
         step.done.await();
     }
-    under_way_.pop_front();
     take_device_results(step);
     accept_tokens(step.result);
     // Rows of one sequence may have been several threads' work.
@@ -154,11 +160,12 @@ void Worker::list_sequences(const BatchPlan& plan) {
         const bool wants_logits =
             entry.output == OutputKind::sample || entry.output == OutputKind::candidates;
         const auto end = static_cast<size_t>(entry.first + entry.count);
-        rows_.push_back({state.token_ids, state.block_tables, entry.first, entry.count,
-                         num_prompt_logprobs(entry), wants_logits,
-                         state.chooses_on_device && entry.output == OutputKind::sample,
-                         state.num_expected == 1 && end == state.token_ids.size() + 1,
-                         state.rope_choice});
+        rows_.push_back(
+            {state.token_ids, state.block_tables, entry.first, entry.count,
+             num_prompt_logprobs(entry), wants_logits,
+             state.chooses_on_device && entry.output == OutputKind::sample,
+             state.num_expected > 0 && end == state.token_ids.size() + state.num_expected,
+             state.rope_choice});
     }
 }
 

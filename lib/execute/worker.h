@@ -5,7 +5,6 @@
 // decides anything about requests: that is the scheduler's.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -48,9 +47,9 @@ class Worker {
     ~Worker();
 
     // Puts a step into the device's stream; on the CPU it is done on return. REQUIRES: plans come
-    // in the order of their numbers and name only sequences that were added; at most one step was
-    // begun and not finished, of which this one computes no tokens but those that the device
-    // chooses.
+    // in the order of their numbers and name only sequences that were added; of the tokens that
+    // steps in flight choose, this one computes only those that the device chooses. Any number of
+    // steps may be in flight.
     void begin(const BatchPlan& plan);
     // Waits for the oldest step that was begun. What of it went wrong is thrown here at the latest.
     StepResult finish();
@@ -96,7 +95,7 @@ class Worker {
         bool on_device = false;      // sampled there; before all that are not
     };
 
-    // A step that was begun.
+    // A step that was begun and not finished.
     struct StepUnderWay {
         explicit StepUnderWay(const ComputeDevice& device) : sampler(device), done(device) {}
 
@@ -107,6 +106,7 @@ class Worker {
         Event done;
     };
 
+    // The front of `free_`, emptied.
     StepUnderWay& next_step();
     void list_sequences(const BatchPlan& plan);
     // Expected tokens from where they were chosen to where the batch wants them.
@@ -183,10 +183,8 @@ class Worker {
     // What fills steps up: a sequence of one token in a block that nobody has.
     std::vector<int32_t> filler_token_ids_ = {0};
     std::vector<std::vector<int32_t>> filler_tables_;
-    // Take turns.
-    std::array<std::unique_ptr<StepUnderWay>, 2> steps_;
-    size_t turn_ = 0;
-    std::deque<StepUnderWay*> under_way_;  // oldest first
+    std::deque<std::unique_ptr<StepUnderWay>> in_flight_;  // oldest first
+    std::deque<std::unique_ptr<StepUnderWay>> free_;       // kept for their memory
 };
 
 }  // namespace nvllm

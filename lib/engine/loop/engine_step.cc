@@ -45,7 +45,7 @@ PlanLimits Engine::Loop::limits() {
 
 // What has to happen between two steps, or is suspected of a failed one, waits for the step.
 bool Engine::Loop::may_plan_ahead() {
-    return executor_->takes_two_plans() && under_way_.size() == 1 && resizes_.empty() &&
+    return std::ssize(under_way_) < executor_->max_in_flight() && resizes_.empty() &&
            limits() == PlanLimits{};
 }
 
@@ -142,7 +142,7 @@ bool Engine::Loop::hand_over(UnderWay& step) {
     return attempt(step.plan, [&] {
         fault_point("engine.step");
         heartbeat_.tick(EnginePhase::computing);
-        if (executor_->takes_two_plans()) {
+        if (executor_->max_in_flight() > 1) {
             executor_->begin(step.plan);
         } else {
             step.result = executor_->execute(step.plan);

@@ -59,6 +59,20 @@ std::vector<SamplingParams> many_params() {
     return all;
 }
 
+using Masks = std::vector<std::vector<uint32_t>>;
+
+// Every third row may choose any token, the others about half of them.
+Masks masks_of(size_t rows) {
+    Masks masks(rows);
+    for (size_t row = 0; row < rows; ++row) {
+        for (uint32_t word = 0; row % 3 != 0 && word < (kVocab + 31) / 32; ++word) {
+            masks[row].push_back(philox({word, static_cast<uint32_t>(row), 1, 0}, {7, 7})[0] |
+                                 1u << 4);
+        }
+    }
+    return masks;
+}
+
 class Machine {
   public:
     Machine() : threads_(1), sampler_(ComputeDevice()) {
@@ -68,19 +82,26 @@ class Machine {
 
     // A step whose rows come in parts of at most `at_once`.
     std::vector<Result<SampledToken>> sample(const std::vector<SequenceSamplingState>& states,
-                                             std::vector<std::vector<float>> rows, size_t at_once) {
+                                             std::vector<std::vector<float>> rows, size_t at_once,
+                                             const Masks& masks = {}) {
         sampler_.begin();
         for (size_t begin = 0; begin < rows.size(); begin += at_once) {
             const size_t count = std::min(at_once, rows.size() - begin);
             std::vector<const SequenceSamplingState*> part;
             std::vector<float> logits;
+            std::vector<std::span<const uint32_t>> part_masks;
+            if (!masks.empty()) {
+                part_masks.assign(masks.begin() + static_cast<ptrdiff_t>(begin),
+                                  masks.begin() + static_cast<ptrdiff_t>(begin + count));
+            }
             for (size_t i = begin; i < begin + count; ++i) {
                 part.push_back(&states[i]);
                 logits.insert(logits.end(), rows[i].begin(), rows[i].end());
             }
             sampler_.sample(context_, part,
                             TensorView(logits.data(), DType::f32,
-                                       {static_cast<int64_t>(count), int64_t{kVocab}}));
+                                       {static_cast<int64_t>(count), int64_t{kVocab}}),
+                            {}, part_masks);
         }
         sampler_.fetch(context_);
         std::vector<Result<SampledToken>> results;
@@ -131,6 +152,29 @@ TEST_CASE("a device chooses what the host chooses, whatever stands beside a row"
             REQUIRE(results[i]->logprobs.has_value() == expected.logprobs.has_value());
             if (expected.logprobs) check_same_logprobs(*results[i]->logprobs, *expected.logprobs);
         }
+    }
+}
+
+TEST_CASE("a device chooses what the host chooses under token masks") {
+    Machine machine;
+    SamplerScratch scratch;
+    std::vector<SequenceSamplingState> states;
+    std::vector<std::vector<float>> rows;
+    for (const SamplingParams& params : many_params()) {
+        states.push_back(state_of(params, 100 + states.size()));
+        rows.push_back(make_row(static_cast<uint32_t>(rows.size())));
+    }
+    const Masks masks = masks_of(rows.size());
+    const auto results = machine.sample(states, rows, 5, masks);
+    for (size_t i = 0; i < states.size(); ++i) {
+        INFO("row " << i);
+        std::vector<float> row = rows[i];
+        const SampledToken expected = sample(states[i], row, scratch, masks[i]).value();
+        REQUIRE(results[i].ok());
+        CHECK(results[i]->token_id == expected.token_id);
+        const auto token = static_cast<size_t>(expected.token_id);
+        CHECK((masks[i].empty() || (masks[i][token / 32] >> (token % 32) & 1) != 0));
+        if (expected.logprobs) check_same_logprobs(*results[i]->logprobs, *expected.logprobs);
     }
 }
 

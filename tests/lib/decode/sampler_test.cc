@@ -290,3 +290,23 @@ TEST_CASE("logprobs are those of the raw row though penalties changed it") {
     CHECK(token.value().logprobs->top[0].token_id == 2);
     CHECK(token.value().logprobs->chosen.logprob == doctest::Approx(-2.407606).epsilon(1e-6));
 }
+
+TEST_CASE("a token mask forbids before all else, and logprobs stay those of the raw row") {
+    SamplerScratch scratch;
+    for (const float temperature : {0.0f, 1.0f}) {
+        SamplingParams params = seeded(3);
+        params.logprobs = 1;
+        params.temperature = temperature;
+        params.logit_bias = {{39, 100.0f}};
+        std::vector<float> logits(40, 1.0f);
+        logits[7] = 5.0f;
+        const std::vector<uint32_t> mask = {1u << 3, 0};
+        const auto token = sample(state_of(params), logits, scratch, mask);
+        CHECK(token.value().token_id == 3);
+        CHECK(token.value().logprobs->top[0].token_id == 7);
+        std::vector<float> again(40, 1.0f);
+        const auto none = sample(state_of(params), again, scratch, std::vector<uint32_t>(2, 0));
+        REQUIRE_FALSE(none.ok());
+        CHECK(none.fault().kind == ErrorKind::bad_data);
+    }
+}
