@@ -15,12 +15,12 @@ namespace {
 
 enum class Purpose : uint8_t { text, parts, body, words, scores, unknown };
 
-struct ShutdownState {
+struct ClassSuffix {
     std::string_view text;
     Purpose purpose;
 };
 
-constexpr std::array<ShutdownState, 9> kEndings = {{
+constexpr std::array<ClassSuffix, 9> kSuffixes = {{
     {"ForCausalLM", Purpose::text},
     {"LMHeadModel", Purpose::text},
     {"ForConditionalGeneration", Purpose::parts},
@@ -48,15 +48,15 @@ struct ClassName {
 };
 
 ClassName split(std::string_view name) {
-    for (const ShutdownState& ending : kEndings) {
-        if (!name.ends_with(ending.text)) continue;
-        return {name.substr(0, name.size() - ending.text.size()), ending.purpose};
+    for (const ClassSuffix& suffix : kSuffixes) {
+        if (!name.ends_with(suffix.text)) continue;
+        return {name.substr(0, name.size() - suffix.text.size()), suffix.purpose};
     }
     return {name, Purpose::unknown};
 }
 
-const FamilyDefaults* family_of_stem(std::string_view stem) {
-    for (const FamilyDefaults& family : known_families()) {
+const FamilyDefaults* family_of_stem(FamilyTable families, std::string_view stem) {
+    for (const FamilyDefaults& family : families) {
         if (split(family.architecture).stem == stem) return &family;
     }
     return nullptr;
@@ -68,25 +68,26 @@ bool has_text_part(const nlohmann::json& document) {
 }
 
 // A part with settings of a family's, as "llm_config, a qwen2"; empty: none has.
-std::string known_part(const nlohmann::json& document) {
+std::string known_part(const nlohmann::json& document, FamilyTable families) {
     for (const auto& [key, value] : document.items()) {
         if (!key.ends_with("_config") || !value.is_object()) continue;
         const std::string type =
             ConfigFields(value, "", BadValues::absent).text("model_type").value_or("");
-        if (family_defaults(type, "").model_type.empty()) continue;
+        if (find_family(families, type, "").model_type.empty()) continue;
         return fmt::format("{}, a {}", quoted_for_message(key), type);
     }
     return {};
 }
 
 std::string describe_refusal(const std::string& name, const nlohmann::json& document,
-                             const std::string& model_type, const FamilyDefaults& family) {
+                             const std::string& model_type, const FamilyDefaults& family,
+                             FamilyTable families) {
     const std::string start =
         fmt::format("the architecture {} is not supported", quoted_for_message(name));
     for (const Exception& exception : kExceptions) {
         if (exception.name == name) return fmt::format("{}: {}", start, exception.reason);
     }
-    if (const std::string part = known_part(document); !part.empty()) {
+    if (const std::string part = known_part(document, families); !part.empty()) {
         return fmt::format(
             "{}, but its text part ({}) is of a supported family: save that part alone as a "
             "checkpoint of its own and run that",
@@ -98,28 +99,28 @@ std::string describe_refusal(const std::string& name, const nlohmann::json& docu
             "name into \"architectures\" of config.json",
             start, quoted_for_message(model_type), family.architecture);
     }
-    std::vector<std::string_view> families;
-    for (const FamilyDefaults& known : known_families()) families.push_back(known.model_type);
+    std::vector<std::string_view> supported;
+    for (const FamilyDefaults& known : families) supported.push_back(known.model_type);
     return fmt::format("{}, and neither is {}; supported families are {}", start,
                        model_type.empty() ? "a model_type given"
                                           : "its model_type " + quoted_for_message(model_type),
-                       fmt::join(families, ", "));
+                       fmt::join(supported, ", "));
 }
 
 }  // namespace
 
-const FamilyDefaults& family_of_architecture(std::string_view name) {
-    const FamilyDefaults* const family = family_of_stem(split(name).stem);
-    return family == nullptr ? family_defaults("", "") : *family;
+const FamilyDefaults& family_of_architecture(FamilyTable families, std::string_view name) {
+    const FamilyDefaults* const family = family_of_stem(families, split(name).stem);
+    return family == nullptr ? find_family({}, "", "") : *family;
 }
 
 Architecture resolve_architecture(const nlohmann::json& document, const ConfigFields& settings,
-                                  const FamilyDefaults& family) {
+                                  const FamilyDefaults& family, FamilyTable families) {
     const auto names = settings.texts("architectures");
     Architecture result;
     result.name = names && !names->empty() ? names->front() : family.architecture;
     const auto [stem, purpose] = split(result.name);
-    const FamilyDefaults* const named = family_of_stem(stem);
+    const FamilyDefaults* const named = family_of_stem(families, stem);
     const bool is_part = has_text_part(document) || family.is_multi_part;
     const bool is_exception = std::ranges::any_of(
         kExceptions, [&](const Exception& exception) { return exception.name == result.name; });
@@ -137,8 +138,8 @@ Architecture resolve_architecture(const nlohmann::json& document, const ConfigFi
         result.generates = true;
         result.is_multi_part = true;
     } else {
-        result.refusal = describe_refusal(result.name, document,
-                                          settings.text("model_type").value_or(""), family);
+        result.refusal = describe_refusal(
+            result.name, document, settings.text("model_type").value_or(""), family, families);
     }
     return result;
 }

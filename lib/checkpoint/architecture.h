@@ -20,9 +20,9 @@ struct Architecture {
 // `document` is the whole file, `settings` those of its text part (text_part.h), whose model_type
 // chose `family`. Throws bad_data for keys of another type.
 Architecture resolve_architecture(const nlohmann::json& document, const ConfigFields& settings,
-                                  const FamilyDefaults& family);
+                                  const FamilyDefaults& family, FamilyTable families);
 
 // The family that an architecture's name is one of, by the name alone.
-const FamilyDefaults& family_of_architecture(std::string_view name);
+const FamilyDefaults& family_of_architecture(FamilyTable families, std::string_view name);
 
 }  // namespace nvllm

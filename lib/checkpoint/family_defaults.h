@@ -1,4 +1,4 @@
-// What a family's config.json leaves unsaid: one row of a table for each family.
+// The form in which a family states what its config.json leaves unsaid and which keys it reads.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,9 @@ enum class Windows : uint8_t { none, all, switched, alternating, five_of_six, th
 // What a family's config.json leaves unsaid. 0 in a size: it must be said, or follows from others.
 struct FamilyDefaults {
     std::string_view model_type;
-    const char* architecture;  // of the class that computes its text
+    // Further model_types of the same text part, parted by spaces.
+    std::string_view other_types = {};
+    const char* architecture = "";  // of the class that computes its text
     int64_t vocab_size = 0;
     int64_t num_heads = 0;
     int64_t num_kv_heads = 0;  // 0: as many as heads
@@ -24,8 +26,12 @@ struct FamilyDefaults {
     double epsilon = 1e-6;
     double theta = 10000.0;
     const char* activation = "silu";
+    // What published files call `activation` though the word means another; empty: nothing.
+    std::string_view misnamed_activation = {};
     const char* activation_key = "hidden_act";
     const char* epsilon_key = "rms_norm_eps";  // null: no key changes it
+    int64_t intermediate_per_hidden = 0;  // width of the MLP where the key is absent; 0: required
+    int64_t mlp_matrices = 3;             // of a decoder; 2: not gated
     bool tied = false;
     bool attention_bias = false;  // on q, k, v, where the key is absent or not the family's
     const char* output_bias_key = "attention_bias";  // null: no key gives the output one
@@ -41,6 +47,7 @@ struct FamilyDefaults {
     bool has_mrope = false;          // positions of several axes, which are one for text
     bool is_multi_part = false;      // its settings lie beside those of its other parts
     bool encoder = false;
+    bool learned_positions = false;
     int64_t token_types = 0;           // where the key is absent
     bool positions_after_pad = false;  // counted from the padding token's id on
     // Keys, parted by spaces, that this family reads and not every other one.
@@ -49,12 +56,14 @@ struct FamilyDefaults {
     std::string_view idle_keys = {};
 };
 
-// By model_type; a file without one, or with an unknown one, is what its architecture says. Of
-// families that are not read: the file's own words, and no demands.
-const FamilyDefaults& family_defaults(std::string_view model_type, std::string_view architecture);
+// The families that a reader of config.json knows; lib/model has them. Of several with one
+// architecture, the first is the one that the architecture means.
+using FamilyTable = std::span<const FamilyDefaults>;
 
-// All of them.
-std::span<const FamilyDefaults> known_families();
+// By model_type; a file without one, or with an unknown one, is what its architecture says. Of
+// families that are not in the table: the file's own words, and no demands.
+const FamilyDefaults& find_family(FamilyTable families, std::string_view model_type,
+                                  std::string_view architecture);
 
 // Whether `words`, parted by spaces, has this one.
 bool contains_word(std::string_view words, std::string_view word);
@@ -63,6 +72,6 @@ inline bool reads_key(const FamilyDefaults& family, std::string_view key) {
     return contains_word(family.own_keys, key);
 }
 // The keys that some family reads and this one does not.
-KeySet foreign_keys(const FamilyDefaults& family);
+KeySet foreign_keys(FamilyTable families, const FamilyDefaults& family);
 
 }  // namespace nvllm

@@ -117,9 +117,9 @@ constexpr auto kHarmlessMrope = std::to_array<HarmlessKey>({
 }  // namespace
 
 std::vector<std::string> unused_config_keys(const nlohmann::json& object, const KeySet& asked,
-                                            const FamilyDefaults& family) {
+                                            const FamilyDefaults& family, FamilyTable families) {
     KeySet used = asked;
-    for (const std::string& key : foreign_keys(family)) used.erase(key);
+    for (const std::string& key : foreign_keys(families, family)) used.erase(key);
     std::vector<std::string> unused = unused_keys(object, used, kHarmless);
     std::erase_if(unused,
                   [&](const std::string& key) { return contains_word(family.idle_keys, key); });

@@ -14,7 +14,7 @@ namespace nvllm {
 // The keys of a text part's own object, ascending, that are neither among `asked`, nor harmless.
 // What was asked for and is no key of the family counts as not used.
 std::vector<std::string> unused_config_keys(const nlohmann::json& object, const KeySet& asked,
-                                            const FamilyDefaults& family);
+                                            const FamilyDefaults& family, FamilyTable families);
 
 // The same of rope_scaling or rope_parameters.
 std::vector<std::string> unused_rope_keys(const nlohmann::json& object, const KeySet& asked,

@@ -66,10 +66,8 @@ void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelC
     config.max_positions =
         any_integer(fields, {"max_position_embeddings", "n_positions"}, 1, kMaxPositions)
             .value_or(family.max_positions);
-    // GPT-2 says nothing and means four times its width.
-    const bool gpt2 = family.model_type == "gpt2";
     config.intermediate_size =
-        required(fields, family, gpt2 ? 4 * config.hidden_size : 0,
+        required(fields, family, family.intermediate_per_hidden * config.hidden_size,
                  {"intermediate_size", "n_inner", "hidden_dim"}, kMaxIntermediate);
 }
 
@@ -112,8 +110,8 @@ void read_switches(const ConfigFields& fields, const FamilyDefaults& family, Mod
             fields.number(family.epsilon_key, 0.0, 1.0).value_or(config.norm_epsilon);
     }
     config.activation = fields.text(family.activation_key).value_or(family.activation);
-    // The first Gemma was published as "gelu" and computed with the approximation by tanh.
-    if (family.model_type == "gemma" && config.activation == "gelu") {
+    const std::string_view misnamed = family.misnamed_activation;
+    if (!misnamed.empty() && config.activation == misnamed) {
         config.activation = family.activation;
     }
     config.tie_word_embeddings = fields.boolean("tie_word_embeddings").value_or(family.tied);
@@ -329,7 +327,8 @@ void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValue
               ModelConfig& config, std::vector<std::string>& unused) {
     const auto section = [&](const auto& read) { read_section(bad_values, read); };
     config.encoder = family.encoder;
-    config.learned_positions = family.encoder || family.model_type == "gpt2";
+    config.learned_positions = family.learned_positions;
+    config.mlp_matrices = family.mlp_matrices;
     config.norm_epsilon = family.epsilon;
     config.activation = family.activation;
     section([&] { read_sizes(fields, family, config); });
@@ -380,8 +379,8 @@ void add_notes(const ConfigFields& fields, const nlohmann::json& document,
 }
 
 void read_architecture(const nlohmann::json& document, const ConfigFields& fields,
-                       const FamilyDefaults& family, ModelConfig& config) {
-    const Architecture architecture = resolve_architecture(document, fields, family);
+                       const FamilyDefaults& family, FamilyTable families, ModelConfig& config) {
+    const Architecture architecture = resolve_architecture(document, fields, family, families);
     config.architecture = architecture.name;
     config.text_architecture = architecture.text;
     // Of what is refused nobody knows: the refusal is the answer.
@@ -406,22 +405,22 @@ nlohmann::json parse_document(const std::string& json, const std::string& file_n
 
 // Reads all sections; with BadValues::absent, those that cannot be read are left as they are.
 ModelConfig parse_document(const nlohmann::json& document, const std::string& file_name,
-                           BadValues bad_values) {
+                           FamilyTable families, BadValues bad_values) {
     nlohmann::json settings = text_settings(document);
     ModelConfig config;
     const ConfigFields whole(settings, file_name, bad_values);
     config.model_type = whole.text("model_type").value_or("");
-    const FamilyDefaults* family = &family_defaults(config.model_type, "");
+    const FamilyDefaults* family = &find_family(families, config.model_type, "");
     if (family->model_type.empty()) {
         const auto names = whole.texts("architectures");
-        if (names && !names->empty()) family = &family_of_architecture(names->front());
+        if (names && !names->empty()) family = &family_of_architecture(families, names->front());
     }
     if (config.model_type.empty()) config.model_type = family->model_type;
-    read_architecture(document, whole, *family, config);
+    read_architecture(document, whole, *family, families, config);
     if (!config.refusal.empty()) bad_values = BadValues::absent;
 
     if (!family->model_type.empty()) {
-        for (const std::string& key : foreign_keys(*family)) settings.erase(key);
+        for (const std::string& key : foreign_keys(families, *family)) settings.erase(key);
     }
     const bool has_rope = whole.has("rope_parameters") || whole.has("rope_scaling");
     if (family->rope != nullptr && !has_rope) {
@@ -435,7 +434,7 @@ ModelConfig parse_document(const nlohmann::json& document, const std::string& fi
 
     KeySet asked = fields.asked();
     asked.insert(whole.asked().begin(), whole.asked().end());
-    auto unread = unused_config_keys(text_section(document), asked, *family);
+    auto unread = unused_config_keys(text_section(document), asked, *family, families);
     if (config.is_multi_part) std::erase_if(unread, is_of_other_part);
     unused.insert(unused.begin(), unread.begin(), unread.end());
     if (!config.refusal.empty()) unused.clear();
@@ -452,17 +451,19 @@ bool stores_head(const std::filesystem::path& directory) {
 
 }  // namespace
 
-ModelConfig parse_model_config(const std::string& json, const std::string& file_name) {
+ModelConfig parse_model_config(const std::string& json, const std::string& file_name,
+                               FamilyTable families) {
     ModelConfig config =
-        parse_document(parse_document(json, file_name), file_name, BadValues::refused);
+        parse_document(parse_document(json, file_name), file_name, families, BadValues::refused);
     config.raw_json = json;
     return config;
 }
 
-ModelConfig read_model_config(const std::filesystem::path& directory) {
+ModelConfig read_model_config(const std::filesystem::path& directory, FamilyTable families) {
     require_config(directory);
     const std::filesystem::path path = directory / "config.json";
-    ModelConfig config = parse_model_config(read_file(path, kMaxConfigBytes), path.string());
+    ModelConfig config =
+        parse_model_config(read_file(path, kMaxConfigBytes), path.string(), families);
     // Its head may have been kept beside the one of its task.
     const bool may_generate = config.drops_head && !config.encoder && !config.generates;
     if (may_generate) config.generates = stores_head(directory);
@@ -470,14 +471,14 @@ ModelConfig read_model_config(const std::filesystem::path& directory) {
     return config;
 }
 
-ModelConfig describe_model_config(const std::filesystem::path& file) {
+ModelConfig describe_model_config(const std::filesystem::path& file, FamilyTable families) {
     const std::string json = read_file(file, kMaxConfigBytes);
     const nlohmann::json document = parse_document(json, file.string());
     try {
-        return parse_model_config(json, file.string());
+        return parse_model_config(json, file.string(), families);
     } catch (const Error& error) {
         if (error.kind() != ErrorKind::bad_data) throw;
-        ModelConfig config = parse_document(document, file.string(), BadValues::absent);
+        ModelConfig config = parse_document(document, file.string(), families, BadValues::absent);
         config.raw_json = json;
         if (config.refusal.empty()) config.refusal = error.what();
         return config;
@@ -488,12 +489,11 @@ int64_t ModelConfig::estimated_parameters() const {
     const int64_t query = num_heads * head_dim;
     const int64_t key_value = num_kv_heads * head_dim;
     const int64_t attention = hidden_size * (query + 2 * key_value) + query * hidden_size;
-    const int64_t matrices = model_type == "gpt2" ? 2 : 3;
     int64_t total = vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2);
     for (int64_t layer = 0; layer < num_layers; ++layer) {
         const bool sparse = !sparse_layers.empty() && sparse_layers[static_cast<size_t>(layer)];
         const int64_t width = sparse ? num_experts * expert_intermediate_size : intermediate_size;
-        total += attention + matrices * hidden_size * width + 2 * hidden_size;
+        total += attention + mlp_matrices * hidden_size * width + 2 * hidden_size;
     }
     return total + hidden_size;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/types.h"
+#include "lib/checkpoint/family_defaults.h"
 
 namespace nvllm {
 
@@ -41,6 +42,7 @@ struct ModelConfig {
     int64_t vocab_size = 0;
     int64_t hidden_size = 0;
     int64_t intermediate_size = 0;
+    int64_t mlp_matrices = 3;  // of a dense layer's MLP
     int64_t num_layers = 0;
     int64_t num_heads = 0;
     int64_t num_kv_heads = 0;
@@ -86,11 +88,13 @@ struct ModelConfig {
 
 // Reads and checks `directory`/config.json. Throws not_found or bad_data naming the file, the key
 // and the limit. What no family can run is described as far as its keys go, with a refusal.
-ModelConfig read_model_config(const std::filesystem::path& directory);
-ModelConfig parse_model_config(const std::string& json, const std::string& file_name);
+// lib/model/registry.h has the same with the families that there are.
+ModelConfig read_model_config(const std::filesystem::path& directory, FamilyTable families);
+ModelConfig parse_model_config(const std::string& json, const std::string& file_name,
+                               FamilyTable families);
 // The same for people: of a family's file with faults too, which become its refusal. Throws
 // not_found or bad_data when it is no JSON object.
-ModelConfig describe_model_config(const std::filesystem::path& file);
+ModelConfig describe_model_config(const std::filesystem::path& file, FamilyTable families);
 
 // Sampling defaults of generation_config.json; fields that are absent stay empty.
 struct GenerationConfig {

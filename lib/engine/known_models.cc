@@ -10,7 +10,7 @@ namespace nvllm {
 
 std::vector<std::string> known_architectures() {
     std::vector<std::string> names;
-    for (const FamilyRow& family : model_families()) names.emplace_back(family.architecture);
+    for (const FamilyRow* family : model_families()) names.emplace_back(family->architecture);
     return names;
 }
 

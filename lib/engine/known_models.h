@@ -8,6 +8,7 @@
 
 #include "lib/base/result.h"
 #include "lib/checkpoint/model_config.h"
+#include "lib/model/registry.h"  // config.json of all families, for tools
 #include "lib/model/weights/meta_weight_source.h"
 
 namespace nvllm {

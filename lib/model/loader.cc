@@ -11,7 +11,6 @@
 #include "kernels/error.h"
 #include "kernels/host/cpu_placement.h"
 #include "lib/base/log.h"
-#include "lib/model/families/bert.h"
 #include "lib/model/registry.h"
 #include "lib/model/stray_tensors.h"
 #include "lib/model/weights/checkpoint_source.h"
@@ -31,8 +30,9 @@ bool is_kv_scale(const std::string& name) {
 // Tensors that old exporters saved though they follow from the config, or whose absence from the
 // model says nothing new.
 bool may_be_left_over(const std::string& name, const ModelConfig& config) {
-    return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
-           name.ends_with(".attn.masked_bias") || (config.encoder && is_bert_task_tensor(name)) ||
+    const FamilyRow& family = family_of(config);
+    return name.ends_with(".rotary_emb.inv_freq") ||
+           (family.may_ignore != nullptr && family.may_ignore(name)) ||
            (!config.generates && name == "lm_head.weight") || is_kv_scale(name);
 }
 

@@ -1,54 +1,93 @@
-// Which families exist.
+// Which families exist: each has one declaration and one row here, and all else in its own file.
 #include "lib/model/registry.h"
 
 #include <array>
-#include <string_view>
+#include <vector>
 
 #include "kernels/error.h"
-#include "lib/model/families/bert.h"
-#include "lib/model/families/gemma.h"
-#include "lib/model/families/gpt2.h"
-#include "lib/model/families/llama.h"
-#include "lib/model/families/mixtral.h"
-#include "lib/model/families/phi3.h"
-#include "lib/model/families/qwen2.h"
-#include "lib/model/families/qwen3.h"
 
 namespace nvllm {
+
+extern const FamilyRow kLlama;
+extern const FamilyRow kMistral;
+extern const FamilyRow kMinistral;
+extern const FamilyRow kSeedOss;
+extern const FamilyRow kCwm;
+extern const FamilyRow kQwen2;
+extern const FamilyRow kQwen3;
+extern const FamilyRow kQwen3Moe;
+extern const FamilyRow kMixtral;
+extern const FamilyRow kPhi3;
+extern const FamilyRow kGemma;
+extern const FamilyRow kGemma2;
+extern const FamilyRow kGemma3;
+extern const FamilyRow kGpt2;
+extern const FamilyRow kBert;
+extern const FamilyRow kRoberta;
+extern const FamilyRow kXlmRoberta;
+extern const FamilyRow kDistilBert;
+
 namespace {
 
-constexpr std::array<FamilyRow, 18> kFamilies = {{
-    {"LlamaForCausalLM", make_llama},
-    {"MistralForCausalLM", make_llama},
-    {"MinistralForCausalLM", make_llama},
-    {"SeedOssForCausalLM", make_llama},
-    {"CwmForCausalLM", make_llama},
-    {"Qwen2ForCausalLM", make_qwen2},
-    {"Qwen3ForCausalLM", make_qwen3},
-    {"Qwen3MoeForCausalLM", make_qwen3},
-    {"MixtralForCausalLM", make_mixtral},
-    {"Phi3ForCausalLM", make_phi3},
-    {"GemmaForCausalLM", make_gemma},
-    {"Gemma2ForCausalLM", make_gemma2},
-    {"Gemma3ForCausalLM", make_gemma3},
-    {"GPT2LMHeadModel", make_gpt2},
-    // Encoders.
-    {"BertModel", make_bert},
-    {"RobertaModel", make_bert},
-    {"XLMRobertaModel", make_bert},
-    {"DistilBertModel", make_distilbert},
-}};
+constexpr auto kFamilies = std::to_array<const FamilyRow*>({
+    &kLlama,
+    &kMistral,
+    &kMinistral,
+    &kSeedOss,
+    &kCwm,
+    &kQwen2,
+    &kQwen3,
+    &kQwen3Moe,
+    &kMixtral,
+    &kPhi3,
+    &kGemma,
+    &kGemma2,
+    &kGemma3,
+    &kGpt2,
+    &kBert,
+    &kRoberta,
+    &kXlmRoberta,
+    &kDistilBert,
+});
+
+std::vector<FamilyDefaults> all_configs() {
+    std::vector<FamilyDefaults> configs;
+    for (const FamilyRow* const family : kFamilies) {
+        for (FamilyDefaults config : family->configs) {
+            config.architecture = family->architecture;
+            configs.push_back(config);
+        }
+    }
+    return configs;
+}
 
 }  // namespace
 
-std::span<const FamilyRow> model_families() { return kFamilies; }
+std::span<const FamilyRow* const> model_families() { return kFamilies; }
 
 const FamilyRow& family_of(const ModelConfig& config) {
     if (!config.refusal.empty()) throw Error(ErrorKind::bad_data, config.refusal);
-    for (const FamilyRow& family : kFamilies) {
-        if (config.text_architecture == family.architecture) return family;
+    for (const FamilyRow* const family : kFamilies) {
+        if (config.text_architecture == family->architecture) return *family;
     }
-    NVLLM_CHECK(false, "a row for each family of the checkpoint room: " + config.text_architecture);
+    NVLLM_CHECK(false, "a config without a refusal has a family: " + config.text_architecture);
+}
+
+FamilyTable known_families() {
+    static const std::vector<FamilyDefaults> configs = all_configs();
+    return configs;
+}
+
+ModelConfig read_model_config(const std::filesystem::path& directory) {
+    return read_model_config(directory, known_families());
+}
+
+ModelConfig parse_model_config(const std::string& json, const std::string& file_name) {
+    return parse_model_config(json, file_name, known_families());
+}
+
+ModelConfig describe_model_config(const std::filesystem::path& file) {
+    return describe_model_config(file, known_families());
 }
 
 }  // namespace nvllm

@@ -1,22 +1,27 @@
-// The table of model families: an architecture's name and what makes such a model.
+// The table of model families, and config.json as they read it.
 #pragma once
 
-#include <memory>
+#include <filesystem>
 #include <span>
+#include <string>
 
-#include "lib/model/families/decoder.h"
+#include "lib/checkpoint/family_defaults.h"
+#include "lib/checkpoint/model_config.h"
+#include "lib/model/families/family.h"
 
 namespace nvllm {
 
-struct FamilyRow {
-    const char* architecture;  // ModelConfig::text_architecture
-    std::unique_ptr<Model> (*make)(const ModelConfig& config, WeightSource& source,
-                                   const ModelSettings& settings);
-};
-
-std::span<const FamilyRow> model_families();
+std::span<const FamilyRow* const> model_families();
 
 // Throws bad_data with the config's refusal.
 const FamilyRow& family_of(const ModelConfig& config);
+
+// The configs of all families, each with its architecture.
+FamilyTable known_families();
+
+// As the functions of these names in lib/checkpoint/model_config.h, of the families that there are.
+ModelConfig read_model_config(const std::filesystem::path& directory);
+ModelConfig parse_model_config(const std::string& json, const std::string& file_name);
+ModelConfig describe_model_config(const std::filesystem::path& file);
 
 }  // namespace nvllm

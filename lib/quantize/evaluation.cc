@@ -10,6 +10,7 @@
 #include "kernels/host/cpu_placement.h"
 #include "lib/base/file.h"
 #include "lib/model/loader.h"
+#include "lib/model/registry.h"
 #include "lib/quantize/block_forward.h"
 #include "lib/tokenizer/tokenizer.h"
 

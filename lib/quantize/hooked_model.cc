@@ -9,6 +9,7 @@
 
 #include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
+#include "lib/model/registry.h"
 #include "lib/model/weights/dense.h"
 #include "lib/quantize/deferred_part.h"
 #include "lib/system/memory_info.h"

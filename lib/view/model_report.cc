@@ -118,7 +118,7 @@ ModelReport report_on_directory(const fs::path& directory, const ModelKnowledge&
     // Weights or a tokenizer alone are worth a look; a folder with none of it is no model.
     const bool has_parts = report.tokenizer != nullptr || Checkpoint::is_present(directory);
     if (fs::exists(directory / "config.json") || !has_parts) {
-        add_config(describe_model_config(directory / "config.json"), knowledge, report);
+        add_config(knowledge.describe_config(directory / "config.json"), knowledge, report);
         if (const auto fault = knowledge.find_obstacle(directory)) report.obstacle = fault->message;
         if (report.quantization && knowledge.quantized_linears) {
             report.quantization->linears = knowledge.quantized_linears(directory);
@@ -158,7 +158,7 @@ ModelReport report_on_tokenizer(const fs::path& path) {
 ModelReport report_on_config(const fs::path& path, const ModelKnowledge& knowledge) {
     ModelReport report;
     report.kind = "config file";
-    add_config(describe_model_config(path), knowledge, report);
+    add_config(knowledge.describe_config(path), knowledge, report);
     add_meta(knowledge, report);
     add_notes("", report);
     return report;

@@ -26,6 +26,8 @@ struct QuantizedLinearCounts {
 // What only an engine knows; tools hand it in, because this room lies beside the engine.
 struct ModelKnowledge {
     std::vector<std::string> architectures;  // that are supported
+    // describe_model_config() of all families.
+    std::function<ModelConfig(const std::filesystem::path& file)> describe_config;
     std::function<std::optional<Fault>(const std::filesystem::path& directory)> find_obstacle;
     std::function<std::vector<ListedTensor>(const ModelConfig&)> tensors_of_config;
     // Empty: not known. Nothing: dense weights, or a model that does not load.

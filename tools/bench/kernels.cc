@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/types.h"
-#include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/cli/main_guard.h"
 #include "lib/engine/device_choice.h"
+#include "lib/engine/known_models.h"
 #include "lib/engine/options/option_lists.h"
 #include "lib/measure/kernels/kernel_measure.h"
 #include "tools/bench/bench.h"

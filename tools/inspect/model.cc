@@ -43,7 +43,9 @@ std::vector<view::ListedTensor> listed(const std::vector<MetaTensor>& meta) {
 
 view::ModelKnowledge knowledge() {
     return {
-        known_architectures(), find_obstacle,
+        known_architectures(),
+        [](const std::filesystem::path& file) { return describe_model_config(file); },
+        find_obstacle,
         [](const ModelConfig& config) { return listed(tensors_of_config(config)); },
         [](const std::filesystem::path& directory) -> std::optional<view::QuantizedLinearCounts> {
             const auto linears = quantized_linears(directory);

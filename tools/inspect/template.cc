@@ -3,9 +3,9 @@
 
 #include "kernels/error.h"
 #include "lib/base/file.h"
-#include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/cli/main_guard.h"
+#include "lib/engine/known_models.h"
 #include "lib/engine/options/neighbour_flags.h"
 #include "lib/jinja/template_time.h"
 #include "lib/view/template_lines.h"

@@ -1,8 +1,6 @@
 // BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), XLM-RoBERTa (Conneau et al. 2020) and
 // DistilBERT (Sanh et al. 2019). Names come with or without the model's own in front, as the whole
 // model or its body was saved.
-#include "lib/model/families/bert.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,10 +10,59 @@
 
 #include "kernels/error.h"
 #include "lib/model/families/decoder.h"
+#include "lib/model/families/encoder.h"
+#include "lib/model/families/family.h"
 #include "lib/model/families/stored_names.h"
 
 namespace nvllm {
 namespace {
+
+constexpr std::array<FamilyDefaults, 1> kBertConfigs = {
+    {{.model_type = "bert",
+      .max_positions = 512,
+      .epsilon = 1e-12,
+      .activation = "gelu",
+      .epsilon_key = "layer_norm_eps",
+      .encoder = true,
+      .learned_positions = true,
+      .token_types = 2,
+      .own_keys = "position_embedding_type is_decoder type_vocab_size"}}};
+
+constexpr std::array<FamilyDefaults, 1> kRobertaConfigs = {
+    {{.model_type = "roberta",
+      .max_positions = 512,
+      .epsilon = 1e-12,
+      .activation = "gelu",
+      .epsilon_key = "layer_norm_eps",
+      .encoder = true,
+      .learned_positions = true,
+      .token_types = 2,
+      .positions_after_pad = true,
+      .own_keys = "position_embedding_type is_decoder type_vocab_size pad_token_id"}}};
+
+constexpr std::array<FamilyDefaults, 1> kXlmRobertaConfigs = {
+    {{.model_type = "xlm-roberta",
+      .max_positions = 512,
+      .epsilon = 1e-12,
+      .activation = "gelu",
+      .epsilon_key = "layer_norm_eps",
+      .encoder = true,
+      .learned_positions = true,
+      .token_types = 2,
+      .positions_after_pad = true,
+      .own_keys = "position_embedding_type is_decoder type_vocab_size pad_token_id"}}};
+
+constexpr std::array<FamilyDefaults, 1> kDistilBertConfigs = {
+    {{.model_type = "distilbert",
+      .max_positions = 512,
+      .epsilon = 1e-12,
+      .activation = "gelu",
+      .activation_key = "activation",
+      .epsilon_key = nullptr,
+      .encoder = true,
+      .learned_positions = true,
+      .own_keys = "is_decoder",
+      .idle_keys = "sinusoidal_pos_embds"}}};
 
 // What the parts of a block are called below the block's own name.
 struct BlockNames {
@@ -143,8 +190,6 @@ std::unique_ptr<Model> make(const ModelConfig& config, WeightSource& source,
     return make_encoder(config, settings, BertLoader{config, source, names}.parts());
 }
 
-}  // namespace
-
 std::unique_ptr<Model> make_bert(const ModelConfig& config, WeightSource& source,
                                  const ModelSettings& settings) {
     return make(config, source, settings, kBertNames);
@@ -155,12 +200,22 @@ std::unique_ptr<Model> make_distilbert(const ModelConfig& config, WeightSource& 
     return make(config, source, settings, kDistilBertNames);
 }
 
-bool is_bert_task_tensor(const std::string& name) {
+// Of other tasks than embedding: its pooler, and heads that predict words or classes.
+bool is_of_other_task(const std::string& name) {
     constexpr std::array<std::string_view, 7> kPrefixes = {
         "pooler.", "bert.pooler.", "roberta.pooler.", "cls.", "lm_head.", "vocab_", "classifier."};
     return name.ends_with("embeddings.position_ids") ||
            std::ranges::any_of(kPrefixes,
                                [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
+
+}  // namespace
+
+extern const FamilyRow kBert = {"BertModel", make_bert, kBertConfigs, is_of_other_task};
+extern const FamilyRow kRoberta = {"RobertaModel", make_bert, kRobertaConfigs, is_of_other_task};
+extern const FamilyRow kXlmRoberta = {"XLMRobertaModel", make_bert, kXlmRobertaConfigs,
+                                      is_of_other_task};
+extern const FamilyRow kDistilBert = {"DistilBertModel", make_distilbert, kDistilBertConfigs,
+                                      is_of_other_task};
 
 }  // namespace nvllm

@@ -2,12 +2,75 @@
 // puts a norm behind each layer too, caps logits and alternates windows; Gemma 3 normalises queries
 // and keys instead of capping, and rotates windowed layers with a theta of their own. Windows, caps
 // and thetas are in the config.
-#include "lib/model/families/gemma.h"
+#include <array>
 
+#include "lib/model/families/family.h"
 #include "lib/model/families/llama.h"
 
 namespace nvllm {
 namespace {
+
+constexpr std::string_view kGemma3Keys =
+    "attention_bias query_pre_attn_scalar final_logit_softcapping sliding_window layer_types "
+    "sliding_window_pattern rope_local_base_freq use_bidirectional_attention";
+
+constexpr std::array<FamilyDefaults, 1> kGemmaConfigs = {
+    {{.model_type = "gemma",
+      .num_kv_heads = 16,
+      .head_dim = 256,
+      .max_positions = 8192,
+      .activation = "gelu_pytorch_tanh",
+      // The first Gemma was published as "gelu" and computed with the approximation by tanh.
+      .misnamed_activation = "gelu",
+      .tied = true,
+      .own_keys = "attention_bias use_bidirectional_attention"}}};
+
+constexpr std::array<FamilyDefaults, 1> kGemma2Configs = {
+    {{.model_type = "gemma2",
+      .num_kv_heads = 4,
+      .head_dim = 256,
+      .max_positions = 8192,
+      .activation = "gelu_pytorch_tanh",
+      .activation_key = "hidden_activation",
+      .tied = true,
+      .query_scalar = 256.0,
+      .attention_soft_cap = 50.0,
+      .logit_soft_cap = 30.0,
+      .windows = Windows::alternating,
+      .window = 4096,
+      .own_keys =
+          "attention_bias query_pre_attn_scalar attn_logit_softcapping "
+          "final_logit_softcapping sliding_window layer_types use_bidirectional_attention"}}};
+
+constexpr std::array<FamilyDefaults, 2> kGemma3Configs = {{{.model_type = "gemma3_text",
+                                                            .vocab_size = 262208,
+                                                            .num_heads = 8,
+                                                            .num_kv_heads = 4,
+                                                            .head_dim = 256,
+                                                            .max_positions = 131072,
+                                                            .theta = 1e6,
+                                                            .activation = "gelu_pytorch_tanh",
+                                                            .activation_key = "hidden_activation",
+                                                            .tied = true,
+                                                            .query_scalar = 256.0,
+                                                            .windows = Windows::five_of_six,
+                                                            .window = 4096,
+                                                            .own_keys = kGemma3Keys},
+                                                           {.model_type = "gemma3",
+                                                            .vocab_size = 262208,
+                                                            .num_heads = 8,
+                                                            .num_kv_heads = 4,
+                                                            .head_dim = 256,
+                                                            .max_positions = 131072,
+                                                            .theta = 1e6,
+                                                            .activation = "gelu_pytorch_tanh",
+                                                            .activation_key = "hidden_activation",
+                                                            .tied = true,
+                                                            .query_scalar = 256.0,
+                                                            .windows = Windows::five_of_six,
+                                                            .window = 4096,
+                                                            .is_multi_part = true,
+                                                            .own_keys = kGemma3Keys}}};
 
 LlamaTraits gemma_traits() {
     LlamaTraits traits;
@@ -15,8 +78,6 @@ LlamaTraits gemma_traits() {
     traits.scaled_embedding = true;
     return traits;
 }
-
-}  // namespace
 
 std::unique_ptr<Model> make_gemma(const ModelConfig& config, WeightSource& source,
                                   const ModelSettings& settings) {
@@ -37,5 +98,11 @@ std::unique_ptr<Model> make_gemma3(const ModelConfig& config, WeightSource& sour
     traits.query_key_norm = true;
     return make_llama_like(config, source, settings, traits);
 }
+
+}  // namespace
+
+extern const FamilyRow kGemma = {"GemmaForCausalLM", make_gemma, kGemmaConfigs};
+extern const FamilyRow kGemma2 = {"Gemma2ForCausalLM", make_gemma2, kGemma2Configs};
+extern const FamilyRow kGemma3 = {"Gemma3ForCausalLM", make_gemma3, kGemma3Configs};
 
 }  // namespace nvllm

@@ -1,15 +1,33 @@
 // GPT-2 (Radford et al. 2019). Matrices are stored [in, out] (Conv1D) and are turned at load. Names
 // come with or without "transformer." in front, as the whole model or its body was saved.
-#include "lib/model/families/gpt2.h"
-
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 
 #include "kernels/error.h"
+#include "lib/model/families/decoder.h"
+#include "lib/model/families/family.h"
 
 namespace nvllm {
 namespace {
+
+constexpr std::array<FamilyDefaults, 1> kGpt2Configs = {
+    {{.model_type = "gpt2",
+      .max_positions = 1024,
+      .epsilon = 1e-5,
+      .activation = "gelu_new",
+      .activation_key = "activation_function",
+      .epsilon_key = "layer_norm_epsilon",
+      .intermediate_per_hidden = 4,
+      .mlp_matrices = 2,
+      .tied = true,
+      .attention_bias = true,
+      .output_bias_key = nullptr,
+      .mlp_bias = true,
+      .learned_positions = true,
+      .own_keys = "scale_attn_weights scale_attn_by_inverse_layer_idx",
+      .idle_keys = "n_ctx reorder_and_upcast_attn"}}};
 
 constexpr BodyMarks kMarks = {"h.0.ln_1.weight", "wte.weight", "transformer."};
 
@@ -68,10 +86,8 @@ void check_length(const ModelConfig& config, const ModelSettings& settings) {
                             settings.max_model_len, config.max_positions));
 }
 
-}  // namespace
-
-std::unique_ptr<Model> make_gpt2(const ModelConfig& config, WeightSource& source,
-                                 const ModelSettings& settings) {
+std::unique_ptr<Model> make(const ModelConfig& config, WeightSource& source,
+                            const ModelSettings& settings) {
     check_length(config, settings);
     const Gpt2Loader loader{config, source};
     const std::string prefix = body_prefix(source, kMarks, config.hidden_size);
@@ -88,5 +104,14 @@ std::unique_ptr<Model> make_gpt2(const ModelConfig& config, WeightSource& source
     load_head(source, config, names, parts);
     return make_decoder(config, settings, std::move(parts));
 }
+
+// Causal masks, which old exporters saved.
+bool is_mask(const std::string& tensor) {
+    return tensor.ends_with(".attn.bias") || tensor.ends_with(".attn.masked_bias");
+}
+
+}  // namespace
+
+extern const FamilyRow kGpt2 = {"GPT2LMHeadModel", make, kGpt2Configs, is_mask};
 
 }  // namespace nvllm

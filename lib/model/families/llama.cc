@@ -4,13 +4,18 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <vector>
 
 #include "kernels/error.h"
+#include "lib/model/families/family.h"
 
 namespace nvllm {
 namespace {
+
+constexpr std::array<FamilyDefaults, 1> kLlamaConfigs = {
+    {{.model_type = "llama", .own_keys = "attention_bias mlp_bias"}}};
 
 constexpr BodyMarks kMarks = {"layers.0.input_layernorm.weight", "embed_tokens.weight", "model."};
 
@@ -290,5 +295,7 @@ std::unique_ptr<Model> make_llama(const ModelConfig& config, WeightSource& sourc
                                   const ModelSettings& settings) {
     return make_llama_like(config, source, settings, {});
 }
+
+extern const FamilyRow kLlama = {"LlamaForCausalLM", make_llama, kLlamaConfigs};
 
 }  // namespace nvllm

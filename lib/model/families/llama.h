@@ -31,7 +31,7 @@ struct LlamaTraits {
 std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& source,
                                        const ModelSettings& settings, const LlamaTraits& traits);
 
-// LlamaForCausalLM; MistralForCausalLM, which adds a window that the config states.
+// Llama itself, and families whose differences are all in their config.
 std::unique_ptr<Model> make_llama(const ModelConfig& config, WeightSource& source,
                                   const ModelSettings& settings);
 

@@ -39,7 +39,7 @@ TEST_CASE("foreign models: folders") {
 TEST_CASE("foreign models: a config that is not there") {
     const TemporaryFolder folder;
     folder.write("adapter_config.json", "{}");
-    CHECK_THROWS_WITH_AS(read_model_config(folder.path()), doctest::Contains("adapter"), Error);
+    CHECK_THROWS_WITH_AS(read_model_config(folder.path(), {}), doctest::Contains("adapter"), Error);
     folder.write("config.json", "{}");
     CHECK_NOTHROW(require_config(folder.path()));
 }

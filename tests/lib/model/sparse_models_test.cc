@@ -13,6 +13,7 @@
 #include "lib/base/json.h"
 #include "lib/checkpoint/safetensors.h"
 #include "lib/model/loader.h"
+#include "lib/model/registry.h"
 #include "lib/model/weights/quantized_reader.h"
 #include "lib/model/weights/sparse_bitmask.h"
 #include "tests/lib/checkpoint/temporary_folder.h"

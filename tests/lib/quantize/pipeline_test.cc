@@ -12,6 +12,7 @@
 
 #include "lib/base/file.h"
 #include "lib/checkpoint/safetensors.h"
+#include "lib/model/registry.h"
 #include "tests/error_of.h"
 #include "tests/lib/model/driver.h"
 #include "tests/lib/quantize/folder.h"

@@ -18,9 +18,14 @@ namespace {
 
 const std::filesystem::path kDemo = NVLLM_SOURCE_DIR "/models/demo";
 
+constexpr FamilyDefaults kLlama = {.model_type = "llama", .architecture = "LlamaForCausalLM"};
+
 // An engine that knows Llama, made of one tensor.
 ModelKnowledge knowledge() {
     return {{"LlamaForCausalLM"},
+            [](const std::filesystem::path& file) {
+                return describe_model_config(file, {&kLlama, 1});
+            },
             [](const std::filesystem::path&) { return std::nullopt; },
             [](const ModelConfig& config) -> std::vector<ListedTensor> {
                 if (config.architecture != "LlamaForCausalLM") return {};

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "lib/model/registry.h"
 #include "tests/shared_data.h"
 
 namespace nvllm {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/host/thread_pool.h"
+#include "lib/model/registry.h"
 #include "lib/quantize/pipeline.h"
 #include "tests/error_of.h"
 #include "tests/lib/quantize/folder.h"
