@@ -2,7 +2,7 @@
 
 # What the headers of kernels/ call, for modules, which share no code with whoever opens them.
 add_library(nvllm_module_support STATIC EXCLUDE_FROM_ALL
-    kernels/backend.cc kernels/context.cc kernels/device.cc kernels/error.cc kernels/module_file.cc kernels/page_memory.cc
+    kernels/context.cc kernels/device.cc kernels/error.cc kernels/module_file.cc kernels/page_memory.cc
     kernels/shared_library.cc kernels/types.cc kernels/view.cc)
 target_include_directories(nvllm_module_support PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(nvllm_module_support PUBLIC ${CMAKE_DL_LIBS})

@@ -13,31 +13,19 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/device.h"
 #include "kernels/error.h"
-#include "kernels/ops/activation.h"
-#include "kernels/ops/attention.h"
-#include "kernels/ops/attention_input.h"
-#include "kernels/ops/elementwise.h"
-#include "kernels/ops/embedding.h"
-#include "kernels/ops/kv_cache.h"
-#include "kernels/ops/matmul.h"
-#include "kernels/ops/matmul_quantized.h"
-#include "kernels/ops/moe.h"
-#include "kernels/ops/norm.h"
-#include "kernels/ops/rope.h"
-#include "kernels/ops/sampling.h"
 #include "kernels/types.h"
 
 namespace nvllm {
 
+struct BackendOps;
+
 // Changes whenever a table of before could not be used any more.
-inline constexpr uint32_t kBackendVersion = 4;
+inline constexpr uint32_t kBackendVersion = 5;
 // What a module exports: NVLLM_BACKEND_ENTRY() { return &table; }
 inline constexpr const char* kBackendEntry = "nvllm_backend";
 #define NVLLM_BACKEND_ENTRY \
@@ -69,61 +57,6 @@ struct DeviceMemoryStats {
 };
 
 enum class CopyDirection : uint8_t { to_device, to_host, on_device };
-
-// The ops, with the signatures, contracts and checks of kernels/ops/*.h; checks were made when a
-// table's function is called. All views lie in memory of the context's device.
-struct BackendOps {
-    decltype(&ops::activation) activation = nullptr;
-    decltype(&ops::gated_activation) gated_activation = nullptr;
-    decltype(&ops::attention_input) attention_input = nullptr;
-    decltype(&ops::paged_attention) paged_attention = nullptr;
-    // Scratch that paged_attention takes at most; the last argument means nothing on a device.
-    size_t (*paged_attention_scratch_bytes)(int64_t sequences, int64_t heads, int64_t head_dim,
-                                            int num_threads) = nullptr;
-    decltype(&ops::add) add = nullptr;
-    decltype(&ops::soft_cap) soft_cap = nullptr;
-    decltype(&ops::gather_rows) gather_rows = nullptr;
-    decltype(&ops::convert) convert = nullptr;
-    decltype(&ops::embedding) embedding = nullptr;
-    decltype(&ops::write_kv) write_kv = nullptr;
-    decltype(&ops::copy_blocks) copy_blocks = nullptr;
-    // Whether the three that touch storage take this KV type; null: float32, bfloat16 and float16.
-    bool (*stores_kv)(DType dtype) = nullptr;
-    decltype(&ops::matmul) matmul = nullptr;
-    // Scratch that matmul takes at most; the last argument means nothing on a device.
-    size_t (*matmul_scratch_bytes)(int64_t tokens, int64_t in, int num_threads) = nullptr;
-    decltype(&ops::add_weighted_rows) add_weighted_rows = nullptr;
-    decltype(&ops::rms_norm) rms_norm = nullptr;
-    decltype(&ops::add_rms_norm) add_rms_norm = nullptr;
-    decltype(&ops::layer_norm) layer_norm = nullptr;
-    decltype(&ops::rope_cos_sin) rope_cos_sin = nullptr;
-    decltype(&ops::rope) rope = nullptr;
-
-    // What callers do without where it is null: they choose tokens and experts on the host.
-    decltype(&ops::change_scores) change_scores = nullptr;
-    decltype(&ops::sample) sample = nullptr;
-    decltype(&ops::logprobs) logprobs = nullptr;
-    decltype(&ops::route) route = nullptr;
-    decltype(&ops::sort_by_expert) sort_by_expert = nullptr;
-    decltype(&ops::grouped_matmul) grouped_matmul = nullptr;
-    decltype(&ops::add_expert_outputs) add_expert_outputs = nullptr;
-    size_t (*moe_scratch_bytes)(int64_t tokens, int64_t per_token, int64_t in,
-                                int num_threads) = nullptr;
-    // Where it is null, random weights are made on the host and copied.
-    decltype(&ops::fill_random) fill_random = nullptr;
-
-    // Products with quantized weights, all five or none; where they are null, or the first says no,
-    // weights are widened when they are loaded.
-    bool (*can_multiply_quantized)(const ops::QuantizedLayout& layout,
-                                   const ops::ActivationRounding& rounding,
-                                   DType activations) = nullptr;
-    size_t (*quantized_weight_bytes)(const ops::QuantizedLayout& layout) = nullptr;
-    decltype(&ops::pack_weight) pack_weight = nullptr;
-    decltype(&ops::matmul_quantized) matmul_quantized = nullptr;
-    // The last argument means nothing on a device.
-    size_t (*matmul_quantized_scratch_bytes)(int64_t tokens, const ops::QuantizedLayout& layout,
-                                             int num_threads) = nullptr;
-};
 
 // Whatever a module means by them: cudaStream_t, cudaEvent_t, cudaGraphExec_t. A null stream is the
 // device's own, with which all others are in order.
@@ -192,41 +125,10 @@ struct BackendTable {
     // Null: there is no such thing.
     void (*set_warn)(void (*warn)(const char* sentence)) = nullptr;
 
-    BackendOps ops;
+    const BackendOps* ops = nullptr;  // kernels/ops/backend_ops.h; never null
 };
 
-// Calls visit(name, function) for every function that a table must have, so that none is forgotten.
-template <typename Visit>
-void visit_functions(const BackendOps& ops, Visit&& visit) {
-    const auto& [activation, gated_activation, attention_input, paged_attention,
-                 paged_attention_scratch_bytes, add, soft_cap, gather_rows, convert, embedding,
-                 write_kv, copy_blocks, stores_kv, matmul, matmul_scratch_bytes, add_weighted_rows,
-                 rms_norm, add_rms_norm, layer_norm, rope_cos_sin, rope, change_scores, sample,
-                 logprobs, route, sort_by_expert, grouped_matmul, add_expert_outputs,
-                 moe_scratch_bytes, fill_random, can_multiply_quantized, quantized_weight_bytes,
-                 pack_weight, matmul_quantized, matmul_quantized_scratch_bytes] = ops;
-    visit("activation", activation);
-    visit("gated_activation", gated_activation);
-    visit("attention_input", attention_input);
-    visit("paged_attention", paged_attention);
-    visit("paged_attention_scratch_bytes", paged_attention_scratch_bytes);
-    visit("add", add);
-    visit("soft_cap", soft_cap);
-    visit("gather_rows", gather_rows);
-    visit("convert", convert);
-    visit("embedding", embedding);
-    visit("write_kv", write_kv);
-    visit("copy_blocks", copy_blocks);
-    visit("matmul", matmul);
-    visit("matmul_scratch_bytes", matmul_scratch_bytes);
-    visit("add_weighted_rows", add_weighted_rows);
-    visit("rms_norm", rms_norm);
-    visit("add_rms_norm", add_rms_norm);
-    visit("layer_norm", layer_norm);
-    visit("rope_angles", rope_cos_sin);
-    visit("rope", rope);
-}
-
+// Calls visit(name, function) for every function of a device that a table must have.
 template <typename Visit>
 void visit_functions(const BackendTable& table, Visit&& visit) {
     const auto& [version, table_bytes, name, kind, look, memory, allocate, release, trim,
@@ -258,24 +160,6 @@ void visit_functions(const BackendTable& table, Visit&& visit) {
     visit("launch", launch);
     visit("end_graph", end_graph);
     visit("set_batch_invariant", set_batch_invariant);
-    visit_functions(ops, visit);
 }
-
-// The table of the module in a file; it stays open until the process ends. Throws unavailable when
-// the file is no module, of another version, or lacks a function, saying which.
-const BackendTable& open_backend(const std::string& path);
-
-// Throws what open_backend() throws, and unavailable for a device that cannot be used.
-ComputeDevice open_device(const DeviceChoice& choice);
-
-// Where the module of this name lies: in a folder of $NVLLM_BACKEND_PATH, else beside this library
-// or program. Nothing is opened. Empty: nowhere.
-struct FoundBackend {
-    std::string path;
-    bool was_pointed_at = false;  // by $NVLLM_BACKEND_PATH
-};
-std::optional<FoundBackend> find_backend(const std::string& name);
-// The places that find_backend() looks at, in order.
-std::vector<std::string> backend_places(const std::string& name);
 
 }  // namespace nvllm

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/backend.h"
+#include "kernels/context.h"
 #include "kernels/page_memory.h"
 
 namespace nvllm {

@@ -1,5 +1,5 @@
 // Functions of the MLP on the CPU, one row at a time.
-#include "kernels/cpu/activation.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include "kernels/cpu/simd/rows.h"
 

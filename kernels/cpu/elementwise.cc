@@ -1,5 +1,5 @@
 // Element-wise ops on the CPU.
-#include "kernels/cpu/elementwise.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include <cstring>
 #include <string>

@@ -1,5 +1,5 @@
 // Table look-up on the CPU.
-#include "kernels/cpu/embedding.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // Paged key-value storage on the CPU.
-#include "kernels/cpu/kv_cache.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,9 @@
 // Blocked algorithms whose bulk are products of kernels/ops/matmul.h.
-#include "kernels/cpu/linalg.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/elementwise.h"
 #include "kernels/host/thread_pool.h"
 #include "kernels/ops/matmul.h"
 
@@ -274,7 +273,7 @@ size_t gram_scratch_bytes(int64_t rows, int64_t size, DType compute_type,
     };
     return bytes(size, compute_type) +
            (compute_type == DType::f32 ? 0 : bytes(part_rows, DType::f32)) +
-           ops::matmul_scratch_bytes(part_rows, rows, compute_type, compute_type, terms);
+           matmul_scratch_bytes(part_rows, rows, compute_type, compute_type, terms);
 }
 
 void mirror_lower(const Context& context, const TensorView& matrix) {

@@ -1,12 +1,11 @@
 // Layers of experts on the CPU.
-#include "kernels/cpu/moe.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/matmul/matmul.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/host/thread_pool.h"
 
@@ -121,13 +120,13 @@ void add_weighted_rows(const Context& context, const ConstTensorView& x,
 }
 
 // Of whatever types.
-size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t in, int num_threads) {
+size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t in, const ScratchTerms& terms) {
     constexpr DType types[] = {DType::f32, DType::bf16, DType::f16};
     size_t most = 0;
     for (const DType compute_type : types) {
         for (const DType weight_type : types) {
             most = std::max(most, matmul_scratch_bytes(tokens * per_token, in, compute_type,
-                                                       weight_type, num_threads));
+                                                       weight_type, terms));
         }
     }
     return most;

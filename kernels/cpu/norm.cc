@@ -1,5 +1,5 @@
 // Normalisations on the CPU, one row at a time.
-#include "kernels/cpu/norm.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include "kernels/cpu/simd/rows.h"
 

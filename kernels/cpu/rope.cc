@@ -1,5 +1,5 @@
 // Rotary embedding on the CPU.
-#include "kernels/cpu/rope.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Sampling on the CPU as it is defined: rows are sorted. lib/decode does the same in one pass.
-#include "kernels/cpu/sampling.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 // Grid: rows by parts of a row, a block of up to 256 threads for 2,048 values; no shared memory.
 // Each value is read and written once: 4 bytes moved per output of activation() in bfloat16, 6 of
 // gated_activation().
-#include "kernels/cuda/activation.h"
+#include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/elements.h"
 

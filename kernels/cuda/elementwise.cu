@@ -3,7 +3,7 @@
 // Grid: rows by parts of a row, a block of up to 256 threads for 2,048 values; no shared memory.
 // Bytes moved per output in bfloat16: 6 by add, 4 by the others (convert: what its types take).
 // fill_random: a thread for four values wherever they lie, 2 bytes each.
-#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/elements.h"
 #include "kernels/random.h"

@@ -3,7 +3,7 @@
 // Grid: tokens by parts of a row, a block of up to 256 threads for 2,048 values; no shared memory.
 // 4 bytes moved per output of bfloat16. An id outside the table gives a row of NaN: a mistake that
 // shows, instead of memory that is someone else's.
-#include "kernels/cuda/embedding.h"
+#include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/elements.h"
 

@@ -6,7 +6,7 @@
 // batch have slot -1. Of int8 a warp has a head, whose scale it finds by shuffles. copy_blocks: a
 // thread for each 16 bytes of a block, which takes the pairs in their order, because a block may be
 // the target of one pair and the source of a later one; 2 bytes moved per byte. No shared memory.
-#include "kernels/cuda/kv_cache.h"
+#include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/kv_store.h"
 

@@ -7,7 +7,7 @@
 // caches. add_outputs_kernel: a thread for eight values of a token, 2 * (per_token + 1) bytes moved
 // per output of bfloat16; no shared memory. add_weighted_rows_kernel: alike, 6 bytes per value of
 // bfloat16. Products: matmul_*.cu.
-#include "kernels/cuda/moe.h"
+#include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/matmul/matmul_tiles.h"
 
@@ -225,7 +225,7 @@ void add_weighted_rows(const Context& context, const ConstTensorView& x,
     });
 }
 
-size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t, int) {
+size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t, const ScratchTerms&) {
     return static_cast<size_t>(tokens * per_token) * sizeof(int32_t) + 64;
 }
 

@@ -4,7 +4,7 @@
 // query and key norms. Shared memory: one float a warp. Each row is read once from memory, a second
 // time from the caches, and written once: 4 bytes a value of bfloat16 beside the weights, which all
 // rows share. Which thread adds which values depends on the width alone.
-#include "kernels/cuda/norm.h"
+#include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/norm_row.h"
 

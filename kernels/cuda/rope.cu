@@ -3,7 +3,7 @@
 // rope_cos_sin: a thread an angle; 8 bytes written per angle. rope: one block of up to 256 threads
 // a token, a thread for eight pairs; each value is read and written once, 4 bytes per output of
 // bfloat16, and the angles once a token. No shared memory.
-#include "kernels/cuda/rope.h"
+#include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/rotate.h"

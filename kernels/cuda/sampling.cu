@@ -4,7 +4,7 @@
 // but the first find it in the second-level cache where rows are few: one for the best score, which
 // is all that greedy choice takes; two for a cut by top-k, three for one by top-p (its total beside
 // the search), three for the draw; min-p takes none.
-#include "kernels/cuda/sampling.h"
+#include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/sampling_row.h"
 #include "kernels/random.h"

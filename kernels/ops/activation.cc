@@ -1,8 +1,8 @@
 // Checks of the MLP's functions, and the choice of device.
 #include "kernels/ops/activation.h"
 
-#include "kernels/cpu/activation.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 

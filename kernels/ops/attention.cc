@@ -1,8 +1,8 @@
 // Checks of attention, and the choice of device.
 #include "kernels/ops/attention.h"
 
-#include "kernels/cpu/attention/attention.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 namespace {
@@ -86,9 +86,8 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
 
 size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
                                      const ScratchTerms& terms) {
-    const auto bytes = terms.backend != nullptr ? terms.backend->ops.paged_attention_scratch_bytes
-                                                : cpu::paged_attention_scratch_bytes;
-    return bytes(sequences, heads, head_dim, terms.num_threads);
+    return scratch_op(terms, &BackendOps::paged_attention_scratch_bytes,
+                      &cpu::paged_attention_scratch_bytes)(sequences, heads, head_dim, terms);
 }
 
 }  // namespace nvllm::ops

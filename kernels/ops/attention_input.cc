@@ -1,8 +1,8 @@
 // Checks of the way from projection to attention, and the choice of device.
 #include "kernels/ops/attention_input.h"
 
-#include "kernels/cpu/attention/attention_input.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 #include "kernels/ops/kv_cache.h"
 
 namespace nvllm::ops {

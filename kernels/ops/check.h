@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "kernels/backend.h"
 #include "kernels/context.h"
 #include "kernels/error.h"
+#include "kernels/ops/backend_ops.h"
 #include "kernels/ops/kv_cache.h"
 #include "kernels/view.h"
 
@@ -20,7 +20,13 @@ inline const BackendOps* module_ops(const Context& context, const char* op) {
     }
     NVLLM_CHECK(context.scratch != nullptr && context.backend != nullptr,
                 std::string(op) + " needs scratch memory and the device's backend");
-    return &context.backend->ops;
+    return context.backend->ops;
+}
+
+// The op that computes sizes of scratch memory for the device of `terms`.
+template <typename Function>
+Function scratch_op(const ScratchTerms& terms, Function BackendOps::*op, Function on_cpu) {
+    return terms.backend != nullptr ? terms.backend->ops->*op : on_cpu;
 }
 
 // The op of the context's device where a module may lack it. Throws unavailable where it does.

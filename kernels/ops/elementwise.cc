@@ -1,8 +1,8 @@
 // Checks of the element-wise ops, and the choice of device.
 #include "kernels/ops/elementwise.h"
 
-#include "kernels/cpu/elementwise.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 

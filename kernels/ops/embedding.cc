@@ -1,8 +1,8 @@
 // Checks of the table look-up, and the choice of device.
 #include "kernels/ops/embedding.h"
 
-#include "kernels/cpu/embedding.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 

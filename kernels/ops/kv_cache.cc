@@ -1,8 +1,8 @@
 // Checks of writes to key-value storage, and the choice of device.
 #include "kernels/ops/kv_cache.h"
 
-#include "kernels/cpu/kv_cache.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 namespace {

@@ -1,8 +1,8 @@
 // Checks of dense linear algebra.
 #include "kernels/ops/linalg.h"
 
-#include "kernels/cpu/linalg.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 namespace {

@@ -1,8 +1,8 @@
 // Checks of matrix products, and the choice of device.
 #include "kernels/ops/matmul.h"
 
-#include "kernels/cpu/matmul/matmul.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 namespace {
@@ -58,10 +58,8 @@ void fused_matmul(const Context& context, const ConstTensorView& x,
 
 size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType compute_type, DType weight_type,
                             const ScratchTerms& terms) {
-    return terms.backend != nullptr
-               ? terms.backend->ops.matmul_scratch_bytes(tokens, in, terms.num_threads)
-               : cpu::matmul_scratch_bytes(tokens, in, compute_type, weight_type,
-                                           terms.num_threads);
+    return scratch_op(terms, &BackendOps::matmul_scratch_bytes, &cpu::matmul_scratch_bytes)(
+        tokens, in, compute_type, weight_type, terms);
 }
 
 }  // namespace nvllm::ops

@@ -1,8 +1,8 @@
 // Checks of products with quantized weights, and the choice of device.
 #include "kernels/ops/matmul_quantized.h"
 
-#include "kernels/cpu/quantized/matmul_quantized.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 namespace {
@@ -34,12 +34,13 @@ void check_packed(const Context& context, const QuantizedLayout& layout, const V
 }
 
 size_t bytes_on(const Context& context, const BackendOps* device, const QuantizedLayout& layout) {
-    if (device == nullptr) return cpu::quantized_weight_bytes(layout);
-    if (device->quantized_weight_bytes == nullptr || context.backend == nullptr) {
+    if (device != nullptr && device->quantized_weight_bytes == nullptr) {
         throw Error(ErrorKind::unavailable,
-                    "the device's module has no products with quantized weights");
+                    "the device's module has no matmuls with quantized weights");
     }
-    return device->quantized_weight_bytes(layout);
+    ScratchTerms terms;
+    terms.backend = context.backend;
+    return quantized_weight_bytes(layout, terms);
 }
 
 }  // namespace
@@ -47,15 +48,15 @@ size_t bytes_on(const Context& context, const BackendOps* device, const Quantize
 bool can_multiply_quantized(const QuantizedLayout& layout, const ActivationRounding& activations,
                             const ScratchTerms& terms) {
     check_layout(layout);
-    if (terms.backend == nullptr) return cpu::can_multiply_quantized(layout, activations);
-    const auto can = terms.backend->ops.can_multiply_quantized;
-    return can != nullptr && can(layout, activations, terms.activations);
+    const auto can =
+        scratch_op(terms, &BackendOps::can_multiply_quantized, &cpu::can_multiply_quantized);
+    return can != nullptr && can(layout, activations, terms);
 }
 
 size_t quantized_weight_bytes(const QuantizedLayout& layout, const ScratchTerms& terms) {
     check_layout(layout);
-    return terms.backend == nullptr ? cpu::quantized_weight_bytes(layout)
-                                    : terms.backend->ops.quantized_weight_bytes(layout);
+    return scratch_op(terms, &BackendOps::quantized_weight_bytes, &cpu::quantized_weight_bytes)(
+        layout, terms);
 }
 
 void pack_weight(const Context& context, const QuantizedLayout& layout,
@@ -103,9 +104,8 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
 
 size_t matmul_quantized_scratch_bytes(int64_t tokens, const QuantizedLayout& layout,
                                       const ScratchTerms& terms) {
-    const auto bytes = terms.backend != nullptr ? terms.backend->ops.matmul_quantized_scratch_bytes
-                                                : cpu::matmul_quantized_scratch_bytes;
-    return bytes(tokens, layout, terms.num_threads);
+    return scratch_op(terms, &BackendOps::matmul_quantized_scratch_bytes,
+                      &cpu::matmul_quantized_scratch_bytes)(tokens, layout, terms);
 }
 
 }  // namespace nvllm::ops

@@ -1,8 +1,8 @@
 // Checks of layers of experts, and the choice of device.
 #include "kernels/ops/moe.h"
 
-#include "kernels/cpu/moe.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 namespace {
@@ -94,9 +94,9 @@ void add_weighted_rows(const Context& context, const ConstTensorView& x,
 
 size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t in, const ScratchTerms& terms) {
     const auto bytes =
-        optional_op(terms.backend == nullptr ? nullptr : &terms.backend->ops,
+        optional_op(terms.backend == nullptr ? nullptr : terms.backend->ops,
                     &BackendOps::moe_scratch_bytes, &cpu::moe_scratch_bytes, "moe_scratch_bytes");
-    return bytes(tokens, per_token, in, terms.num_threads);
+    return bytes(tokens, per_token, in, terms);
 }
 
 }  // namespace nvllm::ops

@@ -1,8 +1,8 @@
 // Checks of the normalisations, and the choice of device.
 #include "kernels/ops/norm.h"
 
-#include "kernels/cpu/norm.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 namespace {

@@ -1,8 +1,8 @@
 // Checks of rotary embedding, and the choice of device.
 #include "kernels/ops/rope.h"
 
-#include "kernels/cpu/rope.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 namespace {
@@ -16,13 +16,13 @@ void check_cos_sin(const Context& context, const ViewLayout& view, int64_t token
 void check_frequencies(const Context& context, const ConstTensorView& frequencies,
                        const TensorView& cosines, const ConstTensorView& choices) {
     if (choices.data == nullptr) {
-        return check_vector(context, frequencies, DType::f32, cosines.dim(1), "rope_angles");
+        return check_vector(context, frequencies, DType::f32, cosines.dim(1), "rope_cos_sin");
     }
-    check_vector(context, choices, DType::i32, cosines.dim(0), "rope_angles");
-    check_rows(context, frequencies, 2, "rope_angles");
+    check_vector(context, choices, DType::i32, cosines.dim(0), "rope_cos_sin");
+    check_rows(context, frequencies, 2, "rope_cos_sin");
     NVLLM_CHECK(frequencies.rank == 2 && frequencies.dtype == DType::f32 &&
                     frequencies.dim(1) == cosines.dim(1) && frequencies.contiguous(),
-                "rope_angles: frequencies " + frequencies.describe());
+                "rope_cos_sin: frequencies " + frequencies.describe());
 }
 
 }  // namespace
@@ -31,12 +31,12 @@ void rope_cos_sin(const Context& context, const ConstTensorView& positions,
                   const ConstTensorView& inverse_frequencies, float attention_scaling,
                   const TensorView& cosines, const TensorView& sines,
                   const ConstTensorView& choices) {
-    const BackendOps* device = module_ops(context, "rope_angles");
-    check_cos_sin(context, cosines, cosines.dim(0), "rope_angles");
-    check_cos_sin(context, sines, cosines.dim(0), "rope_angles");
-    check_vector(context, positions, DType::i32, cosines.dim(0), "rope_angles");
+    const BackendOps* device = module_ops(context, "rope_cos_sin");
+    check_cos_sin(context, cosines, cosines.dim(0), "rope_cos_sin");
+    check_cos_sin(context, sines, cosines.dim(0), "rope_cos_sin");
+    check_vector(context, positions, DType::i32, cosines.dim(0), "rope_cos_sin");
     check_frequencies(context, inverse_frequencies, cosines, choices);
-    NVLLM_CHECK(sines.dim(1) == cosines.dim(1), "rope_angles: sines " + sines.describe());
+    NVLLM_CHECK(sines.dim(1) == cosines.dim(1), "rope_cos_sin: sines " + sines.describe());
     (device != nullptr ? device->rope_cos_sin : cpu::rope_cos_sin)(
         context, positions, inverse_frequencies, attention_scaling, cosines, sines, choices);
 }

@@ -1,8 +1,8 @@
 // Checks of sampling, and the choice of device.
 #include "kernels/ops/sampling.h"
 
-#include "kernels/cpu/sampling.h"
 #include "kernels/ops/check.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::ops {
 namespace {

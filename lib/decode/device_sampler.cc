@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "kernels/backend.h"
+#include "kernels/ops/backend_ops.h"
 #include "kernels/ops/sampling.h"
 #include "lib/decode/logits_processors.h"
 #include "lib/decode/logprobs.h"
@@ -292,7 +292,7 @@ DeviceSampler::~DeviceSampler() = default;
 
 bool DeviceSampler::is_possible_on(const ComputeDevice& device) {
     if (device.is_cpu()) return true;
-    const BackendOps& ops = device.backend()->ops;
+    const BackendOps& ops = *device.backend()->ops;
     return ops.change_scores != nullptr && ops.sample != nullptr && ops.logprobs != nullptr;
 }
 

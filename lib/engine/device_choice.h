@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/backend.h"
 #include "kernels/device.h"
+#include "kernels/ops/open_backend.h"
 
 namespace nvllm {
 

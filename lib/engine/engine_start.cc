@@ -5,7 +5,8 @@
 
 #include <bit>
 
-#include "kernels/backend.h"
+#include "kernels/ops/backend_ops.h"
+#include "kernels/ops/open_backend.h"
 #include "lib/base/file.h"
 #include "lib/decode/device_sampler.h"
 #include "lib/engine/model_choice.h"
@@ -110,7 +111,7 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& me
 
 void check_device_stores(const ChosenDevice& device, DType kv_dtype) {
     if (device.is_cpu() || dtype_bytes(kv_dtype) > 1) return;
-    const auto stores = open_device(device.choice).backend()->ops.stores_kv;
+    const auto stores = open_device(device.choice).backend()->ops->stores_kv;
     if (stores != nullptr && stores(kv_dtype)) return;
     throw Error(ErrorKind::unavailable,
                 fmt::format("--kv-cache-dtype: {} keeps keys and values in float32, bfloat16 or "

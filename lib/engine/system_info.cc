@@ -1,11 +1,11 @@
 // Asks the kernels.
 #include "lib/engine/system_info.h"
 
-#include "kernels/backend.h"
 #include "kernels/collectives.h"
 #include "kernels/cpu/dispatch/isa.h"
 #include "kernels/error.h"
 #include "kernels/host/cpu_count.h"
+#include "kernels/ops/open_backend.h"
 #include "kernels/shared_library.h"
 
 namespace nvllm {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/backend.h"
+#include "kernels/ops/open_backend.h"
 #include "lib/base/clock.h"
 #include "lib/base/fault_points.h"
 #include "lib/base/log.h"

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "kernels/backend.h"
 #include "kernels/error.h"
 #include "kernels/host/cpu_placement.h"
+#include "kernels/ops/open_backend.h"
 #include "lib/base/log.h"
 #include "lib/model/registry.h"
 #include "lib/model/stray_tensors.h"

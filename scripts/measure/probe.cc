@@ -2,9 +2,9 @@
 // peaks of all usable cores, and how long a cache line takes from one core to another and back.
 #include <cstdio>
 
+#include "kernels/cpu/probe.h"
 #include "kernels/host/cpu_placement.h"
 #include "kernels/host/thread_pool.h"
-#include "kernels/probe.h"
 
 int main() {
     nvllm::ThreadPool threads(nvllm::default_num_threads());

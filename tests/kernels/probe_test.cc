@@ -1,5 +1,5 @@
 // Tests that the probes run and give figures; how large they are is for benchmarks to say.
-#include "kernels/probe.h"
+#include "kernels/cpu/probe.h"
 
 #include "testing.h"
 

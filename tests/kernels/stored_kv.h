@@ -60,12 +60,12 @@ inline std::vector<double> as_stored(nvllm::DType dtype, const std::vector<float
 // Queries as they meet keys that are stored in `dtype`.
 inline std::vector<double> as_factors(nvllm::DType dtype, const std::vector<float>& x,
                                       int64_t head_dim) {
-    return as_stored(nvllm::cpu::attention_factors(dtype, head_dim), x, head_dim, 1.0f);
+    return as_stored(nvllm::cpu::attention_compute_type(dtype, head_dim), x, head_dim, 1.0f);
 }
 
 // The part of a probability that rounding may change before it meets values.
 inline double probability_rounding(nvllm::DType dtype, int64_t head_dim) {
-    const bool rounds = nvllm::cpu::attention_factors(dtype, head_dim) == nvllm::DType::bf16;
+    const bool rounds = nvllm::cpu::attention_compute_type(dtype, head_dim) == nvllm::DType::bf16;
     return rounds ? 0x1p-8 : 0;
 }
 

@@ -8,6 +8,8 @@
 // keep all threads busy, each segment is an item.
 #include "kernels/cpu/attention/attention.h"
 
+#include "kernels/ops/cpu_ops.h"
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -25,7 +27,7 @@ constexpr int64_t kMaxLanes = 16;
 int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) * kMaxLanes; }
 
 const AttentionMatmuls& products_for(DType cached, int64_t head_dim) {
-    return attention_factors(cached, head_dim) == DType::bf16
+    return attention_compute_type(cached, head_dim) == DType::bf16
                ? kernels().attention_pairs
                : kernels().attention[kv_type_index(cached)];
 }
@@ -470,7 +472,7 @@ void run_item(const AttentionBatch& batch, const AttentionItem& item, const Atte
 
 }  // namespace
 
-DType attention_factors(DType cached, int64_t head_dim) {
+DType attention_compute_type(DType cached, int64_t head_dim) {
     const int64_t step = kernels().attention_pairs.step;
     const bool are_pairs = cached == DType::bf16 && step > 0 && head_dim % step == 0;
     return are_pairs ? DType::bf16 : DType::f32;
@@ -555,15 +557,15 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
 }
 
 size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
-                                     int num_threads) {
+                                     const ScratchTerms& terms) {
     const auto whole_lines = [](int64_t values) {
         return divided_up(values, kMaxLanes) * kMaxLanes;
     };
     const int64_t width = padded_width(head_dim);
     const int64_t states = State::num_floats(kMaxSegmentRowsPerHead * heads, width);
     return static_cast<size_t>(whole_lines(sequences)) * sizeof(int64_t) +
-           static_cast<size_t>(num_threads > 1 ? whole_lines(states) : 0) * sizeof(float) +
-           Workspace::bytes(rows_per_item(heads), width) * static_cast<size_t>(num_threads);
+           static_cast<size_t>(terms.num_threads > 1 ? whole_lines(states) : 0) * sizeof(float) +
+           Workspace::bytes(rows_per_item(heads), width) * static_cast<size_t>(terms.num_threads);
 }
 
 }  // namespace nvllm::cpu

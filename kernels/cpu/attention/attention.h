@@ -1,21 +1,15 @@
-// CPU version of kernels/ops/attention.h; views are checked already.
+// The type in which attention multiplies on this CPU.
 #pragma once
 
-#include "kernels/ops/attention.h"
+#include <cstdint>
+
+#include "kernels/types.h"
 
 namespace nvllm::cpu {
 
-void paged_attention(const Context& context, const ConstTensorView& queries,
-                     const ConstTensorView& key_cache, const ConstTensorView& value_cache,
-                     const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,
-                     const ConstTensorView& block_tables, const ops::PagedAttentionOptions& options,
-                     const TensorView& out);
-
-// What queries and probabilities are rounded to before they meet keys and values that are cached in
-// this type: bfloat16 where these are and the instruction set multiplies pairs, else float32.
-DType attention_factors(DType cached, int64_t head_dim);
-
-size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
-                                     int num_threads);
+// The type that queries and probabilities are rounded to before they are multiplied with keys and
+// values of the type `cached`: bfloat16 where these are bfloat16 and the instruction set multiplies
+// pairs of bfloat16, else float32.
+DType attention_compute_type(DType cached, int64_t head_dim);
 
 }  // namespace nvllm::cpu

@@ -1,9 +1,5 @@
 // The way from projection to attention on the CPU: the ops one after another.
-#include "kernels/cpu/attention/attention_input.h"
-
-#include "kernels/cpu/kv_cache.h"
-#include "kernels/cpu/norm.h"
-#include "kernels/cpu/rope.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::cpu {
 

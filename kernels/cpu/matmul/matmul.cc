@@ -1,6 +1,6 @@
 // Matrix products on the CPU: x is packed once, then blocks of (tokens, columns) are shared out to
 // threads.
-#include "kernels/cpu/matmul/matmul.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include <algorithm>
 
@@ -234,11 +234,11 @@ void fused_matmul(const Context& context, const ConstTensorView& x,
 }
 
 size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType compute_type, DType weight_type,
-                            int num_threads) {
+                            const ScratchTerms& terms) {
     const MatmulKernels& kernel = kernel_for(tokens, compute_type, weight_type);
     const size_t x = packed_x_bytes(kernel, tokens, in);
     const bool packs = tokens > kernel.max_in_place_tokens;
-    return x + (packs ? static_cast<size_t>(num_threads) * kPackedWeightBytes : 0);
+    return x + (packs ? static_cast<size_t>(terms.num_threads) * kPackedWeightBytes : 0);
 }
 
 }  // namespace nvllm::cpu

@@ -1,6 +1,6 @@
 // Products with quantized weights on the CPU: x is rounded once, then blocks of (tokens, panels)
 // are shared out to threads.
-#include "kernels/cpu/quantized/matmul_quantized.h"
+#include "kernels/ops/cpu_ops.h"
 
 #include <algorithm>
 #include <cstring>
@@ -375,7 +375,7 @@ size_t thread_bytes(int64_t padded_in) {
 }  // namespace
 
 bool can_multiply_quantized(const ops::QuantizedLayout& layout,
-                            const ops::ActivationRounding& activations) {
+                            const ops::ActivationRounding& activations, const ScratchTerms&) {
     const bool sparse = ops::is_sparse(layout.code);
     const int64_t depth = sparse ? kSparseDepth : 8;
     const auto is_whole = [&](int64_t group_size) {
@@ -422,7 +422,7 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
 }
 
 size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout,
-                                      int num_threads) {
+                                      const ScratchTerms& terms) {
     const int64_t padded_in = PackedParts(layout).padded_in;
     // The arena hands out whole lines; scales and sums of x are of at least 8 values.
     const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
@@ -430,7 +430,7 @@ size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout
     return lines(rows * (static_cast<size_t>(padded_in) * sizeof(float) + kRowPadding)) +
            2 * lines(rows * static_cast<size_t>(padded_in / 8) * sizeof(float)) +
            lines(rows * static_cast<size_t>(layout.groups()) * sizeof(int32_t)) +
-           static_cast<size_t>(num_threads) * thread_bytes(padded_in);
+           static_cast<size_t>(terms.num_threads) * thread_bytes(padded_in);
 }
 
 }  // namespace nvllm::cpu

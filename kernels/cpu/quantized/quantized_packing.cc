@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "kernels/cpu/dispatch/isa.h"
-#include "kernels/cpu/quantized/matmul_quantized.h"
 #include "kernels/cpu/quantized/quantized_layout.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/error.h"
+#include "kernels/ops/cpu_ops.h"
 
 namespace nvllm::cpu {
 namespace {
@@ -196,7 +196,7 @@ void pack_corrections(const Packing& packing, int64_t panel) {
 
 }  // namespace
 
-size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {
+size_t quantized_weight_bytes(const ops::QuantizedLayout& layout, const ScratchTerms&) {
     return PackedParts(layout).bytes;
 }
 

@@ -321,7 +321,7 @@ struct Kernels {
     // out = x * factor
     void (*scale)(const float* x, float factor, float* out, int64_t count);
 
-    // What kernels/probe.h times. The loops return floating-point operations per round.
+    // What kernels/cpu/probe.h times. The loops return floating-point operations per round.
     void (*read_one_stream)(const std::byte* memory, int64_t bytes);
     void (*read_four_streams)(const std::byte* memory, int64_t bytes);
     double (*float32_loop)(int64_t rounds);

@@ -7,7 +7,7 @@
 //
 // merge_kernel: a warp a token and head, four in a block, no shared memory; 4 * head_dim + 8 bytes
 // read per split and head, in the order of the splits.
-#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/ops.h"
 
 #include <algorithm>
 #include <bit>
@@ -172,7 +172,8 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     if (apart) merge(context, call);
 }
 
-size_t paged_attention_scratch_bytes(int64_t tokens, int64_t heads, int64_t head_dim, int) {
+size_t paged_attention_scratch_bytes(int64_t tokens, int64_t heads, int64_t head_dim,
+                                     const ScratchTerms&) {
     return std::min(kMaxScratchBytes, bytes_of_splits(kMaxSplits, tokens, heads, head_dim));
 }
 

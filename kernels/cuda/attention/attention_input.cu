@@ -6,7 +6,7 @@
 // warp, through which a value meets the one it is rotated with. Queries are read and written once,
 // keys and values read once and written to their slots: 4 bytes per output of bfloat16. Between the
 // steps values are rounded to their type, so that the bits are those of the separate ops.
-#include "kernels/cuda/attention/attention_input.h"
+#include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/kv_store.h"
 #include "kernels/cuda/norm_row.h"
@@ -15,7 +15,7 @@ namespace nvllm::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kMaxHeadDim = 32 * kRun;
+static_assert(kMaxHeadDim == 32 * kRun);
 constexpr int64_t kFewTokens = 256;
 
 template <typename W>

@@ -6,6 +6,7 @@
 #include "kernels/cuda/matmul/matmul.h"
 
 #include "kernels/cuda/matmul/gemv.h"
+#include "kernels/cuda/ops.h"
 
 namespace nvllm::cuda {
 
@@ -40,9 +41,9 @@ void multiply(const Context& context, const MatmulCall& call, DType weight_type,
     }
 }
 
-void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
-            const TensorView& y) {
+void gemm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+          const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
+          const TensorView& y) {
     MatmulCall call = describe_product(x, weight, bias, y);
     call.accumulate = output == ops::MatmulOutput::accumulate;
     multiply(context, call, weight.dtype, compute_type);
@@ -56,6 +57,6 @@ void matmul_few_rows(const Context& context, const ConstTensorView& x,
     multiply_few_rows(context, call, compute_type);
 }
 
-size_t matmul_scratch_bytes(int64_t, int64_t, int) { return 0; }
+size_t matmul_scratch_bytes(int64_t, int64_t, DType, DType, const ScratchTerms&) { return 0; }
 
 }  // namespace nvllm::cuda

@@ -1,13 +1,14 @@
-// CUDA version of kernels/ops/matmul.h; views are checked already.
+// The kernels of dense matmuls; views are checked already.
 #pragma once
 
 #include "kernels/ops/matmul.h"
 
 namespace nvllm::cuda {
 
-void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-            const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
-            const TensorView& y);
+// Any types and strides, with an order of sums that does not depend on the number of rows.
+void gemm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+          const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
+          const TensorView& y);
 
 // Rows of x that have kernels of their own, dense and quantized.
 constexpr int kMaxGemvRows = 8;
@@ -20,7 +21,5 @@ bool can_multiply_few_rows(const ConstTensorView& x, const ConstTensorView& weig
 void matmul_few_rows(const Context& context, const ConstTensorView& x,
                      const ConstTensorView& weight, const ConstTensorView& bias, DType compute_type,
                      ops::MatmulOutput output, const TensorView& y);
-
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, int num_threads);
 
 }  // namespace nvllm::cuda

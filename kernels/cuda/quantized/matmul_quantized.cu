@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/cuda/ops.h"
 #include "kernels/cuda/quantized/dequantize_gemm.h"
 #include "kernels/cuda/quantized/quantized_tiles.h"
 #include "kernels/cuda/quantized/scaled_mm.h"
@@ -435,14 +436,15 @@ void round_rows(const Context& context, const ConstTensorView& x,
 }  // namespace
 
 bool can_multiply_quantized(const ops::QuantizedLayout& layout, const ActivationRounding& rounding,
-                            DType activations) {
+                            const ScratchTerms& terms) {
     const bool sparse = ops::is_sparse(layout.code);
     if (sparse && layout.in % 4 != 0) return false;
     // Values of the one 16-bit type are none of the other.
     const DType other = layout.code == ops::WeightCode::sparse_float16 ? DType::bf16 : DType::f16;
-    if (sparse && ops::plain_type(layout.code) != DType::i8 && activations == other) return false;
+    if (sparse && ops::plain_type(layout.code) != DType::i8 && terms.activations == other)
+        return false;
     // Scales inside may be beyond what float16 has.
-    if (has_scales_inside(rounding) && activations == DType::f16) return false;
+    if (has_scales_inside(rounding) && terms.activations == DType::f16) return false;
     const int64_t depth = sparse ? kSparseStepDepth : kStepDepth;
     return ends_with_steps(layout.group_size, layout.in, depth) &&
            ends_with_steps(rounding.group_size, layout.in, depth);
@@ -485,7 +487,7 @@ QuantizedCall describe_weight(const ops::QuantizedWeight& weight) {
     return call;
 }
 
-size_t quantized_weight_bytes(const ops::QuantizedLayout& layout) {
+size_t quantized_weight_bytes(const ops::QuantizedLayout& layout, const ScratchTerms&) {
     return static_cast<size_t>(packed_parts(layout).bytes);
 }
 
@@ -514,9 +516,9 @@ void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
         call);
 }
 
-void matmul_quantized(const Context& context, const ConstTensorView& x,
-                      const ops::QuantizedWeight& weight, const ConstTensorView& bias,
-                      DType compute_type, ops::MatmulOutput output, const TensorView& y) {
+void gemm_quantized(const Context& context, const ConstTensorView& x,
+                    const ops::QuantizedWeight& weight, const ConstTensorView& bias,
+                    DType compute_type, ops::MatmulOutput output, const TensorView& y) {
     if (y.numel() == 0) return;
     const ops::QuantizedLayout& layout = weight.layout;
     QuantizedCall call = describe_weight(weight);
@@ -546,7 +548,8 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     }
 }
 
-size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout, int) {
+size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout,
+                                      const ScratchTerms&) {
     // Values, and at most a scale for each step's depth of them.
     const int64_t row = (padded(layout.in, 1) + blocks_for(layout.in, kStepDepth)) *
                         static_cast<int64_t>(sizeof(float));

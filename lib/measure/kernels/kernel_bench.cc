@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/probe.h"
+#include "kernels/cpu/probe.h"
 #include "lib/base/clock.h"
 
 namespace nvllm {

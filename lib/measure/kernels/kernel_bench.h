@@ -5,10 +5,10 @@
 #include <functional>
 #include <optional>
 
-#include "kernels/backend.h"
 #include "kernels/context.h"
 #include "kernels/device.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/ops/open_backend.h"
 #include "lib/measure/kernels/kernel_measure.h"
 
 namespace nvllm {

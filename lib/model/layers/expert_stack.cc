@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/backend.h"
+#include "kernels/ops/backend_ops.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/moe.h"
 #include "lib/model/weights/scheme.h"
@@ -36,7 +36,7 @@ void place(WeightSource& source, const LinearSpec& linear, int64_t expert, int64
 }  // namespace
 
 bool can_stack(const WeightSource& source, std::span<const ExpertLinears> experts) {
-    if (source.device().is_cpu() || !has_ops(source.device().backend()->ops) ||
+    if (source.device().is_cpu() || !has_ops(*source.device().backend()->ops) ||
         std::ssize(experts) > ops::kMaxExperts) {
         return false;
     }

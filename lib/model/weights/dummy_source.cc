@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/backend.h"
+#include "kernels/ops/backend_ops.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/random.h"
 #include "lib/model/weights/float_type.h"
@@ -68,7 +68,7 @@ Tensor DummySource::read(const std::string& name, std::initializer_list<int64_t>
 }
 
 bool DummySource::fills_on_device() const {
-    return !device().is_cpu() && device().backend()->ops.fill_random != nullptr;
+    return !device().is_cpu() && device().backend()->ops->fill_random != nullptr;
 }
 
 Tensor DummySource::read_placed_matrix(const std::string& name,

@@ -1,5 +1,5 @@
 // Emulated tests of the MLP's functions on CUDA against double precision.
-#include "kernels/cuda/activation.h"
+#include "kernels/cuda/ops.h"
 
 #include <cmath>
 

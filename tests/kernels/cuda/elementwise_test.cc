@@ -1,8 +1,7 @@
 // Emulated tests of the small element-wise CUDA ops and of the table look-up.
-#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/ops.h"
 
 #include "emulated.h"
-#include "kernels/cuda/embedding.h"
 
 using namespace nvllm;
 using testing::Buffer;

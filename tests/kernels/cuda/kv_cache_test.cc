@@ -1,8 +1,8 @@
 // Emulated tests of CUDA writes to paged key-value storage.
-#include "kernels/cuda/kv_cache.h"
+#include "kernels/cuda/ops.h"
 
 #include "emulated.h"
-#include "kernels/cpu/kv_cache.h"
+#include "kernels/ops/cpu_ops.h"
 
 using namespace nvllm;
 using testing::Buffer;

@@ -1,11 +1,11 @@
 // Emulated tests of CUDA's layers of experts: the CPU's choices and order, products of groups,
 // sums.
-#include "kernels/cuda/moe.h"
+#include "kernels/cuda/ops.h"
 
 #include "../reference.h"
 #include "emulated.h"
-#include "kernels/cpu/moe.h"
 #include "kernels/cuda/matmul/matmul.h"
+#include "kernels/ops/cpu_ops.h"
 
 using namespace nvllm;
 using testing::Buffer;
@@ -112,10 +112,10 @@ TEST_CASE("cuda: products of groups have the bits of single products") {
                 const int64_t first = starts[static_cast<size_t>(e)];
                 const int64_t count = starts[static_cast<size_t>(e + 1)] - first;
                 if (count == 0) continue;
-                cuda::matmul(machine.context(), x.view({kRows, kIn}).rows(first, count),
-                             weight.view({kExperts * kOut, kIn}).rows(e * kOut, kOut), {}, dtype,
-                             ops::MatmulOutput::overwrite,
-                             expected.view({kRows, kOut}).rows(first, count));
+                cuda::gemm(machine.context(), x.view({kRows, kIn}).rows(first, count),
+                           weight.view({kExperts * kOut, kIn}).rows(e * kOut, kOut), {}, dtype,
+                           ops::MatmulOutput::overwrite,
+                           expected.view({kRows, kOut}).rows(first, count));
             }
             bool same = true;
             for (int64_t i = 0; i < y.size(); ++i) same = same && y[i] == expected[i];

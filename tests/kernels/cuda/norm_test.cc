@@ -1,9 +1,8 @@
 // Emulated tests of the CUDA normalisations against double precision.
-#include "kernels/cuda/norm.h"
+#include "kernels/cuda/ops.h"
 
 #include "../reference.h"
 #include "emulated.h"
-#include "kernels/cuda/elementwise.h"
 
 using namespace nvllm;
 using testing::Buffer;

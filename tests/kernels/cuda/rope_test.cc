@@ -1,5 +1,5 @@
 // Emulated tests of rotary embedding on CUDA against double precision.
-#include "kernels/cuda/rope.h"
+#include "kernels/cuda/ops.h"
 
 #include "emulated.h"
 

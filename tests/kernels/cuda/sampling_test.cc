@@ -1,11 +1,11 @@
 // Emulated tests of CUDA sampling: the CPU's tokens, and log-probabilities in double precision.
-#include "kernels/cuda/sampling.h"
+#include "kernels/cuda/ops.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "emulated.h"
-#include "kernels/cpu/sampling.h"
+#include "kernels/ops/cpu_ops.h"
 
 using namespace nvllm;
 

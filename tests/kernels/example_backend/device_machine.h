@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "../testing.h"
-#include "kernels/backend.h"
+#include "kernels/ops/open_backend.h"
 
 namespace testing {
 

@@ -157,7 +157,12 @@ void paged_attention(const Context&, const ConstTensorView& queries,
     }
 }
 
-size_t paged_attention_scratch_bytes(int64_t, int64_t, int64_t, int) { return 0; }
-size_t matmul_scratch_bytes(int64_t, int64_t, int) { return 0; }
+size_t paged_attention_scratch_bytes(int64_t, int64_t, int64_t, const nvllm::ScratchTerms&) {
+    return 0;
+}
+size_t matmul_scratch_bytes(int64_t, int64_t, nvllm::DType, nvllm::DType,
+                            const nvllm::ScratchTerms&) {
+    return 0;
+}
 
 }  // namespace example

@@ -93,26 +93,10 @@ void set_warn(void (*warn)(const char*)) {
 
 BackendOps make_ops() {
     BackendOps ops;
-    ops.activation = activation;
-    ops.gated_activation = gated_activation;
-    ops.attention_input = attention_input;
-    ops.paged_attention = paged_attention;
-    ops.paged_attention_scratch_bytes = paged_attention_scratch_bytes;
-    ops.add = add;
-    ops.soft_cap = soft_cap;
-    ops.gather_rows = gather_rows;
-    ops.convert = convert;
-    ops.embedding = embedding;
-    ops.write_kv = write_kv;
-    ops.copy_blocks = copy_blocks;
-    ops.matmul = matmul;
-    ops.matmul_scratch_bytes = matmul_scratch_bytes;
-    ops.add_weighted_rows = add_weighted_rows;
-    ops.rms_norm = rms_norm;
-    ops.add_rms_norm = add_rms_norm;
-    ops.layer_norm = layer_norm;
-    ops.rope_cos_sin = rope_cos_sin;
-    ops.rope = is_broken("op") ? nullptr : rope;
+#define NVLLM_BIND(name) ops.name = name;
+    NVLLM_REQUIRED_DEVICE_OPS(NVLLM_BIND)
+#undef NVLLM_BIND
+    if (is_broken("op")) ops.rope = nullptr;
     return ops;
 }
 
@@ -147,7 +131,9 @@ BackendTable make_table() {
     table.set_batch_invariant = set_batch_invariant;
     table.max_head_dim = is_broken("heads") ? 4 : 0;
     table.set_warn = set_warn;
-    table.ops = make_ops();
+    static BackendOps ops;
+    ops = make_ops();
+    table.ops = &ops;
     return table;
 }
 

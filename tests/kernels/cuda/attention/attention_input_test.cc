@@ -1,9 +1,6 @@
 // Emulated tests of the way from projection to attention: the bits of the separate ops.
-#include "kernels/cuda/attention/attention_input.h"
+#include "kernels/cuda/ops.h"
 
-#include "kernels/cuda/kv_cache.h"
-#include "kernels/cuda/norm.h"
-#include "kernels/cuda/rope.h"
 #include "tests/kernels/cuda/emulated.h"
 
 using namespace nvllm;

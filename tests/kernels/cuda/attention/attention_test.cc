@@ -1,6 +1,6 @@
 // Emulated tests of CUDA attention: against double precision, and the same bits however a text
 // comes.
-#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/ops.h"
 
 #include <cstring>
 

@@ -15,11 +15,11 @@ struct Case {
     int64_t tokens, in, out, gap;
 };
 
-// cuda::matmul() or another product of its kind.
-using Product = decltype(&cuda::matmul);
+// cuda::gemm() or another product of its kind.
+using Product = decltype(&cuda::gemm);
 
 void check_product(const Case& test, ops::MatmulOutput output, bool with_bias,
-                   Product product = cuda::matmul) {
+                   Product product = cuda::gemm) {
     CAPTURE(test.tokens);
     CAPTURE(static_cast<int>(test.activation));
     CAPTURE(static_cast<int>(test.stored));
@@ -90,7 +90,7 @@ TEST_CASE("cuda: a row's product has the same bits in every batch") {
         Buffer weight(dtype, testing::Random(2).values(out * in));
         Buffer all(dtype, tokens * out), one(dtype, out);
         const auto multiply = [&](const TensorView& rows, const TensorView& y) {
-            cuda::matmul(machine.context(), rows, weight.view({out, in}), {}, dtype, overwrite, y);
+            cuda::gemm(machine.context(), rows, weight.view({out, in}), {}, dtype, overwrite, y);
         };
         multiply(x.view({tokens, in}), all.view({tokens, out}));
         for (const int64_t token : {0, 17, 69}) {

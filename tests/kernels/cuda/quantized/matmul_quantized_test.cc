@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/cuda/matmul/matmul.h"
+#include "kernels/cuda/ops.h"
 #include "kernels/cuda/quantized/dequantize_gemm.h"
 #include "kernels/cuda/quantized/scaled_mm.h"
 #include "kernels/small_floats.h"
@@ -22,6 +23,12 @@ namespace {
 
 constexpr auto overwrite = ops::MatmulOutput::overwrite;
 constexpr auto accumulate = ops::MatmulOutput::accumulate;
+
+ScratchTerms on_device(DType activations) {
+    ScratchTerms terms;
+    terms.activations = activations;
+    return terms;
+}
 
 struct Case {
     ops::QuantizedLayout layout;
@@ -88,7 +95,7 @@ struct Matrix {
                 zero_points.push_back(random_code(layout.code, random));
             }
         }
-        packed.resize(cuda::quantized_weight_bytes(layout), 0xff);
+        packed.resize(cuda::quantized_weight_bytes(layout, 1), 0xff);
     }
 
     void pack(const Context& context) {
@@ -216,7 +223,7 @@ void check_product(const Case& test) {
     testing::Random random(static_cast<uint64_t>(layout.in + layout.out));
     Matrix matrix(test, random);
     matrix.pack(machine.context());
-    REQUIRE(cuda::can_multiply_quantized(layout, test.rounding, test.activation));
+    REQUIRE(cuda::can_multiply_quantized(layout, test.rounding, on_device(test.activation)));
     const int64_t x_stride = layout.in + test.gap, y_stride = layout.out + test.gap;
     Buffer x(test.activation, random.values(test.tokens * x_stride));
     Buffer bias(DType::bf16, random.values(layout.out));
@@ -238,13 +245,13 @@ void check_product(const Case& test) {
     if (test.is_widened) {
         REQUIRE(cuda::can_dequantize(rows, weight, test.product));
         cuda::dequantize_gemm(machine.context(), rows, weight, biases, test.product, test.output,
-                              out, cuda::matmul, test.chunk_bytes);
+                              out, cuda::gemm, test.chunk_bytes);
     } else if (test.as_codes) {
         REQUIRE(cuda::scaled_mm(machine.context(), rows, weight, biases, test.output, out,
                                 kPlainCodes, test.chunk_bytes));
     } else {
-        cuda::matmul_quantized(machine.context(), rows, weight, biases, test.product, test.output,
-                               out);
+        cuda::gemm_quantized(machine.context(), rows, weight, biases, test.product, test.output,
+                             out);
     }
     CHECK(machine.context().scratch->peak_bytes() <= announced);
     Buffer rounded(test.product, 1);
@@ -295,12 +302,12 @@ std::vector<Buffer> products_every_way(const Case& test, const ops::QuantizedWei
         all.push_back(std::move(y));
     };
     multiplied([&](const TensorView& y) {
-        cuda::matmul_quantized(machine.context(), x, weight, {}, test.product, overwrite, y);
+        cuda::gemm_quantized(machine.context(), x, weight, {}, test.product, overwrite, y);
     });
     if (cuda::can_dequantize(x, weight, test.product)) {
         multiplied([&](const TensorView& y) {
             cuda::dequantize_gemm(machine.context(), x, weight, {}, test.product, overwrite, y,
-                                  cuda::matmul, cuda::kColumnChunkBytes);
+                                  cuda::gemm, cuda::kColumnChunkBytes);
         });
     }
     if (test.as_codes) {
@@ -723,8 +730,8 @@ TEST_CASE("cuda: quantized products of integers are exact, however large sums be
     matrix.pack(machine.context());
     Buffer y(DType::f32, test.layout.out);
     const ops::QuantizedWeight weight{test.layout, 1.0f, test.rounding, matrix.view(), {}};
-    cuda::matmul_quantized(machine.context(), x.view({1, in}), weight, {}, DType::bf16, overwrite,
-                           y.view({1, test.layout.out}));
+    cuda::gemm_quantized(machine.context(), x.view({1, in}), weight, {}, DType::bf16, overwrite,
+                         y.view({1, test.layout.out}));
     for (int64_t column = 0; column < test.layout.out; ++column) {
         CHECK(static_cast<int64_t>(y[column]) == expected[static_cast<size_t>(column)]);
     }
@@ -814,8 +821,8 @@ TEST_CASE("cuda: of x only what sparse matrices keep a weight for is multiplied"
             x.set(96 + 5, std::nanf(""));
             Buffer y(product, 3 * test.layout.out);
             const ops::QuantizedWeight weight{test.layout, 1.0f, {}, matrix.view(), {}};
-            cuda::matmul_quantized(machine.context(), x.view({3, 96}), weight, {}, product,
-                                   overwrite, y.view({3, test.layout.out}));
+            cuda::gemm_quantized(machine.context(), x.view({3, 96}), weight, {}, product, overwrite,
+                                 y.view({3, test.layout.out}));
             int reached = 0;
             for (int64_t i = 0; i < 3 * test.layout.out; ++i) {
                 const bool is_kept = matrix.kept->keeps(i % 20, 5);
@@ -830,7 +837,7 @@ TEST_CASE("cuda: of x only what sparse matrices keep a weight for is multiplied"
 
 TEST_CASE("cuda: sparse matrices take 9/16 of the dense bytes, in float8 5/8") {
     const auto bytes_of = [](WeightCode code) {
-        return cuda::quantized_weight_bytes({code, 1024, 1024, 1024, false, DType::bf16});
+        return cuda::quantized_weight_bytes({code, 1024, 1024, 1024, false, DType::bf16}, 1);
     };
     CHECK(bytes_of(WeightCode::sparse_bfloat16) == 1024 * 1024 * 2 * 9 / 16 + 1024 * 2);
     CHECK(bytes_of(WeightCode::sparse_float16) == bytes_of(WeightCode::sparse_bfloat16));
@@ -841,29 +848,29 @@ TEST_CASE(
     "cuda: groups that do not end with a step, float16 with scales inside, and sparse matrices of "
     "another 16-bit type than x are not taken") {
     const ops::QuantizedLayout layout{WeightCode::int4, 8, 160, 40, false, DType::f32};
-    CHECK(!cuda::can_multiply_quantized(layout, {}, DType::bf16));
+    CHECK(!cuda::can_multiply_quantized(layout, {}, on_device(DType::bf16)));
     const ops::QuantizedLayout whole{WeightCode::float4, 8, 160, 32, false, DType::f32};
     const ops::ActivationRounding powers{
         .code = ActivationCode::float4, .group_size = 32, .powers_of_two = true};
-    CHECK(cuda::can_multiply_quantized(whole, powers, DType::bf16));
-    CHECK(!cuda::can_multiply_quantized(whole, powers, DType::f16));
+    CHECK(cuda::can_multiply_quantized(whole, powers, on_device(DType::bf16)));
+    CHECK(!cuda::can_multiply_quantized(whole, powers, on_device(DType::f16)));
     CHECK(!cuda::can_multiply_quantized(whole, {.code = ActivationCode::float8, .group_size = 40},
-                                        DType::bf16));
+                                        on_device(DType::bf16)));
     ops::QuantizedLayout sparse = whole;
     sparse.code = WeightCode::sparse_float8;
-    CHECK(cuda::can_multiply_quantized(sparse, {}, DType::bf16));
+    CHECK(cuda::can_multiply_quantized(sparse, {}, on_device(DType::bf16)));
     sparse.group_size = 48;
-    CHECK(!cuda::can_multiply_quantized(sparse, {}, DType::bf16));
+    CHECK(!cuda::can_multiply_quantized(sparse, {}, on_device(DType::bf16)));
     sparse.group_size = 160;
     sparse.code = WeightCode::sparse_bfloat16;
-    CHECK(cuda::can_multiply_quantized(sparse, {}, DType::f32));
-    CHECK(cuda::can_multiply_quantized(sparse, {}, DType::bf16));
-    CHECK(!cuda::can_multiply_quantized(sparse, {}, DType::f16));
+    CHECK(cuda::can_multiply_quantized(sparse, {}, on_device(DType::f32)));
+    CHECK(cuda::can_multiply_quantized(sparse, {}, on_device(DType::bf16)));
+    CHECK(!cuda::can_multiply_quantized(sparse, {}, on_device(DType::f16)));
     sparse.code = WeightCode::sparse_float16;
-    CHECK(cuda::can_multiply_quantized(sparse, {}, DType::f16));
-    CHECK(!cuda::can_multiply_quantized(sparse, {}, DType::bf16));
+    CHECK(cuda::can_multiply_quantized(sparse, {}, on_device(DType::f16)));
+    CHECK(!cuda::can_multiply_quantized(sparse, {}, on_device(DType::bf16)));
     sparse.in = sparse.group_size = 162;
-    CHECK(!cuda::can_multiply_quantized(sparse, {}, DType::f16));
+    CHECK(!cuda::can_multiply_quantized(sparse, {}, on_device(DType::f16)));
 }
 
 TEST_CASE("cuda: a row's quantized product has the same bits in every batch") {
@@ -900,7 +907,7 @@ TEST_CASE("cuda: a row's quantized product has the same bits in every batch") {
         Buffer x(dtype, random.values(tokens * test.layout.in));
         Buffer all(dtype, tokens * test.layout.out), one(dtype, test.layout.out);
         const auto multiply = [&](const TensorView& rows, const TensorView& y) {
-            cuda::matmul_quantized(machine.context(), rows, weight, {}, dtype, overwrite, y);
+            cuda::gemm_quantized(machine.context(), rows, weight, {}, dtype, overwrite, y);
         };
         const TensorView rows = x.view({tokens, test.layout.in});
         multiply(rows, all.view({tokens, test.layout.out}));

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/backend.h"
+#include "kernels/ops/open_backend.h"
 #include "lib/model/layers/moe_mlp.h"
 #include "lib/model/weights/dummy_source.h"
 #include "lib/model/weights/meta_weight_source.h"

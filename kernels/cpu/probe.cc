@@ -1,5 +1,5 @@
 // Timed loops over memory and registers.
-#include "kernels/probe.h"
+#include "kernels/cpu/probe.h"
 
 #include <algorithm>
 #include <atomic>

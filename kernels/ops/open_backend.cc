@@ -1,5 +1,5 @@
-// Finds, opens and checks modules.
-#include "kernels/backend.h"
+// The file of a module, its table and its devices.
+#include "kernels/ops/open_backend.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -7,7 +7,9 @@
 #include <climits>
 #include <cstdlib>
 
+#include "kernels/error.h"
 #include "kernels/module_file.h"
+#include "kernels/ops/backend_ops.h"
 
 namespace nvllm {
 namespace {
@@ -49,9 +51,14 @@ const BackendTable& check_table(const std::string& path, const BackendTable& tab
     if (table.kind == DeviceKind::cpu) {
         refuse_module(path, "a module computes on devices of its own");
     }
-    visit_functions(table, [&](const char* name, const auto& function) {
+    const auto check = [&](const char* name, const auto& function) {
         if (function == nullptr) refuse_module(path, std::string("the module lacks ") + name);
-    });
+    };
+    visit_functions(table, check);
+    check("ops", table.ops);
+    check_table_version(path, {table.version, table.ops->table_bytes},
+                        {kBackendVersion, sizeof(BackendOps)});
+    visit_functions(*table.ops, check);
     return table;
 }
 

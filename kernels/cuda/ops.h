@@ -1,0 +1,15 @@
+// The ops of the CUDA module, with the signatures of the contracts in kernels/ops. Views are
+// checked before these functions are called.
+#pragma once
+
+#include "kernels/ops/op_list.h"
+
+namespace nvllm::cuda {
+
+#define NVLLM_DECLARE(name) decltype(ops::name) name;
+NVLLM_DEVICE_OPS(NVLLM_DECLARE)
+#undef NVLLM_DECLARE
+
+constexpr int kMaxHeadDim = 256;  // of paged_attention
+
+}  // namespace nvllm::cuda

@@ -1,0 +1,83 @@
+// The list of all ops. Tables, declarations and bindings are made from it; contracts are in the
+// headers of this folder.
+//
+// A row is the name of a function in nvllm::ops. NVLLM_DEVICE_OPS(X) calls X(name) for each op of a
+// backend module, NVLLM_CPU_OPS(X) for each op of the CPU.
+#pragma once
+
+#include "kernels/ops/activation.h"
+#include "kernels/ops/attention.h"
+#include "kernels/ops/attention_input.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/kv_cache.h"
+#include "kernels/ops/linalg.h"
+#include "kernels/ops/matmul.h"
+#include "kernels/ops/matmul_quantized.h"
+#include "kernels/ops/moe.h"
+#include "kernels/ops/norm.h"
+#include "kernels/ops/rope.h"
+#include "kernels/ops/sampling.h"
+
+// Ops of the CPU and of every module.
+#define NVLLM_REQUIRED_OPS(X)        \
+    X(activation)                    \
+    X(gated_activation)              \
+    X(attention_input)               \
+    X(paged_attention)               \
+    X(paged_attention_scratch_bytes) \
+    X(add)                           \
+    X(soft_cap)                      \
+    X(gather_rows)                   \
+    X(convert)                       \
+    X(embedding)                     \
+    X(write_kv)                      \
+    X(copy_blocks)                   \
+    X(matmul_scratch_bytes)          \
+    X(add_weighted_rows)             \
+    X(rms_norm)                      \
+    X(add_rms_norm)                  \
+    X(layer_norm)                    \
+    X(rope_cos_sin)                  \
+    X(rope)
+
+// Ops of the CPU that a module may leave out. Each group is complete or missing.
+#define NVLLM_OPTIONAL_OPS(X)                                                  \
+    /* Without them the host samples tokens. */                                \
+    X(change_scores)                                                           \
+    X(sample)                                                                  \
+    X(logprobs)                                                                \
+    /* Without them the host chooses experts. */                               \
+    X(route)                                                                   \
+    X(sort_by_expert)                                                          \
+    X(grouped_matmul)                                                          \
+    X(add_expert_outputs)                                                      \
+    X(moe_scratch_bytes)                                                       \
+    /* Without it the host makes random weights and copies them. */            \
+    X(fill_random)                                                             \
+    /* Without them quantized weights are dequantized when they are loaded. */ \
+    X(can_multiply_quantized)                                                  \
+    X(quantized_weight_bytes)                                                  \
+    X(pack_weight)                                                             \
+    X(matmul_quantized)                                                        \
+    X(matmul_quantized_scratch_bytes)
+
+// A module multiplies by one matrix at a time; the CPU by all matrices of the same x.
+#define NVLLM_REQUIRED_DEVICE_OPS(X) \
+    NVLLM_REQUIRED_OPS(X)            \
+    X(matmul)
+
+#define NVLLM_DEVICE_OPS(X)      \
+    NVLLM_REQUIRED_DEVICE_OPS(X) \
+    NVLLM_OPTIONAL_OPS(X)
+
+#define NVLLM_CPU_OPS(X)  \
+    NVLLM_REQUIRED_OPS(X) \
+    NVLLM_OPTIONAL_OPS(X) \
+    X(fused_matmul)       \
+    X(add_gram)           \
+    X(gram_scratch_bytes) \
+    X(mirror_lower)       \
+    X(cholesky)           \
+    X(invert_lower)       \
+    X(inverse_cholesky)
