@@ -12,6 +12,13 @@ ConstTensorView ids_view(const std::vector<int32_t>& values) {
 
 constexpr size_t kAlignment = 64;
 
+// 0 for the token that a step in flight chooses.
+int32_t token_at(const BatchRow& row, size_t position) {
+    const size_t num_known = row.token_ids.size();
+    if (position < num_known) return row.token_ids[position];
+    return position - num_known < row.drafts.size() ? row.drafts[position - num_known] : 0;
+}
+
 size_t padded_bytes(const ConstTensorView& view) {
     const size_t bytes = static_cast<size_t>(view.numel()) * dtype_bytes(view.dtype);
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -104,14 +111,13 @@ BatchBuilder::Staging& BatchBuilder::next_staging() {
 void BatchBuilder::add_row(const BatchRow& row) {
     NVLLM_CHECK(row.count > 0, "a plan entry computes at least one token");
     const size_t num_known = row.token_ids.size();
-    NVLLM_CHECK(!row.is_expected || row.count == 1 ||
-                    static_cast<size_t>(row.first + row.count) == num_known + 1,
-                "no token of a row but its last is chosen by a step in flight");
-    NVLLM_CHECK(row.is_expected || static_cast<size_t>(row.first + row.count) <= num_known,
+    const auto end = static_cast<size_t>(row.first + row.count);
+    NVLLM_CHECK(!row.is_expected || (end > num_known && (row.count == 1 || end == num_known + 1)),
+                "the last token of a row, and no other, is chosen by a step in flight");
+    NVLLM_CHECK(row.is_expected || end <= num_known + row.drafts.size(),
                 "a plan entry reaches past the known tokens");
     for (int32_t position = row.first; position < row.first + row.count; ++position) {
-        const auto place = static_cast<size_t>(position);
-        token_ids_.push_back(place < num_known ? row.token_ids[place] : 0);
+        token_ids_.push_back(token_at(row, static_cast<size_t>(position)));
         positions_.push_back(position);
     }
     if (has_rope_choices_) rope_choices_.resize(positions_.size(), row.rope_choice);
@@ -120,9 +126,10 @@ void BatchBuilder::add_row(const BatchRow& row) {
     for (int32_t i = 0; i < row.num_leading_logits; ++i) {
         logit_rows_.push_back(static_cast<int32_t>(token_ids_.size()) - row.count + i);
     }
-    if (!row.wants_logits) return;
-    (row.logits_first ? first_logit_rows_ : logit_rows_)
-        .push_back(static_cast<int32_t>(token_ids_.size()) - 1);
+    std::vector<int32_t>& last = row.logits_first ? first_logit_rows_ : logit_rows_;
+    for (int32_t i = row.num_last_logits; i > 0; --i) {
+        last.push_back(static_cast<int32_t>(token_ids_.size()) - i);
+    }
 }
 
 void BatchBuilder::fill_group(size_t group, std::span<const BatchRow> rows, size_t min_width) {

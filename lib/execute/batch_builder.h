@@ -22,11 +22,12 @@ struct BatchRow {
     int32_t first = 0;
     int32_t count = 0;
     int32_t num_leading_logits = 0;  // of the first tokens, so many want logits
-    bool wants_logits = false;       // of the last token; it is not among the leading ones then
-    bool logits_first = false;       // the last token's before all that are not
+    int32_t num_last_logits = 0;     // of the last tokens; none is among the leading ones then
+    bool logits_first = false;       // the last tokens' before all that are not
     // The last token is chosen by a step in flight and not known here: 0 stands for it.
     bool is_expected = false;
-    int32_t rope_choice = 0;  // as AddedSequence has it
+    int32_t rope_choice = 0;               // as AddedSequence has it
+    std::span<const int32_t> drafts = {};  // the tokens of the row after the known ones
 };
 
 class BatchBuilder {

@@ -26,10 +26,21 @@ void check_logprobs(std::span<const SampledLogprobs> logprobs, int32_t vocab_siz
     }
 }
 
-void check_step(const PlanEntry& entry, const SequenceStep& step, int32_t vocab_size) {
+// The accepted drafts, and one token after them.
+void check_accepted(std::span<const int32_t> drafts, const std::vector<int32_t>& token_ids) {
+    require(!token_ids.empty() && token_ids.size() <= drafts.size() + 1,
+            "has another number of tokens");
+    require(std::equal(token_ids.begin(), token_ids.end() - 1, drafts.begin()),
+            "accepts a draft that it did not get");
+}
+
+void check_step(const PlanEntry& entry, std::span<const int32_t> drafts, const SequenceStep& step,
+                int32_t vocab_size) {
     require(step.sequence == entry.sequence, "is of another sequence");
-    const size_t num_tokens = entry.output == OutputKind::sample && !step.fault ? 1 : 0;
-    require(step.token_ids.size() == num_tokens, "has another number of tokens");
+    const bool samples = entry.output == OutputKind::sample && !step.fault;
+    if (samples) check_accepted(drafts, step.token_ids);
+    const size_t num_tokens = step.token_ids.size();
+    require(samples || num_tokens == 0, "has another number of tokens");
     for (const int32_t id : step.token_ids) {
         require(id >= 0 && id < vocab_size, "names no token");
     }
@@ -46,14 +57,53 @@ void check_step(const PlanEntry& entry, const SequenceStep& step, int32_t vocab_
     check_tokens(step.candidates, vocab_size);
 }
 
+void check_next_drafts(const DraftTokens& drafts, int32_t vocab_size) {
+    for (const int32_t id : drafts.token_ids) {
+        require(id >= 0 && id < vocab_size, "names no token");
+    }
+    require(drafts.parents.empty() || drafts.parents.size() == drafts.token_ids.size(),
+            "has another number of parents");
+    for (int32_t row = 1; row <= std::ssize(drafts.parents); ++row) {
+        const int32_t parent = drafts.parents[static_cast<size_t>(row - 1)];
+        require(parent >= 0 && parent < row, "has a draft without a parent");
+    }
+}
+
+void check_extras(const StepResult& result, int32_t vocab_size) {
+    size_t next = 0;
+    for (const StepExtras& extras : result.extras) {
+        require(extras.entry >= next && extras.entry < result.sequences.size(),
+                "has extras of no sequence");
+        next = size_t{extras.entry} + 1;
+        const size_t num_tokens = result.sequences[extras.entry].token_ids.size();
+        require(extras.accepted_rows.size() == std::max<size_t>(num_tokens, 1) - 1,
+                "has another number of accepted rows");
+        for (size_t i = 0; i < extras.accepted_rows.size(); ++i) {
+            require(extras.accepted_rows[i] == static_cast<int32_t>(i) + 1,
+                    "accepts rows that are no chain");
+        }
+        check_next_drafts(extras.next_drafts, vocab_size);
+    }
+}
+
+// Each entry's drafts; extras are in the order of the entries.
+std::span<const int32_t> take_drafts(std::span<const EntryExtras>& extras, size_t entry) {
+    if (extras.empty() || extras.front().entry != entry) return {};
+    const std::span<const int32_t> drafts = extras.front().drafts.token_ids;
+    extras = extras.subspan(1);
+    return drafts;
+}
+
 }  // namespace
 
 void check_step_result(const BatchPlan& plan, const StepResult& result, int32_t vocab_size) {
     require(result.plan_number == plan.number, "is to another plan");
     require(result.sequences.size() == plan.entries.size(), "has another number of sequences");
+    std::span<const EntryExtras> extras = plan.extras;
     for (size_t i = 0; i < plan.entries.size(); ++i) {
-        check_step(plan.entries[i], result.sequences[i], vocab_size);
+        check_step(plan.entries[i], take_drafts(extras, i), result.sequences[i], vocab_size);
     }
+    check_extras(result, vocab_size);
 }
 
 }  // namespace nvllm

@@ -76,6 +76,34 @@ TEST_CASE("a token that is expected leaves its place open") {
                     Error);
 }
 
+TEST_CASE("steps in flight may choose several tokens before the row") {
+    const std::vector<int32_t> ids = {1, 2, 3};
+    const std::vector<std::vector<int32_t>> tables = {{6, 7}};
+    BatchBuilder builder(1, 4);
+    const ForwardContext batch =
+        builder.build(std::vector<BatchRow>{{ids, tables, 5, 1, 0, true, true, true}});
+    CHECK(values<int32_t>(batch.token_ids) == std::vector<int32_t>{0});
+    CHECK(values<int32_t>(batch.positions) == std::vector<int32_t>{5});
+    CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{{ids, tables, 3, 2, 0, true, true, true}}),
+                    Error);
+}
+
+TEST_CASE("drafts follow the known tokens, and each of their rows gets logits") {
+    const std::vector<int32_t> ids = {1, 2, 3};
+    const std::vector<int32_t> drafts = {40, 41};
+    const std::vector<std::vector<int32_t>> tables = {{6, 7}};
+    BatchBuilder builder(1, 4);
+    BatchRow row{ids, tables, 1, 4, 0, true};
+    row.drafts = drafts;
+    row.num_last_logits = 3;
+    const ForwardContext batch = builder.build(std::vector<BatchRow>{{ids, tables, 2, 1}, row});
+    CHECK(values<int32_t>(batch.token_ids) == std::vector<int32_t>{3, 2, 3, 40, 41});
+    CHECK(values<int32_t>(batch.positions) == std::vector<int32_t>{2, 1, 2, 3, 4});
+    CHECK(values<int32_t>(builder.logit_rows()) == std::vector<int32_t>{2, 3, 4});
+    row.count = 5;
+    CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{row}), Error);
+}
+
 TEST_CASE("block tables are as wide as was asked for") {
     const std::vector<int32_t> ids = {1, 2, 3};
     const std::vector<std::vector<int32_t>> tables = {{6}};

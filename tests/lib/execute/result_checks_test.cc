@@ -37,6 +37,22 @@ StepResult three_answers() {
     return result;
 }
 
+// The first sequence verifies three drafts, two of which are accepted.
+BatchPlan entries_with_drafts() {
+    BatchPlan plan = three_entries();
+    plan.entries[0].count = 4;
+    plan.extras.push_back({.entry = 0, .drafts = {{7, 8, 9}, {}}, .token_mask = {}});
+    return plan;
+}
+
+StepResult accepted_drafts() {
+    StepResult result = three_answers();
+    result.sequences[0].token_ids = {7, 8, 10};
+    result.sequences[0].logprobs.resize(3);
+    result.extras.push_back({.entry = 0, .accepted_rows = {1, 2}, .next_drafts = {{1, 2}, {0, 0}}});
+    return result;
+}
+
 }  // namespace
 
 TEST_CASE("an answer to the plan is taken, also when a sequence failed") {
@@ -49,6 +65,41 @@ TEST_CASE("an answer to the plan is taken, also when a sequence failed") {
                            .candidates = {},
                            .fault = Fault{ErrorKind::internal, "not finite"}};
     check_step_result(three_entries(), result, kVocab);
+}
+
+TEST_CASE("accepted drafts are those of the plan, and one token follows them") {
+    check_step_result(entries_with_drafts(), accepted_drafts(), kVocab);
+    CHECK_THROWS_AS(check_step_result(three_entries(), accepted_drafts(), kVocab), Error);
+    const std::vector<std::function<void(StepResult&)>> changes = {
+        [](StepResult& result) {
+            result.sequences[0].token_ids = {7, 9, 10};
+        },
+        [](StepResult& result) { result.sequences[0].token_ids.clear(); },
+        [](StepResult& result) {
+            result.sequences[0].token_ids = {7, 8, 9, 1, 2};
+        },
+        [](StepResult& result) { result.sequences[0].logprobs.resize(1); },
+        [](StepResult& result) { result.extras[0].entry = 3; },
+        [](StepResult& result) { result.extras.push_back(result.extras[0]); },
+        [](StepResult& result) { result.extras[0].accepted_rows = {1}; },
+        [](StepResult& result) {
+            result.extras[0].accepted_rows = {1, 3};
+        },
+        [](StepResult& result) { result.extras[0].next_drafts.token_ids[1] = kVocab; },
+        [](StepResult& result) { result.extras[0].next_drafts.parents = {0}; },
+        [](StepResult& result) {
+            result.extras[0].next_drafts.parents = {0, 2};
+        },
+        [](StepResult& result) {
+            result.extras[0].next_drafts.parents = {-1, 0};
+        },
+    };
+    for (size_t i = 0; i < changes.size(); ++i) {
+        CAPTURE(i);
+        StepResult result = accepted_drafts();
+        changes[i](result);
+        CHECK_THROWS_AS(check_step_result(entries_with_drafts(), result, kVocab), Error);
+    }
 }
 
 TEST_CASE("any other answer is refused") {

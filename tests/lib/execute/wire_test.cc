@@ -91,6 +91,35 @@ TEST_CASE("fields are those that were sent") {
     CHECK(read.entries[2].output == OutputKind::sample);
 }
 
+TEST_CASE("drafts with parents, masks and adapters come back, and so do accepted rows") {
+    BatchPlan plan = decode_plan(3);
+    plan.added.emplace_back().adapter = 12;
+    plan.extras.push_back({.entry = 0, .drafts = {{5, 6, 7}, {0, 0, 2}}, .token_mask = {}});
+    plan.extras.push_back({.entry = 2, .drafts = {}, .token_mask = {0xffffffffu, 0, 1u << 31}});
+    Bytes frame;
+    write_frame(plan, frame);
+    const auto read = read_payload<BatchPlan>(payload_of(frame));
+    CHECK(read.added.at(0).adapter == 12);
+    CHECK(read.extras == plan.extras);
+    StepResult result = decode_result(3);
+    result.extras.push_back({.entry = 1, .accepted_rows = {1, 3}, .next_drafts = {{8, 9}, {0, 1}}});
+    write_frame(result, frame);
+    CHECK(read_payload<StepResult>(payload_of(frame)).extras == result.extras);
+}
+
+TEST_CASE("lengths inside extras take no memory that is not there") {
+    BatchPlan plan;
+    plan.extras.push_back({.entry = 0, .drafts = {{5}, {0}}, .token_mask = {1}});
+    Bytes frame;
+    write_frame(plan, frame);
+    // Each of the last three lists is a length of 4 bytes and one number of 4 bytes.
+    for (const size_t from_end : {8, 16, 24}) {
+        Bytes changed = frame;
+        std::memset(changed.data() + changed.size() - from_end, 0xff, 4);
+        CHECK_THROWS_AS(read_payload<BatchPlan>(payload_of(changed)), Error);
+    }
+}
+
 TEST_CASE("a message that is cut off anywhere is refused, and so is one with more to it") {
     test::RandomFields random(5);
     const auto plan = random.message<BatchPlan>();

@@ -1,0 +1,164 @@
+// From plan entries to batch rows, and from those to hidden states and logits.
+#include "lib/execute/model_runner.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/ops/elementwise.h"
+#include "lib/base/fault_points.h"
+#include "lib/model/layers/scratch.h"
+
+namespace nvllm {
+namespace {
+
+// Block tables are as wide as a power of two in graphs, at least this.
+constexpr size_t kMinColumns = 8;
+
+// The last rows of an entry that want logits.
+int32_t num_last_logits(const PlanEntry& entry, std::span<const int32_t> drafts) {
+    if (entry.output == OutputKind::candidates) return 1;
+    return entry.output == OutputKind::sample ? static_cast<int32_t>(drafts.size()) + 1 : 0;
+}
+
+BatchRow row_of(const PlanEntry& entry, const WorkerSequence& sequence,
+                std::span<const int32_t> drafts) {
+    const auto end = static_cast<size_t>(entry.first + entry.count);
+    const size_t num_known = sequence.token_ids.size();
+    NVLLM_CHECK(drafts.empty() || end == num_known + drafts.size(),
+                "drafts follow the last known token");
+    BatchRow row{sequence.token_ids, sequence.block_tables, entry.first, entry.count};
+    row.drafts = drafts;
+    row.rope_choice = sequence.rope_choice;
+    if (sequence.refusal) return row;
+    row.num_leading_logits = sequence.num_prompt_logprobs(entry);
+    row.num_last_logits = num_last_logits(entry, drafts);
+    row.logits_first =
+        entry.output == OutputKind::sample && sequence.is_sampled_on_device(!drafts.empty());
+    row.is_expected =
+        sequence.num_expected > 0 && end == num_known + static_cast<size_t>(sequence.num_expected);
+    return row;
+}
+
+}  // namespace
+
+ModelRunner::ModelRunner(Model& model, const WorkerConfig& config, int64_t max_logit_rows,
+                         const ComputeDevice& device)
+    : model_(model),
+      device_(device),
+      max_logit_rows_(max_logit_rows),
+      max_graph_rows_(config.max_graph_rows),
+      builder_(model.kv_groups().size(), config.block_size, device, model.original_context() > 0) {
+    if (device.is_cpu()) return;
+    if (max_graph_rows_ > 0 && model.is_capturable()) graphs_.emplace(device);
+    for (const int32_t blocks : config.num_blocks) filler_tables_.push_back({blocks});
+}
+
+ForwardContext ModelRunner::lay_out(const Context& context, const BatchPlan& plan,
+                                    const PlanExtras& extras, const WorkerSequences& sequences,
+                                    std::span<const KvLayer> kv) {
+    add_rows(plan, extras, sequences);
+    shape_ = graph_shape();
+    if (shape_) add_filler_rows(shape_->rows);
+    const size_t min_width = shape_ ? static_cast<size_t>(shape_->width) : 1;
+    ForwardContext batch = builder_.build(rows_, context.stream, min_width);
+    batch.kernels = &context;
+    batch.kv = kv;
+    gather_expected(batch, plan, sequences);
+    return batch;
+}
+
+void ModelRunner::add_rows(const BatchPlan& plan, const PlanExtras& extras,
+                           const WorkerSequences& sequences) {
+    rows_.clear();
+    num_entries_ = plan.entries.size();
+    for (size_t i = 0; i < num_entries_; ++i) {
+        const PlanEntry& entry = plan.entries[i];
+        const WorkerSequence& sequence = sequences.at(entry.sequence);
+        fault_point("worker.sequence", sequence.token_ids.front());
+        rows_.push_back(row_of(entry, sequence, extras.drafts(i)));
+    }
+}
+
+std::optional<GraphShape> ModelRunner::graph_shape() const {
+    if (!graphs_ || !graphs_->is_usable() || rows_.empty()) return std::nullopt;
+    size_t width = kMinColumns;
+    for (const BatchRow& row : rows_) {
+        if (row.count != 1 || row.num_leading_logits > 0 || row.num_last_logits == 0) {
+            return std::nullopt;
+        }
+        for (const auto& table : row.block_tables) width = std::max(width, table.size());
+    }
+    const auto rows = graph_rows_for(static_cast<int32_t>(num_entries_), max_graph_rows_);
+    if (!rows) return std::nullopt;
+    return GraphShape{*rows, static_cast<int32_t>(std::bit_ceil(width))};
+}
+
+void ModelRunner::add_filler_rows(int32_t total) {
+    BatchRow filler{filler_token_ids_, filler_tables_, 0, 1};
+    filler.num_last_logits = 1;
+    rows_.resize(static_cast<size_t>(total), filler);
+}
+
+// Sequences mostly keep their order from step to step: few copies for many of them.
+void ModelRunner::gather_expected(const ForwardContext& batch, const BatchPlan& plan,
+                                  const WorkerSequences& sequences) {
+    constexpr size_t kBytes = sizeof(int32_t);
+    auto* const tokens = static_cast<std::byte*>(const_cast<void*>(batch.token_ids.data));
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    size_t bytes = 0;
+    size_t end = 0;
+    for (size_t i = 0; i < num_entries_; ++i) {
+        end += static_cast<size_t>(rows_[i].count);
+        if (!rows_[i].is_expected) continue;
+        std::byte* const target = tokens + (end - 1) * kBytes;
+        const std::byte* const source = sequences.at(plan.entries[i].sequence).expected_token;
+        if (target != to + bytes || source != from + bytes) {
+            device_.copy_within(batch.kernels->stream, to, from, bytes);
+            to = target;
+            from = source;
+            bytes = 0;
+        }
+        bytes += kBytes;
+    }
+    device_.copy_within(batch.kernels->stream, to, from, bytes);
+}
+
+ComputedStep ModelRunner::forward(const ForwardContext& batch, DeviceCounts& counts) {
+    if (!shape_) return {run_blocks(batch), std::nullopt};
+    const GraphCounts before = graphs_->counts();
+    const ComputedStep computed =
+        graphs_->run(*batch.kernels, *shape_, builder_.place(), [&]() -> ComputedStep {
+            const TensorView hidden = run_blocks(batch);
+            const ConstTensorView& indices = builder_.logit_rows();
+            if (indices.dim(0) > max_logit_rows_) return {hidden, std::nullopt};
+            return {hidden, run_head(batch, hidden, indices)};
+        });
+    counts.graph_captures += graphs_->counts().captures - before.captures;
+    counts.graph_launches += graphs_->counts().launches - before.launches;
+    return computed;
+}
+
+TensorView ModelRunner::logits(const ForwardContext& batch, const ComputedStep& computed,
+                               int64_t first, int64_t count) {
+    if (computed.logits) return computed.logits->rows(first, count);
+    return run_head(batch, computed.hidden, builder_.logit_rows().rows(first, count));
+}
+
+TensorView ModelRunner::run_blocks(const ForwardContext& batch) {
+    model_.begin(batch);
+    const TensorView hidden = model_.embed(batch);
+    for (int32_t index = 0; index < model_.num_blocks(); ++index) {
+        model_.block(index, batch, hidden);
+    }
+    return hidden;
+}
+
+TensorView ModelRunner::run_head(const ForwardContext& batch, const TensorView& hidden,
+                                 const ConstTensorView& indices) {
+    const TensorView wanted = take_activations(*batch.kernels, {indices.dim(0), hidden.dim(1)});
+    ops::gather_rows(*batch.kernels, hidden, indices, wanted);
+    return model_.head(batch, wanted);
+}
+
+}  // namespace nvllm

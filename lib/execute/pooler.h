@@ -1,0 +1,37 @@
+// Embeddings: gathers the hidden states of pooled sequences and returns a vector where a prompt
+// ends.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/view.h"
+#include "lib/execute/host_rows.h"
+#include "lib/execute/worker_sequences.h"
+#include "lib/model/model.h"
+#include "lib/request/batch_plan.h"
+#include "lib/request/step_result.h"
+
+namespace nvllm {
+
+class Pooler {
+  public:
+    // Reads at most `max_rows` rows at a time. The model and `host` outlive it.
+    Pooler(Model& model, HostRows& host, int64_t max_rows)
+        : model_(model), host_(host), max_rows_(max_rows) {}
+
+    // hidden [tokens, hidden]: rows of all entries, in their order. Sets the embedding or the fault
+    // of entries with OutputKind::pooled.
+    void pool(const ForwardContext& batch, const TensorView& hidden, const BatchPlan& plan,
+              WorkerSequences& sequences, StepResult& result);
+
+  private:
+    // `hidden`: the entry's rows.
+    void pool_rows(const ForwardContext& batch, const TensorView& hidden, const PlanEntry& entry,
+                   PoolingState& pooling, SequenceStep& step);
+
+    Model& model_;
+    HostRows& host_;
+    int64_t max_rows_;
+};
+
+}  // namespace nvllm

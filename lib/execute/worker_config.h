@@ -1,0 +1,23 @@
+// The sizes and types that a worker is made with: plain data.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/types.h"
+
+namespace nvllm {
+
+struct WorkerConfig {
+    int32_t block_size = 16;               // tokens
+    std::vector<int32_t> num_blocks;       // per cache group
+    std::vector<int32_t> num_host_blocks;  // the same for swapped-out sequences; empty: none
+    int32_t max_num_batched_tokens = 512;
+    int32_t max_num_seqs = 128;
+    DType kv_dtype = DType::f32;
+    DType activations = DType::f32;  // activation_type()
+    bool batch_invariant = false;    // on a device; the CPU always is
+    int32_t max_graph_rows = 0;      // steps of up to so many sequences run as graphs; 0: none do
+};
+
+}  // namespace nvllm
