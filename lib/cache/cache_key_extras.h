@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/cache/siphash.h"
+#include "lib/cache/prefix/siphash.h"
 
 namespace nvllm {
 

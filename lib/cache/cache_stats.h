@@ -1,4 +1,4 @@
-// How well the cache is used: figures for people and logs, made on demand.
+// Statistics of the cache, computed on demand.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct BlockCounts {
     int32_t used = 0;
     int32_t cached = 0;
     int32_t free = 0;
-    int64_t evictions = 0;  // cached blocks reused for something else
+    int64_t evictions = 0;  // cached blocks reused for other content
 };
 
 struct CacheStats {
     BlockCounts blocks;
-    int64_t queried_tokens = 0;  // of sequences that were let in while prefix caching is on
+    int64_t queried_tokens = 0;  // of admitted sequences, if prefix caching is on
     int64_t hit_tokens = 0;      // of those, found in the cache
 };
 
@@ -30,10 +30,10 @@ struct CacheGroupStats {
     double utilisation = 0.0;  // used / total
     int64_t references = 0;    // to used blocks
     double sharing = 0.0;      // references beyond the first / used: blocks that sharing saves
-    int64_t waste_slots = 0;   // positions in last blocks that nobody asked for
+    int64_t waste_slots = 0;   // positions in last blocks that no sequence asked for
     double waste = 0.0;        // waste_slots / positions in used blocks
-    // 1 - longest run of neighbouring unused blocks / unused blocks; of groups, the largest. Tables
-    // need no neighbours, so it costs no speed: it tells what a shrink would have to move first.
+    // 1 - longest run of adjacent unused blocks / unused blocks; of groups, the largest. It costs
+    // no speed, because tables need no adjacent blocks; it shows how much a shrink has to move.
     double fragmentation = 0.0;
     int32_t longest_unused_run = 0;
     int32_t host_total = 0;
@@ -43,13 +43,13 @@ struct CacheGroupStats {
 struct DetailedCacheStats {
     std::vector<CacheGroupStats> groups;
     CacheGroupStats total;
-    std::string eviction;   // the row in force, to which total.blocks.evictions belong
+    std::string eviction;   // name of the eviction policy
     double hit_rate = 0.0;  // hit tokens / queried tokens
     int64_t queried_tokens = 0;
     int64_t hit_tokens = 0;
-    int64_t num_contents = 0;          // blocks' worth of tokens that are known
-    int64_t num_private_copies = 0;    // shared blocks that were written to
-    int64_t num_duplicates_freed = 0;  // blocks whose content another one held already
+    int64_t num_contents = 0;          // nodes of the prefix index, a block of tokens each
+    int64_t num_private_copies = 0;    // shared blocks copied before a write
+    int64_t num_duplicates_freed = 0;  // blocks freed because another one holds the same content
     CompactionCounts compaction;
     SwapCounts swap;
 };

@@ -44,9 +44,9 @@ struct EvictionPolicy {
     // In groups without a window, a block whose content goes on in another cached block waits until
     // that one is gone: without it the other could not be reached.
     bool children_first;
-    // Blocks that waiting sequences will ask for are certain of reuse. Their values do not age;
-    // those of others are lowered by the half-lives since the start when the two are compared.
-    bool heeds_expectations;
+    // Blocks with a reuse hint are certain of reuse. Their values do not decay; the values of
+    // others are lowered by the half-lives since the start when the two are compared.
+    bool uses_reuse_hints;
 };
 
 // Time to compute a block again, in the unit of the costs.

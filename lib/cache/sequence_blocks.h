@@ -1,4 +1,4 @@
-// One sequence's share of the cache: its tables, its keys, and what it left in host memory.
+// One sequence's share of the cache: its block tables, its keys, and its blocks in host memory.
 #pragma once
 
 #include <cstdint>
@@ -7,40 +7,15 @@
 
 #include "lib/cache/block_table.h"
 #include "lib/cache/cache_key_extras.h"
-#include "lib/cache/prefix_index.h"
+#include "lib/cache/prefix/prefix_index.h"
 #include "lib/cache/swap_space.h"
 
 namespace nvllm {
 
 class CacheManager;
 
-// Gives its blocks back when it goes. Changed by CacheManager only, which outlives it.
-class SequenceBlocks {
-  public:
-    // Sequences with different extras share no block from the first difference on. `owner` is the
-    // name by which CacheManager speaks of it; 0 when nobody asks.
-    SequenceBlocks(CacheManager& manager, const CacheKeyExtras& extras, uint64_t owner = 0);
-    SequenceBlocks(CacheManager& manager, std::string_view salt, uint64_t owner = 0);
-    ~SequenceBlocks();
-    SequenceBlocks(SequenceBlocks&& other) noexcept;
-    SequenceBlocks(const SequenceBlocks&) = delete;
-    SequenceBlocks& operator=(const SequenceBlocks&) = delete;
-    SequenceBlocks& operator=(SequenceBlocks&&) = delete;
-
-    uint64_t owner() const { return owner_; }
-    const BlockTable& table(int32_t group) const { return tables_[group]; }
-    // The entries of all tables, per cache group.
-    std::vector<std::vector<BlockId>> block_tables() const;
-    // Whether it holds no device blocks in any group.
-    bool empty() const;
-    // Leading blocks whose content can be found by others, or could until it left the window.
-    int32_t num_published_blocks() const { return num_published_; }
-    // Whether its content lies in host memory.
-    bool swapped_out() const { return !swapped_.empty(); }
-
-  private:
-    friend class CacheManager;
-
+// The bookkeeping of one sequence. The parts of CacheManager read and change it.
+struct CacheSequence {
     struct SwappedTable {
         int32_t num_given_back = 0;
         std::vector<HostBlockId> blocks;  // of the entries after those
@@ -49,28 +24,62 @@ class SequenceBlocks {
         int32_t group = 0;
         HostBlockId block = 0;
     };
+    // While the sequence waits: the leading cached blocks that it will ask for.
+    struct ReuseHint {
+        PrefixNode* node = nullptr;  // the last of them; pinned
+        int32_t num_nodes = 0;
+        int32_t limit = 0;  // blocks that it will ask for, cached or not
+    };
 
-    CacheManager* manager_;
-    uint64_t owner_;
-    size_t place_ = 0;  // in the manager's list of sequences
-    std::vector<BlockExtra> extras_;
-    std::vector<BlockTable> tables_;  // per group
+    bool swapped_out() const { return !swapped.empty(); }
+    bool empty() const;
+
+    uint64_t owner = 0;
+    size_t index = 0;  // in the list of all sequences
+    std::vector<BlockExtra> extras;
+    std::vector<BlockTable> tables;  // per group
     // Of the leading full blocks, as many as were looked for; computed once, because tokens are
     // only ever appended.
-    std::vector<BlockKey> keys_;
-    PrefixNode* published_ = nullptr;  // content of the last published block; pinned
-    int32_t num_published_ = 0;
-    int32_t num_shared_ = 0;     // of those, found in the cache and not computed
-    int32_t num_positions_ = 0;  // asked for: what lies beyond them in the last block is waste
-    uint64_t last_plan_ = 0;     // the last plan that named the sequence
+    std::vector<BlockKey> keys;
+    PrefixNode* last_cached = nullptr;  // of the last block in the prefix cache; pinned
+    int32_t num_cached = 0;             // leading blocks in the prefix cache
+    int32_t num_shared = 0;             // of those, found in the cache and not computed
+    int32_t num_positions = 0;          // asked for; later positions of the last block are wasted
+    uint64_t last_plan = 0;             // the last plan that named the sequence
+    ReuseHint hint;
+    std::vector<SwappedTable> swapped;  // per group; empty unless swapped out
+    std::vector<HostBlock> returning;   // swapped in, by a plan that has no number yet
+};
 
-    // While it waits: the leading contents that are counted as expected.
-    PrefixNode* expected_ = nullptr;  // the last of them; pinned
-    int32_t num_expected_ = 0;
-    int32_t expected_limit_ = 0;  // contents it will ask for
+// Frees its blocks when it is destroyed. Changed by CacheManager only, which outlives it.
+class SequenceBlocks {
+  public:
+    // Sequences with different extras share no block from the first difference on. `owner`
+    // identifies the sequence in table changes; 0 if no caller needs it.
+    SequenceBlocks(CacheManager& manager, const CacheKeyExtras& extras, uint64_t owner = 0);
+    SequenceBlocks(CacheManager& manager, std::string_view salt, uint64_t owner = 0);
+    ~SequenceBlocks();
+    SequenceBlocks(SequenceBlocks&& other) noexcept;
+    SequenceBlocks(const SequenceBlocks&) = delete;
+    SequenceBlocks& operator=(const SequenceBlocks&) = delete;
+    SequenceBlocks& operator=(SequenceBlocks&&) = delete;
 
-    std::vector<SwappedTable> swapped_;  // per group; empty unless swapped out
-    std::vector<HostBlock> returning_;   // swapped in, by a plan that has no number yet
+    uint64_t owner() const { return state_.owner; }
+    const BlockTable& table(int32_t group) const { return state_.tables[group]; }
+    // The entries of all tables, per cache group.
+    std::vector<std::vector<BlockId>> block_tables() const;
+    // Whether it holds no device blocks in any group.
+    bool empty() const { return state_.empty(); }
+    // Leading blocks in the prefix cache, including those that left the window since.
+    int32_t num_published_blocks() const { return state_.num_cached; }
+    // Whether its content lies in host memory.
+    bool swapped_out() const { return state_.swapped_out(); }
+
+  private:
+    friend class CacheManager;
+
+    CacheManager* manager_;
+    CacheSequence state_;
 };
 
 }  // namespace nvllm

@@ -11,7 +11,7 @@ namespace nvllm {
 namespace {
 
 TEST_CASE("an empty cache has figures without a division by nothing") {
-    const DetailedCacheStats stats = CacheManager(one_group(8)).stats();
+    const DetailedCacheStats stats = CacheManager(one_group(8)).detailed_stats();
     CHECK(stats.total.utilisation == 0.0);
     CHECK(stats.total.sharing == 0.0);
     CHECK(stats.total.waste == 0.0);

@@ -112,7 +112,7 @@ TEST_CASE("cost: what a waiting sequence will ask for stays until it has come or
         CHECK(matched(cache, tokens_from(0, 9)) == (announced ? 8 : 0));
         const std::vector<const SequenceBlocks*> all{&waiting};
         cache.check_integrity(all);
-        cache.forget_expectation(waiting);
+        cache.expect(waiting, {});
         cache.check_integrity(all);
         use(cache, tokens_from(600, 16));
         CHECK(matched(cache, tokens_from(0, 9)) == 0);

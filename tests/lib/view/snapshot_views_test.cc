@@ -85,7 +85,7 @@ TEST_CASE("50 random states: printed tables hold the worker's blocks, in both gr
                             CHECK(entry["shared_with"].size() + 1 == owners.size());
                             CHECK(entry["first_position"] == entry["entry"].get<int32_t>() * 4);
                             CHECK(entry["published"].get<bool>() ==
-                                  busy.simulation.cache.index().is_published(group, block));
+                                  busy.simulation.cache.index().contains(group, block));
                             CHECK(text.find(" " + std::to_string(block) + " ") !=
                                   std::string::npos);
                             ++num_entries;

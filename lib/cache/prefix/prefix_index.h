@@ -1,4 +1,4 @@
-// Finds blocks by what they hold: full blocks of tokens after a given prefix.
+// Finds blocks by their content: full blocks of tokens after a given prefix.
 //
 // The contents form a tree: a node is one block's tokens (and extra key bytes) after its parent's.
 // Nodes are found by a keyed 128-bit hash chained along the path, and a hit counts only when
@@ -7,7 +7,7 @@
 //
 // A node lives as long as a block holds its content, it has children, or it is pinned: children
 // stay reachable when their parent's blocks are reused. Nodes lie in chunks, with their tokens
-// beside them, and are used again: publishing a block allocates nothing. Not thread-safe.
+// next to them, and are reused: inserting a block allocates nothing. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@
 #include <vector>
 
 #include "lib/cache/block_pool.h"
-#include "lib/cache/siphash.h"
+#include "lib/cache/prefix/siphash.h"
 
 namespace nvllm {
 
 using BlockKey = Hash128;
 
-// Of one content in one cache group.
+// The blocks of one cache group that hold one content.
 struct BlockReplicas {
     BlockId first = 0;       // the others follow it, see PrefixIndex::blocks()
-    int32_t num_blocks = 0;  // that hold the content; none: `first` says nothing
+    int32_t num_blocks = 0;  // that hold the content; `first` is valid if there is one
     int32_t num_held_children = 0;
 };
 
-// What one full block holds. Made, changed and dropped by PrefixIndex only.
+// The content of one full block. Made, changed and dropped by PrefixIndex only.
 struct PrefixNode {
     BlockKey key;
     PrefixNode* next = nullptr;    // in its bucket, or of the unused ones
@@ -44,10 +44,10 @@ struct PrefixNode {
     int32_t num_pins = 0;
     int32_t depth = 0;  // blocks before it
 
-    // How it was used, kept by CacheManager. A tick is one block asked for.
+    // Eviction metadata, written by EvictionRanking and ReuseHints. A tick is one block asked for.
     int64_t num_hits = 0;      // sequences that found it in the cache
     int64_t last_use = 0;      // tick
-    double recent_uses = 1.0;  // fading, see BlockUse
+    double recent_uses = 1.0;  // decays, see BlockUse
     int32_t num_expected = 0;  // waiting sequences that will ask for it
 };
 
@@ -58,60 +58,61 @@ class PrefixIndex {
     PrefixIndex(const PrefixIndex&) = delete;
     PrefixIndex& operator=(const PrefixIndex&) = delete;
 
+    int32_t block_size() const { return static_cast<int32_t>(block_size_); }
+
     // The key of a block of tokens after the block with key `parent` (all zero for a first block).
-    // `extra` is whatever else the block's content depends on, see CacheKeyExtras.
+    // `extra`: further bytes that the block's content depends on, see CacheKeyExtras.
     BlockKey key(const BlockKey& parent, std::span<const int32_t> tokens,
                  std::string_view extra) const;
 
     // The node with exactly this content, or null. `parent` is null for a first block.
     PrefixNode* find(const PrefixNode* parent, const BlockKey& key, std::span<const int32_t> tokens,
                      std::string_view extra);
-    // The same, made when it is not there; pinned once more either way. REQUIRES: block_size
+    // The same node, added if it does not exist; pinned once more either way. REQUIRES: block_size
     // tokens.
     PrefixNode* find_or_add(PrefixNode* parent, const BlockKey& key,
                             std::span<const int32_t> tokens, std::string_view extra);
     void pin(PrefixNode& node) { ++node.num_pins; }
-    // The node may be gone afterwards.
+    // The node may be dropped.
     void unpin(PrefixNode& node);
 
-    // `block` holds the node's content. REQUIRES: the block is not published.
-    void publish(PrefixNode& node, int32_t group, BlockId block);
-    // The block's content is not to be found any more. REQUIRES: the block is published.
-    void withdraw(int32_t group, BlockId block);
-    // One block of the group with the content of the node: the one longest published.
+    // `block` holds the node's content. REQUIRES: the block is not in the index.
+    void insert(PrefixNode& node, int32_t group, BlockId block);
+    // The block's content cannot be found any more. REQUIRES: the block is in the index.
+    void remove(int32_t group, BlockId block);
+    // One block of the group with the content of the node: the one inserted first.
     static std::optional<BlockId> block(const PrefixNode& node, int32_t group);
-    // All of them, that one first.
+    // All of them, the first inserted one first.
     std::vector<BlockId> blocks(const PrefixNode& node, int32_t group) const;
 
-    bool is_published(int32_t group, BlockId block) const { return node(group, block) != nullptr; }
-    // What the block holds; null when it is not published.
-    PrefixNode* node(int32_t group, BlockId block) const { return places_[group][block].node; }
-    // Another block holds the content from now on. REQUIRES: `from` is published, `to` is not.
+    bool contains(int32_t group, BlockId block) const { return node(group, block) != nullptr; }
+    // The node whose content the block holds; null if the block is not in the index.
+    PrefixNode* node(int32_t group, BlockId block) const { return entries_[group][block].node; }
+    // Another block holds the content from now on. REQUIRES: `from` is in the index, `to` is not.
     void move(int32_t group, BlockId from, BlockId to);
-    // REQUIRES: no block that is cut off is published.
+    // REQUIRES: no block that is cut off is in the index.
     void resize(int32_t group, int32_t num_blocks);
 
-    // All contents, in no order.
+    // All nodes, in no order.
     std::vector<const PrefixNode*> nodes() const;
     int64_t num_nodes() const { return static_cast<int64_t>(num_nodes_); }
 
-    // Throws internal when the tree and the blocks' places in it disagree; O(blocks and nodes), for
-    // tests.
+    // Throws internal if the tree and the blocks' entries disagree; O(blocks and nodes), for tests.
     void check_integrity() const;
 
   private:
-    // What a block holds, and its neighbours among those that hold the same, in a ring. Null node:
-    // not published.
-    struct Place {
+    // The node whose content a block holds, and the block's neighbours in the ring of replicas.
+    // Null node: the block is not in the index.
+    struct Entry {
         PrefixNode* node = nullptr;
         BlockId previous = 0;
         BlockId next = 0;
     };
-    // Nodes, and what each needs room for besides itself.
+    // Nodes, with memory for the tokens and replicas of each.
     struct Chunk {
         std::vector<PrefixNode> nodes;
         std::vector<int32_t> tokens;
-        std::vector<BlockReplicas> holders;
+        std::vector<BlockReplicas> replicas;
     };
 
     PrefixNode*& bucket(const BlockKey& key) { return buckets_[key.low & (buckets_.size() - 1)]; }
@@ -126,8 +127,8 @@ class PrefixIndex {
     std::vector<PrefixNode*> buckets_;  // a power of two
     size_t num_nodes_ = 0;
     std::vector<Chunk> chunks_;
-    PrefixNode* unused_ = nullptr;            // the one to be used next
-    std::vector<std::vector<Place>> places_;  // per group, per block
+    PrefixNode* unused_ = nullptr;             // the one to be used next
+    std::vector<std::vector<Entry>> entries_;  // per group, per block
 };
 
 }  // namespace nvllm

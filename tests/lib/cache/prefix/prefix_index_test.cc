@@ -1,6 +1,6 @@
 // The prefix index: exact hits, collisions, several blocks with one content, and what stays
 // reachable.
-#include "lib/cache/prefix_index.h"
+#include "lib/cache/prefix/prefix_index.h"
 
 #include <doctest/doctest.h>
 
@@ -26,10 +26,10 @@ TEST_CASE("a content is found by its key, tokens, parent and extra bytes") {
     PrefixNode* node = index.find_or_add(nullptr, key, tokens, "salt");
     CHECK(index.find(nullptr, key, tokens, "salt") == node);
     CHECK_FALSE(PrefixIndex::block(*node, 0).has_value());
-    index.publish(*node, 0, 3);
+    index.insert(*node, 0, 3);
     CHECK(PrefixIndex::block(*node, 0) == 3);
-    CHECK(index.is_published(0, 3));
-    CHECK_THROWS_AS(index.publish(*node, 0, 3), Error);
+    CHECK(index.contains(0, 3));
+    CHECK_THROWS_AS(index.insert(*node, 0, 3), Error);
     index.unpin(*node);
     index.check_integrity();
 }
@@ -68,17 +68,17 @@ TEST_CASE("several blocks hold one content; it is found until the last is withdr
     const std::vector<int32_t> sizes{4};
     PrefixIndex index(1, sizes, kKey);
     PrefixNode* node = index.find_or_add(nullptr, {5, 5}, Tokens{1}, "");
-    for (const BlockId block : {2, 0, 3}) index.publish(*node, 0, block);
+    for (const BlockId block : {2, 0, 3}) index.insert(*node, 0, block);
     index.unpin(*node);
-    index.withdraw(0, 2);
+    index.remove(0, 2);
     CHECK(PrefixIndex::block(*index.find(nullptr, {5, 5}, Tokens{1}, ""), 0).has_value());
-    index.withdraw(0, 3);
+    index.remove(0, 3);
     CHECK(PrefixIndex::block(*index.find(nullptr, {5, 5}, Tokens{1}, ""), 0) == 0);
     index.check_integrity();
-    index.withdraw(0, 0);
+    index.remove(0, 0);
     CHECK(index.find(nullptr, {5, 5}, Tokens{1}, "") == nullptr);
     CHECK(index.num_nodes() == 0);
-    CHECK_THROWS_AS(index.withdraw(0, 0), Error);
+    CHECK_THROWS_AS(index.remove(0, 0), Error);
 }
 
 TEST_CASE(
@@ -87,14 +87,14 @@ TEST_CASE(
     PrefixIndex index(1, sizes, kKey);
     PrefixNode* parent = index.find_or_add(nullptr, {1, 1}, Tokens{1}, "");
     PrefixNode* child = index.find_or_add(parent, {2, 2}, Tokens{2}, "");
-    index.publish(*parent, 0, 0);
-    index.publish(*child, 0, 1);
+    index.insert(*parent, 0, 0);
+    index.insert(*child, 0, 1);
     index.unpin(*parent);
     index.unpin(*child);
-    index.withdraw(0, 0);
+    index.remove(0, 0);
     CHECK(index.find(nullptr, {1, 1}, Tokens{1}, "") == parent);
     CHECK(index.find(parent, {2, 2}, Tokens{2}, "") == child);
-    index.withdraw(0, 1);
+    index.remove(0, 1);
     CHECK(index.num_nodes() == 0);
     index.check_integrity();
 }
@@ -111,7 +111,7 @@ TEST_CASE("contents beyond the number of blocks are found, and their memory is u
             last = index.find_or_add(last, key, Tokens{i}, i % 2 == 0 ? "" : "media");
             chain.push_back(last);
         }
-        index.publish(*last, 0, 2);
+        index.insert(*last, 0, 2);
         CHECK(index.num_nodes() == kContents);
         CHECK(std::set(chain.begin(), chain.end()).size() == kContents);
         PrefixNode* found = nullptr;
@@ -125,7 +125,7 @@ TEST_CASE("contents beyond the number of blocks are found, and their memory is u
         }
         for (PrefixNode* node : chain) index.unpin(*node);
         index.check_integrity();
-        index.withdraw(0, 2);
+        index.remove(0, 2);
         CHECK(index.num_nodes() == 0);
         index.check_integrity();
     }
@@ -135,10 +135,10 @@ TEST_CASE("a block that moves keeps its place among those with the same content"
     const std::vector<int32_t> sizes{6};
     PrefixIndex index(1, sizes, kKey);
     PrefixNode* node = index.find_or_add(nullptr, {5, 5}, Tokens{1}, "");
-    index.publish(*node, 0, 5);
+    index.insert(*node, 0, 5);
     index.move(0, 5, 0);
     CHECK(index.blocks(*node, 0) == std::vector<BlockId>{0});
-    for (const BlockId block : {4, 3}) index.publish(*node, 0, block);
+    for (const BlockId block : {4, 3}) index.insert(*node, 0, block);
     index.move(0, 4, 1);
     index.check_integrity();
     index.move(0, 0, 2);
@@ -148,7 +148,7 @@ TEST_CASE("a block that moves keeps its place among those with the same content"
     CHECK(std::set(blocks.begin(), blocks.end()) == std::set<BlockId>{1, 2, 3});
     CHECK_THROWS_AS(index.move(0, 5, 4), Error);
     CHECK_THROWS_AS(index.move(0, 1, 2), Error);
-    CHECK_FALSE(index.is_published(0, 0));
+    CHECK_FALSE(index.contains(0, 0));
 }
 
 // Paths of contents in a model: a path is the list of its blocks' first tokens. Keys are cut to a
@@ -168,7 +168,7 @@ TEST_CASE("50,000 random operations with colliding keys find exactly what is the
         if (paths.contains(block)) {
             const auto other = static_cast<BlockId>(random() % kBlocks);
             if (paths.contains(other)) {
-                index.withdraw(0, block);
+                index.remove(0, block);
             } else {
                 index.move(0, block, other);
                 paths[other] = paths[block];
@@ -189,10 +189,9 @@ TEST_CASE("50,000 random operations with colliding keys find exactly what is the
         for (const BlockId holder : index.blocks(*node, 0))
             exact = exact && paths.at(holder) == path;
         for (const auto& [holder, held] : paths) {
-            if (held == path)
-                exact = exact && index.is_published(0, holder) && node->num_blocks > 0;
+            if (held == path) exact = exact && index.contains(0, holder) && node->num_blocks > 0;
         }
-        index.publish(*node, 0, block);
+        index.insert(*node, 0, block);
         index.unpin(*node);
         paths[block] = path;
         if (i % 50 == 0) index.check_integrity();

@@ -1,5 +1,5 @@
 // Keys for the hash.
-#include "lib/cache/siphash.h"
+#include "lib/cache/prefix/siphash.h"
 
 #include <random>
 

@@ -1,5 +1,5 @@
 // SipHash against the vectors of its authors.
-#include "lib/cache/siphash.h"
+#include "lib/cache/prefix/siphash.h"
 
 #include <doctest/doctest.h>
 

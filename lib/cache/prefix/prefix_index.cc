@@ -1,5 +1,5 @@
 // The tree of block contents and the blocks that hold them.
-#include "lib/cache/prefix_index.h"
+#include "lib/cache/prefix/prefix_index.h"
 
 #include <algorithm>
 #include <bit>
@@ -22,10 +22,10 @@ PrefixIndex::PrefixIndex(int32_t block_size, std::span<const int32_t> group_size
     : hash_key_(hash_key), block_size_(static_cast<size_t>(block_size)) {
     size_t num_blocks = 1;
     for (const int32_t size : group_sizes) {
-        places_.emplace_back(size);
+        entries_.emplace_back(size);
         num_blocks += static_cast<size_t>(size);
     }
-    // A full cache has about as many contents; adding buckets would hold up a step.
+    // A full cache has about as many nodes; adding buckets would delay a step.
     buckets_.resize(std::bit_ceil(std::min(num_blocks, kMaxBucketsAtFirst)));
 }
 
@@ -51,9 +51,9 @@ PrefixNode* PrefixIndex::find(const PrefixNode* parent, const BlockKey& key,
 
 PrefixNode* PrefixIndex::find_or_add(PrefixNode* parent, const BlockKey& key,
                                      std::span<const int32_t> tokens, std::string_view extra) {
-    // After most contents nothing is known yet: there is no need to look.
-    const bool may_be_known = parent == nullptr || parent->num_children > 0;
-    PrefixNode* node = may_be_known ? find(parent, key, tokens, extra) : nullptr;
+    // Most nodes have no child yet: there is no need to search.
+    const bool may_exist = parent == nullptr || parent->num_children > 0;
+    PrefixNode* node = may_exist ? find(parent, key, tokens, extra) : nullptr;
     if (node == nullptr) {
         NVLLM_CHECK(tokens.size() == block_size_, "a content is a full block");
         node = &new_node(key);
@@ -98,11 +98,11 @@ void PrefixIndex::add_chunk() {
     Chunk& chunk = chunks_.emplace_back();
     chunk.nodes.resize(kNodesInChunk);
     chunk.tokens.resize(kNodesInChunk * block_size_);
-    chunk.holders.resize(kNodesInChunk * places_.size());
+    chunk.replicas.resize(kNodesInChunk * entries_.size());
     for (size_t i = 0; i < kNodesInChunk; ++i) {
         PrefixNode& node = chunk.nodes[i];
         node.tokens = std::span(chunk.tokens).subspan(i * block_size_, block_size_);
-        node.groups = std::span(chunk.holders).subspan(i * places_.size(), places_.size());
+        node.groups = std::span(chunk.replicas).subspan(i * entries_.size(), entries_.size());
         node.next = std::exchange(unused_, &node);
     }
 }
@@ -113,76 +113,76 @@ void PrefixIndex::unpin(PrefixNode& node) {
     drop_if_unneeded(&node);
 }
 
-// Behind the first of those that hold the same.
-void PrefixIndex::publish(PrefixNode& node, int32_t group, BlockId block) {
-    std::vector<Place>& places = places_[group];
-    NVLLM_CHECK(places[block].node == nullptr,
-                "block " + std::to_string(block) + " is published twice");
-    BlockReplicas& holders = node.groups[group];
-    if (holders.num_blocks == 0) {
-        holders.first = block;
-        places[block] = {&node, block, block};
+// After the first of the replicas.
+void PrefixIndex::insert(PrefixNode& node, int32_t group, BlockId block) {
+    std::vector<Entry>& entries = entries_[group];
+    NVLLM_CHECK(entries[block].node == nullptr,
+                "block " + std::to_string(block) + " is inserted twice");
+    BlockReplicas& replicas = node.groups[group];
+    if (replicas.num_blocks == 0) {
+        replicas.first = block;
+        entries[block] = {&node, block, block};
         if (node.parent != nullptr) ++node.parent->groups[group].num_held_children;
     } else {
-        const BlockId next = places[holders.first].next;
-        places[block] = {&node, holders.first, next};
-        places[holders.first].next = places[next].previous = block;
+        const BlockId next = entries[replicas.first].next;
+        entries[block] = {&node, replicas.first, next};
+        entries[replicas.first].next = entries[next].previous = block;
     }
-    ++holders.num_blocks;
+    ++replicas.num_blocks;
     ++node.num_blocks;
 }
 
-void PrefixIndex::withdraw(int32_t group, BlockId block) {
-    std::vector<Place>& places = places_[group];
-    const Place place = std::exchange(places[block], {});
-    NVLLM_CHECK(place.node != nullptr, "block " + std::to_string(block) + " is not published");
-    BlockReplicas& holders = place.node->groups[group];
-    if (--holders.num_blocks > 0) {
-        places[place.previous].next = place.next;
-        places[place.next].previous = place.previous;
-        if (holders.first == block) holders.first = place.next;
-    } else if (place.node->parent != nullptr) {
-        --place.node->parent->groups[group].num_held_children;
+void PrefixIndex::remove(int32_t group, BlockId block) {
+    std::vector<Entry>& entries = entries_[group];
+    const Entry entry = std::exchange(entries[block], {});
+    NVLLM_CHECK(entry.node != nullptr, "block " + std::to_string(block) + " is not in the index");
+    BlockReplicas& replicas = entry.node->groups[group];
+    if (--replicas.num_blocks > 0) {
+        entries[entry.previous].next = entry.next;
+        entries[entry.next].previous = entry.previous;
+        if (replicas.first == block) replicas.first = entry.next;
+    } else if (entry.node->parent != nullptr) {
+        --entry.node->parent->groups[group].num_held_children;
     }
-    --place.node->num_blocks;
-    drop_if_unneeded(place.node);
+    --entry.node->num_blocks;
+    drop_if_unneeded(entry.node);
 }
 
 std::optional<BlockId> PrefixIndex::block(const PrefixNode& node, int32_t group) {
-    const BlockReplicas& holders = node.groups[group];
-    return holders.num_blocks > 0 ? std::optional(holders.first) : std::nullopt;
+    const BlockReplicas& replicas = node.groups[group];
+    return replicas.num_blocks > 0 ? std::optional(replicas.first) : std::nullopt;
 }
 
 std::vector<BlockId> PrefixIndex::blocks(const PrefixNode& node, int32_t group) const {
-    const BlockReplicas& holders = node.groups[group];
+    const BlockReplicas& replicas = node.groups[group];
     std::vector<BlockId> blocks;
-    for (BlockId block = holders.first; std::ssize(blocks) < holders.num_blocks;) {
+    for (BlockId block = replicas.first; std::ssize(blocks) < replicas.num_blocks;) {
         blocks.push_back(block);
-        block = places_[group][block].next;
+        block = entries_[group][block].next;
     }
     return blocks;
 }
 
 void PrefixIndex::move(int32_t group, BlockId from, BlockId to) {
-    std::vector<Place>& places = places_[group];
-    NVLLM_CHECK(is_published(group, from) && !is_published(group, to),
-                "a content moves from where it is to where none is");
+    std::vector<Entry>& entries = entries_[group];
+    NVLLM_CHECK(contains(group, from) && !contains(group, to),
+                "a content moves from a block that holds it to a block that holds none");
     const auto renamed = [&](BlockId block) { return block == from ? to : block; };
-    Place place = std::exchange(places[from], {});
-    place.previous = renamed(place.previous);
-    place.next = renamed(place.next);
-    places[to] = place;
-    places[place.previous].next = places[place.next].previous = to;
-    BlockReplicas& holders = places[to].node->groups[group];
-    if (holders.first == from) holders.first = to;
+    Entry entry = std::exchange(entries[from], {});
+    entry.previous = renamed(entry.previous);
+    entry.next = renamed(entry.next);
+    entries[to] = entry;
+    entries[entry.previous].next = entries[entry.next].previous = to;
+    BlockReplicas& replicas = entries[to].node->groups[group];
+    if (replicas.first == from) replicas.first = to;
 }
 
 void PrefixIndex::resize(int32_t group, int32_t num_blocks) {
-    std::vector<Place>& places = places_[group];
-    for (size_t block = static_cast<size_t>(num_blocks); block < places.size(); ++block) {
-        NVLLM_CHECK(places[block].node == nullptr, "a published block is cut off");
+    std::vector<Entry>& entries = entries_[group];
+    for (size_t block = static_cast<size_t>(num_blocks); block < entries.size(); ++block) {
+        NVLLM_CHECK(entries[block].node == nullptr, "a block of the index is cut off");
     }
-    places.resize(static_cast<size_t>(num_blocks));
+    entries.resize(static_cast<size_t>(num_blocks));
 }
 
 std::vector<const PrefixNode*> PrefixIndex::nodes() const {
@@ -197,9 +197,9 @@ std::vector<const PrefixNode*> PrefixIndex::nodes() const {
 // Dropping a node may leave its parent unneeded, and so on towards the first block.
 void PrefixIndex::drop_if_unneeded(PrefixNode* node) {
     while (node != nullptr && node->num_blocks + node->num_children + node->num_pins == 0) {
-        PrefixNode** place = &bucket(node->key);
-        while (*place != node) place = &(*place)->next;
-        *place = node->next;
+        PrefixNode** link = &bucket(node->key);
+        while (*link != node) link = &(*link)->next;
+        *link = node->next;
         node->next = std::exchange(unused_, node);
         --num_nodes_;
         node = node->parent;
@@ -209,19 +209,19 @@ void PrefixIndex::drop_if_unneeded(PrefixNode* node) {
 
 void PrefixIndex::check_node(const PrefixNode& node) const {
     int32_t num_blocks = 0;
-    for (size_t group = 0; group < places_.size(); ++group) {
-        const std::vector<BlockId> holders = blocks(node, static_cast<int32_t>(group));
-        BlockId previous = holders.empty() ? 0 : holders.back();
-        for (const BlockId block : holders) {
-            const Place& place = places_[group][block];
-            NVLLM_CHECK(place.node == &node && place.previous == previous,
-                        "a block's place is wrong");
+    for (size_t group = 0; group < entries_.size(); ++group) {
+        const std::vector<BlockId> replicas = blocks(node, static_cast<int32_t>(group));
+        BlockId previous = replicas.empty() ? 0 : replicas.back();
+        for (const BlockId block : replicas) {
+            const Entry& entry = entries_[group][block];
+            NVLLM_CHECK(entry.node == &node && entry.previous == previous,
+                        "a block's entry is wrong");
             previous = block;
             ++num_blocks;
         }
     }
     NVLLM_CHECK(num_blocks == node.num_blocks, "a node's count of blocks is wrong");
-    NVLLM_CHECK(num_blocks + node.num_children + node.num_pins > 0, "a node that nobody needs");
+    NVLLM_CHECK(num_blocks + node.num_children + node.num_pins > 0, "a node is not needed");
     NVLLM_CHECK(node.parent == nullptr || node.depth == node.parent->depth + 1,
                 "a node's depth is wrong");
 }
@@ -234,7 +234,7 @@ void PrefixIndex::check_integrity() const {
     const std::vector<const PrefixNode*> all = nodes();
     NVLLM_CHECK(all.size() == num_nodes_, "the count of nodes is wrong");
     std::unordered_map<const PrefixNode*, Children> children;
-    for (const PrefixNode* node : all) children[node].num_held.resize(places_.size());
+    for (const PrefixNode* node : all) children[node].num_held.resize(entries_.size());
     int64_t blocks_in_nodes = 0;
     for (const PrefixNode* node : all) {
         check_node(*node);
@@ -242,7 +242,7 @@ void PrefixIndex::check_integrity() const {
         if (node->parent == nullptr) continue;
         Children& siblings = children.at(node->parent);
         ++siblings.num_children;
-        for (size_t group = 0; group < places_.size(); ++group) {
+        for (size_t group = 0; group < entries_.size(); ++group) {
             siblings.num_held[group] += node->groups[group].num_blocks > 0;
         }
     }
@@ -253,10 +253,10 @@ void PrefixIndex::check_integrity() const {
                                        &BlockReplicas::num_held_children),
                     "a node's count of children with blocks is wrong");
     }
-    for (const auto& group : places_) {
-        for (const Place& place : group) blocks_in_nodes -= place.node != nullptr;
+    for (const auto& group : entries_) {
+        for (const Entry& entry : group) blocks_in_nodes -= entry.node != nullptr;
     }
-    NVLLM_CHECK(blocks_in_nodes == 0, "a published block is in no node");
+    NVLLM_CHECK(blocks_in_nodes == 0, "a block of the index is in no node");
 }
 
 }  // namespace nvllm
