@@ -37,7 +37,7 @@ answers::Model model_answer(const HostedModel& model, const std::string& name) {
     answers::Model answer;
     answer.id = name;
     answer.created = model.created();
-    answer.root = model.config().model;
+    answer.root = model.config().model.name;
     if (model.state() == ModelState::ready) {
         answer.max_model_len = model.engine()->memory_plan().max_model_len;
     }
