@@ -1,4 +1,4 @@
-// Options translated, part by part.
+// Completes the options of each part with sizes of the model and of the memory plan.
 #include "lib/engine/engine_start.h"
 
 #include <fmt/format.h>
@@ -21,18 +21,16 @@
 namespace nvllm {
 namespace {
 
-bool is_mock(const EngineConfig& config) { return config.load_format == "metronome"; }
+bool is_mock(const EngineConfig& config) { return config.model.load_format == "metronome"; }
 
 ModelLoadOptions load_options(const EngineConfig& config, int num_threads) {
-    ModelLoadOptions options;
+    ModelLoadOptions options = config.model.load;
     options.directory = model_directory(config);
     check_quantization(config, options.directory);
-    options.dtype = dtype_from_name(config.dtype);  // empty for auto
-    const bool has_no_weights = config.load_format == "dummy" || is_mock(config);
+    options.dtype = dtype_from_name(config.model.dtype);  // empty for auto
+    const bool has_no_weights = config.model.load_format == "dummy" || is_mock(config);
     options.load_format = has_no_weights ? LoadFormat::dummy : LoadFormat::automatic;
-    options.refuses_quantized = config.quantization == "none";
-    options.seed = config.load_seed;
-    options.repack_cache = config.repack_cache;
+    options.refuses_quantized = config.model.quantization == "none";
     options.num_threads = num_threads;
     return options;
 }
@@ -87,23 +85,18 @@ void add_device(const ChosenDevice& device, const BlockSize& block_size, int64_t
 }
 
 MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& metadata) {
-    MemoryRequest request;
+    const SchedulerConfig& scheduler = config.scheduling.scheduler;
+    MemoryRequest request = config.memory;
     request.weight_bytes = metadata.weight_bytes;
-    request.scratch_bytes = metadata.scratch(config.max_num_batched_tokens.value(),
-                                             Worker::max_logit_rows(config.max_num_seqs));
+    request.scratch_bytes = metadata.scratch(scheduler.max_num_batched_tokens,
+                                             Worker::max_logit_rows(scheduler.max_num_seqs));
     request.available_bytes = available_memory_bytes();
-    request.kv_cache_bytes = config.kv_cache_memory_bytes;
-    request.limit_bytes = config.memory_limit_bytes;
-    request.utilization = config.memory_utilization;
-    request.max_blocks = config.max_blocks;
-    request.swap_bytes = config.swap_space_bytes;
-    request.max_model_len = config.max_model_len;
     request.model_max_positions = metadata.config.max_positions;
-    request.max_num_seqs = config.max_num_seqs;
-    request.max_num_batched_tokens = config.max_num_batched_tokens.value();
+    request.max_num_seqs = scheduler.max_num_seqs;
+    request.max_num_batched_tokens = scheduler.max_num_batched_tokens;
     request.whole_prompts = metadata.config.encoder;
-    request.kv_dtype = kv_cache_type(config.kv_cache_dtype).value_or(metadata.kv_dtype);
-    request.block_size = block_tokens(config.block_size, metadata, request.kv_dtype);
+    request.kv_dtype = kv_cache_type(config.kv_cache.dtype).value_or(metadata.kv_dtype);
+    request.block_size = block_tokens(config.kv_cache.block_size, metadata, request.kv_dtype);
     request.groups = metadata.kv_groups;
     check_scales_fit(request);
     return request;
@@ -132,16 +125,16 @@ void check_device_attends(const ChosenDevice& device, const std::vector<KvGroup>
 }
 
 WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
-    WorkerConfig worker;
+    const ComputeOptions& compute = config.compute;
+    WorkerConfig worker = compute.worker;
     worker.block_size = plan.block_size;
     worker.num_blocks = plan.num_blocks;
     worker.num_host_blocks = plan.num_host_blocks;
-    worker.max_num_batched_tokens = config.max_num_batched_tokens.value();
-    worker.max_num_seqs = config.max_num_seqs;
+    worker.max_num_batched_tokens = config.scheduling.scheduler.max_num_batched_tokens;
+    worker.max_num_seqs = config.scheduling.scheduler.max_num_seqs;
     worker.kv_dtype = plan.kv_dtype;
-    worker.batch_invariant = config.batch_invariant;
-    worker.max_graph_rows =
-        config.cuda_graph && !config.enforce_eager ? config.max_cuda_graph_size : 0;
+    const bool uses_graphs = compute.cuda_graph && !compute.enforce_eager;
+    worker.max_graph_rows = uses_graphs ? compute.max_cuda_graph_size : 0;
     return worker;
 }
 
@@ -156,16 +149,17 @@ bool can_plan_ahead(const ChosenDevice& device) {
 
 EngineMetadata engine_metadata(const EngineConfig& config) {
     EngineMetadata metadata;
-    // What only keeps time computes nowhere.
-    if (!is_mock(config)) metadata.device = choose_device(config.device);
+    // A mock executor computes nothing.
+    if (!is_mock(config)) metadata.device = choose_device(config.compute.device);
     metadata.placement = engine_placement(config);
     metadata.options = load_options(config, metadata.placement.num_threads());
     metadata.options.device = metadata.device.choice;
     metadata.model = model_metadata(metadata.options);
     metadata.config = fitted_to(metadata.model.config, !metadata.device.is_cpu(), config);
-    metadata.config.async_scheduling = config.async_scheduling && can_plan_ahead(metadata.device);
+    metadata.config.scheduling.async_scheduling =
+        config.scheduling.async_scheduling && can_plan_ahead(metadata.device);
     metadata.memory = memory_request(metadata.config, metadata.model);
-    add_device(metadata.device, config.block_size, metadata.model.config.vocab_size,
+    add_device(metadata.device, config.kv_cache.block_size, metadata.model.config.vocab_size,
                metadata.memory);
     check_device_stores(metadata.device, metadata.memory.kv_dtype);
     check_device_attends(metadata.device, metadata.model.kv_groups);
@@ -173,35 +167,23 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
 }
 
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan) {
-    CacheConfig cache;
+    CacheConfig cache = config.kv_cache.cache;
     cache.block_size = plan.block_size;
-    cache.enable_prefix_caching = config.enable_prefix_caching;
     for (size_t g = 0; g < plan.groups.size(); ++g) {
         cache.groups.push_back({plan.num_blocks[g], static_cast<int32_t>(plan.groups[g].window),
                                 plan.num_host_blocks.empty() ? 0 : plan.num_host_blocks[g]});
     }
-    cache.eviction = config.eviction_policy;
     return cache;
 }
 
 SchedulerConfig scheduler_config(const EngineConfig& config, const ModelConfig& model,
                                  const MemoryPlan& plan) {
-    SchedulerConfig scheduler;
-    scheduler.max_num_seqs = config.max_num_seqs;
-    scheduler.max_num_batched_tokens = config.max_num_batched_tokens.value();
+    SchedulerConfig scheduler = config.scheduling.scheduler;
     scheduler.max_model_len = plan.max_model_len;
     scheduler.original_context =
         static_cast<int32_t>(original_context(model.rope, model.max_positions, plan.max_model_len));
-    scheduler.enable_chunked_prefill = config.enable_chunked_prefill;
-    scheduler.chunk_size = config.prefill_chunk_size;
-    scheduler.mixed_prefill_tokens = config.mixed_prefill_tokens.value();
-    scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
-    scheduler.step_time_target_ms = config.step_time_target_ms;
-    scheduler.policy = config.scheduling_policy;
-    scheduler.preemption_mode = config.preemption_mode;
     scheduler.block_bytes = plan.block_bytes();
-    scheduler.defrag_threshold = config.defrag_threshold;
-    if (!config.async_scheduling) return scheduler;
+    if (!config.scheduling.async_scheduling) return scheduler;
     scheduler.pipeline_depth = 2;
     scheduler.may_plan_ahead = DeviceSampler::can_expect;
     return scheduler;
@@ -220,7 +202,8 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     setup.worker.activations = metadata.model.activations;
     setup.kv_groups = metadata.model.kv_groups;
     setup.vocab_size = metadata.model.config.vocab_size;
-    if (config.isolation == Isolation::thread) return std::make_unique<LocalExecutor>(setup);
+    if (config.compute.isolation == Isolation::thread)
+        return std::make_unique<LocalExecutor>(setup);
     return std::make_unique<RemoteExecutor>(setup, find_worker_program());
 }
 

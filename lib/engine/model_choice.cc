@@ -16,42 +16,43 @@ namespace {
 constexpr uint64_t kLargestTemplate = uint64_t{4} << 20;
 
 std::filesystem::path resolve(const EngineConfig& config, const std::string& name) {
-    return config.download_dir.empty() ? resolve_model_directory(name)
-                                       : resolve_model_directory(name, config.download_dir);
+    return config.model.download_dir.empty()
+               ? resolve_model_directory(name)
+               : resolve_model_directory(name, config.model.download_dir);
 }
 
 }  // namespace
 
 std::filesystem::path model_directory(const EngineConfig& config) {
     std::error_code ignored;
-    const bool has_revision = config.model.find('@') != std::string::npos ||
-                              std::filesystem::exists(config.model, ignored);
-    if (config.revision.empty() || has_revision) return resolve(config, config.model);
-    return resolve(config, config.model + "@" + config.revision);
+    const bool has_revision = config.model.name.find('@') != std::string::npos ||
+                              std::filesystem::exists(config.model.name, ignored);
+    if (config.model.revision.empty() || has_revision) return resolve(config, config.model.name);
+    return resolve(config, config.model.name + "@" + config.model.revision);
 }
 
 std::filesystem::path tokenizer_directory(const EngineConfig& config,
                                           const std::filesystem::path& model) {
-    return config.tokenizer.empty() ? model : resolve(config, config.tokenizer);
+    return config.model.tokenizer.empty() ? model : resolve(config, config.model.tokenizer);
 }
 
 GenerationConfig chosen_generation_config(const EngineConfig& config,
                                           const std::filesystem::path& model) {
-    if (config.generation_config == "auto") {
-        return read_generation_config(model, config.generation_overrides);
+    if (config.model.generation_config == "auto") {
+        return read_generation_config(model, config.model.generation_overrides);
     }
-    if (config.generation_config != "vllm") {
-        const std::filesystem::path folder = resolve(config, config.generation_config);
+    if (config.model.generation_config != "vllm") {
+        const std::filesystem::path folder = resolve(config, config.model.generation_config);
         std::error_code ignored;
         if (!std::filesystem::exists(folder / "generation_config.json", ignored)) {
             throw Error(ErrorKind::not_found,
                         fmt::format("--generation-config: {} has no generation_config.json",
                                     folder.string()));
         }
-        return read_generation_config(folder, config.generation_overrides);
+        return read_generation_config(folder, config.model.generation_overrides);
     }
     const GenerationConfig own = read_generation_config(model);
-    GenerationConfig chosen = read_generation_config({}, config.generation_overrides);
+    GenerationConfig chosen = read_generation_config({}, config.model.generation_overrides);
     if (chosen.eos_token_ids.empty()) chosen.eos_token_ids = own.eos_token_ids;
     if (!chosen.bos_token_id) chosen.bos_token_id = own.bos_token_id;
     return chosen;
@@ -64,13 +65,13 @@ std::string read_chat_template(const std::string& given) {
 }
 
 void check_quantization(const EngineConfig& config, const std::filesystem::path& model) {
-    if (config.quantization == "auto" || config.quantization == "none") return;
+    if (config.model.quantization == "auto" || config.model.quantization == "none") return;
     const auto found = read_quantization_config(model);
-    if (found && found->method() == config.quantization) return;
+    if (found && found->method() == config.model.quantization) return;
     throw Error(ErrorKind::usage,
                 fmt::format("--quantization {}: {}; leave the flag out to take the weights as they "
                             "are stored{}",
-                            config.quantization,
+                            config.model.quantization,
                             found ? "the checkpoint is quantized by " + found->method()
                                   : "the checkpoint is not quantized",
                             found ? "" : ", or make a quantized one with nvllm-quantize"));
@@ -81,7 +82,7 @@ void check_model_choice(const EngineConfig& config) {
     check_quantization(config, model);
     tokenizer_directory(config, model);
     chosen_generation_config(config, model);
-    read_chat_template(config.chat_template);
+    read_chat_template(config.model.chat_template);
 }
 
 }  // namespace nvllm

@@ -10,10 +10,10 @@
 
 namespace nvllm {
 
-// The folder of config.model. Throws as resolve_model_directory() does.
+// The folder of config.model.name. Throws as resolve_model_directory() does.
 std::filesystem::path model_directory(const EngineConfig& config);
 
-// The folder of config.tokenizer, or the model's.
+// The folder of config.model.tokenizer, or the model's.
 std::filesystem::path tokenizer_directory(const EngineConfig& config,
                                           const std::filesystem::path& model);
 

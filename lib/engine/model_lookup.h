@@ -8,7 +8,7 @@
 
 namespace nvllm {
 
-// Why EngineConfig::model cannot be `model`, a folder or a name in the local Hugging Face cache:
+// Why ModelChoice::name cannot be `model`, a folder or a name in the local Hugging Face cache:
 // there is none, or it is a file. Empty when there is a folder.
 std::optional<Fault> missing_model(const std::string& model);
 

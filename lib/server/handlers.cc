@@ -37,7 +37,7 @@ responses::Model model_response(const HostedModel& model, const std::string& nam
     responses::Model answer;
     answer.id = name;
     answer.created = model.created();
-    answer.root = model.config().model;
+    answer.root = model.config().model.name;
     if (model.state() == ModelState::ready) {
         answer.max_model_len = model.engine()->memory_plan().max_model_len;
     }

@@ -70,16 +70,16 @@ OptionList<WorkloadOptions> workload_options() {
 }
 
 void choose_model(EngineConfig& config) {
-    if (!config.model.empty()) return;
+    if (!config.model.name.empty()) return;
     const auto bundled = bundled_model_directory();
     if (!bundled) {
         throw Error(ErrorKind::usage,
                     "no model: give one with -m, NVLLM_MODEL or 'model:' in --config (the bundled "
                     "demo is not installed)");
     }
-    config.model = bundled->string();
+    config.model.name = bundled->string();
     fmt::print(stderr, "nvllm-bench: no model was named; using the bundled demo, {}\n",
-               config.model);
+               config.model.name);
 }
 
 std::unique_ptr<Engine> start_engine(const EngineConfig& config,
@@ -99,7 +99,7 @@ std::unique_ptr<Engine> start_engine(const EngineConfig& config,
 Json environment_of(const Invocation& invocation, const EngineConfig* config) {
     return environment_record(
         {.version = invocation.description.version,
-         .model = config == nullptr ? "" : config->model,
+         .model = config == nullptr ? "" : config->model.name,
          .arguments = invocation.arguments(),
          .threads = config == nullptr ? 0 : engine_placement(*config).num_threads()});
 }
@@ -110,8 +110,9 @@ int publish(const Invocation& invocation, const EngineConfig* config, const std:
     if (signal) result["partial"] = true;
     result["environment"] = environment_of(invocation, config);
     write_result(result, file);
-    const std::string model =
-        config == nullptr || config->model.empty() ? "" : "model: " + config->model + "\n";
+    const std::string model = config == nullptr || config->model.name.empty()
+                                  ? ""
+                                  : "model: " + config->model.name + "\n";
     print_result((signal ? kPartial : "") + table + "\n" + model +
                      "environment: " + describe_environment(result["environment"]) + "\n",
                  file);

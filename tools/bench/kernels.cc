@@ -107,8 +107,8 @@ int run_kernels(const Invocation& invocation) {
         own.threads > 0 ? own.threads : environment_of(invocation, nullptr)["threads"].get<int>();
     const auto measurements = measure_with_progress(measure);
     EngineConfig config;  // for the environment record
-    config.model = own.model;
-    config.threads = own.threads;
+    config.model.name = own.model;
+    config.compute.placement.num_threads = own.threads;
     return publish(invocation, &config, kernels_table(measurements), kernels_json(measurements),
                    own.output_json);
 }

@@ -53,7 +53,8 @@ int run_latency(const Invocation& invocation) {
     EngineConfig config;
     if (answered(invocation, own_options(), own, config)) return 0;
     choose_model(config);
-    config.max_num_seqs = std::max(config.max_num_seqs, own.batch_size);
+    config.scheduling.scheduler.max_num_seqs =
+        std::max(config.scheduling.scheduler.max_num_seqs, own.batch_size);
 
     const auto engine = start_engine(config, own.output_json);
     const std::vector<WorkItem> items = make_workload({.num_prompts = own.batch_size,

@@ -72,15 +72,16 @@ std::vector<MicroTest> tests_of(const Options& own) {
 
 MicroSetting setting_of(const Engine& engine, const EngineConfig& config, const Json& environment) {
     const ModelConfig& model = engine.model_config();
-    return {.version = environment["version"].get<std::string>(),
-            .model = config.model,
-            .cpu = environment["cpu"].is_string() ? environment["cpu"].get<std::string>() : "",
-            .type = model.model_type + " " + dtype_name(model.dtype),
-            .model_bytes = engine.memory_plan().weight_bytes,
-            .num_parameters = model.estimated_parameters(),
-            .batch_tokens = engine.memory_plan().max_num_batched_tokens,
-            .threads = environment["threads"].get<int32_t>(),
-            .cache_type = config.dtype == "auto" ? dtype_name(model.dtype) : config.dtype};
+    return {
+        .version = environment["version"].get<std::string>(),
+        .model = config.model.name,
+        .cpu = environment["cpu"].is_string() ? environment["cpu"].get<std::string>() : "",
+        .type = model.model_type + " " + dtype_name(model.dtype),
+        .model_bytes = engine.memory_plan().weight_bytes,
+        .num_parameters = model.estimated_parameters(),
+        .batch_tokens = engine.memory_plan().max_num_batched_tokens,
+        .threads = environment["threads"].get<int32_t>(),
+        .cache_type = config.model.dtype == "auto" ? dtype_name(model.dtype) : config.model.dtype};
 }
 
 std::string json_rows(const std::vector<Json>& rows, bool one_a_line) {
@@ -118,7 +119,7 @@ int run_micro(const Invocation& invocation) {
     const std::vector<MicroTest> tests = tests_of(own);
     choose_model(config);
     // How the depth is kept; without one, blocks are used again instead of ever new ones.
-    config.enable_prefix_caching =
+    config.kv_cache.cache.enable_prefix_caching =
         std::ranges::any_of(tests, [](const MicroTest& test) { return test.depth > 0; });
     const Json environment = environment_of(invocation, &config);
 

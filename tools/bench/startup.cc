@@ -60,7 +60,7 @@ std::vector<std::string> child_arguments(const Invocation& invocation, const Eng
     std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe").string(),
                                           "startup"};
     for (int i = 1; i < invocation.argc; ++i) arguments.emplace_back(invocation.argv[i]);
-    arguments.insert(arguments.end(), {"--model", config.model, "--once"});
+    arguments.insert(arguments.end(), {"--model", config.model.name, "--once"});
     return arguments;
 }
 

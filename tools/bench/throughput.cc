@@ -65,7 +65,7 @@ int run_throughput(const Invocation& invocation) {
     add_neighbour_flags(options);
     if (answered(invocation, options)) return 0;
     choose_model(config);
-    if (own.batch) config.max_num_seqs = *own.batch;
+    if (own.batch) config.scheduling.scheduler.max_num_seqs = *own.batch;
     workload.seed = result.seed;
 
     const auto engine = start_engine(config, result.output_json);
@@ -74,13 +74,13 @@ int run_throughput(const Invocation& invocation) {
     EngineLoad load(*engine);
     const auto series = measure_with_progress(load, items,
                                               {.batchings = batchings(own.batching),
-                                               .batch = config.max_num_seqs,
+                                               .batch = config.scheduling.scheduler.max_num_seqs,
                                                .repeats = result.repeats,
                                                .num_warmups = own.num_warmups,
                                                .temperature = own.temperature,
                                                .seed = result.seed});
     nlohmann::ordered_json object = throughput_json(series);
-    object["batch"] = config.max_num_seqs;
+    object["batch"] = config.scheduling.scheduler.max_num_seqs;
     object["dataset_name"] = workload.dataset;
     object["seed"] = result.seed;
     return publish(invocation, &config, throughput_table(series), std::move(object),

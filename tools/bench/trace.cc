@@ -80,7 +80,7 @@ LoadResult replay_on_engine(const std::vector<WorkItem>& items, Engine& engine,
     try {
         return load.run(
             items, {.batching = Batching::timed,
-                    .batch = config.max_num_seqs,
+                    .batch = config.scheduling.scheduler.max_num_seqs,
                     .seed = seed,
                     .cache_salt = "trace",
                     .done = [&](int64_t done) { progress.update(static_cast<size_t>(done)); }});
@@ -114,7 +114,7 @@ int publish_replay(const Invocation& invocation, const EngineConfig* config, con
     for (const RequestRecord& request : result.requests) cached += request.num_cached_tokens;
     const double prompt = std::max<double>(1.0, static_cast<double>(total_prompt_tokens(items)));
     const double reusable =
-        reusable_share(items, config == nullptr ? 16 : config->block_size.tokens);
+        reusable_share(items, config == nullptr ? 16 : config->kv_cache.block_size.tokens);
     Json object = serving_json(metrics, report);
     object["num_prompts"] = items.size();
     object["reusable_share"] = reusable;
@@ -144,15 +144,15 @@ int run_trace(const Invocation& invocation) {
     choose_model(config);
     if (own.base_url) {
         check_writable(own.output_json);
-        const auto tokenizer = Tokenizer::load(resolve_model_directory(config.model));
+        const auto tokenizer = Tokenizer::load(resolve_model_directory(config.model.name));
         if (tokenizer == nullptr) {
-            throw Error(ErrorKind::not_found, config.model + ": has no tokenizer");
+            throw Error(ErrorKind::not_found, config.model.name + ": has no tokenizer");
         }
         const std::vector<WorkItem> items = read_items(own, tokenizer->vocab_size());
         return publish_replay(invocation, nullptr, own, items, replay_on_server(items, own));
     }
     const auto engine = start_engine(config, own.output_json);
-    config.block_size = engine->memory_plan().block_size;
+    config.kv_cache.block_size = engine->memory_plan().block_size;
     const std::vector<WorkItem> items = read_items(own, engine->model_config().vocab_size);
     return publish_replay(invocation, &config, own, items,
                           replay_on_engine(items, *engine, config, own.seed));

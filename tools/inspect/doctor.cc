@@ -78,7 +78,7 @@ view::Finding examine_model(const std::string& model) {
             return {"model", view::Health::problem, obstacle->message, ""};
         }
         EngineConfig config;
-        config.model = model;
+        config.model.name = model;
         const MemoryPlan plan = Engine::plan(config);
         if (!plan.shortage.empty()) {
             return {"model", view::Health::problem, plan.shortage,

@@ -36,10 +36,10 @@ int inspect_plan(const Invocation& invocation) {
     options.add(own_list, plan_flags);
     options.add(engine_list, config);
     if (answered(invocation, options)) return 0;
-    config.model = named_or_bundled_model(config.model);
+    config.model.name = named_or_bundled_model(config.model.name);
     const MemoryPlan plan = Engine::plan(config, plan_flags.available_memory);
-    write_output(plan_flags.json ? write_json(plan_json(plan, config.model)) + "\n"
-                                 : plan_text(plan, config.model));
+    write_output(plan_flags.json ? write_json(plan_json(plan, config.model.name)) + "\n"
+                                 : plan_text(plan, config.model.name));
     if (!plan.shortage.empty()) throw Error(ErrorKind::does_not_fit, plan.shortage);
     return 0;
 }

@@ -51,9 +51,10 @@ void say(const std::vector<std::string>& notes) {
 }
 
 void choose_model(EngineConfig& config) {
-    if (!config.model.empty()) return;
-    config.model = require_bundled_model().string();
-    fmt::print(stderr, "nvllm-run: no model was named; using the bundled demo, {}\n", config.model);
+    if (!config.model.name.empty()) return;
+    config.model.name = require_bundled_model().string();
+    fmt::print(stderr, "nvllm-run: no model was named; using the bundled demo, {}\n",
+               config.model.name);
 }
 
 bool wants_chat(const RunOptions& options) {
@@ -75,7 +76,7 @@ void print_start(const Engine& engine, const EngineConfig& config) {
         stderr,
         "nvllm-run: {} ({}, {}) {}, context {}; started in {:.1f} ms: config {:.1f}, weights "
         "{:.1f}, tokenizer {:.1f} beside them, worker {:.1f}\n",
-        config.model, model.architecture, dtype_name(model.dtype), where,
+        config.model.name, model.architecture, dtype_name(model.dtype), where,
         with_separators(plan.max_model_len), timings.total_ms, timings.config_ms,
         timings.weights_ms, timings.tokenizer_ms, timings.worker_ms);
 }
@@ -108,7 +109,7 @@ void require_generation(const EngineConfig& config) {
     const ModelConfig model = read_model_config(model_directory(config));
     if (model.generates) return;
     throw Error(ErrorKind::usage, fmt::format("{}: {} makes embeddings and generates no text",
-                                              config.model, model.architecture));
+                                              config.model.name, model.architecture));
 }
 
 int run_program(int argc, char** argv) {

@@ -43,7 +43,7 @@ ServedModel served_model(const std::string& text, const EngineConfig& engine) {
     ServedModel model{{}, engine};
     const size_t sign = text.find('=');
     const bool is_named = sign != std::string::npos && text.find('/') > sign;
-    model.config.model = is_named ? text.substr(sign + 1) : text;
+    model.config.model.name = is_named ? text.substr(sign + 1) : text;
     model.names.push_back(is_named ? text.substr(0, sign) : text);
     return model;
 }
@@ -51,7 +51,7 @@ ServedModel served_model(const std::string& text, const EngineConfig& engine) {
 // Each engine needs an --inspect-socket of its own: PATH, PATH.2, PATH.3, ...
 void part_sockets(std::vector<ServedModel>& models) {
     for (size_t i = 1; i < models.size(); ++i) {
-        std::string& socket = models[i].config.inspect_socket;
+        std::string& socket = models[i].config.inspection.socket;
         if (!socket.empty()) socket += fmt::format(".{}", i + 1);
     }
 }
@@ -107,9 +107,10 @@ int run_program(int argc, char** argv) {
     ServerConfig config;
     Question request;
     EngineConfig engine;
-    engine.isolation = Isolation::process;  // what a worker does must not end its clients' streams
-    engine.watchdog_timeout_s = 60.0;
-    engine.answers_are_streamed = true;
+    // A worker that crashes must not end the clients' streams.
+    engine.compute.isolation = Isolation::process;
+    engine.compute.watchdog_timeout_s = 60.0;
+    engine.scheduling.answers_are_streamed = true;
     const auto server_list = server_options();
     const auto engine_list = engine_options(WithModel::no);
     const auto question_list = question_options();

@@ -34,12 +34,12 @@ Engine::Loop::Loop(const EngineConfig& given) {
     const EngineConfig& config = metadata.config;
     plan = make_memory_plan(metadata.memory);
     model_config = metadata.model.config;
-    model_name_ = config.model;
+    model_name_ = config.model.name;
     cache_ = std::make_unique<CacheManager>(cache_config(config, plan));
     scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, model_config, plan), *cache_);
     executor_ = make_executor(config, metadata, plan);
     recovery_.emplace(*executor_);
-    faults_.emplace(config.max_num_batched_tokens.value());
+    faults_.emplace(config.scheduling.scheduler.max_num_batched_tokens);
     timings.config_ms = milliseconds_since(begin);
     try {
         load(metadata, begin);
@@ -65,18 +65,19 @@ void Engine::Loop::load(const EngineMetadata& metadata, Clock::time_point begin)
         nvllm::model_notes(model_config, metadata.model.weights_note, tokenizer.get(), generation);
     input_ = std::make_unique<InputProcessor>(
         tokenizer, model_config, generation, read_pooling_config(metadata.options.directory),
-        plan.max_model_len, read_chat_template(config.chat_template));
+        plan.max_model_len, read_chat_template(config.model.chat_template));
     output_ = std::make_unique<OutputProcessor>(tokenizer);
     const WorkerReady ready = worker.get();
     timings.weights_ms = ready.weights_ms;
     timings.worker_ms = ready.worker_ms;
     timings.total_ms = milliseconds_since(begin);
-    if (config.watchdog_timeout_s > 0.0) {
-        watchdog_ = std::make_unique<Watchdog>(heartbeat_, *executor_, config.watchdog_timeout_s);
+    if (config.compute.watchdog_timeout_s > 0.0) {
+        watchdog_ =
+            std::make_unique<Watchdog>(heartbeat_, *executor_, config.compute.watchdog_timeout_s);
     }
-    if (!config.inspect_socket.empty()) {
+    if (!config.inspection.socket.empty()) {
         inspection_ = std::make_unique<InspectionServer>(
-            config.inspect_socket, [this](SnapshotDetail detail) { return snapshot(detail); });
+            config.inspection.socket, [this](SnapshotDetail detail) { return snapshot(detail); });
     }
 }
 

@@ -25,10 +25,8 @@ void check_mask(const CpuList& mask, const CpuList& allowed) {
 }  // namespace
 
 CpuPlacement engine_placement(const EngineConfig& config, const CpuResources& resources) {
-    PlacementOptions options;
-    options.num_threads = config.threads;
-    options.numa = config.numa;
-    if (config.cpu_mask) options.mask = config.cpu_mask->cpus;
+    PlacementOptions options = config.compute.placement;
+    if (config.compute.cpu_mask) options.mask = config.compute.cpu_mask->cpus;
     check_mask(options.mask, resources.allowed);
     return plan_placement(resources, options);
 }

@@ -58,14 +58,14 @@ std::vector<std::shared_ptr<HostedModel>> holders(const ModelSet& models) {
 // What --kv-cache-memory-bytes says; else what the largest was planned for, within --memory-limit.
 uint64_t pool_bytes(std::span<const Participant> participants) {
     const EngineConfig& options = participants.front().model->config();
-    if (options.kv_cache_memory_bytes) return *options.kv_cache_memory_bytes;
+    if (options.memory.kv_cache_bytes) return *options.memory.kv_cache_bytes;
     uint64_t largest = 0;
     uint64_t fixed = 0;
     for (const Participant& participant : participants) {
         largest = std::max(largest, participant.claim.max_bytes);
         fixed += fixed_bytes(participant.model->engine()->memory_plan());
     }
-    const uint64_t limit = options.memory_limit_bytes.value_or(UINT64_MAX);
+    const uint64_t limit = options.memory.limit_bytes.value_or(UINT64_MAX);
     return std::min(largest, limit - std::min(limit, fixed));
 }
 
@@ -145,8 +145,8 @@ EngineConfig MemoryBroker::fit(EngineConfig config) const {
     };
     for (const auto& model : holders(models_)) {
         const MemoryPlan& plan = model->engine()->memory_plan();
-        leave(config.kv_cache_memory_bytes, min_bytes(plan));
-        leave(config.memory_limit_bytes, min_bytes(plan) + fixed_bytes(plan));
+        leave(config.memory.kv_cache_bytes, min_bytes(plan));
+        leave(config.memory.limit_bytes, min_bytes(plan) + fixed_bytes(plan));
     }
     return config;
 }

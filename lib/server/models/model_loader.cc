@@ -29,8 +29,8 @@ bool has_ended(const std::future<void>& load) {
 
 // The options of `other` with another model; two engines cannot share a socket.
 EngineConfig with_model(EngineConfig other, const std::string& path) {
-    other.model = path;
-    other.inspect_socket.clear();
+    other.model.name = path;
+    other.inspection.socket.clear();
     return other;
 }
 

@@ -83,9 +83,9 @@ void ModelMetrics::set_cache_config(const EngineConfig& config, const MemoryPlan
     if (vllm_ == nullptr) return;
     vllm_->cache_config_info
         .with({"0", name_, fmt::format("{}", plan.block_size), dtype_name(plan.kv_dtype),
-               config.enable_prefix_caching ? "True" : "False", sum_of(plan.num_blocks),
-               sum_of(plan.num_host_blocks), fmt::format("{}", plan.swap_bytes),
-               config.eviction_policy})
+               config.kv_cache.cache.enable_prefix_caching ? "True" : "False",
+               sum_of(plan.num_blocks), sum_of(plan.num_host_blocks),
+               fmt::format("{}", plan.swap_bytes), config.kv_cache.cache.eviction})
         .set(1.0);
 }
 

@@ -67,7 +67,7 @@ ApiError fragmented() {
 // While blocks are to be moved together (--defrag-threshold), what would take half of those that
 // are left has to wait.
 bool is_too_large_for_now(const HostedModel& model, int64_t prompt_tokens) {
-    const double threshold = model.config().defrag_threshold;
+    const double threshold = model.config().scheduling.scheduler.defrag_threshold;
     if (threshold <= 0.0) return false;
     const EngineStats stats = model.engine()->stats();
     if (stats.fragmentation <= threshold) return false;

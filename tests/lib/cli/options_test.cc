@@ -30,7 +30,69 @@ std::string file_error(const std::string& text) {
                           [&] { apply_config_text(sample.options, text, "a.yaml"); });
 }
 
+struct Inner {
+    int32_t depth = 3;
+    std::optional<int32_t> width;
+};
+struct Outer {
+    std::string name = "a";
+    Inner inner;
+};
+struct Outermost {
+    Outer outer;
+};
+
+OptionList<Inner> inner_options() {
+    OptionList<Inner> list("inner");
+    list.group("Inside");
+    list.add("depth", &Inner::depth, "Depth.", range(1, 9));
+    list.add("width", &Inner::width, "Width.");
+    return list;
+}
+
+OptionList<Outer> outer_options() {
+    OptionList<Outer> list("outer");
+    list.group("Outside");
+    list.add("name", &Outer::name, "Name.");
+    list.include(&Outer::inner, inner_options());
+    list.add("last", nested(&Outer::inner, &Inner::depth), "The same depth.");
+    return list;
+}
+
 }  // namespace
+
+TEST_CASE("a list includes the list of a member in its place") {
+    std::vector<std::string> shown;
+    for (const TypedOptionField& field : outer_options().fields()) {
+        shown.push_back(field.field.group + " " + field.field.name);
+        CHECK(field.field.section == "outer");
+    }
+    CHECK(shown ==
+          std::vector<std::string>{"Outside name", "Inside depth", "Inside width", "Outside last"});
+}
+
+TEST_CASE("included and nested options set, show and check the member's member") {
+    OptionList<Outermost> list("outermost");
+    list.include(&Outermost::outer, outer_options());
+    list.add("deep", nested(&Outermost::outer, &Outer::inner, &Inner::width), "Width again.");
+    Outermost target;
+    OptionSet options;
+    options.add(list, target);
+    const auto set = [&](const char* name, const char* text) {
+        options.find(name)->set(std::vector<std::string>{text}, OptionOrigin::flag,
+                                std::string("--") + name, ErrorKind::usage);
+    };
+    set("depth", "5");
+    CHECK(target.outer.inner.depth == 5);
+    CHECK(options.find("last")->texts() == std::vector<std::string>{"5"});
+    CHECK(options.find("width")->texts().empty());
+    set("deep", "8");
+    CHECK(target.outer.inner.width == 8);
+    CHECK(options.find("width")->texts() == std::vector<std::string>{"8"});
+    CHECK(test::error_of(ErrorKind::usage, [&] { set("depth", "10"); }) ==
+          "--depth: '10' is not a whole number from 1 to 9");
+    CHECK(target.outer.inner.depth == 5);
+}
 
 TEST_CASE("sizes") {
     CHECK(parse_size("4096") == 4096);

@@ -29,10 +29,10 @@ using Ids = std::vector<int32_t>;
 
 EngineConfig config_of(const std::filesystem::path& model) {
     EngineConfig config;
-    config.model = model.string();
-    config.dtype = "float32";
-    config.threads = 2;
-    config.kv_cache_memory_bytes = uint64_t{4} << 20;
+    config.model.name = model.string();
+    config.model.dtype = "float32";
+    config.compute.placement.num_threads = 2;
+    config.memory.kv_cache_bytes = uint64_t{4} << 20;
     return config;
 }
 
@@ -165,9 +165,9 @@ TEST_CASE("embeddings: the same bits whatever the chunks and blocks, alone and t
                 CAPTURE(block_size);
                 CAPTURE(chunk);
                 EngineConfig config = config_of(kFamilies / name);
-                config.block_size = block_size;
-                config.prefill_chunk_size = chunk;
-                config.enable_prefix_caching = block_size != 32;
+                config.kv_cache.block_size = block_size;
+                config.scheduling.scheduler.chunk_size = chunk;
+                config.kv_cache.cache.enable_prefix_caching = block_size != 32;
                 Engine engine(config);
                 const auto vectors = embed_all(engine, reference.prompts);
                 if (expected.empty()) expected = vectors;
@@ -184,7 +184,7 @@ TEST_CASE("embeddings: encoders compute the same in company and in blocks of any
         std::vector<std::vector<float>> expected;
         for (const int32_t block_size : {1, 16, 32}) {
             EngineConfig config = config_of(kEmbeddings / name);
-            config.block_size = block_size;
+            config.kv_cache.block_size = block_size;
             Engine engine(config);
             if (expected.empty()) {
                 for (const Ids& prompt : reference.prompts) {
@@ -272,16 +272,16 @@ TEST_CASE("embeddings: the same bits when sequences have to give way") {
             Engine engine(config);
             expected = embed_all(engine, prompts);
         }
-        config.block_size = 4;
-        config.max_model_len = 160;
-        config.max_num_seqs = 8;
-        config.max_num_batched_tokens = 8;
-        config.prefill_chunk_size = 3;
-        config.swap_space_bytes = uint64_t{1} << 20;
-        config.kv_cache_memory_bytes = 220 * Engine::plan(config).kv_bytes_per_token;
+        config.kv_cache.block_size = 4;
+        config.memory.max_model_len = 160;
+        config.scheduling.scheduler.max_num_seqs = 8;
+        config.scheduling.max_num_batched_tokens = 8;
+        config.scheduling.scheduler.chunk_size = 3;
+        config.memory.swap_bytes = uint64_t{1} << 20;
+        config.memory.kv_cache_bytes = 220 * Engine::plan(config).kv_bytes_per_token;
         for (const PreemptionMode mode : {PreemptionMode::recompute, PreemptionMode::swap}) {
             CAPTURE(std::string(name));
-            config.preemption_mode = mode;
+            config.scheduling.scheduler.preemption_mode = mode;
             Engine engine(config);
             auto standstill = std::make_optional<Standstill>(engine);
             auto answer = ask(engine, story(reference.prompts[0], 150));
@@ -380,7 +380,7 @@ TEST_CASE("embeddings: what cannot be is refused, and nothing else suffers") {
     // A decoder answers as before; its longest prompt leaves room for a token only when one is
     // wanted.
     EngineConfig config = config_of(kFamilies / "llama");
-    config.max_model_len = 32;
+    config.memory.max_model_len = 32;
     Engine decoder(config);
     CHECK(refusal(decoder, story(Ids(32, 5), 1)) != "nothing");
     CHECK(embed(decoder, embedding_of(Ids(32, 5), {})).embedding.size() == 64);
@@ -389,12 +389,12 @@ TEST_CASE("embeddings: what cannot be is refused, and nothing else suffers") {
 
 TEST_CASE("embeddings: an encoder's step has room for its longest prompt, or prompts are shorter") {
     EngineConfig config = config_of(kEmbeddings / "bert");
-    config.max_num_seqs = 8;
+    config.scheduling.scheduler.max_num_seqs = 8;
     const MemoryPlan usual = Engine::plan(config);
     CHECK(usual.max_model_len == 64);
     // Not what would fit: 8 prompts of the longest are all that one step can have.
     CHECK(usual.num_blocks == std::vector<int32_t>{8 * 64 / 16});
-    config.max_num_batched_tokens = 40;
+    config.scheduling.max_num_batched_tokens = 40;
     const MemoryPlan cut = Engine::plan(config);
     CHECK(cut.max_model_len == 40);
     REQUIRE(cut.notices.size() == 1);
@@ -403,7 +403,7 @@ TEST_CASE("embeddings: an encoder's step has room for its longest prompt, or pro
     CHECK(refusal(engine, embedding_of(Ids(41, 5), {})).find("--max-num-batched-tokens") !=
           std::string::npos);
     CHECK(embed(engine, embedding_of(Ids(40, 5), {})).embedding.size() == 32);
-    config.max_model_len = 64;
+    config.memory.max_model_len = 64;
     CHECK_THROWS_WITH_AS(Engine{config}, doctest::Contains("--max-num-batched-tokens is 40"),
                          Error);
 }
@@ -412,7 +412,7 @@ TEST_CASE("embeddings: hidden states that are no numbers are a fault of their re
     EngineConfig config = config_of(kEmbeddings / "bert");
     const test::TemporaryFolder folder;
     copy_model(kEmbeddings / "bert", folder);
-    config.model = folder.path().string();
+    config.model.name = folder.path().string();
     // The embedding of token 9 becomes infinite.
     const SafetensorsFile file(folder.path() / "model.safetensors");
     const SafetensorsEntry* entry = file.find("embeddings.word_embeddings.weight");

@@ -133,10 +133,10 @@ TEST_CASE("the cache shrinks and grows under 32 running requests, and no text ch
     std::vector<std::string> expected;
     for (const bool resizing : {false, true}) {
         EngineConfig config = small_config();
-        config.max_num_seqs = 32;
-        config.kv_cache_memory_bytes = uint64_t{1} << 20;  // 2,048 tokens
-        config.swap_space_bytes = uint64_t{2} << 20;
-        config.defrag_threshold = 0.4;
+        config.scheduling.scheduler.max_num_seqs = 32;
+        config.memory.kv_cache_bytes = uint64_t{1} << 20;  // 2,048 tokens
+        config.memory.swap_bytes = uint64_t{2} << 20;
+        config.scheduling.scheduler.defrag_threshold = 0.4;
         Engine engine(config);
         std::vector<Collector> collectors(32);
         for (int i = 0; i < 32; ++i) {
@@ -187,7 +187,7 @@ TEST_CASE("an engine that ends with work left calls nobody afterwards") {
 
 TEST_CASE("dummy weights need a config only, and the plan is the one announced") {
     EngineConfig config = small_config();
-    config.load_format = "dummy";
+    config.model.load_format = "dummy";
     const MemoryPlan announced = Engine::plan(config);
     Engine engine(config);
     CHECK(engine.memory_plan().kv_bytes == announced.kv_bytes);

@@ -16,10 +16,10 @@ namespace nvllm::test {
 
 inline EngineConfig small_config() {
     EngineConfig config;
-    config.model = source_path("models/demo-draft").string();
-    config.threads = 2;
-    config.kv_cache_memory_bytes = uint64_t{8} << 20;
-    config.max_model_len = 512;
+    config.model.name = source_path("models/demo-draft").string();
+    config.compute.placement.num_threads = 2;
+    config.memory.kv_cache_bytes = uint64_t{8} << 20;
+    config.memory.max_model_len = 512;
     return config;
 }
 

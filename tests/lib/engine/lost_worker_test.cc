@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 EngineConfig config_of(Isolation isolation) {
     EngineConfig config = small_config();
-    config.isolation = isolation;
+    config.compute.isolation = isolation;
     return config;
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("a worker that is killed while there is nothing to do is replaced befo
 
 TEST_CASE("a worker that hangs is killed by the watchdog and replaced") {
     EngineConfig config = config_of(Isolation::process);
-    config.watchdog_timeout_s = 1.0;
+    config.compute.watchdog_timeout_s = 1.0;
     std::unique_ptr<Engine> engine;
     {
         const Faults faults(Isolation::process, "worker.step:10=sleep=60000");
@@ -235,7 +235,7 @@ TEST_CASE("a worker that hangs is killed by the watchdog and replaced") {
 
 TEST_CASE("a start that hangs is ended by the watchdog, and tried again") {
     EngineConfig config = config_of(Isolation::process);
-    config.watchdog_timeout_s = 1.0;
+    config.compute.watchdog_timeout_s = 1.0;
     Engine engine(config);
     const Answers answers = submit_all(engine, 2, 200);
     {
@@ -250,7 +250,7 @@ TEST_CASE("a start that hangs is ended by the watchdog, and tried again") {
 
 TEST_CASE("the loop itself hanging shows as stalled, and passes") {
     EngineConfig config = config_of(Isolation::thread);
-    config.watchdog_timeout_s = 0.1;
+    config.compute.watchdog_timeout_s = 0.1;
     Engine engine(config);
     const Faults faults(Isolation::thread, "engine.step:5=sleep=600");
     const Answers answers = submit_all(engine, 2, 20);

@@ -27,10 +27,10 @@ const bool kLate = (::setenv("NVLLM_EMULATED_CUDA", "late", 1),
 
 EngineConfig on_device(Isolation isolation, bool ahead) {
     EngineConfig config = small_config();
-    config.isolation = isolation;
-    config.device = "cuda_emulated";
-    config.async_scheduling = ahead;
-    config.max_model_len = 128;
+    config.compute.isolation = isolation;
+    config.compute.device = "cuda_emulated";
+    config.scheduling.async_scheduling = ahead;
+    config.memory.max_model_len = 128;
     return config;
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("a worker that hangs or ends with two plans is replaced, and no token 
         CAPTURE(fault);
         EngineConfig config = on_device(Isolation::process, true);
         // Long enough for a healthy step of the emulated device in a sanitized build beside others.
-        config.watchdog_timeout_s = fault == "abort" ? 60.0 : 8.0;
+        config.compute.watchdog_timeout_s = fault == "abort" ? 60.0 : 8.0;
         std::unique_ptr<Engine> engine;
         {
             const Faults faults(Isolation::process, "worker.step:6=" + fault);

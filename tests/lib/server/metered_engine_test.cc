@@ -24,10 +24,10 @@ const Labels kModel = {{"model_name", "demo"}};
 
 EngineConfig crowded_config() {
     EngineConfig config;
-    config.model = nvllm::test::source_path("models/demo-draft").string();
-    config.threads = 1;
-    config.kv_cache_memory_bytes = uint64_t{3} << 18;
-    config.max_model_len = 512;
+    config.model.name = nvllm::test::source_path("models/demo-draft").string();
+    config.compute.placement.num_threads = 1;
+    config.memory.kv_cache_bytes = uint64_t{3} << 18;
+    config.memory.max_model_len = 512;
     return config;
 }
 

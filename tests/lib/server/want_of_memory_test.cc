@@ -59,9 +59,9 @@ bool soaks() {
 
 ServedModel demo() {
     ServedModel served{{"demo"}, {}};
-    served.config.model = test::source_path("models/demo").string();
-    served.config.load_format = "metronome";
-    served.config.threads = 1;
+    served.config.model.name = test::source_path("models/demo").string();
+    served.config.model.load_format = "metronome";
+    served.config.compute.placement.num_threads = 1;
     return served;
 }
 

@@ -20,16 +20,16 @@ CpuResources four_cpus() {
 TEST_CASE("placement: threads follow the options") {
     EngineConfig config;
     CHECK(engine_placement(config, four_cpus()).num_threads() == 2);
-    config.cpu_mask = CpuMask{{1, 3}};
+    config.compute.cpu_mask = CpuMask{{1, 3}};
     const CpuPlacement bound = engine_placement(config, four_cpus());
     CHECK(bound.threads == std::vector<CpuList>{{1}, {3}});
-    config.threads = 1;
+    config.compute.placement.num_threads = 1;
     CHECK(engine_placement(config, four_cpus()).num_threads() == 1);
 }
 
 TEST_CASE("placement: a mask with processors that may not be used names those that may") {
     EngineConfig config;
-    config.cpu_mask = CpuMask{{1, 2, 7}};
+    config.compute.cpu_mask = CpuMask{{1, 2, 7}};
     try {
         engine_placement(config, four_cpus());
         FAIL("was taken");

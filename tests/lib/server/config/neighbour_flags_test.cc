@@ -249,11 +249,11 @@ TEST_CASE("neighbours' flags: what a start command of vLLM becomes") {
     CHECK(program.server.served_model_names == std::vector<std::string>{"a", "b"});
     CHECK(program.server.allowed_origins == std::vector<std::string>{"*"});
     CHECK(program.server.log_level == "warning");
-    CHECK(program.engine.dtype == "half");
-    CHECK(program.engine.swap_space_bytes == uint64_t{4} << 30);
-    CHECK(program.engine.max_blocks == 99);
-    CHECK(program.engine.load_format == "safetensors");
-    CHECK(!program.engine.max_model_len);
+    CHECK(program.engine.model.dtype == "half");
+    CHECK(program.engine.memory.swap_bytes == uint64_t{4} << 30);
+    CHECK(program.engine.memory.max_blocks == 99);
+    CHECK(program.engine.model.load_format == "safetensors");
+    CHECK(!program.engine.memory.max_model_len);
     CHECK(program.options.take_notes().size() == 6);
 }
 

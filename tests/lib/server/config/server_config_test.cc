@@ -51,33 +51,36 @@ const std::vector<KeyCase> kCases = {
      {}},
     {"model.path", "folder",
      [](const ServerConfig& c) { return c.models == std::vector<std::string>{"folder"}; },
-     [](const EngineConfig& c) { return c.model == "folder"; }},
-    {"model.precision", "bf16", {}, [](const EngineConfig& c) { return c.dtype == "bf16"; }},
+     [](const EngineConfig& c) { return c.model.name == "folder"; }},
+    {"model.precision", "bf16", {}, [](const EngineConfig& c) { return c.model.dtype == "bf16"; }},
     {"model.quantization",
      "none",
      {},
-     [](const EngineConfig& c) { return c.quantization == "none"; }},
+     [](const EngineConfig& c) { return c.model.quantization == "none"; }},
     {"gpu.memory_limit",
      "3GiB",
      {},
-     [](const EngineConfig& c) { return c.memory_limit_bytes == uint64_t{3} << 30; }},
+     [](const EngineConfig& c) { return c.memory.limit_bytes == uint64_t{3} << 30; }},
     {"gpu.utilization_target",
      "0.8",
      {},
-     [](const EngineConfig& c) { return c.memory_utilization == 0.8; }},
+     [](const EngineConfig& c) { return c.memory.utilization == 0.8; }},
     {"gpu.temperature_alert",
      "85",
      [](const ServerConfig& c) { return c.temperature_alert == 85.0; },
      {}},
-    {"scheduler.batch_size", "7", {}, [](const EngineConfig& c) { return c.max_num_seqs == 7; }},
+    {"scheduler.batch_size",
+     "7",
+     {},
+     [](const EngineConfig& c) { return c.scheduling.scheduler.max_num_seqs == 7; }},
     {"scheduler.token_budget",
      "1k",
      {},
-     [](const EngineConfig& c) { return c.max_num_batched_tokens == 1000; }},
+     [](const EngineConfig& c) { return c.scheduling.max_num_batched_tokens == 1000; }},
     {"scheduler.policy",
      "sjf",
      {},
-     [](const EngineConfig& c) { return c.scheduling_policy == "sjf"; }},
+     [](const EngineConfig& c) { return c.scheduling.scheduler.policy == "sjf"; }},
     {"scheduler.max_wait_time",
      "4.5",
      [](const ServerConfig& c) { return c.queue_timeout_s == 4.5; },
@@ -85,12 +88,12 @@ const std::vector<KeyCase> kCases = {
     {"cache.block_size",
      "16KB",
      {},
-     [](const EngineConfig& c) { return c.block_size.bytes == 16000; }},
-    {"cache.max_blocks", "99", {}, [](const EngineConfig& c) { return c.max_blocks == 99; }},
+     [](const EngineConfig& c) { return c.kv_cache.block_size.bytes == 16000; }},
+    {"cache.max_blocks", "99", {}, [](const EngineConfig& c) { return c.memory.max_blocks == 99; }},
     {"cache.defrag_threshold",
      "0.5",
      {},
-     [](const EngineConfig& c) { return c.defrag_threshold == 0.5; }},
+     [](const EngineConfig& c) { return c.scheduling.scheduler.defrag_threshold == 0.5; }},
     {"api.port", "8123", [](const ServerConfig& c) { return c.port == 8123; }, {}},
     {"api.max_concurrent_requests",
      "12",
@@ -181,10 +184,10 @@ TEST_CASE("sizes of blocks: tokens, or bytes with their suffix") {
         return option.texts().front();
     };
     CHECK(set("32") == "32");
-    CHECK(program.engine.block_size == BlockSize(32));
+    CHECK(program.engine.kv_cache.block_size == BlockSize(32));
     CHECK(set("16KB") == "16000B");
     CHECK(set("16KiB") == "16KiB");
-    CHECK(program.engine.block_size.bytes == 16384);
+    CHECK(program.engine.kv_cache.block_size.bytes == 16384);
     CHECK(set("2MiB") == "2MiB");
     for (const char* bad : {"0", "-1", "4097", "16k", "0B", "KB", "many", "1.5"}) {
         CAPTURE(bad);

@@ -17,10 +17,10 @@ namespace {
 
 EngineConfig small_config() {
     EngineConfig config;
-    config.model = test::source_path("models/demo-draft").string();
-    config.threads = 1;
-    config.kv_cache_memory_bytes = uint64_t{1} << 20;
-    config.max_model_len = 128;
+    config.model.name = test::source_path("models/demo-draft").string();
+    config.compute.placement.num_threads = 1;
+    config.memory.kv_cache_bytes = uint64_t{1} << 20;
+    config.memory.max_model_len = 128;
     return config;
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("model loader: the first models are loaded, and then it is said") {
 TEST_CASE("model loader: what keeps a first model from loading is said and thrown") {
     House house;
     EngineConfig config = small_config();
-    config.model = test::source_path("models/none").string();
+    config.model.name = test::source_path("models/none").string();
     house.loader.add({"one"}, config);
     std::optional<bool> said;
     house.loader.begin([&](bool is_loaded) { said = is_loaded; });
@@ -75,7 +75,7 @@ TEST_CASE("model loader: models come and go later") {
     CHECK(house.loader.load("one", path)->code == "model_exists");
     CHECK_FALSE(house.loader.load("two", path));
     CHECK(house.outcome("two") == ModelState::ready);
-    CHECK(house.models.find("two")->config().max_model_len == 128);  // as the first
+    CHECK(house.models.find("two")->config().memory.max_model_len == 128);  // as the first
     const auto missing = house.loader.load("none", test::source_path("models/none").string());
     REQUIRE(missing);
     CHECK(missing->status == 404);

@@ -1,0 +1,81 @@
+// Names, help and ranges of the options that say where and how a model is computed.
+#include "lib/engine/options/part_options.h"
+
+namespace nvllm {
+
+std::optional<CpuMask> OptionType<CpuMask>::parse(const OptionField&, const std::string& text) {
+    std::optional<CpuList> cpus = parse_cpu_mask(text);
+    if (!cpus) return std::nullopt;
+    return CpuMask{std::move(*cpus)};
+}
+
+// A number alone would be read as a mask.
+std::string OptionType<CpuMask>::format(const OptionField&, const CpuMask& value) {
+    const std::string text = format_cpu_list(value.cpus);
+    return value.cpus.size() == 1 ? text + "-" + text : text;
+}
+
+namespace {
+
+void add_device_options(OptionList<ComputeOptions>& list) {
+    list.add("device", &ComputeOptions::device,
+             "Where to compute: cpu, cuda for the first GPU that can be used, cuda:1 for that one, "
+             "or another module's name; auto: a GPU where there is one, else the CPU.",
+             value_name("DEVICE"), words({"auto", "cpu", "cuda"}));
+    list.add("batch-invariant", nested(&ComputeOptions::worker, &WorkerConfig::batch_invariant),
+             "On a GPU, take products and attention in one order whatever is computed beside them, "
+             "as the CPU always does: the same answers at any load, somewhat slower.");
+    list.add("cuda-graph", &ComputeOptions::cuda_graph,
+             "On a GPU, run steps in which every answer gets one token as graphs: one call a step "
+             "instead of hundreds.");
+    list.add("enforce-eager", &ComputeOptions::enforce_eager, "The same as --no-cuda-graph.");
+    list.add("max-cuda-graph-size", &ComputeOptions::max_cuda_graph_size,
+             "Answers in a step that runs as a graph, at most.",
+             alias("max-cudagraph-capture-size"), range(1, 4096));
+}
+
+void add_cpu_options(OptionList<ComputeOptions>& list) {
+    list.add("threads", nested(&ComputeOptions::placement, &PlacementOptions::num_threads),
+             "Compute threads.", short_name('t'), range(0, 1024),
+             default_text("one for each physical core, or each processor of --cpu-mask"));
+    list.add("cpu-mask", &ComputeOptions::cpu_mask,
+             "Bind the compute threads to these logical processors, one to each: a hexadecimal "
+             "mask such as f, or a list such as 0-3,8 (of one: 5-5).",
+             short_name('C'), value_name("MASK|LIST"),
+             form("a hexadecimal mask such as f, or a list such as 0-3,8"), default_text("none"));
+    list.add_choice<NumaMode>(
+        "numa", nested(&ComputeOptions::placement, &PlacementOptions::numa),
+        "Where there are several memory nodes: distribute threads evenly over them and interleave "
+        "the memory of cache and scratch; isolate: the node in which the program starts, alone. "
+        "Weights that are used in place stay where the page cache has them.",
+        {{"auto", NumaMode::automatic},
+         {"off", NumaMode::off},
+         {"distribute", NumaMode::distribute},
+         {"isolate", NumaMode::isolate}},
+        default_text("distribute where processors of several nodes may be used"));
+}
+
+void add_isolation_options(OptionList<ComputeOptions>& list) {
+    list.add_choice<Isolation>(
+        "isolation", &ComputeOptions::isolation,
+        "process: compute in a process of its own; when it is lost it starts again, and "
+        "every answer goes on as if nothing had been.",
+        {{"thread", Isolation::thread}, {"process", Isolation::process}});
+    list.add("watchdog-timeout", &ComputeOptions::watchdog_timeout_s,
+             "Seconds that a step may take before its process is killed and started again; 0: no "
+             "limit.",
+             value_name("SECONDS"), range(0.0, 86400.0));
+}
+
+}  // namespace
+
+OptionList<ComputeOptions> compute_options() {
+    OptionList<ComputeOptions> list("engine");
+    list.group("Compute");
+    add_device_options(list);
+    add_cpu_options(list);
+    add_isolation_options(list);
+    return list;
+}
+
+}  // namespace nvllm
