@@ -21,20 +21,20 @@ constexpr size_t kMaxKeys = 2048;
 constexpr size_t kMaxParts = 256 * 1024;
 // A body is read and turned into tokens in less than so many times its size.
 constexpr size_t kBodyTimes = 8;
-constexpr size_t kSmallQuestion = 32 * 1024;
+constexpr size_t kSmallBody = 32 * 1024;
 
 // Says beside the answer which fields of the body did nothing, and what `headers` say.
 template <typename T>
-HttpResponse answer_naming(const T& answer, const std::vector<std::string>& ignored,
-                           std::vector<HttpHeader> headers) {
-    HttpResponse response = answer_response(answer);
+HttpResponse response_naming(const T& answer, const std::vector<std::string>& ignored,
+                             std::vector<HttpHeader> headers) {
+    HttpResponse response = typed_response(answer);
     response.headers = std::move(headers);
     if (!ignored.empty()) response.headers.push_back(ignored_header(ignored));
     return response;
 }
 
-answers::Model model_answer(const HostedModel& model, const std::string& name) {
-    answers::Model answer;
+responses::Model model_response(const HostedModel& model, const std::string& name) {
+    responses::Model answer;
     answer.id = name;
     answer.created = model.created();
     answer.root = model.config().model;
@@ -53,7 +53,7 @@ ApiError wrong_field(const std::string& field, const std::string& complaint) {
 }
 
 // What takes as much to answer as somebody sends.
-bool is_question(RouteAction action) {
+bool is_model_work(RouteAction action) {
     return action == RouteAction::completions || action == RouteAction::chat_completions ||
            action == RouteAction::embeddings || action == RouteAction::tokenize ||
            action == RouteAction::detokenize;
@@ -61,7 +61,7 @@ bool is_question(RouteAction action) {
 
 // What has been let in comes first.
 bool has_memory_for(const HttpRequest& request, const MemoryReserve& reserve) {
-    const bool is_small = request.body.size() <= kSmallQuestion;
+    const bool is_small = request.body.size() <= kSmallBody;
     return reserve.is_whole() && (is_small || can_have_memory(kBodyTimes * request.body.size()));
 }
 
@@ -84,7 +84,7 @@ Result<std::vector<int32_t>> chat_ids(Json body, const HostedModel& model) {
     if (take(body, "add_special_tokens") == Json(true)) {
         return field_fault("add_special_tokens", "is for texts: a chat's template writes its own");
     }
-    auto prompt = read_chat_prompt(std::move(body), model.call_limits());
+    auto prompt = read_chat_prompt(std::move(body), model.request_limits());
     if (!prompt) return prompt.fault();
     const Engine& engine = *model.engine();
     auto chat = engine.input_processor().conversations().render(**prompt);
@@ -139,39 +139,40 @@ std::shared_ptr<HostedModel> find_ready(const ModelSet& models, const std::strin
 Handlers::Handlers(Service& service)
     : service_(service), document_(write_json(openapi_document(service.version, service.config))) {}
 
-void Handlers::run(const Route& route, const ExchangePointer& exchange) {
+void Handlers::run(const Route& route, const TransactionPointer& transaction) {
     try {
-        if (is_question(route.action) && !has_memory_for(exchange->request(), service_.reserve)) {
-            return exchange->respond(error_response(out_of_memory()));
+        if (is_model_work(route.action) &&
+            !has_memory_for(transaction->request(), service_.reserve)) {
+            return transaction->respond(error_response(out_of_memory()));
         }
-        if (route.action == RouteAction::completions) return generate(exchange, false);
-        if (route.action == RouteAction::chat_completions) return generate(exchange, true);
-        if (route.action == RouteAction::embeddings) return embed(exchange);
-        exchange->respond(answer(route, *exchange));
+        if (route.action == RouteAction::completions) return generate(transaction, false);
+        if (route.action == RouteAction::chat_completions) return generate(transaction, true);
+        if (route.action == RouteAction::embeddings) return embed(transaction);
+        transaction->respond(answer(route, *transaction));
     } catch (const std::bad_alloc&) {
-        exchange->respond(error_response(out_of_memory()));
+        transaction->respond(error_response(out_of_memory()));
     } catch (const Error& error) {
-        exchange->respond(error_response(api_error(Fault{error.kind(), error.what()})));
+        transaction->respond(error_response(api_error(Fault{error.kind(), error.what()})));
     } catch (const std::exception&) {
-        exchange->respond(error_response({.status = 500,
-                                          .message = "the request could not be answered",
-                                          .code = "internal_error"}));
+        transaction->respond(error_response({.status = 500,
+                                             .message = "the request could not be answered",
+                                             .code = "internal_error"}));
     }
 }
 
-HttpResponse Handlers::answer(const Route& route, const HttpTransaction& exchange) {
-    const HttpRequest& request = exchange.request();
+HttpResponse Handlers::answer(const Route& route, const HttpTransaction& transaction) {
+    const HttpRequest& request = transaction.request();
     switch (route.action) {
         case RouteAction::page:
             return page();
         case RouteAction::live:
-            return answer_response(answers::State{.status = "live", .model = {}, .seconds = {}});
+            return typed_response(responses::State{.status = "live", .model = {}, .seconds = {}});
         case RouteAction::ready:
             return readiness();
         case RouteAction::version:
-            return answer_response(answers::Version{service_.version});
+            return typed_response(responses::Version{service_.version});
         case RouteAction::load:
-            return answer_response(answers::Load{service_.calls.size()});
+            return typed_response(responses::Load{service_.calls.size()});
         case RouteAction::openapi:
             return document();
         case RouteAction::scrape:
@@ -232,7 +233,7 @@ HttpResponse Handlers::page() const {
 HttpResponse Handlers::readiness() const {
     const auto not_ready = [](const char* code, Maybe<std::string> model = {},
                               Maybe<double> seconds = {}) {
-        HttpResponse response = answer_response(answers::State{code, model, seconds}, 503);
+        HttpResponse response = typed_response(responses::State{code, model, seconds}, 503);
         response.headers.push_back({"Retry-After", "1"});
         return response;
     };
@@ -246,21 +247,21 @@ HttpResponse Handlers::readiness() const {
         }
         if (health.state == EngineState::failed) return not_ready("engine_dead", model->name());
     }
-    return answer_response(answers::State{.status = "ready", .model = {}, .seconds = {}});
+    return typed_response(responses::State{.status = "ready", .model = {}, .seconds = {}});
 }
 
 // Those that can be asked; while there is none yet, clients are to come again.
 HttpResponse Handlers::list_models() const {
-    answers::ModelList list;
+    responses::ModelList list;
     ApiError error;
     for (const auto& model : service_.models.all()) {
         if (find_ready(service_.models, model->name(), error) == nullptr) continue;
         for (const std::string& name : model->names()) {
-            list.data.push_back(model_answer(*model, name));
+            list.data.push_back(model_response(*model, name));
         }
     }
     if (list.data.empty() && error.status == 503) return error_response(error);
-    return answer_response(list);
+    return typed_response(list);
 }
 
 HttpResponse Handlers::describe_model(const HttpRequest& request) const {
@@ -268,7 +269,7 @@ HttpResponse Handlers::describe_model(const HttpRequest& request) const {
         percent_decoded(request.path.substr(std::string_view("/v1/models/").size()));
     ApiError error;
     const auto model = service_.models.find(name);
-    if (model != nullptr) return answer_response(model_answer(*model, name));
+    if (model != nullptr) return typed_response(model_response(*model, name));
     find_ready(service_.models, name, error);
     return error_response(error);
 }
@@ -318,7 +319,7 @@ HttpResponse Handlers::tokenize(const HttpRequest& request) const {
         options.add_special_tokens = special.get<bool>();
         ids = tokenizer->encode(text.get_ref<const std::string&>(), options);
     }
-    answers::Tokens answer;
+    responses::Tokens answer;
     answer.count = ids.size();
     answer.max_model_len = model->engine()->memory_plan().max_model_len;
     if (wants_texts == Json(true)) {
@@ -326,7 +327,7 @@ HttpResponse Handlers::tokenize(const HttpRequest& request) const {
         for (const int32_t id : ids) texts.push_back(tokenizer->token_text(id));
     }
     answer.tokens = std::move(ids);
-    return answer_naming(answer, ignored, std::move(chosen));
+    return response_naming(answer, ignored, std::move(chosen));
 }
 
 HttpResponse Handlers::detokenize(const HttpRequest& request) const {
@@ -346,8 +347,8 @@ HttpResponse Handlers::detokenize(const HttpRequest& request) const {
     if (auto unknown = model->engine()->input_processor().check_known(*ids, "tokens")) {
         return error_response(api_error(*unknown));
     }
-    return answer_naming(answers::Text{tokenizer->decode(*ids, false)}, ignored,
-                         chosen_model(service_.models, name_in(*body), *model));
+    return response_naming(responses::Text{tokenizer->decode(*ids, false)}, ignored,
+                           chosen_model(service_.models, name_in(*body), *model));
 }
 
 // In vLLM's words, which lm-eval looks for.
@@ -363,14 +364,14 @@ HttpResponse Handlers::tokenizer_info(const HttpRequest& request) const {
     if (tokenizer == nullptr) {
         return error_response({.message = "this model has no tokenizer", .code = "no_tokenizer"});
     }
-    answers::TokenizerInfo answer;
+    responses::TokenizerInfo answer;
     answer.tokenizer_class = tokenizer->algorithm();
     answer.bos_token = text_or_null(tokenizer->bos_text());
     answer.eos_token = text_or_null(tokenizer->eos_text());
     answer.vocab_size = tokenizer->vocab_size();
     answer.model_max_length = model->engine()->memory_plan().max_model_len;
     answer.chat_template = text_or_null(tokenizer->chat_template());
-    return answer_response(answer);
+    return typed_response(answer);
 }
 
 }  // namespace nvllm::server

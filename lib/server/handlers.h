@@ -44,34 +44,34 @@ struct Service {
 
 class Handlers {
   public:
-    using ExchangePointer = std::shared_ptr<HttpTransaction>;
+    using TransactionPointer = std::shared_ptr<HttpTransaction>;
 
     explicit Handlers(Service& service);
 
-    void run(const Route& route, const ExchangePointer& exchange);
+    void run(const Route& route, const TransactionPointer& transaction);
 
   private:
-    HttpResponse answer(const Route& route, const HttpTransaction& exchange);
+    HttpResponse answer(const Route& route, const HttpTransaction& transaction);
 
-    void generate(const ExchangePointer& exchange, bool is_chat);
-    Result<GenerationCall> read_call(nlohmann::ordered_json body, const HostedModel& model,
-                                     bool is_chat) const;
-    void embed(const ExchangePointer& exchange);
+    void generate(const TransactionPointer& transaction, bool is_chat);
+    Result<GenerationRequest> read_request(nlohmann::ordered_json body, const HostedModel& model,
+                                           bool is_chat) const;
+    void embed(const TransactionPointer& transaction);
 
     // What every call that computes goes through. Where one of these gives nothing, the exchange
     // has been answered.
     struct Admitted {
-        AdmissionPermit place;
+        AdmissionPermit permit;
         std::vector<Request> prepared;
     };
-    std::optional<nlohmann::ordered_json> body_of(const ExchangePointer& exchange) const;
-    std::shared_ptr<HostedModel> model_of(const ExchangePointer& exchange,
+    std::optional<nlohmann::ordered_json> body_of(const TransactionPointer& transaction) const;
+    std::shared_ptr<HostedModel> model_of(const TransactionPointer& transaction,
                                           const nlohmann::ordered_json& body) const;
     // `prompt_field`: what the body calls the prompt, for faults of it.
-    std::optional<Admitted> admit(const ExchangePointer& exchange, HostedModel& model,
+    std::optional<Admitted> admit(const TransactionPointer& transaction, HostedModel& model,
                                   const char* prompt_field, const std::vector<RequestInput>& inputs,
                                   int64_t num_sequences) const;
-    CallEndListener end_listener() const;
+    RequestEndListener on_end() const;
     // Isolation of cached prompts: what the client says, else its key's name.
     std::string cache_salt(const std::string& given, const std::string& key_name) const;
 

@@ -11,7 +11,7 @@
 namespace nvllm::server {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenAlertLooks{2000};
+constexpr std::chrono::milliseconds kAlertInterval{2000};
 
 // Its own recovery does not help it.
 bool is_stuck(const std::shared_ptr<HostedModel>& model) {
@@ -22,33 +22,34 @@ bool is_stuck(const std::shared_ptr<HostedModel>& model) {
 
 }  // namespace
 
-MaintenanceLoop::MaintenanceLoop(const Maintained& around)
-    : around_(around),
-      timeouts_(call_timeouts(around.config)),
-      care_({}, around.reserve,
-            [this](const std::shared_ptr<HostedModel>& model) { around_.loader.replace(model); }),
-      alerts_(make_alert_rules(around.config)),
-      throughput_(around.config.log_stats_interval_s) {}
+MaintenanceLoop::MaintenanceLoop(const Maintained& parts)
+    : parts_(parts),
+      timeouts_(request_timeouts(parts.config)),
+      supervisor_(
+          {}, parts.reserve,
+          [this](const std::shared_ptr<HostedModel>& model) { parts_.loader.replace(model); }),
+      alerts_(make_alert_rules(parts.config)),
+      throughput_(parts.config.log_stats_interval_s) {}
 
-void MaintenanceLoop::look(Clock::time_point now) {
-    around_.metrics.event_loop_lag(std::chrono::duration<double>(now - expected_at_).count());
+void MaintenanceLoop::check(Clock::time_point now) {
+    parts_.metrics.event_loop_lag(std::chrono::duration<double>(now - expected_at_).count());
     expected_at_ = now + kInterval;
-    for (const auto& call : around_.calls.all()) call->check_deadlines(timeouts_, now);
-    care_.look(around_.models, now);
-    if (!alerts_.empty() && now >= next_alert_look_) {
-        next_alert_look_ = now + kBetweenAlertLooks;
-        run_aside([this] { look_for_alerts(); });
+    for (const auto& call : parts_.calls.all()) call->check_deadlines(timeouts_, now);
+    supervisor_.check(parts_.models, now);
+    if (!alerts_.empty() && now >= next_alert_check_) {
+        next_alert_check_ = now + kAlertInterval;
+        run_aside([this] { check_alerts(); });
     }
-    throughput_.look(around_.models, now);
-    if (around_.manager.keep_alive_interval() && now >= next_keep_alive_) keep_alive(now);
-    if (around_.models.has_unused()) {
-        run_aside([this] { around_.loader.end_unused(); });
+    throughput_.check(parts_.models, now);
+    if (parts_.manager.keep_alive_interval() && now >= next_keep_alive_) keep_alive(now);
+    if (parts_.models.has_unused()) {
+        run_aside([this] { parts_.loader.end_unused(); });
     }
 }
 
 // On a text thread; what lacks memory is tried again at its next turn.
 void MaintenanceLoop::run_aside(std::function<void()> work) {
-    around_.text.try_run([work = std::move(work)] {
+    parts_.text.try_run([work = std::move(work)] {
         try {
             work();
         } catch (const std::bad_alloc&) {
@@ -57,16 +58,16 @@ void MaintenanceLoop::run_aside(std::function<void()> work) {
     });
 }
 
-void MaintenanceLoop::look_for_alerts() {
+void MaintenanceLoop::check_alerts() {
     const std::lock_guard lock(alerts_mutex_);
-    log_alert_changes(alerts_.update(lookup_in_scrape(around_.metrics.text())));
+    log_alert_changes(alerts_.update(lookup_in_scrape(parts_.metrics.text())));
 }
 
 // The manager hears nothing while an engine is stuck.
 void MaintenanceLoop::keep_alive(Clock::time_point now) {
-    if (std::ranges::any_of(around_.models.all(), is_stuck)) return;
-    next_keep_alive_ = now + *around_.manager.keep_alive_interval();
-    around_.manager.keep_alive();
+    if (std::ranges::any_of(parts_.models.all(), is_stuck)) return;
+    next_keep_alive_ = now + *parts_.manager.keep_alive_interval();
+    parts_.manager.keep_alive();
 }
 
 }  // namespace nvllm::server

@@ -36,24 +36,24 @@ class MaintenanceLoop {
     static constexpr std::chrono::milliseconds kInterval{50};
 
     // Throws usage for a text of --alert-rules that is no rule.
-    explicit MaintenanceLoop(const Maintained& around);
+    explicit MaintenanceLoop(const Maintained& parts);
 
     // On the I/O thread, once every kInterval; what may take longer goes to the text threads.
-    void look(Clock::time_point now);
+    void check(Clock::time_point now);
 
   private:
     void run_aside(std::function<void()> work);
-    void look_for_alerts();
+    void check_alerts();
     void keep_alive(Clock::time_point now);
 
-    const Maintained around_;
-    const CallTimeouts timeouts_;
-    ModelSupervisor care_;
+    const Maintained parts_;
+    const RequestTimeouts timeouts_;
+    ModelSupervisor supervisor_;
     std::mutex alerts_mutex_;  // held while a text thread looks
     AlertRules alerts_;
     ThroughputLog throughput_;
     Clock::time_point expected_at_ = Clock::now() + kInterval;
-    Clock::time_point next_alert_look_{};
+    Clock::time_point next_alert_check_{};
     Clock::time_point next_keep_alive_{};
 };
 

@@ -37,7 +37,7 @@ constexpr milliseconds kFarewellOfAbort{500};
 constexpr size_t kReserveBytes = size_t{16} << 20;
 constexpr milliseconds kPatienceWithoutMemory{5000};
 // From the end of the drain to the end of the process: farewells, engines, workers.
-constexpr milliseconds kLongestEnding{10'000};
+constexpr milliseconds kShutdownReserve{10'000};
 constexpr std::chrono::seconds kLongestDump{5};
 // The journal of systemd cuts lines at 48 KiB, and escapes may double one.
 constexpr size_t kLongestPiece = 20 * 1024;
@@ -105,24 +105,24 @@ class Server::Core {
     }
 
     void drain() {
-        if (!ending.begin()) return;
+        if (!shutdown.begin()) return;
         const milliseconds patience = milliseconds_of(config.shutdown_timeout_s);
         const std::string status = fmt::format("ending: {} requests under way have {} s",
                                                calls.size(), config.shutdown_timeout_s);
         log_info(status);
-        manager.stopping(status, patience + kLongestEnding);
+        manager.stopping(status, patience + kShutdownReserve);
         http.close_passed_listeners();
         http.post(
-            [this, patience] { ending.wait_until(std::chrono::steady_clock::now() + patience); });
+            [this, patience] { shutdown.wait_until(std::chrono::steady_clock::now() + patience); });
     }
 
     void abort() {
-        ending.abort();
+        shutdown.abort();
         http.shut_down(error_body(shutting_down()), kFarewellOfAbort);
     }
 
     void reload() {
-        if (!ending.has_begun()) manager.reloading();
+        if (!shutdown.has_begun()) manager.reloading();
         std::string status;
         try {
             keys.replace(configured_keys(config));
@@ -132,7 +132,7 @@ class Server::Core {
             status = fmt::format("the old keys stay: {}", error.what());
             log_error(status);
         }
-        if (!ending.has_begun()) manager.ready(status);
+        if (!shutdown.has_begun()) manager.ready(status);
     }
 
     bool is_loading() const { return loader.is_loading(); }
@@ -151,7 +151,7 @@ class Server::Core {
     const ServiceManager manager;
     uint16_t port = 0;
     std::string address;  // the first at which the API listens
-    ShutdownState ending;
+    ShutdownState shutdown;
 
   private:
     Service make_service() {
@@ -163,8 +163,8 @@ class Server::Core {
                 .text = text,
                 .metrics = metrics,
                 .reserve = reserve,
-                .requests = request_places(config),
-                .is_shutting_down = [this] { return ending.has_begun(); },
+                .requests = request_permits(config),
+                .is_shutting_down = [this] { return shutdown.has_begun(); },
                 .drain = [this] { drain(); },
                 .reload = [this] { reload(); },
                 .load = [this](const std::string& name,
@@ -173,9 +173,9 @@ class Server::Core {
     }
 
     HttpServer::Callbacks callbacks() {
-        return {.gate =
+        return {.filter =
                     [this](const HttpRequest& head, const Endpoint& endpoint) {
-                        return gate.check(head, endpoint, ending.has_begun());
+                        return filter.check(head, endpoint, shutdown.has_begun());
                     },
                 .is_probe =
                     [](const HttpRequest& head) {
@@ -187,48 +187,48 @@ class Server::Core {
                     [this](const HttpRequest& head) {
                         return RequestIds::header(head, names.next(head));
                     },
-                .handle = [this](std::shared_ptr<HttpTransaction> exchange,
-                                 const Endpoint&) { handle(std::move(exchange)); },
-                .answered = [this](const AnsweredRequest& answered) { note_answer(answered); },
+                .handle = [this](std::shared_ptr<HttpTransaction> transaction,
+                                 const Endpoint&) { handle(std::move(transaction)); },
+                .answered = [this](const CompletedRequest& answered) { record_response(answered); },
                 .has_memory = [this] { return !reserve.is_low(); },
                 .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
     }
 
-    void handle(std::shared_ptr<HttpTransaction> exchange) {
-        name_request(*exchange);
-        const HttpRequest& request = exchange->request();
+    void handle(std::shared_ptr<HttpTransaction> transaction) {
+        name_request(*transaction);
+        const HttpRequest& request = transaction->request();
         const Route* route = find_route(request.method, request.path);
         if (route == nullptr) route = find_route(request.path);
-        if (!route->is_off_loop) return handlers.run(*route, exchange);
+        if (!route->is_off_loop) return handlers.run(*route, transaction);
         const bool has_room =
-            text.try_run([this, route, exchange] { handlers.run(*route, exchange); });
+            text.try_run([this, route, transaction] { handlers.run(*route, transaction); });
         if (has_room) return;
-        exchange->respond(error_response({.status = config.overload_status,
-                                          .message = "too many requests wait to be read",
-                                          .code = "queue_full",
-                                          .retry_after_s = 1,
-                                          .type = "overloaded_error"}));
+        transaction->respond(error_response({.status = config.overload_status,
+                                             .message = "too many requests wait to be read",
+                                             .code = "queue_full",
+                                             .retry_after_s = 1,
+                                             .type = "overloaded_error"}));
     }
 
-    void name_request(HttpTransaction& exchange) {
-        const HttpRequest& head = exchange.request();
-        exchange.request_id = names.next(head);
-        exchange.answer_headers = gate.cors_headers(head);
-        exchange.answer_headers.push_back(RequestIds::header(head, exchange.request_id));
+    void name_request(HttpTransaction& transaction) {
+        const HttpRequest& head = transaction.request();
+        transaction.request_id = names.next(head);
+        transaction.response_headers = filter.cors_headers(head);
+        transaction.response_headers.push_back(RequestIds::header(head, transaction.request_id));
         const std::string* authorization = head.header("Authorization");
         if (!config.log_requests || authorization == nullptr) return;
-        if (const auto key = keys.find(*authorization)) exchange.notes.set_key(key->name);
+        if (const auto key = keys.find(*authorization)) transaction.notes.set_key(key->name);
     }
 
-    void note_answer(const AnsweredRequest& answered) {
+    void record_response(const CompletedRequest& answered) {
         const HttpRequest& request = answered.request;
         const Route* route = find_route(request.path);
-        metrics.http_exchange({.handler = route == nullptr ? "none" : route->path,
-                               .method = route == nullptr ? "none" : request.method,
-                               .status = answered.status,
-                               .seconds = answered.seconds,
-                               .request_bytes = request.body.size(),
-                               .response_bytes = answered.bytes});
+        metrics.observe_http({.handler = route == nullptr ? "none" : route->path,
+                              .method = route == nullptr ? "none" : request.method,
+                              .status = answered.status,
+                              .seconds = answered.seconds,
+                              .request_bytes = request.body.size(),
+                              .response_bytes = answered.bytes});
         if (config.log_requests) log_request(answered);
     }
 
@@ -242,7 +242,7 @@ class Server::Core {
                 "GET /metrics needs a key; --metrics-port serves it without one at the loopback, "
                 "--metrics-without-key everywhere");
         }
-        if (!ending.has_begun()) manager.status(status);
+        if (!shutdown.has_begun()) manager.status(status);
     }
 
     // On the I/O thread, again and again, also without memory: drains and deadlines hang on it.
@@ -250,8 +250,8 @@ class Server::Core {
         const auto now = std::chrono::steady_clock::now();
         bool goes_on = true;
         try {
-            periodic.look(now);
-            goes_on = !ending.is_aborted() && !has_drained(now);
+            maintenance.check(now);
+            goes_on = !shutdown.is_aborted() && !has_drained(now);
         } catch (const std::bad_alloc&) {
             log_error("out of memory while deadlines were looked at");
         }
@@ -270,8 +270,8 @@ class Server::Core {
 
     // When the last answer is written, or the time is over: then all else ends.
     bool has_drained(std::chrono::steady_clock::time_point now) {
-        const int64_t num_left = http.counts().answers_under_way;
-        if (!ending.has_drained(num_left, now)) return false;
+        const int64_t num_left = http.counts().responses_in_flight;
+        if (!shutdown.has_drained(num_left, now)) return false;
         if (num_left > 0) {
             log_warning(fmt::format("{} requests did not end in time and are cut off", num_left));
         }
@@ -290,10 +290,10 @@ class Server::Core {
     ModelSet models;
     ModelLoader loader{config, models, metrics};
     ActiveRequests calls;
-    RequestFilter gate{config, keys};
+    RequestFilter filter{config, keys};
     Service service;
     Handlers handlers{service};
-    MaintenanceLoop periodic{{config, manager, metrics, models, loader, calls, text, reserve}};
+    MaintenanceLoop maintenance{{config, manager, metrics, models, loader, calls, text, reserve}};
     TaskPool text;  // its tasks use all of the above
 };
 
@@ -307,7 +307,7 @@ uint16_t Server::port() const { return core_->port; }
 void Server::run() { core_->run(); }
 void Server::drain() { core_->drain(); }
 void Server::abort() { core_->abort(); }
-bool Server::was_aborted() const { return core_->ending.is_aborted(); }
+bool Server::was_aborted() const { return core_->shutdown.is_aborted(); }
 bool Server::is_loading() const { return core_->is_loading(); }
 void Server::reload() { core_->reload(); }
 void Server::dump_state() { core_->dump_state(); }

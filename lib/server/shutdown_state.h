@@ -27,8 +27,8 @@ class ShutdownState {
     void wait_until(Clock::time_point deadline) { deadline_ = deadline; }
     // Whether nothing is left to wait for: no answer is under way, or the time is over. Not before
     // wait_until().
-    bool has_drained(int64_t num_answers, Clock::time_point now) const {
-        return deadline_ && (num_answers == 0 || now >= *deadline_);
+    bool has_drained(int64_t num_responses, Clock::time_point now) const {
+        return deadline_ && (num_responses == 0 || now >= *deadline_);
     }
 
   private:

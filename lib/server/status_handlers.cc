@@ -21,18 +21,18 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-answers::EngineStatus engine_status(const Engine& engine) {
+responses::EngineStatus engine_status(const Engine& engine) {
     const EngineStats stats = engine.stats();
     const EngineHealth health = engine.health();
     const SchedulerStats& scheduler = stats.scheduler;
     const BlockCounts& blocks = stats.cache.blocks;
-    answers::EngineStatus status;
-    status.requests = answers::SequenceCounts{
+    responses::EngineStatus status;
+    status.requests = responses::SequenceCounts{
         .running = scheduler.num_running,
         .waiting = scheduler.num_waiting - scheduler.num_paused - scheduler.num_swapped,
         .paused = scheduler.num_paused,
         .swapped = scheduler.num_swapped};
-    answers::CacheStatus& cache = status.kv_cache.emplace();
+    responses::CacheStatus& cache = status.kv_cache.emplace();
     cache.blocks_total = blocks.total;
     cache.blocks_used = blocks.used;
     cache.blocks_cached = blocks.cached;
@@ -44,28 +44,28 @@ answers::EngineStatus engine_status(const Engine& engine) {
     }
     cache.fragmentation = stats.fragmentation;
     cache.preemptions = scheduler.preemptions;
-    status.worker = answers::WorkerStatus{.restarts = stats.faults.worker_restarts,
-                                          .weight_reloads = stats.faults.weight_reloads,
-                                          .out_of_memory = stats.faults.out_of_memory,
-                                          .pid = health.worker_pid};
-    status.health = answers::HealthStatus{.state = std::string(engine_state_name(health.state)),
-                                          .heartbeat_age_s = stats.seconds_since_heartbeat,
-                                          .last_fault = {}};
+    status.worker = responses::WorkerStatus{.restarts = stats.faults.worker_restarts,
+                                            .weight_reloads = stats.faults.weight_reloads,
+                                            .out_of_memory = stats.faults.out_of_memory,
+                                            .pid = health.worker_pid};
+    status.health = responses::HealthStatus{.state = std::string(engine_state_name(health.state)),
+                                            .heartbeat_age_s = stats.seconds_since_heartbeat,
+                                            .last_fault = {}};
     if (!health.last_fault.empty()) status.health->last_fault = health.last_fault;
     return status;
 }
 
 // The longest under way first, as many as a page shows.
-constexpr size_t kMaxShownCalls = 100;
+constexpr size_t kMaxShownRequests = 100;
 
-std::vector<answers::CallStatus> queue_of(const ActiveRequests& calls) {
+std::vector<responses::RequestStatus> queue_of(const ActiveRequests& calls) {
     std::vector<RequestStats> active;
     for (const auto& call : calls.all()) active.push_back(call->stats());
     std::ranges::sort(active, std::ranges::greater{}, &RequestStats::age_s);
-    if (active.size() > kMaxShownCalls) active.resize(kMaxShownCalls);
-    std::vector<answers::CallStatus> queue;
+    if (active.size() > kMaxShownRequests) active.resize(kMaxShownRequests);
+    std::vector<responses::RequestStatus> queue;
     for (const RequestStats& call : active) {
-        answers::CallStatus& one = queue.emplace_back();
+        responses::RequestStatus& one = queue.emplace_back();
         one.id = call.id;
         one.state = call.is_scheduled ? "running" : "waiting";
         one.age_s = call.age_s;
@@ -76,9 +76,9 @@ std::vector<answers::CallStatus> queue_of(const ActiveRequests& calls) {
     return queue;
 }
 
-answers::TokenCounts token_counts(const ActiveRequests& calls, const ModelSet& models) {
-    answers::TokenCounts tokens{.prompt_total = calls.counts().prompt_tokens,
-                                .generated_total = calls.counts().generated_tokens};
+responses::TokenCounts token_counts(const ActiveRequests& calls, const ModelSet& models) {
+    responses::TokenCounts tokens{.prompt_total = calls.counts().prompt_tokens,
+                                  .generated_total = calls.counts().generated_tokens};
     for (const auto& call : calls.all()) {
         const Usage usage = call->usage();
         tokens.prompt_total += usage.prompt_tokens;
@@ -114,25 +114,25 @@ HttpResponse json_response(const Json& body) {
 }
 
 HttpResponse Handlers::status() const {
-    answers::Status status;
+    responses::Status status;
     status.version = service_.version;
     status.state = service_.is_shutting_down() ? "shutting_down" : "ready";
     status.uptime_s = seconds_since(service_.started);
     const auto models = service_.models.all();
     for (const auto& model : models) {
-        answers::ModelStatus& one = status.models.emplace_back();
+        responses::ModelStatus& one = status.models.emplace_back();
         one.name = model->name();
         one.state = model_state_name(model->state());
         if (model->state() == ModelState::ready) one.engine = engine_status(*model->engine());
     }
     if (!models.empty()) {
-        const answers::ModelStatus& first = status.models.front();
+        const responses::ModelStatus& first = status.models.front();
         const bool is_ready = models.front()->state() == ModelState::ready;
         status.model = first.name;
         status.engine = first.engine;
         if (!is_ready && !service_.is_shutting_down()) status.state = first.state;
     }
-    const CallCounts& counts = service_.calls.counts();
+    const RequestCounts& counts = service_.calls.counts();
     status.calls = {.accepted = counts.accepted,
                     .finished = counts.finished,
                     .aborted = counts.aborted,
@@ -141,7 +141,7 @@ HttpResponse Handlers::status() const {
     status.tokens = token_counts(service_.calls, service_.models);
     status.queue = queue_of(service_.calls);
     status.limits = limits_of(service_.config);
-    return answer_response(status);
+    return typed_response(status);
 }
 
 HttpResponse Handlers::scrape() const {

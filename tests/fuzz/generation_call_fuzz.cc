@@ -9,16 +9,16 @@
 #include "kernels/error.h"
 #include "lib/base/json.h"
 #include "lib/chat/message_form.h"
-#include "lib/server/openai/generation_call.h"
+#include "lib/server/openai/generation_request.h"
 
 namespace {
 
 using namespace nvllm;
 using namespace nvllm::server;
 
-constexpr CallLimits kLimits = {.max_prompts = 8, .max_messages = 8, .max_tools = 4};
+constexpr RequestLimits kLimits = {.max_prompts = 8, .max_messages = 8, .max_tools = 4};
 
-void check(const Result<GenerationCall>& call) {
+void check(const Result<GenerationRequest>& call) {
     if (!call) {
         if (call.fault().message.empty() || call.fault().kind != ErrorKind::bad_data) std::abort();
         return;
@@ -48,10 +48,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         return 0;
     }
     if (!body.is_object()) return 0;
-    CallLimits strict = kLimits;
+    RequestLimits strict = kLimits;
     strict.is_strict = true;
-    check(read_completion_call(body, {}, kLimits));
-    check(read_chat_call(body, {}, kLimits));
-    check(read_chat_call(body, {}, strict));
+    check(read_completion_request(body, {}, kLimits));
+    check(read_chat_request(body, {}, kLimits));
+    check(read_chat_request(body, {}, strict));
     return 0;
 }

@@ -96,16 +96,16 @@ OptionList<Question> question_options() {
     return list;
 }
 
-int ask(const Question& question, const ServerConfig& config) {
-    check_health(question.health == kConfigured ? health_address(config)
-                                                : parse_server_url(question.health, "--health"));
+int ask(const Question& request, const ServerConfig& config) {
+    check_health(request.health == kConfigured ? health_address(config)
+                                               : parse_server_url(request.health, "--health"));
     return 0;
 }
 
 int run_program(int argc, char** argv) {
     const ServiceManager manager = ServiceManager::from_environment();
     ServerConfig config;
-    Question question;
+    Question request;
     EngineConfig engine;
     engine.isolation = Isolation::process;  // what a worker does must not end its clients' streams
     engine.watchdog_timeout_s = 60.0;
@@ -116,28 +116,28 @@ int run_program(int argc, char** argv) {
     OptionSet options;
     options.add(server_list, config);
     options.add(engine_list, engine);
-    options.add(question_list, question);
+    options.add(question_list, request);
     for (const auto& table : {vllm_serve_flags(), vllm_engine_flags(), llama_server_flags(),
                               llama_cpp_engine_flags()}) {
         options.add_foreign(table);
     }
     std::unique_ptr<Server> server;  // behind the thread that signals to it
     std::atomic<Server*> running = nullptr;
-    std::atomic<int> ending_signal = 0;
+    std::atomic<int> shutdown_signal = 0;
     const SignalThread signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1}, [&](int signal) {
         Server* serving = running;
         if (serving == nullptr) std::_Exit(exit_code_for_signal(signal));
         if (signal == SIGHUP) return serving->reload();
         if (signal == SIGUSR1) return serving->dump_state();
-        if (ending_signal != 0) {
-            ending_signal = signal;
+        if (shutdown_signal != 0) {
+            shutdown_signal = signal;
             return serving->abort();
         }
-        ending_signal = signal;
+        shutdown_signal = signal;
         serving->drain();
     });
     const auto make_server = [&] {
-        if (!question.health.empty()) return;
+        if (!request.health.empty()) return;
         set_up_log(config);
         for (const std::string& note : options.take_notes()) log_warning(note);
         check_server_config(config);
@@ -147,12 +147,12 @@ int run_program(int argc, char** argv) {
     };
     if (answered({kProgram, argc, argv}, options, make_server)) return 0;
     forget_environment_secrets(options);
-    if (!question.health.empty()) return ask(question, config);
+    if (!request.health.empty()) return ask(request, config);
     server->listen();
     running = server.get();
     server->run();
     running = nullptr;
-    const int code = server->was_aborted() ? exit_code_for_signal(ending_signal) : 0;
+    const int code = server->was_aborted() ? exit_code_for_signal(shutdown_signal) : 0;
     // Reading a model may take minutes more, and nobody wants it.
     if (server->is_loading()) std::_Exit(code);
     return code;

@@ -84,7 +84,7 @@ std::optional<HttpResponse> RequestFilter::check(const HttpRequest& head, const 
         }
         answer->closes = wrong->status == 503;
     } else if (head.method == "OPTIONS") {
-        answer = answer_options(head);
+        answer = options_response(head);
     }
     if (answer) std::ranges::copy(cors_headers(head), std::back_inserter(answer->headers));
     return answer;
@@ -172,7 +172,7 @@ std::optional<ApiError> RequestFilter::check_key(const HttpRequest& head, const 
                     .code = "invalid_api_key"};
 }
 
-HttpResponse RequestFilter::answer_options(const HttpRequest& head) const {
+HttpResponse RequestFilter::options_response(const HttpRequest& head) const {
     HttpResponse answer;
     answer.status = 204;
     answer.content_type.clear();

@@ -30,7 +30,7 @@ class RequestFilter {
     std::optional<ApiError> check_sender(const HttpRequest& head, const Endpoint& endpoint) const;
     std::optional<ApiError> check_key(const HttpRequest& head, const Endpoint& endpoint,
                                       const Route& route) const;
-    HttpResponse answer_options(const HttpRequest& head) const;
+    HttpResponse options_response(const HttpRequest& head) const;
     bool is_allowed_origin(std::string_view origin, const HttpRequest& head) const;
 
     const ServerConfig& config_;

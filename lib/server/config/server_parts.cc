@@ -49,7 +49,7 @@ ConnectionLimits connection_limits(const ServerConfig& config) {
     return limits;
 }
 
-CallTimeouts call_timeouts(const ServerConfig& config) {
+RequestTimeouts request_timeouts(const ServerConfig& config) {
     return {milliseconds_of(config.queue_timeout_s), milliseconds_of(config.request_timeout_s),
             config.partial_answer_on_timeout};
 }
@@ -58,10 +58,10 @@ ModelLimits model_limits(const ServerConfig& config) {
     return {.max_queued_requests = config.max_queued_requests,
             .max_queued_pools = config.max_queued_pools,
             .overload_status = config.overload_status,
-            .call = call_limits(config)};
+            .call = request_limits(config)};
 }
 
-std::shared_ptr<AdmissionControl> request_places(const ServerConfig& config) {
+std::shared_ptr<AdmissionControl> request_permits(const ServerConfig& config) {
     return std::make_shared<AdmissionControl>(
         AdmissionLimits{.counted = "requests",
                         .max_sequences = config.max_concurrent_requests.value_or(INT64_MAX),

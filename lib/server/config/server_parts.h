@@ -18,10 +18,10 @@ std::chrono::milliseconds milliseconds_of(double seconds);
 // As many connections as the options say and open files allow; the process's own limit on those is
 // raised as far as it may be. Throws unavailable when it leaves none.
 ConnectionLimits connection_limits(const ServerConfig& config);
-CallTimeouts call_timeouts(const ServerConfig& config);
+RequestTimeouts request_timeouts(const ServerConfig& config);
 ModelLimits model_limits(const ServerConfig& config);
 // Of requests that run and wait, for all models together.
-std::shared_ptr<AdmissionControl> request_places(const ServerConfig& config);
+std::shared_ptr<AdmissionControl> request_permits(const ServerConfig& config);
 
 // Those of the key file and of --api-key. Throws usage for one that is empty, and what is wrong
 // with the file.

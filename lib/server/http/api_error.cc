@@ -28,10 +28,10 @@ std::string error_body(const ApiError& error) {
     const auto text_or_null = [](const std::string& text) {
         return text.empty() ? std::nullopt : std::optional(text);
     };
-    return json_of(answers::Error{{.message = error.message,
-                                   .type = error_type(error),
-                                   .param = text_or_null(error.param),
-                                   .code = text_or_null(error.code)}});
+    return json_of(responses::Error{{.message = error.message,
+                                     .type = error_type(error),
+                                     .param = text_or_null(error.param),
+                                     .code = text_or_null(error.code)}});
 }
 
 HttpResponse error_response(const ApiError& error) {

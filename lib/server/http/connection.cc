@@ -46,7 +46,7 @@ Connection::Connection(ConnectionContext& context, std::unique_ptr<Transport> tr
 
 // Whoever still waits for an answer here must not keep its exchange alive.
 Connection::~Connection() {
-    if (exchange_ != nullptr) exchange_->settle();
+    if (transaction_ != nullptr) transaction_->settle();
 }
 
 void Connection::arm(milliseconds limit) {
@@ -83,8 +83,8 @@ void Connection::cut(const std::string& last_event) {
     last_event_ = last_event;
     if (cut_websocket_) {
         cut_websocket_();
-    } else if (exchange_ != nullptr) {
-        exchange_->depart(DisconnectReason::shut_down);
+    } else if (transaction_ != nullptr) {
+        transaction_->disconnected(DisconnectReason::shut_down);
     } else {
         cancel_operations();
     }
@@ -132,7 +132,7 @@ asio::awaitable<void> Connection::serve_probe() {
     arm(std::min(context_.limits.header_timeout, kProbePatience));
     const bool has_head = co_await read_until(HttpReader::Stage::body);
     if (!has_head) co_return;
-    auto refusal = context_.callbacks.gate(reader_.head(), endpoint_);
+    auto refusal = context_.callbacks.filter(reader_.head(), endpoint_);
     if (!context_.callbacks.is_probe(reader_.head())) refusal = error_response(*full_);
     if (refusal) {
         refusal->closes = true;
@@ -155,7 +155,7 @@ asio::awaitable<bool> Connection::read_request() {
         const bool has_head = co_await read_until(HttpReader::Stage::body);
         if (!has_head) co_return false;
         is_first_ = false;
-        auto refusal = context_.callbacks.gate(reader_.head(), endpoint_);
+        auto refusal = context_.callbacks.filter(reader_.head(), endpoint_);
         is_refused = refusal.has_value();
         if (!is_refused) continue;
         const bool goes_on = co_await refuse_head(std::move(*refusal));
@@ -176,7 +176,7 @@ asio::awaitable<bool> Connection::read_request() {
 asio::awaitable<bool> Connection::refuse_head(HttpResponse refusal) {
     const bool has_body = reader_.stage() == HttpReader::Stage::body;
     refusal.closes |= has_body;
-    AnsweredRequest answered = name_refusal(reader_.head(), refusal);
+    CompletedRequest answered = name_refusal(reader_.head(), refusal);
     const bool goes_on = co_await respond(reader_.head(), std::move(refusal));
     answered.bytes = written_bytes_;
     context_.callbacks.answered(answered);
@@ -221,7 +221,7 @@ asio::awaitable<void> Connection::refuse(const ApiError& error) {
     response.closes = true;
     // Named: GCC 12 ends the life of an aggregate written inside co_await twice.
     const HttpRequest unread;
-    AnsweredRequest answered = name_refusal(unread, response);
+    CompletedRequest answered = name_refusal(unread, response);
     co_await respond(unread, std::move(response));
     answered.bytes = written_bytes_;
     context_.callbacks.answered(answered);
@@ -229,13 +229,13 @@ asio::awaitable<void> Connection::refuse(const ApiError& error) {
 }
 
 // Of an answer that no handler gives.
-AnsweredRequest Connection::name_refusal(const HttpRequest& head, HttpResponse& response) {
+CompletedRequest Connection::name_refusal(const HttpRequest& head, HttpResponse& response) {
     written_bytes_ = 0;
     response.headers.push_back(context_.callbacks.name(head));
-    AnsweredRequest answered{.request = head,
-                             .request_id = response.headers.back().value,
-                             .status = response.status,
-                             .notes = {}};
+    CompletedRequest answered{.request = head,
+                              .request_id = response.headers.back().value,
+                              .status = response.status,
+                              .notes = {}};
     answered.notes.error = response.error;
     answered.notes.param = response.param;
     return answered;
@@ -253,43 +253,45 @@ asio::awaitable<void> Connection::discard_rest() {
 // False when the connection has to end.
 asio::awaitable<bool> Connection::answer() {
     const Clock::time_point start = Clock::now();
-    exchange_ = std::make_shared<PendingTransaction>(context_.io, reader_.take(),
-                                                     context_.counts.answers_under_way);
-    const std::shared_ptr<PendingTransaction> exchange = exchange_;
+    transaction_ = std::make_shared<PendingTransaction>(context_.io, reader_.take(),
+                                                        context_.counts.responses_in_flight);
+    const std::shared_ptr<PendingTransaction> transaction = transaction_;
     written_bytes_ = 0;
-    context_.callbacks.handle(exchange, endpoint_);
-    const bool is_at_once = exchange->is_answered() && exchange->source() == nullptr;
-    if (!is_at_once) asio::co_spawn(context_.io, watch_peer(exchange), asio::detached);
-    while (!exchange->is_answered() && !exchange->departed()) co_await exchange->wait();
+    context_.callbacks.handle(transaction, endpoint_);
+    const bool is_at_once = transaction->has_responded() && transaction->source() == nullptr;
+    if (!is_at_once) asio::co_spawn(context_.io, watch_peer(transaction), asio::detached);
+    while (!transaction->has_responded() && !transaction->departed()) co_await transaction->wait();
 
     bool goes_on = false;
     int status = 499;  // the client left before there was an answer
-    if (auto response = exchange->take_response()) {
+    if (auto response = transaction->take_response()) {
         status = response->status;
-        if (!response->error.empty()) exchange->notes.set_error(response->error, response->param);
-        std::ranges::move(exchange->answer_headers, std::back_inserter(response->headers));
-        goes_on = co_await respond(exchange->request(), std::move(*response));
-    } else if (exchange->source() != nullptr) {
+        if (!response->error.empty())
+            transaction->notes.set_error(response->error, response->param);
+        std::ranges::move(transaction->response_headers, std::back_inserter(response->headers));
+        goes_on = co_await respond(transaction->request(), std::move(*response));
+    } else if (transaction->source() != nullptr) {
         status = 200;
-        goes_on = co_await stream(*exchange);
-    } else if (exchange->departed() == DisconnectReason::shut_down) {
+        goes_on = co_await stream(*transaction);
+    } else if (transaction->departed() == DisconnectReason::shut_down) {
         status = 503;
         HttpResponse farewell = error_response(shutting_down());
-        co_await respond(exchange->request(), std::move(farewell));
+        co_await respond(transaction->request(), std::move(farewell));
     }
     if (!goes_on)
-        exchange->depart(has_timed_out_ ? DisconnectReason::stalled : DisconnectReason::closed);
-    exchange->settle();
-    exchange_.reset();
+        transaction->disconnected(has_timed_out_ ? DisconnectReason::stalled
+                                                 : DisconnectReason::closed);
+    transaction->settle();
+    transaction_.reset();
     if (!is_at_once) cancel_operations();  // nothing but the watching is under way
     // Named: as above.
-    const AnsweredRequest answered{
-        .request = exchange->request(),
-        .request_id = exchange->request_id,
+    const CompletedRequest answered{
+        .request = transaction->request(),
+        .request_id = transaction->request_id,
         .status = status,
         .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
         .bytes = written_bytes_,
-        .notes = exchange->notes.values()};
+        .notes = transaction->notes.values()};
     context_.callbacks.answered(answered);
     co_return goes_on;
 }
@@ -326,28 +328,29 @@ std::string Connection::framed(std::string_view bytes) const {
 }
 
 // An answer that failed, or whose client did not wait for it, is not ended as a whole one is.
-asio::awaitable<bool> Connection::stream(PendingTransaction& exchange) {
-    const HttpRequest& request = exchange.request();
+asio::awaitable<bool> Connection::stream(PendingTransaction& transaction) {
+    const HttpRequest& request = transaction.request();
     is_chunked_ = request.version >= 11;
     HttpResponse head;
     head.content_type = "text/event-stream; charset=utf-8";
     head.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
-    std::ranges::move(exchange.answer_headers, std::back_inserter(head.headers));
+    std::ranges::move(transaction.response_headers, std::back_inserter(head.headers));
     const bool goes_on = is_chunked_ && request.keep_alive && !context_.is_closing;
     std::string bytes = response_head(head, std::nullopt, request.version, goes_on);
     ++context_.counts.streams;
-    const bool is_whole = co_await stream_events(exchange, bytes);
+    const bool is_whole = co_await stream_events(transaction, bytes);
     --context_.counts.streams;
     co_return is_whole&& goes_on && !context_.is_closing;
 }
 
 // `bytes`: what goes before the first event.
-asio::awaitable<bool> Connection::stream_events(PendingTransaction& exchange, std::string& bytes) {
-    const std::shared_ptr<EventSource> source = exchange.source();
+asio::awaitable<bool> Connection::stream_events(PendingTransaction& transaction,
+                                                std::string& bytes) {
+    const std::shared_ptr<EventSource> source = transaction.source();
     std::vector<std::string> events;
     StreamState state = StreamState::open;
     while (state == StreamState::open) {
-        if (const auto why = exchange.departed()) {
+        if (const auto why = transaction.departed()) {
             bytes += framed(sse_event(last_event_));
             if (why == DisconnectReason::shut_down) co_await write(bytes);
             co_return false;
@@ -364,8 +367,8 @@ asio::awaitable<bool> Connection::stream_events(PendingTransaction& exchange, st
         bytes.clear();
         events.clear();
         if (state != StreamState::open) break;
-        const bool has_news = co_await exchange.wait_for(context_.limits.keep_alive_interval);
-        if (!has_news) bytes = framed(kSseKeepAlive);
+        const bool has_events = co_await transaction.wait_for(context_.limits.keep_alive_interval);
+        if (!has_events) bytes = framed(kSseKeepAlive);
     }
     co_return state == StreamState::complete;
 }
@@ -373,8 +376,8 @@ asio::awaitable<bool> Connection::stream_events(PendingTransaction& exchange, st
 asio::awaitable<void> Connection::speak_websocket() {
     WebSocketSession session(
         reader_.take(), context_.limits, context_.counts,
-        [this](std::shared_ptr<HttpTransaction> exchange) {
-            context_.callbacks.handle(std::move(exchange), endpoint_);
+        [this](std::shared_ptr<HttpTransaction> transaction) {
+            context_.callbacks.handle(std::move(transaction), endpoint_);
         },
         [this] { context_.callbacks.timed_out(TimeoutKind::write); });
     disarm();
@@ -391,16 +394,16 @@ bool Connection::peer_has_left() {
 }
 
 // A client that closes, or only its own direction, has given the answer up.
-asio::awaitable<void> Connection::watch_peer(std::shared_ptr<PendingTransaction> exchange) {
+asio::awaitable<void> Connection::watch_peer(std::shared_ptr<PendingTransaction> transaction) {
     const auto self = shared_from_this();
     asio::steady_timer pause(context_.io);
     boost::system::error_code stopped;
-    while (!exchange->is_settled()) {
+    while (!transaction->is_settled()) {
         co_await transport_->socket().async_wait(Socket::wait_read,
                                                  asio::redirect_error(use_awaitable, stopped));
-        if (stopped || exchange->is_settled()) co_return;
+        if (stopped || transaction->is_settled()) co_return;
         if (peer_has_left()) {
-            exchange->depart(DisconnectReason::closed);
+            transaction->disconnected(DisconnectReason::closed);
             co_return;
         }
         pause.expires_after(kPeerPause);

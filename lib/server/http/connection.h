@@ -46,14 +46,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::awaitable<bool> read_until(HttpReader::Stage stage);
     asio::awaitable<bool> refuse_head(HttpResponse refusal);
     asio::awaitable<void> refuse(const ApiError& error);
-    AnsweredRequest name_refusal(const HttpRequest& head, HttpResponse& response);
+    CompletedRequest name_refusal(const HttpRequest& head, HttpResponse& response);
     asio::awaitable<void> discard_rest();
     asio::awaitable<bool> answer();
     asio::awaitable<bool> respond(const HttpRequest& request, HttpResponse response);
-    asio::awaitable<bool> stream(PendingTransaction& exchange);
-    asio::awaitable<bool> stream_events(PendingTransaction& exchange, std::string& bytes);
+    asio::awaitable<bool> stream(PendingTransaction& transaction);
+    asio::awaitable<bool> stream_events(PendingTransaction& transaction, std::string& bytes);
     asio::awaitable<void> speak_websocket();
-    asio::awaitable<void> watch_peer(std::shared_ptr<PendingTransaction> exchange);
+    asio::awaitable<void> watch_peer(std::shared_ptr<PendingTransaction> transaction);
     bool peer_has_left();
     asio::awaitable<bool> write(std::string_view bytes);
     std::string framed(std::string_view bytes) const;
@@ -77,7 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool is_chunked_ = false;
     std::optional<ApiError> full_;  // only probes are answered, and this to others
     uint64_t written_bytes_ = 0;    // of the answer under way
-    std::shared_ptr<PendingTransaction> exchange_;
+    std::shared_ptr<PendingTransaction> transaction_;
     std::function<void()> cut_websocket_;
     std::string last_event_;
 };

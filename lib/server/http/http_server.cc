@@ -214,13 +214,13 @@ class HttpServer::Core {
         auto connection =
             std::make_shared<Connection>(context, std::move(transport), listener.endpoint);
         connections[connection.get()] = connection;
-        const bool has_place = counts.open < limits.max_connections;
-        if (!has_place) ++counts.refused;
-        asio::co_spawn(io, live(connection, has_place), asio::detached);
+        const bool has_permit = counts.open < limits.max_connections;
+        if (!has_permit) ++counts.refused;
+        asio::co_spawn(io, live(connection, has_permit), asio::detached);
     }
 
-    asio::awaitable<void> live(std::shared_ptr<Connection> connection, bool has_place) {
-        if (has_place) {
+    asio::awaitable<void> live(std::shared_ptr<Connection> connection, bool has_permit) {
+        if (has_permit) {
             co_await connection->run();
         } else {
             const ApiError full = too_many_connections();

@@ -62,12 +62,12 @@ struct ConnectionCounts {
     std::atomic<int64_t> bad_requests{0};  // not HTTP, or over a limit
     std::atomic<int64_t> streams{0};       // open event streams
     // Requests that were read and whose answers are not written in full.
-    std::atomic<int64_t> answers_under_way{0};
+    std::atomic<int64_t> responses_in_flight{0};
     std::atomic<int64_t> accept_faults{0};  // out of descriptors
 };
 
 // A request and what came of it, for logs and metrics.
-struct AnsweredRequest {
+struct CompletedRequest {
     const HttpRequest& request;  // empty when none could be read
     std::string request_id;
     int status = 0;
@@ -80,7 +80,7 @@ class HttpServer {
   public:
     struct Callbacks {
         // Looks at the head of a request before its body is read; an answer refuses it.
-        std::function<std::optional<HttpResponse>(const HttpRequest& head, const Endpoint&)> gate;
+        std::function<std::optional<HttpResponse>(const HttpRequest& head, const Endpoint&)> filter;
         // Whether a head asks how the server is: such requests are answered with every place for
         // connections taken.
         std::function<bool(const HttpRequest& head)> is_probe;
@@ -89,7 +89,7 @@ class HttpServer {
         // A request is complete.
         std::function<void(std::shared_ptr<HttpTransaction>, const Endpoint&)> handle;
         // An answer went out in full, or not.
-        std::function<void(const AnsweredRequest&)> answered;
+        std::function<void(const CompletedRequest&)> answered;
         // False while memory is short: hardly anybody is accepted then.
         std::function<bool()> has_memory;
         // A client took too long.

@@ -52,7 +52,7 @@ class HttpTransaction {
     // Chosen by the client or made here, and unique then.
     std::string request_id;
     // On whatever answer there will be. Set before respond() or stream().
-    std::vector<HttpHeader> answer_headers;
+    std::vector<HttpHeader> response_headers;
     RequestNotes notes;
 
   protected:

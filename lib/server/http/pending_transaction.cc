@@ -44,7 +44,7 @@ void PendingTransaction::wake() {
     try {
         asio::post(io_, [self = shared_from_this()] {
             self->is_waking_ = false;
-            self->has_news_ = true;
+            self->has_events_ = true;
             self->timer_.cancel();
         });
     } catch (...) {
@@ -65,20 +65,20 @@ void PendingTransaction::on_disconnect(std::function<void(DisconnectReason)> gon
 }
 
 asio::awaitable<bool> PendingTransaction::wait_for(std::chrono::milliseconds limit) {
-    if (!has_news_) {
+    if (!has_events_) {
         timer_.expires_after(limit);
         boost::system::error_code woken;
         co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
     }
-    co_return std::exchange(has_news_, false);
+    co_return std::exchange(has_events_, false);
 }
 
 asio::awaitable<void> PendingTransaction::wait() {
-    bool has_news = false;
-    while (!has_news) has_news = co_await wait_for(std::chrono::hours(24));
+    bool has_events = false;
+    while (!has_events) has_events = co_await wait_for(std::chrono::hours(24));
 }
 
-bool PendingTransaction::is_answered() const {
+bool PendingTransaction::has_responded() const {
     const std::lock_guard lock(mutex_);
     return response_ || source_ != nullptr;
 }
@@ -93,7 +93,7 @@ std::shared_ptr<EventSource> PendingTransaction::source() const {
     return source_;
 }
 
-void PendingTransaction::depart(DisconnectReason why) {
+void PendingTransaction::disconnected(DisconnectReason why) {
     std::function<void(DisconnectReason)> gone;
     {
         const std::lock_guard lock(mutex_);
@@ -102,7 +102,7 @@ void PendingTransaction::depart(DisconnectReason why) {
         gone = std::move(gone_);
     }
     if (gone) gone(why);
-    has_news_ = true;
+    has_events_ = true;
     timer_.cancel();
 }
 

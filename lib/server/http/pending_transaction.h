@@ -33,13 +33,13 @@ class PendingTransaction final : public HttpTransaction,
     boost::asio::awaitable<bool> wait_for(std::chrono::milliseconds limit);
     // Until news.
     boost::asio::awaitable<void> wait();
-    bool is_answered() const;
+    bool has_responded() const;
     // Either of the two, once answered.
     std::optional<HttpResponse> take_response();
     std::shared_ptr<EventSource> source() const;
 
     // Nobody wants the answer any more.
-    void depart(DisconnectReason why);
+    void disconnected(DisconnectReason why);
     std::optional<DisconnectReason> departed() const;
     // The answer is over: its source, and whoever waited for its end, are forgotten, and so is what
     // is said from here on.
@@ -51,7 +51,7 @@ class PendingTransaction final : public HttpTransaction,
     boost::asio::steady_timer timer_;
     std::atomic<int64_t>& num_under_way_;
     std::atomic<bool> is_waking_ = false;
-    bool has_news_ = false;  // on the I/O thread
+    bool has_events_ = false;  // on the I/O thread
 
     mutable std::mutex mutex_;
     bool is_settled_ = false;

@@ -36,31 +36,31 @@ beast::http::request<beast::http::empty_body> as_beast(const HttpRequest& reques
 template <typename Stream>
 struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
     Conversation(Stream& stream, asio::io_context& given_io, std::chrono::milliseconds limit)
-        : io(given_io), socket(stream), news(io), patience(io), write_timeout(limit) {}
+        : io(given_io), socket(stream), pending(io), patience(io), write_timeout(limit) {}
     ~Conversation() {
-        if (exchange != nullptr) exchange->settle();
+        if (transaction != nullptr) transaction->settle();
     }
 
     asio::io_context& io;
     websocket::stream<Stream&> socket;
-    asio::steady_timer news;
+    asio::steady_timer pending;
     asio::steady_timer patience;  // with the client, to take what is sent
     const std::chrono::milliseconds write_timeout;
     std::function<void()> write_timed_out;
     std::deque<std::string> messages;
-    std::shared_ptr<PendingTransaction> exchange;
+    std::shared_ptr<PendingTransaction> transaction;
     bool is_over = false;
 
     void end(DisconnectReason why) {
         is_over = true;
-        news.cancel();
-        if (exchange != nullptr) exchange->depart(why);
+        pending.cancel();
+        if (transaction != nullptr) transaction->disconnected(why);
     }
 
     asio::awaitable<void> sleep() {
-        news.expires_after(std::chrono::hours(24));
+        pending.expires_after(std::chrono::hours(24));
         boost::system::error_code woken;
-        co_await news.async_wait(asio::redirect_error(use_awaitable, woken));
+        co_await pending.async_wait(asio::redirect_error(use_awaitable, woken));
     }
 
     asio::awaitable<void> read() {
@@ -70,11 +70,11 @@ struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
             co_await socket.async_read(buffer, asio::redirect_error(use_awaitable, fault));
             if (fault) break;
             messages.push_back(beast::buffers_to_string(buffer.data()));
-            news.cancel();
+            pending.cancel();
             while (messages.size() >= kMaxWaiting && !is_over) {
-                news.expires_after(std::chrono::milliseconds(50));
+                pending.expires_after(std::chrono::milliseconds(50));
                 boost::system::error_code woken;
-                co_await news.async_wait(asio::redirect_error(use_awaitable, woken));
+                co_await pending.async_wait(asio::redirect_error(use_awaitable, woken));
             }
         }
         end(DisconnectReason::closed);
@@ -115,11 +115,11 @@ struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
 };
 
 template <typename Stream>
-asio::awaitable<bool> send_events(Conversation<Stream>& talk, PendingTransaction& exchange) {
-    const std::shared_ptr<EventSource> source = exchange.source();
+asio::awaitable<bool> send_events(Conversation<Stream>& talk, PendingTransaction& transaction) {
+    const std::shared_ptr<EventSource> source = transaction.source();
     StreamState state = StreamState::open;
     std::vector<std::string> events;
-    while (state == StreamState::open && !exchange.departed()) {
+    while (state == StreamState::open && !transaction.departed()) {
         state = source->take(events);
         if (state == StreamState::complete) events.emplace_back("[DONE]");
         for (const std::string& event : events) {
@@ -127,19 +127,19 @@ asio::awaitable<bool> send_events(Conversation<Stream>& talk, PendingTransaction
             if (!is_sent) co_return false;
         }
         events.clear();
-        if (state == StreamState::open) co_await exchange.wait();
+        if (state == StreamState::open) co_await transaction.wait();
     }
     co_return state != StreamState::open;
 }
 
 template <typename Stream>
-asio::awaitable<bool> send_answer(Conversation<Stream>& talk, PendingTransaction& exchange) {
-    while (!exchange.is_answered() && !exchange.departed()) co_await exchange.wait();
+asio::awaitable<bool> send_response(Conversation<Stream>& talk, PendingTransaction& transaction) {
+    while (!transaction.has_responded() && !transaction.departed()) co_await transaction.wait();
     bool is_sent = false;
-    if (const auto response = exchange.take_response()) {
+    if (const auto response = transaction.take_response()) {
         is_sent = co_await talk.send(response->body);
-    } else if (exchange.source() != nullptr) {
-        is_sent = co_await send_events(talk, exchange);
+    } else if (transaction.source() != nullptr) {
+        is_sent = co_await send_events(talk, transaction);
     }
     co_return is_sent;
 }
@@ -172,13 +172,13 @@ asio::awaitable<void> WebSocketSession::speak(Stream& stream) {
         request.method = "POST";
         request.body = std::move(talk->messages.front());
         talk->messages.pop_front();
-        talk->exchange =
-            std::make_shared<PendingTransaction>(io, std::move(request), counts_.answers_under_way);
-        handle_(talk->exchange);
-        const bool goes_on = co_await send_answer(*talk, *talk->exchange);
-        if (!goes_on) talk->exchange->depart(DisconnectReason::closed);
-        talk->exchange->settle();
-        talk->exchange.reset();
+        talk->transaction = std::make_shared<PendingTransaction>(io, std::move(request),
+                                                                 counts_.responses_in_flight);
+        handle_(talk->transaction);
+        const bool goes_on = co_await send_response(*talk, *talk->transaction);
+        if (!goes_on) talk->transaction->disconnected(DisconnectReason::closed);
+        talk->transaction->settle();
+        talk->transaction.reset();
         if (!goes_on) break;
     }
     boost::system::error_code gone;

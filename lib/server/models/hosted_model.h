@@ -11,7 +11,7 @@
 
 #include "lib/engine/engine.h"
 #include "lib/server/access/admission_control.h"
-#include "lib/server/openai/generation_call.h"
+#include "lib/server/openai/generation_request.h"
 #include "lib/server/operations/request_timeline.h"
 #include "lib/server/operations/server_metrics.h"
 
@@ -29,7 +29,7 @@ struct ModelLimits {
     // Prompt tokens that may wait, as a multiple of what the cache holds.
     double max_queued_pools = 4.0;
     int overload_status = 429;
-    CallLimits call;
+    RequestLimits call;
 };
 
 class HostedModel {
@@ -63,7 +63,7 @@ class HostedModel {
     // Null until it is loaded.
     Engine* engine() const { return loaded_engine_; }
     // REQUIRES: loaded.
-    const CallLimits& call_limits() const { return limits_.call; }
+    const RequestLimits& request_limits() const { return limits_.call; }
     // A text has at least one token for each so many of its bytes.
     size_t longest_token_bytes() const { return longest_token_bytes_; }
     const SamplingParams& default_sampling() const { return default_sampling_; }

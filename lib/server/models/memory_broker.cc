@@ -14,7 +14,7 @@
 namespace nvllm::server {
 namespace {
 
-constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
+constexpr auto kShareInterval = std::chrono::milliseconds(250);
 // A change of less than this part of a cache is not worth the blocks that it moves; but who can
 // have all has all.
 constexpr uint64_t kMinChange = 16;
@@ -35,17 +35,17 @@ uint64_t fixed_bytes(const MemoryPlan& plan) {
     return plan.weight_bytes + plan.scratch_bytes + plan.swap_bytes;
 }
 
-Participant look_at(const std::shared_ptr<HostedModel>& model) {
+Participant check_model(const std::shared_ptr<HostedModel>& model) {
     const MemoryPlan& plan = model->engine()->memory_plan();
     const EngineStats stats = model->engine()->stats();
-    Participant party{
+    Participant participant{
         .model = model, .claim = {}, .now_bytes = plan.bytes_of_blocks(stats.cache.blocks.total)};
-    party.claim.min_bytes = min_bytes(plan);
-    party.claim.max_bytes = plan.kv_bytes;
-    party.claim.needed_bytes = stats.scheduler.num_waiting > 0
-                                   ? plan.kv_bytes
-                                   : plan.bytes_of_blocks(stats.cache.blocks.used);
-    return party;
+    participant.claim.min_bytes = min_bytes(plan);
+    participant.claim.max_bytes = plan.kv_bytes;
+    participant.claim.needed_bytes = stats.scheduler.num_waiting > 0
+                                         ? plan.kv_bytes
+                                         : plan.bytes_of_blocks(stats.cache.blocks.used);
+    return participant;
 }
 
 // Those that hold memory, the ones that are on their way out among them.
@@ -56,14 +56,14 @@ std::vector<std::shared_ptr<HostedModel>> holders(const ModelSet& models) {
 }
 
 // What --kv-cache-memory-bytes says; else what the largest was planned for, within --memory-limit.
-uint64_t pool_bytes(std::span<const Participant> parties) {
-    const EngineConfig& options = parties.front().model->config();
+uint64_t pool_bytes(std::span<const Participant> participants) {
+    const EngineConfig& options = participants.front().model->config();
     if (options.kv_cache_memory_bytes) return *options.kv_cache_memory_bytes;
     uint64_t largest = 0;
     uint64_t fixed = 0;
-    for (const Participant& party : parties) {
-        largest = std::max(largest, party.claim.max_bytes);
-        fixed += fixed_bytes(party.model->engine()->memory_plan());
+    for (const Participant& participant : participants) {
+        largest = std::max(largest, participant.claim.max_bytes);
+        fixed += fixed_bytes(participant.model->engine()->memory_plan());
     }
     const uint64_t limit = options.memory_limit_bytes.value_or(UINT64_MAX);
     return std::min(largest, limit - std::min(limit, fixed));
@@ -85,25 +85,27 @@ void fill_evenly(uint64_t& left, std::span<uint64_t> shares, std::span<const uin
     }
 }
 
-bool is_short(const Participant& party) { return party.claim.needed_bytes > party.now_bytes; }
-
-bool is_worth_it(const Participant& party, uint64_t target_bytes) {
-    if (target_bytes == party.claim.max_bytes) return party.now_bytes < target_bytes;
-    const uint64_t change =
-        std::max(target_bytes, party.now_bytes) - std::min(target_bytes, party.now_bytes);
-    return change > party.claim.max_bytes / kMinChange;
+bool is_short(const Participant& participant) {
+    return participant.claim.needed_bytes > participant.now_bytes;
 }
 
-void resize(const Participant& party, uint64_t target_bytes) {
+bool is_worth_it(const Participant& participant, uint64_t target_bytes) {
+    if (target_bytes == participant.claim.max_bytes) return participant.now_bytes < target_bytes;
+    const uint64_t change = std::max(target_bytes, participant.now_bytes) -
+                            std::min(target_bytes, participant.now_bytes);
+    return change > participant.claim.max_bytes / kMinChange;
+}
+
+void resize(const Participant& participant, uint64_t target_bytes) {
     const double share =
-        static_cast<double>(target_bytes) / static_cast<double>(party.claim.max_bytes);
+        static_cast<double>(target_bytes) / static_cast<double>(participant.claim.max_bytes);
     try {
-        party.model->engine()->resize_cache(std::clamp(share, 1e-9, 1.0));
-        log_info(fmt::format("{}: key-value cache of {}", party.model->name(),
+        participant.model->engine()->resize_cache(std::clamp(share, 1e-9, 1.0));
+        log_info(fmt::format("{}: key-value cache of {}", participant.model->name(),
                              describe_bytes(target_bytes)));
     } catch (const Error& error) {
-        log_warning(
-            fmt::format("{}: the cache keeps its size: {}", party.model->name(), error.what()));
+        log_warning(fmt::format("{}: the cache keeps its size: {}", participant.model->name(),
+                                error.what()));
     }
 }
 
@@ -162,7 +164,7 @@ void MemoryBroker::run() {
     while (!shutdown_) {
         const auto is_wanted = [this] { return shutdown_ || changed_; };
         if (num_sharing_ > 1) {
-            wake_.wait_for(lock, kBetweenLooks, is_wanted);
+            wake_.wait_for(lock, kShareInterval, is_wanted);
         } else {
             wake_.wait(lock, is_wanted);  // one model alone has it all
         }
@@ -176,18 +178,19 @@ void MemoryBroker::run() {
 
 // Nobody gets more before the others have given it up, so what is in use never exceeds the pool.
 void MemoryBroker::share() {
-    std::vector<Participant> parties;
-    for (const auto& model : holders(models_)) parties.push_back(look_at(model));
-    const bool is_new_round = std::exchange(num_sharing_, parties.size()) != parties.size();
-    const bool is_wanted = parties.size() > 1 && std::ranges::any_of(parties, is_short);
-    if (parties.empty() || !(is_new_round || is_wanted)) return;
+    std::vector<Participant> participants;
+    for (const auto& model : holders(models_)) participants.push_back(check_model(model));
+    const bool is_new_round =
+        std::exchange(num_sharing_, participants.size()) != participants.size();
+    const bool is_wanted = participants.size() > 1 && std::ranges::any_of(participants, is_short);
+    if (participants.empty() || !(is_new_round || is_wanted)) return;
     std::vector<CacheRequest> claims;
-    for (const Participant& party : parties) claims.push_back(party.claim);
-    const std::vector<uint64_t> shares = share_pool(pool_bytes(parties), claims);
+    for (const Participant& participant : participants) claims.push_back(participant.claim);
+    const std::vector<uint64_t> shares = share_pool(pool_bytes(participants), claims);
     for (const bool is_shrinking : {true, false}) {
-        for (size_t i = 0; i < parties.size(); ++i) {
-            if ((shares[i] < parties[i].now_bytes) != is_shrinking) continue;
-            if (is_worth_it(parties[i], shares[i])) resize(parties[i], shares[i]);
+        for (size_t i = 0; i < participants.size(); ++i) {
+            if ((shares[i] < participants[i].now_bytes) != is_shrinking) continue;
+            if (is_worth_it(participants[i], shares[i])) resize(participants[i], shares[i]);
         }
     }
 }

@@ -5,15 +5,15 @@
 
 namespace nvllm::server {
 
-void ModelSupervisor::look(const ModelSet& models, Clock::time_point now) {
+void ModelSupervisor::check(const ModelSet& models, Clock::time_point now) {
     const bool is_short = !reserve_.refill() || !can_have_memory(limits_.spare_bytes);
     for (const auto& model : models.all()) {
         if (is_short) model->refuse_until(now + kOutOfMemoryPause);
-        if (model->state() == ModelState::ready) look_at(model, known_[model->config().model]);
+        if (model->state() == ModelState::ready) check_model(model, known_[model->config().model]);
     }
 }
 
-void ModelSupervisor::look_at(const std::shared_ptr<HostedModel>& model, Known& known) {
+void ModelSupervisor::check_model(const std::shared_ptr<HostedModel>& model, Known& known) {
     const EngineStats stats = model->engine()->stats();
     const FaultCounts& faults = stats.faults;
     if (std::exchange(known.weight_reloads, faults.weight_reloads) < faults.weight_reloads) {

@@ -34,7 +34,7 @@ class ModelSupervisor {
                     std::function<void(const std::shared_ptr<HostedModel>&)> switch_to_backup)
         : limits_(limits), reserve_(reserve), switch_to_backup_(std::move(switch_to_backup)) {}
 
-    void look(const ModelSet& models, Clock::time_point now);
+    void check(const ModelSet& models, Clock::time_point now);
 
   private:
     struct Known {
@@ -42,7 +42,7 @@ class ModelSupervisor {
         int64_t nonfinite_at_reload = 0;
         bool is_switched = false;
     };
-    void look_at(const std::shared_ptr<HostedModel>& model, Known& known);
+    void check_model(const std::shared_ptr<HostedModel>& model, Known& known);
 
     const SupervisionLimits limits_;
     MemoryReserve& reserve_;

@@ -86,7 +86,7 @@ Json header(const char* description) {
 
 Json responses(const Route& route) {
     Json json = Json::object();
-    json["200"] = response("Done.", answer_content(route.action));
+    json["200"] = response("Done.", response_content(route.action));
     json["200"]["headers"]["x-request-id"] =
         header("The request's own x-request-id where that is a plain word, or a new one.");
     if (route.has_json_body) {
@@ -105,10 +105,10 @@ Json responses(const Route& route) {
     return json;
 }
 
-Json parameter(const char* name, const char* place, bool is_required) {
+Json parameter(const char* name, const char* permit, bool is_required) {
     Json json = Json::object();
     json["name"] = name;
-    json["in"] = place;
+    json["in"] = permit;
     json["required"] = is_required;
     json["schema"] = schema::text();
     return json;
@@ -139,9 +139,9 @@ Json operation(const Route& route) {
 }
 
 Json schemas(const ServerConfig& config) {
-    Json all = answer_schemas();
+    Json all = response_schemas();
     for (const RequestShape& request : kRequests) {
-        all[request.name] = request_schema(request.kind, call_limits(config));
+        all[request.name] = request_schema(request.kind, request_limits(config));
     }
     return all;
 }

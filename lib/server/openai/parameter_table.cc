@@ -22,14 +22,14 @@ Json token_ids(std::optional<size_t> most = std::nullopt, size_t least = 0) {
 }
 
 // A text, token ids, or several of either.
-Json prompts(const CallLimits& limits) {
+Json prompts(const RequestLimits& limits) {
     const auto most = static_cast<size_t>(limits.max_prompts);
     return any_of({text(), token_ids(std::nullopt, 1), list(text(), most, 1),
                    list(token_ids(std::nullopt, 1), most, 1)});
 }
 
 // As many logprobs of a token as the server gives; with no limit -1 for all.
-Json logprob_count(const CallLimits& limits) {
+Json logprob_count(const RequestLimits& limits) {
     return limits.max_logprobs < 0 ? integer(-1, kUnbounded) : integer(0, limits.max_logprobs);
 }
 
@@ -89,7 +89,7 @@ Json template_variables() {
     return json;
 }
 
-Json messages(const CallLimits& limits) {
+Json messages(const RequestLimits& limits) {
     return list(message(), static_cast<size_t>(limits.max_messages), 1);
 }
 
@@ -99,7 +99,7 @@ Json text_format() {
     return object({{"type", std::move(type)}});
 }
 
-void add_inputs(Parameters& table, const CallLimits& limits) {
+void add_inputs(Parameters& table, const RequestLimits& limits) {
     table.insert(
         table.end(),
         {{"model",
@@ -305,7 +305,7 @@ void add_several(Parameters& table) {
           "When a beam search ends."}});
 }
 
-void add_answers(Parameters& table, const CallLimits& limits) {
+void add_answers(Parameters& table, const RequestLimits& limits) {
     table.insert(
         table.end(),
         {{"stream", kGeneration, boolean(), false, "The answer as server-sent events."},
@@ -365,7 +365,7 @@ void add_answers(Parameters& table, const CallLimits& limits) {
           "Lower is served first, where the server schedules by priority."}});
 }
 
-void add_what_is_limited(Parameters& table, const CallLimits& limits) {
+void add_what_is_limited(Parameters& table, const RequestLimits& limits) {
     table.insert(
         table.end(),
         {{"response_format",
@@ -466,7 +466,7 @@ void add_not_built(Parameters& table) {
 
 }  // namespace
 
-Parameters make_parameters(const CallLimits& limits) {
+Parameters make_parameters(const RequestLimits& limits) {
     Parameters table;
     add_inputs(table, limits);
     add_lengths(table);

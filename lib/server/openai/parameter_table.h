@@ -18,6 +18,6 @@ struct Parameter {
     bool belongs_to(CallKind kind) const { return (calls & static_cast<uint8_t>(kind)) != 0; }
 };
 
-std::vector<Parameter> make_parameters(const CallLimits& limits);
+std::vector<Parameter> make_parameters(const RequestLimits& limits);
 
 }  // namespace nvllm::server

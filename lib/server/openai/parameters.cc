@@ -137,7 +137,7 @@ Result<std::vector<std::string>> take_idle_fields(Json& body, CallKind kind, boo
     return idle;
 }
 
-Json request_schema(CallKind kind, const CallLimits& limits) {
+Json request_schema(CallKind kind, const RequestLimits& limits) {
     Json properties = Json::object();
     Json required = Json::array();
     for (const Parameter& parameter : make_parameters(limits)) {

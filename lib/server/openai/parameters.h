@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/server/openai/generation_call.h"
+#include "lib/server/openai/generation_request.h"
 
 namespace nvllm::server {
 
@@ -46,6 +46,6 @@ Result<std::vector<std::string>> take_idle_fields(nlohmann::ordered_json& body, 
 
 // The schema of such a body. Each property has its default where there is one, its description, and
 // as x-nvllm-use "full", "no effect" or "not built".
-nlohmann::ordered_json request_schema(CallKind kind, const CallLimits& limits);
+nlohmann::ordered_json request_schema(CallKind kind, const RequestLimits& limits);
 
 }  // namespace nvllm::server

@@ -11,19 +11,19 @@
 namespace nvllm::server {
 namespace {
 
-using answers::ChatCompletion;
-using answers::ChatCompletionChunk;
-using answers::ChatLogprobs;
-using answers::ChosenLogprob;
-using answers::Completion;
-using answers::CompletionChunk;
-using answers::CompletionLogprobs;
-using answers::DeltaChoice;
-using answers::MessageChoice;
-using answers::PromptLogprob;
-using answers::PromptLogprobs;
-using answers::TextChoice;
-using answers::TopLogprob;
+using responses::ChatCompletion;
+using responses::ChatCompletionChunk;
+using responses::ChatLogprobs;
+using responses::ChosenLogprob;
+using responses::Completion;
+using responses::CompletionChunk;
+using responses::CompletionLogprobs;
+using responses::DeltaChoice;
+using responses::MessageChoice;
+using responses::PromptLogprob;
+using responses::PromptLogprobs;
+using responses::TextChoice;
+using responses::TopLogprob;
 
 // What is left out where there is none.
 template <typename T>
@@ -185,7 +185,7 @@ void LogprobWriter::add_start(const LogprobPiece& piece, CompletionLogprobs& lis
             add(token, offsets_.next(token.chosen.token_id), lists);
         }
     }
-    offsets_.begin_answer(start.prompt, start.skips_special_tokens);
+    offsets_.begin_response(start.prompt, start.skips_special_tokens);
 }
 
 // Of two tokens with the same text the likelier stands, and what was chosen always does.
@@ -209,8 +209,8 @@ void LogprobWriter::add(const SampledLogprobs& token, size_t offset,
     lists.text_offset.push_back(offset);
 }
 
-std::string whole_answer(const ResponseEnvelope& head, const std::vector<ChoicePiece>& choices,
-                         const Usage& usage) {
+std::string whole_response(const ResponseEnvelope& head, const std::vector<ChoicePiece>& choices,
+                           const Usage& usage) {
     return head.is_chat ? whole<ChatCompletion>(head, choices, usage)
                         : whole<Completion>(head, choices, usage);
 }

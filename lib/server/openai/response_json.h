@@ -52,12 +52,13 @@ class LogprobWriter {
     std::string json(const LogprobPiece& piece);
 
   private:
-    answers::ChatLogprobs of_chat(const LogprobPiece& piece) const;
-    answers::CompletionLogprobs of_completion(const LogprobPiece& piece);
-    void add_start(const LogprobPiece& piece, answers::CompletionLogprobs& lists);
-    void add(const SampledLogprobs& token, size_t offset, answers::CompletionLogprobs& lists) const;
+    responses::ChatLogprobs of_chat(const LogprobPiece& piece) const;
+    responses::CompletionLogprobs of_completion(const LogprobPiece& piece);
+    void add_start(const LogprobPiece& piece, responses::CompletionLogprobs& lists);
+    void add(const SampledLogprobs& token, size_t offset,
+             responses::CompletionLogprobs& lists) const;
     std::string bytes_of(int32_t token_id) const;
-    answers::TopLogprob shown(const TokenLogprob& token) const;
+    responses::TopLogprob shown(const TokenLogprob& token) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     bool is_chat_;
@@ -72,13 +73,13 @@ struct ChoicePiece {
     std::string text = {};
     std::string logprobs = {};  // JSON; empty: not asked for
     std::optional<FinishReason> finish_reason = {};
-    answers::StopReason stop_reason = {};
+    responses::StopReason stop_reason = {};
     std::optional<std::vector<int32_t>> token_ids = {};  // when asked for
     std::string prompt_logprobs = {};                    // JSON; empty: not asked for
 };
 
-std::string whole_answer(const ResponseEnvelope& head, const std::vector<ChoicePiece>& choices,
-                         const Usage& usage);
+std::string whole_response(const ResponseEnvelope& head, const std::vector<ChoicePiece>& choices,
+                           const Usage& usage);
 
 enum class ChunkUsage { absent, null, given };
 

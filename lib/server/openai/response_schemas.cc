@@ -32,7 +32,7 @@ template <typename Whole, typename Chunk>
 Json whole_or_stream() {
     Json content = json_of_type<Whole>();
     Json event =
-        schema::any_of({schema::reference(Chunk::kName), schema::reference(answers::Error::kName),
+        schema::any_of({schema::reference(Chunk::kName), schema::reference(responses::Error::kName),
                         schema::values({"[DONE]"})});
     event["description"] = "The data of each event; the last one is [DONE], after an error none.";
     content.update(media("text/event-stream", std::move(event)));
@@ -41,15 +41,15 @@ Json whole_or_stream() {
 
 }  // namespace
 
-Json answer_schemas() {
-    using namespace answers;
+Json response_schemas() {
+    using namespace responses;
     return named_schemas<Error, Usage, CompletionLogprobs, ChatLogprobs, Completion,
                          CompletionChunk, ChatCompletion, ChatCompletionChunk, Embeddings, Model,
                          ModelList, Tokens, Text, TokenizerInfo, State, Version, Load, Status>();
 }
 
-Json answer_content(RouteAction action) {
-    using namespace answers;
+Json response_content(RouteAction action) {
+    using namespace responses;
     switch (action) {
         case RouteAction::page:
             return media("text/html", schema::text());

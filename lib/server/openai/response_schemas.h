@@ -8,9 +8,9 @@
 namespace nvllm::server {
 
 // Every answer by its name, for #/components/schemas.
-nlohmann::ordered_json answer_schemas();
+nlohmann::ordered_json response_schemas();
 
 // The `content` of a good answer of this route: types of media and their schemas.
-nlohmann::ordered_json answer_content(RouteAction action);
+nlohmann::ordered_json response_content(RouteAction action);
 
 }  // namespace nvllm::server

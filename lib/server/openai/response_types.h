@@ -92,7 +92,7 @@ struct PromptProgress {
     }
 };
 
-namespace answers {
+namespace responses {
 
 struct ErrorObject {
     std::string_view message;
@@ -444,5 +444,5 @@ struct Load {
     }
 };
 
-}  // namespace answers
+}  // namespace responses
 }  // namespace nvllm::server

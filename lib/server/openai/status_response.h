@@ -3,7 +3,7 @@
 
 #include "lib/server/openai/response_types.h"
 
-namespace nvllm::server::answers {
+namespace nvllm::server::responses {
 
 struct SequenceCounts {
     int64_t running = 0, waiting = 0, paused = 0, swapped = 0;
@@ -88,7 +88,7 @@ struct ModelStatus {
     }
 };
 
-struct CallsStatus {
+struct RequestCountsStatus {
     int64_t accepted = 0, finished = 0, aborted = 0, failed = 0;
     size_t open = 0;
     template <typename Visit>
@@ -112,7 +112,7 @@ struct TokenCounts {
 };
 
 // A call under way.
-struct CallStatus {
+struct RequestStatus {
     std::string id;
     std::string_view state;  // running, waiting
     double age_s = 0.0;
@@ -137,9 +137,9 @@ struct Status {
     double uptime_s = 0.0;
     Maybe<std::string> model;  // the first one, which `engine` is of
     EngineStatus engine;
-    CallsStatus calls;
+    RequestCountsStatus calls;
     TokenCounts tokens;
-    std::vector<CallStatus> queue;
+    std::vector<RequestStatus> queue;
     std::vector<ModelStatus> models;
     Keyed<std::optional<std::string>> limits;
     template <typename Visit>
@@ -157,4 +157,4 @@ struct Status {
     }
 };
 
-}  // namespace nvllm::server::answers
+}  // namespace nvllm::server::responses

@@ -17,7 +17,7 @@ void TextOffsets::begin_echo(std::string_view text) {
     if (tokenizer_ != nullptr) detokenizer_.emplace(tokenizer_, true);
 }
 
-void TextOffsets::begin_answer(std::span<const int32_t> prompt, bool skip_special_tokens) {
+void TextOffsets::begin_response(std::span<const int32_t> prompt, bool skip_special_tokens) {
     at_ = echo_characters_;
     is_echoing_ = false;
     if (tokenizer_ != nullptr) detokenizer_.emplace(tokenizer_, skip_special_tokens, prompt);

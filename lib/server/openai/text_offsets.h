@@ -25,7 +25,7 @@ class TextOffsets {
     // The prompt's tokens come, and the returned text begins with `text`.
     void begin_echo(std::string_view text);
     // The answer's tokens come; what was echoed stands before them.
-    void begin_answer(std::span<const int32_t> prompt, bool skip_special_tokens);
+    void begin_response(std::span<const int32_t> prompt, bool skip_special_tokens);
 
     // Of the next token.
     size_t next(int32_t token_id);

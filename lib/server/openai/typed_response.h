@@ -7,7 +7,7 @@
 namespace nvllm::server {
 
 template <typename T>
-HttpResponse answer_response(const T& answer, int status = 200) {
+HttpResponse typed_response(const T& answer, int status = 200) {
     HttpResponse response;
     response.status = status;
     response.body = json_of(answer);

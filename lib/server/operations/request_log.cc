@@ -7,7 +7,7 @@
 
 namespace nvllm::server {
 
-void log_request(const AnsweredRequest& answered) {
+void log_request(const CompletedRequest& answered) {
     const HttpRequest& request = answered.request;
     const RequestNotes::Values& notes = answered.notes;
     constexpr bool kInMessage = true;

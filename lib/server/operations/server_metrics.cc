@@ -114,19 +114,20 @@ ModelMetrics& ServerMetrics::model(const std::string& name) {
     return *found->second;
 }
 
-void ServerMetrics::http_exchange(const HttpExchange& exchange) {
-    const std::string_view method = method_label(exchange.method);
-    const bool known = is_status(exchange.status);
+void ServerMetrics::observe_http(const HttpRequestSample& transaction) {
+    const std::string_view method = method_label(transaction.method);
+    const bool known = is_status(transaction.status);
     http_.requests
-        .with({exchange.handler, method,
-               known ? fmt::format("{}xx", exchange.status / 100) : std::string("other")})
+        .with({transaction.handler, method,
+               known ? fmt::format("{}xx", transaction.status / 100) : std::string("other")})
         .add();
-    http_.responses.with({known ? fmt::format("{}", exchange.status) : std::string("other")}).add();
-    http_.duration.with({exchange.handler, method}).observe(exchange.seconds);
-    http_.request_size.with({exchange.handler})
-        .observe(static_cast<double>(exchange.request_bytes));
-    http_.response_size.with({exchange.handler})
-        .observe(static_cast<double>(exchange.response_bytes));
+    http_.responses.with({known ? fmt::format("{}", transaction.status) : std::string("other")})
+        .add();
+    http_.duration.with({transaction.handler, method}).observe(transaction.seconds);
+    http_.request_size.with({transaction.handler})
+        .observe(static_cast<double>(transaction.request_bytes));
+    http_.response_size.with({transaction.handler})
+        .observe(static_cast<double>(transaction.response_bytes));
 }
 
 void ServerMetrics::timed_out(TimeoutKind kind) { timeouts_.with({timeout_kind_name(kind)}).add(); }

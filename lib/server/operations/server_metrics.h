@@ -28,7 +28,7 @@ struct ServerMetricsOptions {
 };
 
 // One request and its answer, once the answer is out.
-struct HttpExchange {
+struct HttpRequestSample {
     std::string_view handler;  // the route as it is declared, never the path that was asked for
     std::string_view method;
     int status = 200;
@@ -63,7 +63,7 @@ class ServerMetrics {
     // of all others together. REQUIRES: the name is one that is served, never one out of a request.
     ModelMetrics& model(const std::string& name);
 
-    void http_exchange(const HttpExchange& exchange);
+    void observe_http(const HttpRequestSample& transaction);
     // How much later than planned a timer of an I/O thread fired.
     void event_loop_lag(double seconds) { loop_lag_.observe(seconds); }
     // A stream's client reads too slowly: its request gives way until it is not paused any more.

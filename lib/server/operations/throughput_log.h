@@ -18,7 +18,7 @@ class ThroughputLog {
     explicit ThroughputLog(double interval_s, Clock::time_point now = Clock::now());
 
     // Writes the lines once the interval is over. A model that had nothing to do has none.
-    void look(const ModelSet& models, Clock::time_point now);
+    void check(const ModelSet& models, Clock::time_point now);
 
   private:
     void say(const HostedModel& model, double seconds);

@@ -9,14 +9,14 @@
 
 namespace nvllm::server {
 
-struct CallTimeouts {
+struct RequestTimeouts {
     std::chrono::milliseconds queue{60'000};     // until it is scheduled first; 0: none
     std::chrono::milliseconds request{600'000};  // for all of it; 0: none
-    bool gives_partial_answer = false;           // at the end of `request`: what there is
+    bool gives_partial_response = false;         // at the end of `request`: what there is
 };
 
 // How a call ended, for counts.
-enum class CallEnd { finished, aborted, failed };
+enum class RequestEnd { finished, aborted, failed };
 
 // For people who look.
 struct RequestStats {
@@ -33,12 +33,12 @@ class ActiveRequest {
 
     virtual ~ActiveRequest() = default;
     // Ends what is past its time. From any thread.
-    virtual void check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) = 0;
+    virtual void check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) = 0;
     virtual Usage usage() const = 0;
     virtual RequestStats stats() const = 0;
 };
 
 // Runs once, when every request of the call has ended in the engine; on the engine thread.
-using CallEndListener = std::function<void(const ActiveRequest&, CallEnd)>;
+using RequestEndListener = std::function<void(const ActiveRequest&, RequestEnd)>;
 
 }  // namespace nvllm::server

@@ -13,7 +13,7 @@
 namespace nvllm::server {
 
 // Accepted = finished + aborted + failed + under way, at any time.
-struct CallCounts {
+struct RequestCounts {
     std::atomic<int64_t> accepted{0};
     std::atomic<int64_t> finished{0};
     std::atomic<int64_t> aborted{0};
@@ -27,41 +27,41 @@ class ActiveRequests {
   public:
     void add(const std::shared_ptr<ActiveRequest>& call) {
         const std::lock_guard lock(mutex_);
-        calls_.emplace(call.get(), call);
+        active_.emplace(call.get(), call);
         ++counts_.accepted;
     }
 
-    void remove(const ActiveRequest& call, CallEnd end) {
+    void remove(const ActiveRequest& call, RequestEnd end) {
         const Usage usage = call.usage();
         const std::lock_guard lock(mutex_);
-        if (calls_.erase(&call) == 0) return;
+        if (active_.erase(&call) == 0) return;
         counts_.prompt_tokens += usage.prompt_tokens;
         counts_.generated_tokens += usage.completion_tokens;
-        ++(end == CallEnd::finished  ? counts_.finished
-           : end == CallEnd::aborted ? counts_.aborted
-                                     : counts_.failed);
+        ++(end == RequestEnd::finished  ? counts_.finished
+           : end == RequestEnd::aborted ? counts_.aborted
+                                        : counts_.failed);
     }
 
     size_t size() const {
         const std::lock_guard lock(mutex_);
-        return calls_.size();
+        return active_.size();
     }
 
     std::vector<std::shared_ptr<ActiveRequest>> all() const {
         std::vector<std::shared_ptr<ActiveRequest>> active;
         const std::lock_guard lock(mutex_);
-        for (const auto& [address, weak] : calls_) {
+        for (const auto& [address, weak] : active_) {
             if (auto call = weak.lock()) active.push_back(std::move(call));
         }
         return active;
     }
 
-    const CallCounts& counts() const { return counts_; }
+    const RequestCounts& counts() const { return counts_; }
 
   private:
     mutable std::mutex mutex_;
-    std::unordered_map<const ActiveRequest*, std::weak_ptr<ActiveRequest>> calls_;
-    CallCounts counts_;
+    std::unordered_map<const ActiveRequest*, std::weak_ptr<ActiveRequest>> active_;
+    RequestCounts counts_;
 };
 
 }  // namespace nvllm::server

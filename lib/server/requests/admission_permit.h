@@ -7,7 +7,7 @@
 namespace nvllm::server {
 
 struct AdmissionPermit {
-    KeyPermit turn;                   // of its key
+    KeyPermit key_permit;             // of its key
     AdmissionControl::Ticket server;  // among the requests of all models
     AdmissionControl::Ticket model;   // among the sequences and prompt tokens of its model
 
@@ -15,7 +15,7 @@ struct AdmissionPermit {
     void release(const Usage& usage) {
         server.release();
         model.release();
-        turn.leave(usage);
+        key_permit.leave(usage);
     }
 };
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/server/handlers.h"
-#include "lib/server/requests/generation.h"
+#include "lib/server/requests/active_generation.h"
 
 namespace nvllm::server {
 namespace {
@@ -41,40 +41,40 @@ std::vector<HttpHeader> chosen_model(const ModelSet& models, const std::string& 
     return {{"x-nvllm-model", plain_name(model.name())}};
 }
 
-void Handlers::generate(const ExchangePointer& exchange, bool is_chat) {
-    auto body = body_of(exchange);
+void Handlers::generate(const TransactionPointer& transaction, bool is_chat) {
+    auto body = body_of(transaction);
     if (!body) return;
-    const auto model = model_of(exchange, *body);
+    const auto model = model_of(transaction, *body);
     if (model == nullptr) return;
-    auto call = read_call(std::move(*body), *model, is_chat);
-    if (!call) return exchange->respond(error_response(api_error(call.fault())));
-    auto admitted = admit(exchange, *model, is_chat ? "messages" : "prompt", call->inputs,
+    auto call = read_request(std::move(*body), *model, is_chat);
+    if (!call) return transaction->respond(error_response(api_error(call.fault())));
+    auto admitted = admit(transaction, *model, is_chat ? "messages" : "prompt", call->inputs,
                           call->num_sequences());
     if (!admitted) return;
     if (!call->ignored.empty()) {
-        exchange->answer_headers.push_back(ignored_header(call->ignored));
+        transaction->response_headers.push_back(ignored_header(call->ignored));
     }
-    auto generation =
-        std::make_shared<Generation>(std::move(*call), model, exchange, std::move(admitted->place),
-                                     service_.text, end_listener());
+    auto generation = std::make_shared<ActiveGeneration>(
+        std::move(*call), model, transaction, std::move(admitted->permit), service_.text, on_end());
     service_.calls.add(generation);
     generation->start(std::move(admitted->prepared));
 }
 
-Result<GenerationCall> Handlers::read_call(Json body, const HostedModel& model,
-                                           bool is_chat) const {
-    const CallLimits& limits = model.call_limits();
-    auto call = is_chat ? read_chat_call(std::move(body), model.default_sampling(), limits)
-                        : read_completion_call(std::move(body), model.default_sampling(), limits);
+Result<GenerationRequest> Handlers::read_request(Json body, const HostedModel& model,
+                                                 bool is_chat) const {
+    const RequestLimits& limits = model.request_limits();
+    auto call = is_chat
+                    ? read_chat_request(std::move(body), model.default_sampling(), limits)
+                    : read_completion_request(std::move(body), model.default_sampling(), limits);
     if (!call) return call;
     // Before it takes a place: more sequences than a request may have would keep out all others.
     if (auto wrong = call->inputs.front().sampling.check_counts()) return *wrong;
-    if (call->num_sequences() > kMaxSequencesOfCall) {
+    if (call->num_sequences() > kMaxSequencesOfRequest) {
         return Fault{ErrorKind::bad_data,
                      fmt::format("{} prompts with {} sequences each are {}; one call may have {}: "
                                  "send several",
                                  call->inputs.size(), call->inputs.front().sampling.num_sequences(),
-                                 call->num_sequences(), kMaxSequencesOfCall),
+                                 call->num_sequences(), kMaxSequencesOfRequest),
                      "n"};
     }
     return call;

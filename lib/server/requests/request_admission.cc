@@ -97,19 +97,19 @@ Result<std::vector<Request>> prepare(const HostedModel& model,
 
 }  // namespace
 
-std::optional<Json> Handlers::body_of(const ExchangePointer& exchange) const {
-    auto body = read_body(exchange->request(), service_.config);
+std::optional<Json> Handlers::body_of(const TransactionPointer& transaction) const {
+    auto body = read_body(transaction->request(), service_.config);
     if (!body) {
-        exchange->respond(error_response(api_error(body.fault())));
+        transaction->respond(error_response(api_error(body.fault())));
         return std::nullopt;
     }
     if (body->is_object()) return std::move(*body);
-    exchange->respond(
+    transaction->respond(
         error_response({.message = "the request must be a JSON object", .code = "invalid_json"}));
     return std::nullopt;
 }
 
-std::shared_ptr<HostedModel> Handlers::model_of(const ExchangePointer& exchange,
+std::shared_ptr<HostedModel> Handlers::model_of(const TransactionPointer& transaction,
                                                 const Json& body) const {
     const Json name = body.value("model", Json());
     ApiError error{.message = "'model' must be a string", .param = "model"};
@@ -117,25 +117,25 @@ std::shared_ptr<HostedModel> Handlers::model_of(const ExchangePointer& exchange,
     const std::string asked = name.is_string() ? name.get<std::string>() : std::string();
     if (name.is_null() || name.is_string()) model = find_ready(service_.models, asked, error);
     if (model == nullptr) {
-        exchange->respond(error_response(error));
+        transaction->respond(error_response(error));
     } else {
-        exchange->notes.set_model(model->name());
+        transaction->notes.set_model(model->name());
         for (HttpHeader& header : chosen_model(service_.models, asked, *model)) {
-            exchange->answer_headers.push_back(std::move(header));
+            transaction->response_headers.push_back(std::move(header));
         }
     }
     return model;
 }
 
-std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchange,
+std::optional<Handlers::Admitted> Handlers::admit(const TransactionPointer& transaction,
                                                   HostedModel& model, const char* prompt_field,
                                                   const std::vector<RequestInput>& inputs,
                                                   int64_t num_sequences) const {
     Admitted admitted;
     // Its place is free before the client knows, who may ask again at once.
     const auto refuse = [&](const ApiError& why) {
-        admitted.place.release({});
-        exchange->respond(error_response(why));
+        admitted.permit.release({});
+        transaction->respond(error_response(why));
         return std::nullopt;
     };
     const auto reject = [&](const ApiError& why) {
@@ -143,20 +143,20 @@ std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchang
         return refuse(why);
     };
     if (model.is_short_of_memory()) return reject(no_memory());
-    const std::string* authorization = exchange->request().header("Authorization");
+    const std::string* authorization = transaction->request().header("Authorization");
     std::optional<ApiKey> key;
     if (authorization != nullptr) key = service_.keys.find(*authorization);
     ApiError error;
     if (key) {
         if (const auto exceeded = key->use->enter(KeyUse::Clock::now())) return reject(*exceeded);
-        admitted.place.turn = KeyPermit(key->use);
+        admitted.permit.key_permit = KeyPermit(key->use);
     }
     auto server = AdmissionControl::enter(service_.requests, 1, error);
     if (!server) return reject(error);
-    admitted.place.server = std::move(*server);
+    admitted.permit.server = std::move(*server);
     auto ticket = AdmissionControl::enter(model.admission(), num_sequences, error);
     if (!ticket) return reject(error);
-    admitted.place.model = std::move(*ticket);
+    admitted.permit.model = std::move(*ticket);
     auto prepared = prepare(model, inputs);
     if (!prepared) {
         Fault fault = prepared.fault();
@@ -169,15 +169,16 @@ std::optional<Handlers::Admitted> Handlers::admit(const ExchangePointer& exchang
         prompt_tokens += static_cast<int64_t>(request.prompt_token_ids.size());
         request.cache_salt = cache_salt(request.cache_salt, key ? key->name : "");
     }
-    if (const auto full = admitted.place.model.add_prompt_tokens(prompt_tokens)) {
+    if (const auto full = admitted.permit.model.add_prompt_tokens(prompt_tokens)) {
         return reject(*full);
     }
     if (is_too_large_for_now(model, prompt_tokens)) return reject(fragmented());
     return admitted;
 }
 
-CallEndListener Handlers::end_listener() const {
-    return [this](const ActiveRequest& ended, CallEnd end) { service_.calls.remove(ended, end); };
+RequestEndListener Handlers::on_end() const {
+    return
+        [this](const ActiveRequest& ended, RequestEnd end) { service_.calls.remove(ended, end); };
 }
 
 std::string Handlers::cache_salt(const std::string& given, const std::string& key_name) const {

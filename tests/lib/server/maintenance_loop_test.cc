@@ -16,16 +16,16 @@ using std::chrono::milliseconds;
 
 namespace {
 
-class WatchedCall final : public ActiveRequest {
+class WatchedRequest final : public ActiveRequest {
   public:
-    void check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) override {
+    void check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) override {
         timeouts_seen = timeouts;
         seen_at = now;
     }
     Usage usage() const override { return {}; }
     RequestStats stats() const override { return {}; }
 
-    CallTimeouts timeouts_seen;
+    RequestTimeouts timeouts_seen;
     std::optional<Clock::time_point> seen_at;
 };
 
@@ -40,7 +40,7 @@ struct Surroundings {
     ModelLoader loader{config, models, metrics};
     ActiveRequests calls;
     MemoryReserve reserve{size_t{1} << 20, milliseconds(100)};
-    MaintenanceLoop periodic{{config, manager, metrics, models, loader, calls, text, reserve}};
+    MaintenanceLoop maintenance{{config, manager, metrics, models, loader, calls, text, reserve}};
     TaskPool text{1, 8};
 };
 
@@ -49,48 +49,48 @@ struct Surroundings {
 TEST_CASE("periodic look: calls are held to the options' times") {
     ServerConfig config;
     config.request_timeout_s = 2.5;
-    Surroundings around(config);
-    const auto call = std::make_shared<WatchedCall>();
-    around.calls.add(call);
+    Surroundings parts(config);
+    const auto call = std::make_shared<WatchedRequest>();
+    parts.calls.add(call);
     const auto now = MaintenanceLoop::Clock::now();
-    around.periodic.look(now);
+    parts.maintenance.check(now);
     CHECK(call->seen_at == now);
     CHECK(call->timeouts_seen.request == milliseconds(2500));
 }
 
 TEST_CASE("periodic look: how late it comes is measured") {
-    Surroundings around;
+    Surroundings parts;
     const auto lag = [&] {
-        const test::PrometheusText text(around.metrics.text());
+        const test::PrometheusText text(parts.metrics.text());
         return text.value("nvllm_event_loop_lag_seconds_sum");
     };
     const auto now = MaintenanceLoop::Clock::now();
-    around.periodic.look(now);
+    parts.maintenance.check(now);
     const double before = lag();
-    around.periodic.look(now + MaintenanceLoop::kInterval + milliseconds(500));
+    parts.maintenance.check(now + MaintenanceLoop::kInterval + milliseconds(500));
     CHECK(lag() - before == doctest::Approx(0.5));
 }
 
 TEST_CASE("periodic look: a model that went and that nobody uses is ended") {
-    Surroundings around;
-    around.loader.add({"one"}, {});
-    CHECK_FALSE(around.loader.unload("one"));
-    REQUIRE(around.models.has_unused());
-    around.periodic.look(MaintenanceLoop::Clock::now());
-    while (around.models.has_unused()) std::this_thread::yield();
-    CHECK(around.models.all_active().empty());
+    Surroundings parts;
+    parts.loader.add({"one"}, {});
+    CHECK_FALSE(parts.loader.unload("one"));
+    REQUIRE(parts.models.has_unused());
+    parts.maintenance.check(MaintenanceLoop::Clock::now());
+    while (parts.models.has_unused()) std::this_thread::yield();
+    CHECK(parts.models.all_active().empty());
 }
 
 TEST_CASE("periodic look: the manager hears at its interval that the server lives") {
     test::ManagerListener listener;
     ::setenv("WATCHDOG_USEC", "2000000", 1);
-    Surroundings around({}, ServiceManager::from_environment());
+    Surroundings parts({}, ServiceManager::from_environment());
     const auto now = MaintenanceLoop::Clock::now();
-    around.periodic.look(now);
+    parts.maintenance.check(now);
     CHECK(listener.heard() == "WATCHDOG=1");
-    around.periodic.look(now + milliseconds(999));
+    parts.maintenance.check(now + milliseconds(999));
     CHECK(listener.heard().empty());
-    around.periodic.look(now + milliseconds(1000));
+    parts.maintenance.check(now + milliseconds(1000));
     CHECK(listener.heard() == "WATCHDOG=1");
 }
 

@@ -56,17 +56,17 @@ class MeteredEngine {
         input.sampling.n = n;
         input.sampling.seed = 1;
         Request request = std::move(engine_.prepare(input).value_or_throw());
-        auto meter = std::make_shared<RequestMetrics>(model_, request, &timeline_);
+        auto metrics = std::make_shared<RequestMetrics>(model_, request, &timeline_);
         auto seen = std::make_shared<int32_t>(0);
         engine_.submit(std::move(request), [=, this](RequestOutput&& output) {
-            meter->observe(output);
+            metrics->observe(output);
             CHECK(output.times.output_s >= output.times.arrival_s);
             for (const ContinuationOutput& part : output.continuations) {
                 *seen += static_cast<int32_t>(part.token_ids.size());
                 usage_ += static_cast<int64_t>(part.token_ids.size());
             }
             if (*seen < abort_after || output.finished) return;
-            meter->aborting(AbortCause::disconnect);
+            metrics->aborting(AbortCause::disconnect);
             engine_.cancel(output.request_id);
         });
     }

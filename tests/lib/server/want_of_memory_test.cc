@@ -135,7 +135,7 @@ struct Question {
     Json body;
 };
 
-std::vector<Question> questions() {
+std::vector<Question> requests() {
     const Json messages = Json::array({{{"role", "user"}, {"content", "Tell me of the river"}}});
     return {{"/v1/completions", {{"prompt", "Once upon a time"}, {"max_tokens", 3}}},
             {"/v1/completions", {{"prompt", "Once"}, {"max_tokens", 3}, {"stream", true}}},
@@ -145,11 +145,11 @@ std::vector<Question> questions() {
 
 // How many allocations the answer takes that there is when the server has its reserve together
 // again; what other threads do meanwhile is among them.
-int64_t count_allocations(const RunningServer& server, const Question& question) {
+int64_t count_allocations(const RunningServer& server, const Question& request) {
     num_until_failure = INT64_MAX;
     for (int tries = 0; tries < 1000; ++tries) {
         const int64_t before = num_until_failure;
-        const std::string answer = server.post(question.path, question.body);
+        const std::string answer = server.post(request.path, request.body);
         if (answer.starts_with("HTTP/1.1 200")) return before - num_until_failure;
         REQUIRE(answer.starts_with("HTTP/1.1 503"));
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -159,11 +159,11 @@ int64_t count_allocations(const RunningServer& server, const Question& question)
 }
 
 // The status, after checks that the answer is one.
-std::string check_answer(const Question& question, const std::string& answer) {
+std::string check_response(const Question& request, const std::string& answer) {
     REQUIRE(answer.size() > 12);
     const std::string status = answer.substr(9, 3);
     CHECK((status == "200" || status == "500" || status == "503"));
-    const bool is_stream = status == "200" && question.body.contains("stream");
+    const bool is_stream = status == "200" && request.body.contains("stream");
     if (is_stream) {
         CHECK(answer.ends_with("data: [DONE]\n\n\r\n0\r\n\r\n"));
     } else {
@@ -178,25 +178,25 @@ TEST_CASE("want of memory: whichever allocation fails, the request is answered")
     configure_log({.level = LogLevel::off});
     {
         const RunningServer server;
-        std::map<std::string, int64_t> answers;
-        for (const Question& question : questions()) {
-            CAPTURE(question.path);
-            const int64_t count = count_allocations(server, question);
+        std::map<std::string, int64_t> responses;
+        for (const Question& request : requests()) {
+            CAPTURE(request.path);
+            const int64_t count = count_allocations(server, request);
             const int64_t stride = soaks() ? 1 : std::max<int64_t>(1, count / kFewRuns);
             for (int64_t number = 1; number <= count; number += stride) {
                 CAPTURE(number);
-                count_allocations(server, question);
+                count_allocations(server, request);
                 num_until_failure = number;
-                const std::string answer = server.post(question.path, question.body);
+                const std::string answer = server.post(request.path, request.body);
                 num_until_failure = INT64_MAX;
-                ++answers[check_answer(question, answer)];
+                ++responses[check_response(request, answer)];
             }
         }
-        CHECK(answers["200"] > 0);
-        for (const auto& [status, count] : answers) MESSAGE(count << " answers " << status);
+        CHECK(responses["200"] > 0);
+        for (const auto& [status, count] : responses) MESSAGE(count << " answers " << status);
         const auto [accepted, ended] = server.calls();
         CHECK(accepted == ended);
-        for (const Question& question : questions()) count_allocations(server, question);
+        for (const Question& request : requests()) count_allocations(server, request);
     }
     configure_log({});
     is_spared = false;

@@ -13,7 +13,7 @@ namespace {
 struct Door {
     ServerConfig config;
     KeyRing keys;
-    RequestFilter gate{config, keys};
+    RequestFilter filter{config, keys};
     Endpoint endpoint{.host = "127.0.0.1", .port = 8000, .unix_socket = {}, .descriptor = {}};
     bool is_shutting_down = false;
 
@@ -24,7 +24,7 @@ struct Door {
         head.target = head.path = path;
         head.headers = std::move(headers);
         if (head.header("Host") == nullptr) head.headers.push_back({"Host", "127.0.0.1:8000"});
-        return gate.check(head, endpoint, is_shutting_down);
+        return filter.check(head, endpoint, is_shutting_down);
     }
 
     // 0: let in.

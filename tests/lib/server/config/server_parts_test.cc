@@ -22,10 +22,10 @@ TEST_CASE("server parts: times of options are milliseconds") {
 
     config.queue_timeout_s = 0.0;
     config.partial_answer_on_timeout = true;
-    const CallTimeouts timeouts = call_timeouts(config);
+    const RequestTimeouts timeouts = request_timeouts(config);
     CHECK(timeouts.queue == milliseconds(0));
     CHECK(timeouts.request == milliseconds(600'000));
-    CHECK(timeouts.gives_partial_answer);
+    CHECK(timeouts.gives_partial_response);
 }
 
 TEST_CASE("server parts: there are no more connections than files can be open") {

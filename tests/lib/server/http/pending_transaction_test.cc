@@ -10,15 +10,16 @@ namespace {
 
 // As a call under way: it holds its exchange, which holds it.
 struct HoldingSource : EventSource {
-    explicit HoldingSource(std::shared_ptr<HttpTransaction> given) : exchange(std::move(given)) {}
+    explicit HoldingSource(std::shared_ptr<HttpTransaction> given)
+        : transaction(std::move(given)) {}
     StreamState take(std::vector<std::string>&) override { return StreamState::complete; }
-    std::shared_ptr<HttpTransaction> exchange;
+    std::shared_ptr<HttpTransaction> transaction;
 };
 
 struct Fixture {
     boost::asio::io_context io;
     std::atomic<int64_t> num_under_way{0};
-    std::shared_ptr<PendingTransaction> exchange =
+    std::shared_ptr<PendingTransaction> transaction =
         std::make_shared<PendingTransaction>(io, HttpRequest{}, num_under_way);
 };
 
@@ -28,38 +29,38 @@ TEST_CASE("a settled exchange lets go of its source and of whoever waited") {
     Fixture fixture;
     std::weak_ptr<EventSource> source;
     {
-        auto holding = std::make_shared<HoldingSource>(fixture.exchange);
+        auto holding = std::make_shared<HoldingSource>(fixture.transaction);
         source = holding;
-        fixture.exchange->stream(holding);
-        fixture.exchange->on_disconnect([holding](DisconnectReason) {});
+        fixture.transaction->stream(holding);
+        fixture.transaction->on_disconnect([holding](DisconnectReason) {});
     }
     CHECK(!source.expired());
-    CHECK(fixture.exchange->source() != nullptr);
-    fixture.exchange->settle();
+    CHECK(fixture.transaction->source() != nullptr);
+    fixture.transaction->settle();
     CHECK(source.expired());
 }
 
 TEST_CASE("what is said after the end is not kept") {
     Fixture fixture;
-    fixture.exchange->settle();
+    fixture.transaction->settle();
     std::weak_ptr<EventSource> source;
     {
-        auto late = std::make_shared<HoldingSource>(fixture.exchange);
+        auto late = std::make_shared<HoldingSource>(fixture.transaction);
         source = late;
-        fixture.exchange->stream(late);
-        fixture.exchange->on_disconnect([late](DisconnectReason) {});
-        fixture.exchange->respond({});
+        fixture.transaction->stream(late);
+        fixture.transaction->on_disconnect([late](DisconnectReason) {});
+        fixture.transaction->respond({});
     }
     CHECK(source.expired());
-    CHECK(!fixture.exchange->is_answered());
+    CHECK(!fixture.transaction->has_responded());
 }
 
 TEST_CASE("whoever asks late is told that the client has gone, ended or not") {
     Fixture fixture;
-    fixture.exchange->depart(DisconnectReason::stalled);
-    fixture.exchange->settle();
+    fixture.transaction->disconnected(DisconnectReason::stalled);
+    fixture.transaction->settle();
     std::optional<DisconnectReason> told;
-    fixture.exchange->on_disconnect([&](DisconnectReason why) { told = why; });
+    fixture.transaction->on_disconnect([&](DisconnectReason why) { told = why; });
     fixture.io.run();
     CHECK(told == DisconnectReason::stalled);
 }
@@ -67,16 +68,16 @@ TEST_CASE("whoever asks late is told that the client has gone, ended or not") {
 TEST_CASE("the first answer counts, and the first departure") {
     Fixture fixture;
     int calls = 0;
-    fixture.exchange->on_disconnect([&](DisconnectReason) { ++calls; });
+    fixture.transaction->on_disconnect([&](DisconnectReason) { ++calls; });
     HttpResponse first;
     first.status = 201;
-    fixture.exchange->respond(std::move(first));
-    fixture.exchange->respond({});
-    CHECK(fixture.exchange->take_response()->status == 201);
-    fixture.exchange->depart(DisconnectReason::closed);
-    fixture.exchange->depart(DisconnectReason::shut_down);
+    fixture.transaction->respond(std::move(first));
+    fixture.transaction->respond({});
+    CHECK(fixture.transaction->take_response()->status == 201);
+    fixture.transaction->disconnected(DisconnectReason::closed);
+    fixture.transaction->disconnected(DisconnectReason::shut_down);
     CHECK(calls == 1);
-    CHECK(fixture.exchange->departed() == DisconnectReason::closed);
+    CHECK(fixture.transaction->departed() == DisconnectReason::closed);
 }
 
 TEST_CASE("exchanges under way are counted until they are settled or gone") {
@@ -87,9 +88,9 @@ TEST_CASE("exchanges under way are counted until they are settled or gone") {
         CHECK(fixture.num_under_way == 2);
     }
     CHECK(fixture.num_under_way == 1);
-    fixture.exchange->settle();
-    fixture.exchange->settle();
+    fixture.transaction->settle();
+    fixture.transaction->settle();
     CHECK(fixture.num_under_way == 0);
-    fixture.exchange.reset();
+    fixture.transaction.reset();
     CHECK(fixture.num_under_way == 0);
 }

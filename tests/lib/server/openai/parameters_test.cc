@@ -10,7 +10,7 @@
 
 #include "lib/chat/chat_message.h"
 #include "lib/engine/options/request_json.h"
-#include "lib/server/requests/embedding_call.h"
+#include "lib/server/requests/active_embedding.h"
 
 using namespace nvllm;
 using namespace nvllm::server;
@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr int32_t kVocabSize = 2048;
-constexpr CallLimits kStrict = {.is_strict = true};
+constexpr RequestLimits kStrict = {.is_strict = true};
 
 Json properties_of(CallKind kind) { return request_schema(kind, {})["properties"]; }
 
@@ -44,12 +44,12 @@ struct Reading {
 
 Reading read(CallKind kind, const Json& body) {
     if (kind == CallKind::embedding) {
-        auto question = read_embedding_request(body, {}, kStrict);
-        if (!question) return {question.fault(), {}, {}};
-        return {std::nullopt, question->ignored, question->inputs[0]};
+        auto request = read_embedding_request(body, {}, kStrict);
+        if (!request) return {request.fault(), {}, {}};
+        return {std::nullopt, request->ignored, request->inputs[0]};
     }
-    auto call = kind == CallKind::chat ? read_chat_call(body, {}, kStrict)
-                                       : read_completion_call(body, {}, kStrict);
+    auto call = kind == CallKind::chat ? read_chat_request(body, {}, kStrict)
+                                       : read_completion_request(body, {}, kStrict);
     if (!call) return {call.fault(), {}, {}};
     RequestInput input = call->inputs[0];
     return {input.sampling.check(kVocabSize), call->ignored, input};

@@ -157,30 +157,30 @@ TEST_CASE("answer fields: every type is written as it is, and described as what 
 }
 
 TEST_CASE("answer fields: answers are as the document says, full or empty") {
-    const Json named = answer_schemas();
+    const Json named = response_schemas();
     const auto check = [&](const auto& answer) {
         using Response = std::decay_t<decltype(answer)>;
         CAPTURE(Response::kName);
         CHECK(complaint(Json::parse(json_of(answer)), named[Response::kName], named) == "");
     };
-    answers::ChatCompletion chat;
+    responses::ChatCompletion chat;
     check(chat);
     auto& choice = chat.beginning.choices.emplace_back();
     choice.logprobs.emplace().json = R"({"content":[],"refusal":null})";
     choice.finish_reason = "stop";
     chat.prompt_logprobs.emplace().json =
         R"([null,{"5":{"logprob":-1,"rank":1,"decoded_token":"a"}}])";
-    for (const answers::StopReason& reason :
-         {answers::StopReason(), answers::StopReason(7), answers::StopReason("END")}) {
+    for (const responses::StopReason& reason :
+         {responses::StopReason(), responses::StopReason(7), responses::StopReason("END")}) {
         choice.stop_reason = reason;
         check(chat);
     }
-    answers::CompletionChunk chunk;
+    responses::CompletionChunk chunk;
     chunk.usage.emplace();
     chunk.prompt_progress.emplace();
     chunk.beginning.choices.emplace_back().token_ids = std::vector<int32_t>{1, 2};
     check(chunk);
-    answers::Status status;
+    responses::Status status;
     check(status);
     status.engine.kv_cache.emplace();
     status.engine.worker.emplace();
@@ -188,7 +188,7 @@ TEST_CASE("answer fields: answers are as the document says, full or empty") {
     status.models.emplace_back();
     status.limits = {{"max-body", "16 MiB"}, {"timeout", std::nullopt}};
     check(status);
-    check(answers::Embeddings{});
-    check(answers::ModelList{});
-    check(answers::Error{});
+    check(responses::Embeddings{});
+    check(responses::ModelList{});
+    check(responses::Error{});
 }

@@ -52,7 +52,7 @@ TEST_CASE("answers: a completion") {
                             .finish_reason = FinishReason::length,
                             .token_ids = std::vector<int32_t>{1, 2},
                             .prompt_logprobs = "[null]"};
-    const Json json = Json::parse(whole_answer(kCompletion, {one, other}, {5, 3, 4}));
+    const Json json = Json::parse(whole_response(kCompletion, {one, other}, {5, 3, 4}));
     CHECK(json["object"] == "text_completion");
     CHECK(json["id"] == "cmpl-1");
     CHECK(json["created"] == 17);
@@ -73,7 +73,7 @@ TEST_CASE("answers: a completion") {
 
 TEST_CASE("answers: a chat and its chunks") {
     ChoicePiece piece{.index = 2, .text = "Hi"};
-    const Json whole = Json::parse(whole_answer(kChat, {piece}, {}));
+    const Json whole = Json::parse(whole_response(kChat, {piece}, {}));
     CHECK(whole["object"] == "chat.completion");
     CHECK(whole["choices"][0]["message"] ==
           Json{{"role", "assistant"}, {"content", "Hi"}, {"refusal", nullptr}});
@@ -100,7 +100,7 @@ TEST_CASE("answers: a chat and its chunks") {
 TEST_CASE("answers: a stop string is its own reason, the end and the length are none") {
     ChoicePiece piece{.finish_reason = FinishReason::stop, .stop_reason = "a\"b"};
     for (const ResponseEnvelope& head : {kCompletion, kChat}) {
-        const Json json = Json::parse(whole_answer(head, {piece}, {}));
+        const Json json = Json::parse(whole_response(head, {piece}, {}));
         CHECK(json["choices"][0]["stop_reason"] == "a\"b");
     }
     piece.stop_reason.reset();
@@ -115,13 +115,13 @@ TEST_CASE("answers: a stop string is its own reason, the end and the length are 
 TEST_CASE("answers: a prompt's logprobs are a chat's own, and of completions each choice's") {
     const ChoicePiece piece{.prompt_logprobs = "[null,{}]"};
     const Json wanted = Json::parse(piece.prompt_logprobs);
-    for (const std::string& text : {whole_answer(kChat, {piece, ChoicePiece{.index = 1}}, {}),
+    for (const std::string& text : {whole_response(kChat, {piece, ChoicePiece{.index = 1}}, {}),
                                     chunk_of(kChat, piece, ChunkUsage::absent, {})}) {
         const Json chat = Json::parse(text);
         CHECK(chat["prompt_logprobs"] == wanted);
         CHECK(!chat["choices"][0].contains("prompt_logprobs"));
     }
-    const Json completion = Json::parse(whole_answer(kCompletion, {piece}, {}));
+    const Json completion = Json::parse(whole_response(kCompletion, {piece}, {}));
     CHECK(completion["choices"][0]["prompt_logprobs"] == wanted);
     CHECK(!completion.contains("prompt_logprobs"));
 }

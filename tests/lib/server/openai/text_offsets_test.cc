@@ -35,10 +35,10 @@ Offsets of_echo(std::shared_ptr<const Tokenizer> tokenizer, const Ids& prompt,
     return all;
 }
 
-Offsets of_answer(std::shared_ptr<const Tokenizer> tokenizer, const Ids& prompt, const Ids& answer,
-                  bool skips = true) {
+Offsets of_response(std::shared_ptr<const Tokenizer> tokenizer, const Ids& prompt,
+                    const Ids& answer, bool skips = true) {
     TextOffsets offsets(std::move(tokenizer));
-    offsets.begin_answer(prompt, skips);
+    offsets.begin_response(prompt, skips);
     Offsets all;
     for (const int32_t id : answer) all.push_back(offsets.next(id));
     return all;
@@ -49,22 +49,22 @@ constexpr int32_t kEnd = 260;
 }  // namespace
 
 TEST_CASE("text offsets: an answer's tokens, one after the other") {
-    CHECK(of_answer(byte_level(), {'a'}, byte_level()->encode("the the in")) ==
+    CHECK(of_response(byte_level(), {'a'}, byte_level()->encode("the the in")) ==
           Offsets{0, 3, 7, 8});
-    CHECK(of_answer(byte_level(), {}, {}) == Offsets{});
+    CHECK(of_response(byte_level(), {}, {}) == Offsets{});
 }
 
 TEST_CASE("text offsets: characters, not bytes, and all pieces of one at its place") {
     const Ids ids = byte_level()->encode("é日x");
     REQUIRE(ids.size() == 6);
-    CHECK(of_answer(byte_level(), {}, ids) == Offsets{0, 0, 1, 1, 1, 2});
+    CHECK(of_response(byte_level(), {}, ids) == Offsets{0, 0, 1, 1, 1, 2});
     CHECK(of_echo(byte_level(), ids, "é日x") == Offsets{0, 0, 1, 1, 1, 2});
 }
 
 TEST_CASE("text offsets: special tokens leave no text unless they are shown") {
     const Ids ids = {'a', kEnd, 'b', kEnd};
-    CHECK(of_answer(byte_level(), {}, ids) == Offsets{0, 1, 1, 2});
-    CHECK(of_answer(byte_level(), {}, ids, false) == Offsets{0, 1, 8, 9});
+    CHECK(of_response(byte_level(), {}, ids) == Offsets{0, 1, 1, 2});
+    CHECK(of_response(byte_level(), {}, ids, false) == Offsets{0, 1, 8, 9});
 }
 
 TEST_CASE("text offsets: of an echo, a special token counts where the client wrote it") {
@@ -94,14 +94,14 @@ TEST_CASE("text offsets: an answer goes on where the echo ended") {
     TextOffsets offsets(tokenizer);
     offsets.begin_echo("ab c");
     for (const int32_t id : prompt) (void)offsets.next(id);
-    offsets.begin_answer(prompt, true);
+    offsets.begin_response(prompt, true);
     CHECK(offsets.next(all.back()) == 4);
     CHECK(offsets.next(all.back()) == 7);
 }
 
 TEST_CASE("text offsets: a character that begins in the prompt and ends in the answer") {
     const Ids e = byte_level()->encode("é");
-    CHECK(of_answer(byte_level(), {'a', e[0]}, {e[1], 'b'}) == Offsets{0, 1});
+    CHECK(of_response(byte_level(), {'a', e[0]}, {e[1], 'b'}) == Offsets{0, 1});
 }
 
 TEST_CASE("text offsets: never beyond the echo, whatever the tokenizer made of the text") {
@@ -111,6 +111,6 @@ TEST_CASE("text offsets: never beyond the echo, whatever the tokenizer made of t
 }
 
 TEST_CASE("text offsets: without a tokenizer nothing has text") {
-    CHECK(of_answer(nullptr, {1, 2}, {3, 4}) == Offsets{0, 0});
+    CHECK(of_response(nullptr, {1, 2}, {3, 4}) == Offsets{0, 0});
     CHECK(of_echo(nullptr, {1, 2}, "") == Offsets{0, 0});
 }

@@ -56,9 +56,9 @@ void see_everything(ServerMetrics& metrics) {
     model.set_cache_config(config, plan);
     test::run_request(model, 1, 5);
     {
-        RequestMetrics meter(model, test::request_of(4));
-        meter.aborting(AbortCause::disconnect);
-        meter.observe(test::MadeOutputs(2, 0.0).last(1.0, {FinishReason::cancelled}));
+        RequestMetrics recorder(model, test::request_of(4));
+        recorder.aborting(AbortCause::disconnect);
+        recorder.observe(test::MadeOutputs(2, 0.0).last(1.0, {FinishReason::cancelled}));
     }
     model.observe_step(some_step());
     model.rejected("queue_full");
@@ -66,8 +66,8 @@ void see_everything(ServerMetrics& metrics) {
         model.recovered(static_cast<RecoveryLevel>(level));
     }
     model.device_reset();
-    metrics.http_exchange({"/v1/chat/completions", "POST", 200, 0.25, 512, 2048});
-    metrics.http_exchange({"/v1/chat/completions", "POST", 429, 0.001, 512, 128});
+    metrics.observe_http({"/v1/chat/completions", "POST", 200, 0.25, 512, 2048});
+    metrics.observe_http({"/v1/chat/completions", "POST", 429, 0.001, 512, 128});
     metrics.event_loop_lag(0.0002);
     metrics.stream_paused(true);
     for (size_t kind = 0; kind < kNumTimeoutKinds; ++kind) {
@@ -221,7 +221,7 @@ TEST_CASE("the cardinality of labels is bounded") {
     ServerMetrics metrics;
     for (int i = 0; i < 5000; ++i) {
         const std::string text = "x" + std::to_string(i);
-        metrics.http_exchange({"/" + text, text, i, 0.1, 1, 1});
+        metrics.observe_http({"/" + text, text, i, 0.1, 1, 1});
         if (i < 500) test::run_request(metrics.model(text), 1, 2);
         metrics.model("m").rejected(text);
     }

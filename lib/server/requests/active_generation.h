@@ -22,7 +22,7 @@
 #include "lib/server/http/api_error.h"
 #include "lib/server/http/http_transaction.h"
 #include "lib/server/models/hosted_model.h"
-#include "lib/server/openai/generation_call.h"
+#include "lib/server/openai/generation_request.h"
 #include "lib/server/openai/response_json.h"
 #include "lib/server/operations/request_metrics.h"
 #include "lib/server/requests/active_request.h"
@@ -30,45 +30,45 @@
 
 namespace nvllm::server {
 
-class Generation final : public EventSource,
-                         public ActiveRequest,
-                         public std::enable_shared_from_this<Generation> {
+class ActiveGeneration final : public EventSource,
+                               public ActiveRequest,
+                               public std::enable_shared_from_this<ActiveGeneration> {
   public:
     // What of a stream waits for its client, about as long as it will be as JSON; as much again may
     // be on its way into the socket.
     static constexpr size_t kMaxUnsentBytes = 64 * 1024;
 
     // `on_end` runs once, when every request of the call has ended in the engine.
-    Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
-               std::shared_ptr<HttpTransaction> exchange, AdmissionPermit place, TaskPool& pool,
-               CallEndListener on_end);
+    ActiveGeneration(GenerationRequest call, std::shared_ptr<HostedModel> model,
+                     std::shared_ptr<HttpTransaction> transaction, AdmissionPermit permit,
+                     TaskPool& pool, RequestEndListener on_end);
 
     // Submits one request for each prompt and begins to answer.
     void start(std::vector<Request> prepared);
 
     StreamState take(std::vector<std::string>& events) override;
 
-    void check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) override;
+    void check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) override;
 
-    const GenerationCall& call() const { return call_; }
+    const GenerationRequest& call() const { return call_; }
     Usage usage() const override;
     RequestStats stats() const override;
 
   private:
     // Of one choice, since the last chunk (or the start).
-    struct ChoiceNews {
+    struct PendingChoice {
         std::string text;
         std::vector<int32_t> token_ids;
         std::vector<SampledLogprobs> logprobs;
         std::optional<FinishReason> finish_reason;
-        answers::StopReason stop_reason;
+        responses::StopReason stop_reason;
         bool has_any = false;
         bool has_begun = false;  // something was sent of it
         bool is_finished = false;
     };
     struct Prompt {
         RequestId request = 0;
-        std::shared_ptr<RequestMetrics> meter;
+        std::shared_ptr<RequestMetrics> metrics;
         std::vector<int32_t> token_ids;
         std::vector<SampledLogprobs> logprobs;
         int64_t num_cached_tokens = 0;
@@ -81,14 +81,14 @@ class Generation final : public EventSource,
     // Everything is computed: gives back what the call held, before the client sees its end.
     void release();
     void gather_choice(size_t prompt, ContinuationOutput&& part);
-    answers::StopReason stop_reason_of(const ContinuationOutput& part) const;
+    responses::StopReason stop_reason_of(const ContinuationOutput& part) const;
     void cancel_all(AbortCause cause);
     // The engine waits for the client, or does not.
-    void set_held(bool is_held);
+    void set_paused(bool is_paused);
     // The call fails as a whole: the client is told, and what still runs is taken back.
     void fail(ApiError error, AbortCause cause);
-    void depart(DisconnectReason why);
-    void answer_whole();
+    void disconnected(DisconnectReason why);
+    void respond_whole();
     std::string whole_body();
     ChoicePiece piece_of(size_t index);
     std::string logprobs_of(size_t index, const ChoicePiece& piece, bool is_first);
@@ -98,28 +98,28 @@ class Generation final : public EventSource,
     Usage usage_locked() const;
     size_t prompt_of(size_t choice) const { return choice / static_cast<size_t>(call_.n()); }
 
-    const GenerationCall call_;
+    const GenerationRequest call_;
     const std::shared_ptr<HostedModel> model_;
-    const std::shared_ptr<HttpTransaction> exchange_;
+    const std::shared_ptr<HttpTransaction> transaction_;
     TaskPool& pool_;
-    const CallEndListener on_end_;
+    const RequestEndListener on_end_;
     const ResponseEnvelope head_;
     const Clock::time_point begun_ = Clock::now();
 
     mutable std::mutex mutex_;
-    AdmissionPermit place_;
+    AdmissionPermit permit_;
     std::vector<Prompt> prompts_;
-    std::vector<ChoiceNews> choices_;
+    std::vector<PendingChoice> choices_;
     std::vector<int32_t> end_token_ids_;          // of the model
     std::vector<LogprobWriter> logprob_writers_;  // one a choice
     std::vector<int64_t> completion_tokens_;      // one a choice
     size_t num_open_prompts_ = 0;
     size_t unsent_bytes_ = 0;  // of a stream
-    bool is_held_ = false;
+    bool is_paused_ = false;
     std::optional<ApiError> error_;
-    CallEnd end_ = CallEnd::finished;
+    RequestEnd end_ = RequestEnd::finished;
     std::optional<Clock::time_point> scheduled_at_;
-    PromptProgress told_progress_;
+    PromptProgress sent_progress_;
 };
 
 }  // namespace nvllm::server

@@ -1,5 +1,5 @@
 // Bodies of completions and chats as typed calls, or as faults that name a field.
-#include "lib/server/openai/generation_call.h"
+#include "lib/server/openai/generation_request.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -15,12 +15,12 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-Result<GenerationCall> completion(const std::string& body, const CallLimits& limits = {}) {
-    return read_completion_call(Json::parse(body), {}, limits);
+Result<GenerationRequest> completion(const std::string& body, const RequestLimits& limits = {}) {
+    return read_completion_request(Json::parse(body), {}, limits);
 }
 
-Result<GenerationCall> chat(const std::string& fields, const CallLimits& limits = {}) {
-    return read_chat_call(
+Result<GenerationRequest> chat(const std::string& fields, const RequestLimits& limits = {}) {
+    return read_chat_request(
         Json::parse(R"({"messages":[{"role":"user","content":"Hi"}])" + fields + "}"), {}, limits);
 }
 
@@ -32,7 +32,7 @@ std::string field_of(const Result<Call>& call) {
     return call.fault().field;
 }
 
-Conversation conversation_of(const Result<GenerationCall>& call) {
+Conversation conversation_of(const Result<GenerationRequest>& call) {
     return *std::get<ChatPrompt>(call->inputs[0].prompt);
 }
 
@@ -88,9 +88,9 @@ TEST_CASE("completion calls: echo and logprobs") {
 }
 
 TEST_CASE("calls: as many logprobs as the server gives, or all") {
-    const CallLimits few{.max_logprobs = 3}, all{.max_logprobs = -1};
+    const RequestLimits few{.max_logprobs = 3}, all{.max_logprobs = -1};
     for (const char* field : {"logprobs", "prompt_logprobs"}) {
-        const auto with = [&](int count, const CallLimits& limits) {
+        const auto with = [&](int count, const RequestLimits& limits) {
             return completion(fmt::format(R"({{"prompt":"a","{}":{}}})", field, count), limits);
         };
         CHECK(with(3, few));
@@ -117,7 +117,7 @@ TEST_CASE("completion calls: no tokens are wanted where the prompt comes back") 
 }
 
 TEST_CASE("calls: how long an answer gets where nothing is said of it") {
-    const auto most = [](const Result<GenerationCall>& call) {
+    const auto most = [](const Result<GenerationRequest>& call) {
         return call->inputs[0].sampling.max_tokens;
     };
     CHECK(most(completion(R"({"prompt":"a"})")) == 16);
@@ -127,9 +127,9 @@ TEST_CASE("calls: how long an answer gets where nothing is said of it") {
     CHECK(!most(chat("")));
     SamplingParams defaults;
     defaults.max_tokens = 100;  // of generation_config.json
-    CHECK(most(read_completion_call(Json::parse(R"({"prompt":"a"})"), defaults, {})) == 100);
-    CHECK(most(read_completion_call(Json::parse(R"({"prompt":"a","max_tokens":5})"), defaults,
-                                    {})) == 5);
+    CHECK(most(read_completion_request(Json::parse(R"({"prompt":"a"})"), defaults, {})) == 100);
+    CHECK(most(read_completion_request(Json::parse(R"({"prompt":"a","max_tokens":5})"), defaults,
+                                       {})) == 5);
 }
 
 TEST_CASE("calls: only the end of a prompt") {
@@ -179,8 +179,8 @@ TEST_CASE("chat calls: logprobs are asked for by two fields") {
 }
 
 TEST_CASE("chat calls: messages are checked") {
-    CHECK(field_of(read_chat_call(Json::parse("{}"), {}, {})) == "messages");
-    CHECK(field_of(read_chat_call(Json::parse(R"({"messages":[{}]})"), {}, {})) ==
+    CHECK(field_of(read_chat_request(Json::parse("{}"), {}, {})) == "messages");
+    CHECK(field_of(read_chat_request(Json::parse(R"({"messages":[{}]})"), {}, {})) ==
           "messages[0].role");
     CHECK(chat("")->is_chat);
     CHECK(chat(R"(,"prompt":null)"));
@@ -193,7 +193,7 @@ TEST_CASE("calls: what does nothing is named, what is unknown too, unless that i
     std::vector<std::string> names = call->ignored;
     std::ranges::sort(names);
     CHECK(names == std::vector<std::string>{"metadata", "no_such", "user"});
-    const CallLimits strict{.is_strict = true};
+    const RequestLimits strict{.is_strict = true};
     CHECK(chat(R"(,"user":"me")", strict));
     const auto refused = chat(R"(,"temprature":1)", strict);
     CHECK(field_of(refused) == "temprature");
@@ -258,7 +258,7 @@ TEST_CASE("chat calls: a template of the request only where the server trusts th
     CHECK(refused.fault().code == "unsupported_parameter");
     CHECK(refused.fault().message.find("--trust-request-chat-template") != std::string::npos);
     CHECK(!conversation_of(chat(R"(,"chat_template":"")")).chat_template);
-    const CallLimits trusting{.takes_chat_templates = true};
+    const RequestLimits trusting{.takes_chat_templates = true};
     CHECK(conversation_of(chat(R"(,"chat_template":"x")", trusting)).chat_template == "x");
     CHECK(field_of(chat(R"(,"chat_template":5)", trusting)) == "chat_template");
     CHECK(field_of(read_chat_prompt(Json::parse(R"({"messages":[{"role":"user","content":"a"}],
@@ -271,7 +271,7 @@ TEST_CASE("calls: the model's own settings hold where the client says nothing") 
     defaults.temperature = 0.7f;
     defaults.top_p = 0.95f;
     const Json body = Json::parse(R"({"prompt":"a","temperature":0.2,"top_p":null})");
-    const auto call = read_completion_call(body, defaults, {});
+    const auto call = read_completion_request(body, defaults, {});
     CHECK(call->inputs[0].sampling.temperature == 0.2f);
     CHECK(call->inputs[0].sampling.top_p == 0.95f);
 }

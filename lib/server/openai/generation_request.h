@@ -12,7 +12,7 @@
 
 namespace nvllm::server {
 
-struct GenerationCall {
+struct GenerationRequest {
     bool is_chat = false;
     std::string model;                      // as named by the client; empty: the first one
     std::vector<RequestInput> inputs;       // one a prompt; they differ in the prompt alone
@@ -40,9 +40,9 @@ struct GenerationCall {
 };
 
 // Of one call, however its prompts, n and best_of come to them.
-inline constexpr int64_t kMaxSequencesOfCall = 16'384;
+inline constexpr int64_t kMaxSequencesOfRequest = 16'384;
 
-struct CallLimits {
+struct RequestLimits {
     int32_t max_prompts = 2048;
     int32_t max_messages = 4096;
     int32_t max_tools = 128;
@@ -54,24 +54,25 @@ struct CallLimits {
 
 struct ServerConfig;
 // What the server's options say of calls, without what depends on a model.
-CallLimits call_limits(const ServerConfig& config);
+RequestLimits request_limits(const ServerConfig& config);
 
 // A body of /v1/completions, and one of /v1/chat/completions: `defaults` hold where it says
 // nothing. Faults name the field.
-Result<GenerationCall> read_completion_call(nlohmann::ordered_json body,
+Result<GenerationRequest> read_completion_request(nlohmann::ordered_json body,
+                                                  const SamplingParams& defaults,
+                                                  const RequestLimits& limits);
+Result<GenerationRequest> read_chat_request(nlohmann::ordered_json body,
                                             const SamplingParams& defaults,
-                                            const CallLimits& limits);
-Result<GenerationCall> read_chat_call(nlohmann::ordered_json body, const SamplingParams& defaults,
-                                      const CallLimits& limits);
+                                            const RequestLimits& limits);
 
 // The part of a chat that says what the prompt is, of /tokenize: messages and what goes to the
 // template besides them.
-Result<ChatPrompt> read_chat_prompt(nlohmann::ordered_json body, const CallLimits& limits);
+Result<ChatPrompt> read_chat_prompt(nlohmann::ordered_json body, const RequestLimits& limits);
 
 // "text", [1, 2], ["one", "two"] or [[1, 2], [3]], the value of `field`: each of them.
 Result<std::vector<nlohmann::ordered_json>> split_prompts(const nlohmann::ordered_json& prompt,
                                                           const std::string& field,
-                                                          const CallLimits& limits);
+                                                          const RequestLimits& limits);
 // One of these; `text` is set when it is one.
 std::optional<Fault> set_prompt(const nlohmann::ordered_json& prompt, const std::string& field,
                                 RequestInput& input, std::string& text);

@@ -1,6 +1,6 @@
 // Fields that belong to the call; those that say how tokens are chosen are in
 // lib/engine/options/request_json.cc.
-#include "lib/server/openai/generation_call.h"
+#include "lib/server/openai/generation_request.h"
 
 #include <fmt/format.h>
 
@@ -28,8 +28,8 @@ Fault unsupported(std::string field, const std::string& complaint) {
 class Fields {
   public:
     // `place`: what goes before a field's name in faults.
-    explicit Fields(Json body, std::string place = {})
-        : rest_(std::move(body)), place_(std::move(place)) {}
+    explicit Fields(Json body, std::string permit = {})
+        : rest_(std::move(body)), permit_(std::move(permit)) {}
 
     // Null counts as absent.
     std::optional<Json> take(const char* name) {
@@ -48,7 +48,7 @@ class Fields {
         if (value->is_boolean()) {
             target = value->get<bool>();
         } else {
-            keep(field_fault(place_ + name, "must be true or false"));
+            keep(field_fault(permit_ + name, "must be true or false"));
         }
     }
 
@@ -58,7 +58,7 @@ class Fields {
         if (value->is_string()) {
             target = value->get<std::string>();
         } else {
-            keep(field_fault(place_ + name, "must be a string"));
+            keep(field_fault(permit_ + name, "must be a string"));
         }
     }
 
@@ -67,7 +67,7 @@ class Fields {
         if (!value) return std::nullopt;
         if (value->is_number_integer() && *value >= range.least && *value <= range.most)
             return value->get<int32_t>();
-        keep(field_fault(place_ + name,
+        keep(field_fault(permit_ + name,
                          fmt::format("must be an integer from {} to {}", range.least, range.most)));
         return std::nullopt;
     }
@@ -87,11 +87,11 @@ class Fields {
 
   private:
     Json rest_;
-    std::string place_;
+    std::string permit_;
     std::optional<Fault> fault_;
 };
 
-void take_streaming(Fields& fields, const CallLimits& limits, GenerationCall& call) {
+void take_streaming(Fields& fields, const RequestLimits& limits, GenerationRequest& call) {
     fields.take_bool("stream", call.stream);
     if (call.stream && !limits.allows_streaming) {
         fields.keep(unsupported("stream", "is switched off at this server (--no-streaming)"));
@@ -127,7 +127,7 @@ void take_format(Fields& fields) {
                          : field_fault("response_format", "must be an object of type text"));
 }
 
-std::optional<Fault> check_tools(const Json& tools, const CallLimits& limits) {
+std::optional<Fault> check_tools(const Json& tools, const RequestLimits& limits) {
     if (!tools.is_array()) return field_fault("tools", "must be a list");
     if (tools.size() <= static_cast<size_t>(limits.max_tools)) return std::nullopt;
     return field_fault("tools", fmt::format("has {} entries; it must have at most {}", tools.size(),
@@ -136,7 +136,7 @@ std::optional<Fault> check_tools(const Json& tools, const CallLimits& limits) {
 
 // With the choice "none" a chat's template shows them all the same, as in vLLM: what was called
 // before makes sense beside them.
-void take_tools(Fields& fields, CallKind kind, const CallLimits& limits) {
+void take_tools(Fields& fields, CallKind kind, const RequestLimits& limits) {
     const auto tools = fields.take("tools");
     const auto choice = fields.take("tool_choice");
     const bool has_tools = tools && !tools->empty();
@@ -161,7 +161,8 @@ void take_modalities(Fields& fields) {
 
 // Of `body` what such a call knows; what all calls have in common, and the names of the rest, are
 // in `call`.
-Result<Fields> begin(Json body, CallKind kind, const CallLimits& limits, GenerationCall& call) {
+Result<Fields> begin(Json body, CallKind kind, const RequestLimits& limits,
+                     GenerationRequest& call) {
     auto ignored = take_idle_fields(body, kind, limits.is_strict);
     if (!ignored) return ignored.fault();
     call.ignored = std::move(*ignored);
@@ -176,7 +177,7 @@ Result<Fields> begin(Json body, CallKind kind, const CallLimits& limits, Generat
 
 // The prompt, sampling and the like.
 Result<RequestInput> read_input(Fields& fields, const SamplingParams& defaults,
-                                const CallLimits& limits) {
+                                const RequestLimits& limits) {
     if (fields.fault()) return *fields.fault();
     const auto max_messages = static_cast<size_t>(limits.max_messages);
     auto request = request_from_json(fields.rest(), defaults, max_messages);
@@ -185,7 +186,7 @@ Result<RequestInput> read_input(Fields& fields, const SamplingParams& defaults,
 }
 
 // A template is a program: it may say anything in place of what the model was trained on.
-std::optional<Fault> check_template(const Json& body, const CallLimits& limits) {
+std::optional<Fault> check_template(const Json& body, const RequestLimits& limits) {
     const auto given = body.find("chat_template");
     if (limits.takes_chat_templates || given == body.end() || given->is_null()) return std::nullopt;
     if (*given == Json("")) return std::nullopt;
@@ -200,7 +201,7 @@ bool has_messages(const Json& body) {
 }
 
 // With max_tokens 0 and echo, the prompt alone comes back; one token is made all the same.
-void take_max_tokens(Fields& fields, GenerationCall& call) {
+void take_max_tokens(Fields& fields, GenerationRequest& call) {
     const auto found = fields.rest().find("max_tokens");
     if (!call.echo || found == fields.rest().end() || *found != Json(0)) return;
     *found = 1;
@@ -209,7 +210,7 @@ void take_max_tokens(Fields& fields, GenerationCall& call) {
 
 }  // namespace
 
-CallLimits call_limits(const ServerConfig& config) {
+RequestLimits request_limits(const ServerConfig& config) {
     return {.max_prompts = config.max_prompts,
             .max_messages = config.max_messages,
             .max_tools = config.max_tools,
@@ -219,7 +220,7 @@ CallLimits call_limits(const ServerConfig& config) {
             .takes_chat_templates = config.trust_request_chat_template};
 }
 
-Result<ChatPrompt> read_chat_prompt(Json body, const CallLimits& limits) {
+Result<ChatPrompt> read_chat_prompt(Json body, const RequestLimits& limits) {
     if (auto fault = check_template(body, limits)) return *fault;
     const auto tools = body.find("tools");
     if (tools != body.end() && !tools->is_null()) {
@@ -233,7 +234,7 @@ Result<ChatPrompt> read_chat_prompt(Json body, const CallLimits& limits) {
 }
 
 Result<std::vector<Json>> split_prompts(const Json& prompt, const std::string& field,
-                                        const CallLimits& limits) {
+                                        const RequestLimits& limits) {
     using Prompts = std::vector<Json>;
     if (prompt.is_string()) return Prompts{prompt};
     if (!prompt.is_array() || prompt.empty()) {
@@ -277,9 +278,9 @@ Result<std::vector<int32_t>> read_token_ids(const Json& ids, const std::string& 
     return field_fault(field, "must be a list of token ids");
 }
 
-Result<GenerationCall> read_completion_call(Json body, const SamplingParams& defaults,
-                                            const CallLimits& limits) {
-    GenerationCall call;
+Result<GenerationRequest> read_completion_request(Json body, const SamplingParams& defaults,
+                                                  const RequestLimits& limits) {
+    GenerationRequest call;
     auto known = begin(std::move(body), CallKind::completion, limits, call);
     if (!known) return known.fault();
     Fields& fields = *known;
@@ -313,9 +314,9 @@ Result<GenerationCall> read_completion_call(Json body, const SamplingParams& def
     return call;
 }
 
-Result<GenerationCall> read_chat_call(Json body, const SamplingParams& defaults,
-                                      const CallLimits& limits) {
-    GenerationCall call;
+Result<GenerationRequest> read_chat_request(Json body, const SamplingParams& defaults,
+                                            const RequestLimits& limits) {
+    GenerationRequest call;
     auto known = begin(std::move(body), CallKind::chat, limits, call);
     if (!known) return known.fault();
     Fields& fields = *known;

@@ -1,5 +1,5 @@
 // Reading the question, gathering vectors, writing the answer.
-#include "lib/server/requests/embedding_call.h"
+#include "lib/server/requests/active_embedding.h"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -71,16 +71,15 @@ std::string base64_of(const std::vector<float>& vector) {
 }  // namespace
 
 Result<EmbeddingRequest> read_embedding_request(Json body, const PoolingParams& defaults,
-                                                const CallLimits& limits) {
+                                                const RequestLimits& limits) {
     auto ignored = take_idle_fields(body, CallKind::embedding, limits.is_strict);
     if (!ignored) return ignored.fault();
-    EmbeddingRequest question;
-    question.ignored = std::move(*ignored);
-    question.model =
-        body.value("model", Json()).is_string() ? body["model"].get<std::string>() : "";
+    EmbeddingRequest request;
+    request.ignored = std::move(*ignored);
+    request.model = body.value("model", Json()).is_string() ? body["model"].get<std::string>() : "";
     const auto base64 = wants_base64(body);
     if (!base64) return base64.fault();
-    question.as_base64 = *base64;
+    request.as_base64 = *base64;
     PoolingParams pooling = defaults;
     if (auto fault = read_pooling(body, pooling)) return *fault;
     const auto truncation = read_truncation(body);
@@ -88,25 +87,25 @@ Result<EmbeddingRequest> read_embedding_request(Json body, const PoolingParams& 
     auto texts = split_prompts(body.value("input", Json()), "input", limits);
     if (!texts) return texts.fault();
     for (const Json& text : *texts) {
-        RequestInput& input = question.inputs.emplace_back();
+        RequestInput& input = request.inputs.emplace_back();
         input.pooling = pooling;
         input.truncate_prompt_tokens = *truncation;
         std::string as_given;
         if (auto fault = set_prompt(text, "input", input, as_given)) return *fault;
     }
-    return question;
+    return request;
 }
 
-EmbeddingCall::EmbeddingCall(EmbeddingRequest question, std::shared_ptr<HostedModel> model,
-                             std::shared_ptr<HttpTransaction> exchange, AdmissionPermit place,
-                             CallEndListener on_end)
-    : question_(std::move(question)),
+ActiveEmbedding::ActiveEmbedding(EmbeddingRequest request, std::shared_ptr<HostedModel> model,
+                                 std::shared_ptr<HttpTransaction> transaction,
+                                 AdmissionPermit permit, RequestEndListener on_end)
+    : request_(std::move(request)),
       model_(std::move(model)),
-      exchange_(std::move(exchange)),
+      transaction_(std::move(transaction)),
       on_end_(std::move(on_end)),
-      place_(std::move(place)) {}
+      permit_(std::move(permit)) {}
 
-void EmbeddingCall::start(std::vector<Request> prepared) {
+void ActiveEmbedding::start(std::vector<Request> prepared) {
     const auto self = shared_from_this();
     {
         const std::lock_guard lock(mutex_);
@@ -115,73 +114,73 @@ void EmbeddingCall::start(std::vector<Request> prepared) {
         for (size_t i = 0; i < prepared.size(); ++i) {
             Text& text = texts_[i];
             text.num_tokens = static_cast<int64_t>(prepared[i].prompt_token_ids.size());
-            text.meter = std::make_shared<RequestMetrics>(model_->metrics(), prepared[i],
-                                                          &model_->timeline());
+            text.metrics = std::make_shared<RequestMetrics>(model_->metrics(), prepared[i],
+                                                            &model_->timeline());
             text.request = model_->engine()->submit(
                 std::move(prepared[i]),
                 [self, i](RequestOutput&& output) { self->gather(i, std::move(output)); });
         }
     }
-    exchange_->on_disconnect([self](DisconnectReason) {
+    transaction_->on_disconnect([self](DisconnectReason) {
         const std::lock_guard lock(self->mutex_);
         if (self->num_open_ == 0) return;
-        if (!self->is_answered_) self->end_ = CallEnd::aborted;
-        self->take_back(AbortCause::disconnect);
+        if (!self->has_responded_) self->end_ = RequestEnd::aborted;
+        self->cancel_unfinished(AbortCause::disconnect);
     });
 }
 
 // On the engine thread.
-void EmbeddingCall::gather(size_t number, RequestOutput&& output) {
+void ActiveEmbedding::gather(size_t number, RequestOutput&& output) {
     std::optional<ApiError> error;
     bool is_over = false;
-    bool answers = false;
+    bool responses = false;
     {
         const std::lock_guard lock(mutex_);
         Text& text = texts_[number];
-        text.meter->observe(output);
+        text.metrics->observe(output);
         if (!output.finished) return;
         text.is_finished = true;
         text.vector = std::move(output.embedding);
         for (const ContinuationOutput& part : output.continuations) {
-            if (part.fault && !is_answered_) error = api_error(*part.fault);
+            if (part.fault && !has_responded_) error = api_error(*part.fault);
         }
         is_over = --num_open_ == 0;
         if (is_over) release();
-        answers = is_over && !is_answered_ && !error && end_ == CallEnd::finished;
-        if (answers) is_answered_ = true;
+        responses = is_over && !has_responded_ && !error && end_ == RequestEnd::finished;
+        if (responses) has_responded_ = true;
     }
     if (error) fail(*error, AbortCause::unknown);
-    if (answers) exchange_->respond(response());
+    if (responses) transaction_->respond(response());
     if (is_over) on_end_(*this, end_);
 }
 
 // Before the client sees the end.
-void EmbeddingCall::release() {
+void ActiveEmbedding::release() {
     const Usage usage = usage_locked();
-    place_.release(usage);
-    exchange_->notes.set_usage(usage);
+    permit_.release(usage);
+    transaction_->notes.set_usage(usage);
 }
 
-void EmbeddingCall::take_back(AbortCause cause) {
+void ActiveEmbedding::cancel_unfinished(AbortCause cause) {
     for (const Text& text : texts_) {
         if (text.is_finished) continue;
-        text.meter->aborting(cause);
+        text.metrics->aborting(cause);
         model_->engine()->cancel(text.request);
     }
 }
 
-void EmbeddingCall::fail(const ApiError& error, AbortCause cause) {
+void ActiveEmbedding::fail(const ApiError& error, AbortCause cause) {
     {
         const std::lock_guard lock(mutex_);
-        if (is_answered_) return;
-        is_answered_ = true;
-        end_ = CallEnd::failed;
-        take_back(cause);
+        if (has_responded_) return;
+        has_responded_ = true;
+        end_ = RequestEnd::failed;
+        cancel_unfinished(cause);
     }
-    exchange_->respond(error_response(error));
+    transaction_->respond(error_response(error));
 }
 
-void EmbeddingCall::check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) {
+void ActiveEmbedding::check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) {
     if (timeouts.request.count() == 0 || now - begun_ <= timeouts.request) return;
     fail({.status = 504,
           .message = "the request took longer than it may: ask for fewer texts at once",
@@ -189,23 +188,23 @@ void EmbeddingCall::check_deadlines(const CallTimeouts& timeouts, Clock::time_po
          AbortCause::deadline);
 }
 
-Usage EmbeddingCall::usage() const {
+Usage ActiveEmbedding::usage() const {
     const std::lock_guard lock(mutex_);
     return usage_locked();
 }
 
-Usage EmbeddingCall::usage_locked() const {
+Usage ActiveEmbedding::usage_locked() const {
     Usage usage;
     for (const Text& text : texts_) usage.prompt_tokens += text.num_tokens;
     return usage;
 }
 
-RequestStats EmbeddingCall::stats() const {
+RequestStats ActiveEmbedding::stats() const {
     const double age_s = std::chrono::duration<double>(Clock::now() - begun_).count();
-    return {"embd-" + exchange_->request_id, true, age_s, usage().prompt_tokens, 0};
+    return {"embd-" + transaction_->request_id, true, age_s, usage().prompt_tokens, 0};
 }
 
-HttpResponse EmbeddingCall::response() const {
+HttpResponse ActiveEmbedding::response() const {
     try {
         HttpResponse response;
         response.body = answer();
@@ -215,40 +214,40 @@ HttpResponse EmbeddingCall::response() const {
     }
 }
 
-std::string EmbeddingCall::answer() const {
+std::string ActiveEmbedding::answer() const {
     const std::lock_guard lock(mutex_);
-    answers::Embeddings answer;
-    answer.model = question_.model.empty() ? model_->name() : question_.model;
+    responses::Embeddings answer;
+    answer.model = request_.model.empty() ? model_->name() : request_.model;
     for (size_t i = 0; i < texts_.size(); ++i) {
-        answers::Embedding& one = answer.data.emplace_back();
+        responses::Embedding& one = answer.data.emplace_back();
         one.index = i;
         one.embedding = std::span<const float>(texts_[i].vector);
-        if (question_.as_base64) one.embedding = base64_of(texts_[i].vector);
+        if (request_.as_base64) one.embedding = base64_of(texts_[i].vector);
         answer.usage.prompt_tokens += texts_[i].num_tokens;
     }
     return json_of(answer);
 }
 
-void Handlers::embed(const ExchangePointer& exchange) {
-    auto body = body_of(exchange);
+void Handlers::embed(const TransactionPointer& transaction) {
+    auto body = body_of(transaction);
     if (!body) return;
-    const auto model = model_of(exchange, *body);
+    const auto model = model_of(transaction, *body);
     if (model == nullptr) return;
     const auto refuse = [&](const Fault& fault) {
-        exchange->respond(error_response(api_error(fault)));
+        transaction->respond(error_response(api_error(fault)));
     };
     const auto defaults = model->engine()->input_processor().default_pooling();
     if (!defaults) return refuse(defaults.fault());
-    auto question = read_embedding_request(std::move(*body), *defaults, model->call_limits());
-    if (!question) return refuse(question.fault());
-    const auto num_texts = static_cast<int64_t>(question->inputs.size());
-    auto admitted = admit(exchange, *model, "input", question->inputs, num_texts);
+    auto request = read_embedding_request(std::move(*body), *defaults, model->request_limits());
+    if (!request) return refuse(request.fault());
+    const auto num_texts = static_cast<int64_t>(request->inputs.size());
+    auto admitted = admit(transaction, *model, "input", request->inputs, num_texts);
     if (!admitted) return;
-    if (!question->ignored.empty()) {
-        exchange->answer_headers.push_back(ignored_header(question->ignored));
+    if (!request->ignored.empty()) {
+        transaction->response_headers.push_back(ignored_header(request->ignored));
     }
-    auto call = std::make_shared<EmbeddingCall>(std::move(*question), model, exchange,
-                                                std::move(admitted->place), end_listener());
+    auto call = std::make_shared<ActiveEmbedding>(std::move(*request), model, transaction,
+                                                  std::move(admitted->permit), on_end());
     service_.calls.add(call);
     call->start(std::move(admitted->prepared));
 }

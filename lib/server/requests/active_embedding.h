@@ -10,7 +10,7 @@
 
 #include "lib/server/http/http_transaction.h"
 #include "lib/server/models/hosted_model.h"
-#include "lib/server/openai/generation_call.h"
+#include "lib/server/openai/generation_request.h"
 #include "lib/server/operations/request_metrics.h"
 #include "lib/server/requests/active_request.h"
 #include "lib/server/requests/admission_permit.h"
@@ -28,26 +28,26 @@ struct EmbeddingRequest {
 // holds where these are absent.
 Result<EmbeddingRequest> read_embedding_request(nlohmann::ordered_json body,
                                                 const PoolingParams& defaults,
-                                                const CallLimits& limits);
+                                                const RequestLimits& limits);
 
-class EmbeddingCall final : public ActiveRequest,
-                            public std::enable_shared_from_this<EmbeddingCall> {
+class ActiveEmbedding final : public ActiveRequest,
+                              public std::enable_shared_from_this<ActiveEmbedding> {
   public:
-    EmbeddingCall(EmbeddingRequest question, std::shared_ptr<HostedModel> model,
-                  std::shared_ptr<HttpTransaction> exchange, AdmissionPermit place,
-                  CallEndListener on_end);
+    ActiveEmbedding(EmbeddingRequest request, std::shared_ptr<HostedModel> model,
+                    std::shared_ptr<HttpTransaction> transaction, AdmissionPermit permit,
+                    RequestEndListener on_end);
 
     // Submits one request for each text.
     void start(std::vector<Request> prepared);
 
-    void check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) override;
+    void check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) override;
     Usage usage() const override;
     RequestStats stats() const override;
 
   private:
     struct Text {
         RequestId request = 0;
-        std::shared_ptr<RequestMetrics> meter;
+        std::shared_ptr<RequestMetrics> metrics;
         int64_t num_tokens = 0;
         std::vector<float> vector;
         bool is_finished = false;
@@ -56,24 +56,24 @@ class EmbeddingCall final : public ActiveRequest,
     void gather(size_t number, RequestOutput&& output);
     // With the mutex held, all three.
     void release();
-    void take_back(AbortCause cause);
+    void cancel_unfinished(AbortCause cause);
     Usage usage_locked() const;
     void fail(const ApiError& error, AbortCause cause);
     HttpResponse response() const;
     std::string answer() const;
 
-    const EmbeddingRequest question_;
+    const EmbeddingRequest request_;
     const std::shared_ptr<HostedModel> model_;
-    const std::shared_ptr<HttpTransaction> exchange_;
-    const CallEndListener on_end_;
+    const std::shared_ptr<HttpTransaction> transaction_;
+    const RequestEndListener on_end_;
     const Clock::time_point begun_ = Clock::now();
 
     mutable std::mutex mutex_;
-    AdmissionPermit place_;
+    AdmissionPermit permit_;
     std::vector<Text> texts_;
     size_t num_open_ = 0;
-    bool is_answered_ = false;
-    CallEnd end_ = CallEnd::finished;
+    bool has_responded_ = false;
+    RequestEnd end_ = RequestEnd::finished;
 };
 
 }  // namespace nvllm::server

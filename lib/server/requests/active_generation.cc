@@ -1,5 +1,5 @@
 // Gathering outputs and saying them.
-#include "lib/server/requests/generation.h"
+#include "lib/server/requests/active_generation.h"
 
 #include <algorithm>
 #include <new>
@@ -7,15 +7,15 @@
 namespace nvllm::server {
 namespace {
 
-double milliseconds_between(Generation::Clock::time_point begin,
-                            Generation::Clock::time_point end) {
+double milliseconds_between(ActiveGeneration::Clock::time_point begin,
+                            ActiveGeneration::Clock::time_point end) {
     return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-ResponseEnvelope head_of(const GenerationCall& call, const HostedModel& model,
-                         const HttpTransaction& exchange) {
+ResponseEnvelope head_of(const GenerationRequest& call, const HostedModel& model,
+                         const HttpTransaction& transaction) {
     return {.is_chat = call.is_chat,
-            .id = (call.is_chat ? "chatcmpl-" : "cmpl-") + exchange.request_id,
+            .id = (call.is_chat ? "chatcmpl-" : "cmpl-") + transaction.request_id,
             .created = std::time(nullptr),
             .model = call.model.empty() ? model.name() : call.model};
 }
@@ -51,16 +51,17 @@ void append(std::vector<T>& target, std::vector<T>&& more) {
 
 }  // namespace
 
-Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
-                       std::shared_ptr<HttpTransaction> exchange, AdmissionPermit place,
-                       TaskPool& pool, CallEndListener on_end)
+ActiveGeneration::ActiveGeneration(GenerationRequest call, std::shared_ptr<HostedModel> model,
+                                   std::shared_ptr<HttpTransaction> transaction,
+                                   AdmissionPermit permit, TaskPool& pool,
+                                   RequestEndListener on_end)
     : call_(std::move(call)),
       model_(std::move(model)),
-      exchange_(std::move(exchange)),
+      transaction_(std::move(transaction)),
       pool_(pool),
       on_end_(std::move(on_end)),
-      head_(head_of(call_, *model_, *exchange_)),
-      place_(std::move(place)),
+      head_(head_of(call_, *model_, *transaction_)),
+      permit_(std::move(permit)),
       choices_(call_.num_choices()),
       completion_tokens_(call_.num_choices()) {
     for (size_t i = 0; i < choices_.size(); ++i) {
@@ -69,7 +70,7 @@ Generation::Generation(GenerationCall call, std::shared_ptr<HostedModel> model,
     }
 }
 
-void Generation::start(std::vector<Request> prepared) {
+void ActiveGeneration::start(std::vector<Request> prepared) {
     const auto self = shared_from_this();
     {
         const std::lock_guard lock(mutex_);
@@ -78,7 +79,7 @@ void Generation::start(std::vector<Request> prepared) {
         for (const Request& request : prepared) {
             Prompt& prompt = prompts_.emplace_back();
             prompt.token_ids = request.prompt_token_ids;
-            prompt.meter =
+            prompt.metrics =
                 std::make_shared<RequestMetrics>(model_->metrics(), request, &model_->timeline());
         }
         for (size_t i = 0; i < prepared.size(); ++i) {
@@ -88,19 +89,19 @@ void Generation::start(std::vector<Request> prepared) {
                 [self, i](RequestOutput&& output) { self->gather(i, std::move(output)); });
         }
     }
-    if (call_.stream) exchange_->stream(self);
-    exchange_->on_disconnect([self](DisconnectReason why) { self->depart(why); });
+    if (call_.stream) transaction_->stream(self);
+    transaction_->on_disconnect([self](DisconnectReason why) { self->disconnected(why); });
 }
 
 // --- On the engine thread ---
 
-void Generation::gather(size_t number, RequestOutput&& output) {
+void ActiveGeneration::gather(size_t number, RequestOutput&& output) {
     bool is_over = false;
-    bool is_answered = false;
+    bool has_responded = false;
     {
         const std::lock_guard lock(mutex_);
         Prompt& prompt = prompts_[number];
-        prompt.meter->observe(output);
+        prompt.metrics->observe(output);
         prompt.num_cached_tokens = output.num_cached_tokens;
         prompt.num_computed_tokens = output.num_computed_prompt_tokens;
         prompt.is_scheduled |= output.times.first_scheduled_s.has_value();
@@ -112,62 +113,63 @@ void Generation::gather(size_t number, RequestOutput&& output) {
             prompt.is_finished = true;
             is_over = --num_open_prompts_ == 0;
         }
-        if (call_.stream && unsent_bytes_ > kMaxUnsentBytes && !is_over) set_held(true);
+        if (call_.stream && unsent_bytes_ > kMaxUnsentBytes && !is_over) set_paused(true);
         if (is_over) release();
-        is_answered = error_.has_value();
+        has_responded = error_.has_value();
     }
     if (call_.stream) {
-        exchange_->wake();
-    } else if (is_over && !is_answered) {
+        transaction_->wake();
+    } else if (is_over && !has_responded) {
         const auto self = shared_from_this();
-        if (!pool_.try_run([self] { self->answer_whole(); })) answer_whole();
+        if (!pool_.try_run([self] { self->respond_whole(); })) respond_whole();
     }
     if (is_over) on_end_(*this, end_);
 }
 
-void Generation::release() {
+void ActiveGeneration::release() {
     const Usage usage = usage_locked();
-    place_.release(usage);
-    exchange_->notes.set_usage(usage);
-    set_held(false);
+    permit_.release(usage);
+    transaction_->notes.set_usage(usage);
+    set_paused(false);
 }
 
-void Generation::set_held(bool is_held) {
-    if (std::exchange(is_held_, is_held) == is_held) return;
-    model_->server_metrics().stream_paused(is_held);
+void ActiveGeneration::set_paused(bool is_paused) {
+    if (std::exchange(is_paused_, is_paused) == is_paused) return;
+    model_->server_metrics().stream_paused(is_paused);
     for (const Prompt& prompt : prompts_) {
         if (prompt.is_finished) continue;
-        is_held ? model_->engine()->hold(prompt.request) : model_->engine()->go_on(prompt.request);
+        is_paused ? model_->engine()->hold(prompt.request)
+                  : model_->engine()->go_on(prompt.request);
     }
 }
 
-void Generation::gather_choice(size_t number, ContinuationOutput&& part) {
+void ActiveGeneration::gather_choice(size_t number, ContinuationOutput&& part) {
     const size_t index = number * static_cast<size_t>(call_.n()) + static_cast<size_t>(part.index);
-    ChoiceNews& news = choices_[index];
-    news.has_any = true;
+    PendingChoice& pending = choices_[index];
+    pending.has_any = true;
     if (!call_.is_prompt_only) {
         unsent_bytes_ += bytes_of(part);
-        news.text += part.text;
-        if (call_.return_token_ids) append(news.token_ids, std::move(part.token_ids));
-        append(news.logprobs, std::move(part.logprobs));
+        pending.text += part.text;
+        if (call_.return_token_ids) append(pending.token_ids, std::move(part.token_ids));
+        append(pending.logprobs, std::move(part.logprobs));
         completion_tokens_[index] = part.num_generated_tokens;
     }
     if (!part.finish_reason) return;
-    news.is_finished = true;
-    news.finish_reason = part.finish_reason;
-    news.stop_reason = stop_reason_of(part);
+    pending.is_finished = true;
+    pending.finish_reason = part.finish_reason;
+    pending.stop_reason = stop_reason_of(part);
     if (part.finish_reason == FinishReason::error && !error_) {
         error_ = api_error(part.fault.value_or(Fault{ErrorKind::internal, "the request failed"}));
-        end_ = CallEnd::failed;
-        exchange_->notes.set_error(error_word(*error_), error_->param);
+        end_ = RequestEnd::failed;
+        transaction_->notes.set_error(error_word(*error_), error_->param);
         cancel_all(AbortCause::unknown);
-        if (!call_.stream) exchange_->respond(error_response(*error_));
+        if (!call_.stream) transaction_->respond(error_response(*error_));
     }
 }
 
 // What the client asked to stop at: as in vLLM, an end token of the model is no such thing, even
 // where it is one of stop_token_ids as well.
-answers::StopReason Generation::stop_reason_of(const ContinuationOutput& part) const {
+responses::StopReason ActiveGeneration::stop_reason_of(const ContinuationOutput& part) const {
     if (part.stop_string) return *part.stop_string;
     const auto is_in = [&](const std::vector<int32_t>& ids) {
         return std::ranges::find(ids, *part.stop_token_id) != ids.end();
@@ -179,40 +181,40 @@ answers::StopReason Generation::stop_reason_of(const ContinuationOutput& part) c
     return *part.stop_token_id;
 }
 
-void Generation::cancel_all(AbortCause cause) {
+void ActiveGeneration::cancel_all(AbortCause cause) {
     for (const Prompt& prompt : prompts_) {
         if (prompt.is_finished) continue;
-        prompt.meter->aborting(cause);
+        prompt.metrics->aborting(cause);
         model_->engine()->cancel(prompt.request);
     }
 }
 
 // --- From other threads ---
 
-void Generation::fail(ApiError error, AbortCause cause) {
+void ActiveGeneration::fail(ApiError error, AbortCause cause) {
     {
         const std::lock_guard lock(mutex_);
         if (error_ || num_open_prompts_ == 0) return;
         error_ = error;
-        end_ = CallEnd::failed;
-        exchange_->notes.set_error(error_word(error), error.param);
+        end_ = RequestEnd::failed;
+        transaction_->notes.set_error(error_word(error), error.param);
         cancel_all(cause);
     }
     if (call_.stream) {
-        exchange_->wake();
+        transaction_->wake();
     } else {
-        exchange_->respond(error_response(error));
+        transaction_->respond(error_response(error));
     }
 }
 
-void Generation::depart(DisconnectReason why) {
+void ActiveGeneration::disconnected(DisconnectReason why) {
     const std::lock_guard lock(mutex_);
     if (num_open_prompts_ == 0) return;
-    if (!error_) end_ = CallEnd::aborted;
+    if (!error_) end_ = RequestEnd::aborted;
     cancel_all(cause_of(why));
 }
 
-void Generation::check_deadlines(const CallTimeouts& timeouts, Clock::time_point now) {
+void ActiveGeneration::check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) {
     const auto age = now - begun_;
     bool is_scheduled = false;
     {
@@ -229,7 +231,7 @@ void Generation::check_deadlines(const CallTimeouts& timeouts, Clock::time_point
         return;
     }
     if (timeouts.request.count() == 0 || age <= timeouts.request) return;
-    if (timeouts.gives_partial_answer) {
+    if (timeouts.gives_partial_response) {
         const std::lock_guard lock(mutex_);
         cancel_all(AbortCause::deadline);  // and what has gathered is answered as it is
         return;
@@ -240,12 +242,12 @@ void Generation::check_deadlines(const CallTimeouts& timeouts, Clock::time_point
          AbortCause::deadline);
 }
 
-Usage Generation::usage() const {
+Usage ActiveGeneration::usage() const {
     const std::lock_guard lock(mutex_);
     return usage_locked();
 }
 
-RequestStats Generation::stats() const {
+RequestStats ActiveGeneration::stats() const {
     const std::lock_guard lock(mutex_);
     const Usage usage = usage_locked();
     return {head_.id, scheduled_at_.has_value(),
@@ -253,7 +255,7 @@ RequestStats Generation::stats() const {
             usage.completion_tokens};
 }
 
-Usage Generation::usage_locked() const {
+Usage ActiveGeneration::usage_locked() const {
     Usage usage;
     for (const Prompt& prompt : prompts_) {
         usage.prompt_tokens += static_cast<int64_t>(prompt.token_ids.size());
@@ -265,35 +267,35 @@ Usage Generation::usage_locked() const {
 
 // --- Saying it ---
 
-void Generation::answer_whole() {
+void ActiveGeneration::respond_whole() {
     HttpResponse response;
     try {
         response.body = whole_body();
     } catch (const std::bad_alloc&) {
         response = error_response(out_of_memory());
     }
-    exchange_->respond(std::move(response));
+    transaction_->respond(std::move(response));
 }
 
-std::string Generation::whole_body() {
+std::string ActiveGeneration::whole_body() {
     const std::lock_guard lock(mutex_);
     std::vector<ChoicePiece> pieces;
     for (size_t index = 0; index < choices_.size(); ++index) pieces.push_back(piece_of(index));
-    return whole_answer(head_, pieces, usage_locked());
+    return whole_response(head_, pieces, usage_locked());
 }
 
 // What has gathered of a choice, which is then forgotten.
-ChoicePiece Generation::piece_of(size_t index) {
-    ChoiceNews& news = choices_[index];
+ChoicePiece ActiveGeneration::piece_of(size_t index) {
+    PendingChoice& pending = choices_[index];
     ChoicePiece piece;
     piece.index = index;
-    piece.text = std::exchange(news.text, {});
-    piece.finish_reason = news.finish_reason;
+    piece.text = std::exchange(pending.text, {});
+    piece.finish_reason = pending.finish_reason;
     if (piece.finish_reason == FinishReason::cancelled) piece.finish_reason = FinishReason::length;
-    piece.stop_reason = news.stop_reason;
-    if (call_.return_token_ids) piece.token_ids = std::exchange(news.token_ids, {});
-    const bool is_first = !std::exchange(news.has_begun, true);
-    news.has_any = false;
+    piece.stop_reason = pending.stop_reason;
+    if (call_.return_token_ids) piece.token_ids = std::exchange(pending.token_ids, {});
+    const bool is_first = !std::exchange(pending.has_begun, true);
+    pending.has_any = false;
     if (is_first && call_.echo) {
         piece.text.insert(0, echo_text(prompts_[prompt_of(index)], prompt_of(index)));
     }
@@ -308,7 +310,7 @@ ChoicePiece Generation::piece_of(size_t index) {
     return piece;
 }
 
-std::string Generation::logprobs_of(size_t index, const ChoicePiece& piece, bool is_first) {
+std::string ActiveGeneration::logprobs_of(size_t index, const ChoicePiece& piece, bool is_first) {
     const Prompt& prompt = prompts_[prompt_of(index)];
     const std::string echo = is_first && call_.echo ? echo_text(prompt, prompt_of(index)) : "";
     LogprobPiece logprobs{.start = {},
@@ -325,18 +327,18 @@ std::string Generation::logprobs_of(size_t index, const ChoicePiece& piece, bool
     return logprob_writers_[index].json(logprobs);
 }
 
-std::string Generation::echo_text(const Prompt& prompt, size_t number) const {
+std::string ActiveGeneration::echo_text(const Prompt& prompt, size_t number) const {
     if (!call_.prompt_texts[number].empty()) return call_.prompt_texts[number];
     const auto& tokenizer = model_->engine()->tokenizer();
     return tokenizer == nullptr ? std::string() : tokenizer->decode(prompt.token_ids, true);
 }
 
-ChunkUsage Generation::chunk_usage() const {
+ChunkUsage ActiveGeneration::chunk_usage() const {
     if (call_.continuous_usage_stats) return ChunkUsage::given;
     return call_.include_usage ? ChunkUsage::null : ChunkUsage::absent;
 }
 
-std::optional<std::string> Generation::progress_event() {
+std::optional<std::string> ActiveGeneration::progress_event() {
     if (!call_.return_progress || !scheduled_at_) return std::nullopt;
     PromptProgress progress;
     for (const Prompt& prompt : prompts_) {
@@ -344,14 +346,14 @@ std::optional<std::string> Generation::progress_event() {
         progress.cached += prompt.num_cached_tokens;
         progress.processed += prompt.num_computed_tokens;
     }
-    const bool is_news = progress.processed != told_progress_.processed;
-    told_progress_ = progress;
-    if (!is_news) return std::nullopt;
+    const bool has_changed = progress.processed != sent_progress_.processed;
+    sent_progress_ = progress;
+    if (!has_changed) return std::nullopt;
     progress.time_ms = milliseconds_between(*scheduled_at_, Clock::now());
     return progress_chunk(head_, progress, chunk_usage(), usage_locked());
 }
 
-StreamState Generation::take(std::vector<std::string>& events) {
+StreamState ActiveGeneration::take(std::vector<std::string>& events) {
     const std::lock_guard lock(mutex_);
     if (auto progress = progress_event()) events.push_back(std::move(*progress));
     if (error_) {
@@ -359,19 +361,19 @@ StreamState Generation::take(std::vector<std::string>& events) {
         return StreamState::failed;
     }
     for (size_t index = 0; index < choices_.size(); ++index) {
-        ChoiceNews& news = choices_[index];
-        if (!news.has_any) continue;
+        PendingChoice& pending = choices_[index];
+        if (!pending.has_any) continue;
         // A token without text yet is no news to the client.
-        const bool has_something = !news.text.empty() || news.finish_reason ||
-                                   call_.return_token_ids || !news.logprobs.empty();
+        const bool has_something = !pending.text.empty() || pending.finish_reason ||
+                                   call_.return_token_ids || !pending.logprobs.empty();
         if (!has_something) continue;
-        if (call_.is_chat && !news.has_begun) {
+        if (call_.is_chat && !pending.has_begun) {
             events.push_back(role_chunk(head_, index, chunk_usage(), usage_locked()));
         }
         events.push_back(chunk_of(head_, piece_of(index), chunk_usage(), usage_locked()));
     }
     unsent_bytes_ = 0;
-    if (num_open_prompts_ > 0) set_held(false);
+    if (num_open_prompts_ > 0) set_paused(false);
     if (num_open_prompts_ > 0) return StreamState::open;
     if (call_.include_usage) events.push_back(usage_chunk(head_, usage_locked()));
     return StreamState::complete;
