@@ -72,14 +72,14 @@ class MadeOutputs {
 // One request that answers with `num_tokens`, a tenth of a second each, and stops.
 inline void run_request(ModelMetrics& metrics, RequestId id, int32_t num_tokens,
                         RequestTimeline* timeline = nullptr) {
-    RequestMetrics metrics(metrics, request_of(10), timeline);
+    RequestMetrics recorder(metrics, request_of(10), timeline);
     const double arrival_s = static_cast<double>(id);
     MadeOutputs outputs(id, arrival_s);
     outputs.scheduled(arrival_s + 0.5);
     for (int32_t token = 1; token < num_tokens; ++token) {
-        metrics.observe(outputs.tokens(arrival_s + 1.0 + 0.1 * token));
+        recorder.observe(outputs.tokens(arrival_s + 1.0 + 0.1 * token));
     }
-    metrics.observe(outputs.last(arrival_s + 1.0 + 0.1 * num_tokens, {FinishReason::stop}, true));
+    recorder.observe(outputs.last(arrival_s + 1.0 + 0.1 * num_tokens, {FinishReason::stop}, true));
 }
 
 }  // namespace nvllm::server::test

@@ -47,7 +47,7 @@ void check_conservation(const PrometheusText& text) {
 TEST_CASE("one request, from its arrival to its stop") {
     ServerMetrics metrics;
     ModelMetrics& model = metrics.model("m");
-    RequestMetrics metrics(model, request_of(10, 1, 16));
+    RequestMetrics recorder(model, request_of(10, 1, 16));
     MadeOutputs outputs(1, 100.0);
     outputs.scheduled(100.5);
     {
@@ -56,9 +56,9 @@ TEST_CASE("one request, from its arrival to its stop") {
         CHECK(count_of(text, "nvllm_prompt_tokens_total") == 0.0);
         check_conservation(text);
     }
-    metrics.observe(outputs.tokens(101.0));
-    metrics.observe(outputs.tokens(101.25));
-    metrics.observe(outputs.last(101.75, {FinishReason::stop}, true));
+    recorder.observe(outputs.tokens(101.0));
+    recorder.observe(outputs.tokens(101.25));
+    recorder.observe(outputs.last(101.75, {FinishReason::stop}, true));
     const PrometheusText text(metrics.text());
     check_conservation(text);
     CHECK(finished(text, "stop") == 1.0);
@@ -95,13 +95,13 @@ TEST_CASE("one request, from its arrival to its stop") {
 
 TEST_CASE("continuations have gaps of their own, and the gravest reason is the request's") {
     ServerMetrics metrics;
-    RequestMetrics metrics(metrics.model("m"), request_of(5, 3));
+    RequestMetrics recorder(metrics.model("m"), request_of(5, 3));
     MadeOutputs outputs(1, 0.0);
     outputs.scheduled(0.5);
-    metrics.observe(outputs.tokens(1.0, 1, 0));
-    metrics.observe(outputs.tokens(2.0, 1, 1));
-    metrics.observe(outputs.tokens(4.0, 2, 0));  // two tokens at once: one gap
-    metrics.observe(
+    recorder.observe(outputs.tokens(1.0, 1, 0));
+    recorder.observe(outputs.tokens(2.0, 1, 1));
+    recorder.observe(outputs.tokens(4.0, 2, 0));  // two tokens at once: one gap
+    recorder.observe(
         outputs.last(5.0, {FinishReason::length, FinishReason::error, FinishReason::stop}, false));
     const PrometheusText text(metrics.text());
     CHECK(finished(text, "error") == 1.0);
@@ -117,31 +117,32 @@ TEST_CASE("requests that are taken back, by cause and by how far they came") {
     ServerMetrics metrics;
     ModelMetrics& model = metrics.model("m");
     {
-        RequestMetrics metrics(model, request_of(5));
-        metrics.aborting(AbortCause::disconnect);
-        metrics.aborting(AbortCause::deadline);  // the first cause counts
-        metrics.observe(MadeOutputs(1, 0.0).last(1.0, {FinishReason::cancelled}));
+        RequestMetrics recorder(model, request_of(5));
+        recorder.aborting(AbortCause::disconnect);
+        recorder.aborting(AbortCause::deadline);  // the first cause counts
+        recorder.observe(MadeOutputs(1, 0.0).last(1.0, {FinishReason::cancelled}));
     }
     {
-        RequestMetrics metrics(model, request_of(5));
+        RequestMetrics recorder(model, request_of(5));
         MadeOutputs outputs(2, 0.0);
         outputs.scheduled(0.5);
-        metrics.aborting(AbortCause::deadline);
-        metrics.observe(outputs.last(1.0, {FinishReason::cancelled}));
+        recorder.aborting(AbortCause::deadline);
+        recorder.observe(outputs.last(1.0, {FinishReason::cancelled}));
     }
     {
-        RequestMetrics metrics(model, request_of(5));
+        RequestMetrics recorder(model, request_of(5));
         MadeOutputs outputs(3, 0.0);
         outputs.scheduled(0.5);
-        metrics.observe(outputs.tokens(1.0));
-        metrics.observe(outputs.last(2.0, {FinishReason::cancelled}));  // nobody said why
+        recorder.observe(outputs.tokens(1.0));
+        recorder.observe(outputs.last(2.0, {FinishReason::cancelled}));  // nobody said why
     }
     {
-        RequestMetrics metrics(model, request_of(5));
-        metrics.aborting(AbortCause::write_stall);
+        RequestMetrics recorder(model, request_of(5));
+        recorder.aborting(AbortCause::write_stall);
         MadeOutputs outputs(4, 0.0);
         outputs.scheduled(0.5);
-        metrics.observe(outputs.last(1.0, {FinishReason::length}, true));  // ended by itself before
+        recorder.observe(
+            outputs.last(1.0, {FinishReason::length}, true));  // ended by itself before
     }
     { const RequestMetrics dropped(model, request_of(5)); }  // the engine went first
     const PrometheusText text(metrics.text());

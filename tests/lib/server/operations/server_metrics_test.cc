@@ -56,9 +56,9 @@ void see_everything(ServerMetrics& metrics) {
     model.set_cache_config(config, plan);
     test::run_request(model, 1, 5);
     {
-        RequestMetrics metrics(model, test::request_of(4));
-        metrics.aborting(AbortCause::disconnect);
-        metrics.observe(test::MadeOutputs(2, 0.0).last(1.0, {FinishReason::cancelled}));
+        RequestMetrics recorder(model, test::request_of(4));
+        recorder.aborting(AbortCause::disconnect);
+        recorder.observe(test::MadeOutputs(2, 0.0).last(1.0, {FinishReason::cancelled}));
     }
     model.observe_step(some_step());
     model.rejected("queue_full");
