@@ -16,22 +16,6 @@ void rms_norm(const Context& context, const ConstTensorView& x, const ConstTenso
     });
 }
 
-void add_rms_norm(const Context& context, const ConstTensorView& x, const TensorView& residual,
-                  const ConstTensorView& weight, const ops::RmsNormOptions& options,
-                  const TensorView& out) {
-    const RowIndex source(x);
-    const RowIndex sums(residual);
-    const RowIndex target(out);
-    const auto add = kernels().add;
-    const auto norm = kernels().rms_norm[float_type_index(weight.dtype)];
-    parallel_rows(context, source.count(), source.width(), [&](int64_t row) {
-        float* const sum = residual.as<float>() + sums.offset(row);
-        add(x.as<float>() + source.offset(row), sum, source.width());
-        norm(sum, weight.data, options.epsilon, options.weight_offset,
-             out.as<float>() + target.offset(row), source.width());
-    });
-}
-
 void layer_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
                 const ConstTensorView& bias, float epsilon, const TensorView& out) {
     const RowIndex source(x);

@@ -4,11 +4,8 @@
 #include <atomic>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/matmul/matmul.h"
+#include "kernels/cuda/matmul/matmul_selection.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/quantized/dequantize_gemm.h"
-#include "kernels/cuda/quantized/matmul_quantized.h"
-#include "kernels/cuda/quantized/scaled_mm.h"
 #include "kernels/cuda/runtime/allocator.h"
 #include "kernels/cuda/runtime/blas.h"
 #include "kernels/cuda/runtime/device.h"
@@ -21,32 +18,24 @@ std::atomic<bool> is_batch_invariant{false};
 
 void set_batch_invariant(int, bool on) { is_batch_invariant = on; }
 
+MatmulSettings settings() {
+    static constexpr GemmLibrary library = {multiply_by_library,
+                                            {library_takes_codes, multiply_codes_by_library}};
+    return {is_batch_invariant, &library};
+}
+
 }  // namespace
 
-// Which kernel is fastest depends on the number of rows, and so do bits, unless they must not.
 void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
             const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
             const TensorView& y) {
-    if (y.numel() == 0) return;
-    const bool invariant = is_batch_invariant;
-    if (!invariant && can_multiply_few_rows(x, weight, compute_type)) {
-        return matmul_few_rows(context, x, weight, bias, compute_type, output, y);
-    }
-    if (multiply_by_library(context, x, weight, bias, compute_type, output, invariant, y)) return;
-    gemm(context, x, weight, bias, compute_type, output, y);
+    select_matmul({context, x, weight, bias, compute_type, output, y}, settings());
 }
 
 void matmul_quantized(const Context& context, const ConstTensorView& x,
                       const ops::QuantizedWeight& weight, const ConstTensorView& bias,
                       DType compute_type, ops::MatmulOutput output, const TensorView& y) {
-    constexpr ScaledMmLibrary library = {library_takes_codes, multiply_codes_by_library};
-    const bool may_differ = !is_batch_invariant && compute_type != DType::f32;
-    if (may_differ && scaled_mm(context, x, weight, bias, output, y, library)) return;
-    if (may_differ && can_dequantize(x, weight, compute_type)) {
-        dequantize_gemm(context, x, weight, bias, compute_type, output, y, matmul);
-    } else {
-        gemm_quantized(context, x, weight, bias, compute_type, output, y);
-    }
+    select_matmul_quantized({context, x, weight, bias, compute_type, output, y}, settings());
 }
 
 namespace {

@@ -9,6 +9,7 @@
 // bfloat16. Products: matmul_*.cu.
 #include "kernels/cuda/ops.h"
 
+#include "kernels/cuda/matmul/matmul_selection.h"
 #include "kernels/cuda/matmul/matmul_tiles.h"
 
 namespace nvllm::cuda {
@@ -192,7 +193,7 @@ void grouped_matmul(const Context& context, const ConstTensorView& x, const Cons
     call.starts = starts.as<int32_t>();
     call.groups = static_cast<int>(weight.dim(0));
     call.weight_stride = weight.stride(0);
-    multiply(context, call, weight.dtype, compute_type);
+    select_gemm(context, call, weight.dtype, compute_type);
 }
 
 void add_expert_outputs(const Context& context, const ConstTensorView& x,

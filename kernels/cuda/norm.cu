@@ -78,40 +78,6 @@ __global__ void __launch_bounds__(threads == 32 ? 32 * kRowsPerBlock : threads)
     });
 }
 
-// The sum is rounded to T before it is normalised, as by two ops. One more read and write a value.
-template <int threads, typename T, typename W>
-__global__ void __launch_bounds__(threads == 32 ? 32 * kRowsPerBlock : threads)
-    add_rms_norm_kernel(Rows<const T> x, Rows<T> residual, Scale<W> scale, float epsilon,
-                        Rows<T> out) {
-    gpu::wait_for_work_before();
-    const int64_t row = row_of_thread<threads>(x.layout.count);
-    if (row < 0) return;
-    const T* const from = x.data + x.layout.offset(row);
-    T* const stream = residual.data + residual.layout.offset(row);
-    T* const to = out.data + out.layout.offset(row);
-    const int64_t width = x.layout.width;
-    float squares = 0.0f;
-    for_each_run<threads>(width, [&](int64_t column, int64_t count) {
-        float values[kRun];
-        float sums[kRun];
-        load_run(from + column, count, x.layout.aligned, values);
-        load_run(stream + column, count, residual.layout.aligned, sums);
-#pragma unroll
-        for (int i = 0; i < kRun; ++i) {
-            sums[i] = gpu::to_float(gpu::from_float<T>(sums[i] + values[i]));
-            squares = gpu::fma(sums[i], sums[i], squares);
-        }
-        store_run(stream + column, count, residual.layout.aligned, sums);
-    });
-    const float factor = inverse_root(row_sum<threads>(squares), width, epsilon);
-    for_each_run<threads>(width, [&](int64_t column, int64_t count) {
-        float values[kRun];
-        load_run(stream + column, count, residual.layout.aligned, values);
-        scale.apply(column, count, 0.0f, factor, values);
-        store_run(to + column, count, out.layout.aligned, values);
-    });
-}
-
 // The variance is summed around the mean in a pass of its own: E[x²] - E[x]² would cancel.
 template <int threads, typename T, typename W>
 __global__ void __launch_bounds__(threads == 32 ? 32 * kRowsPerBlock : threads)
@@ -185,23 +151,6 @@ void rms_norm(const Context& context, const ConstTensorView& x, const ConstTenso
                     .grid = {grid}, .block = {block}, .stream = context.stream, .overlaps = true},
                 rows_of<T>(x), scale_of<W>(weight, {}, options.weight_offset), options.epsilon,
                 rows_of<T>(out));
-        });
-    });
-}
-
-void add_rms_norm(const Context& context, const ConstTensorView& x, const TensorView& residual,
-                  const ConstTensorView& weight, const ops::RmsNormOptions& options,
-                  const TensorView& out) {
-    with_types(x, weight, [&](auto activation, auto stored) {
-        using T = typename decltype(activation)::Type;
-        using W = typename decltype(stored)::Type;
-        with_threads(x, [&](auto threads, uint32_t block, uint32_t grid) {
-            gpu::launch(
-                add_rms_norm_kernel<decltype(threads)::value, T, W>,
-                gpu::Launch{
-                    .grid = {grid}, .block = {block}, .stream = context.stream, .overlaps = true},
-                rows_of<T>(x), rows_of<T>(residual), scale_of<W>(weight, {}, options.weight_offset),
-                options.epsilon, rows_of<T>(out));
         });
     });
 }

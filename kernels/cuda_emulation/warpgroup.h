@@ -3,8 +3,10 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/primitives/tile.h"
 #include "kernels/cuda_emulation/keywords.h"
+
+// After the keywords, which it uses.
+#include "kernels/cuda/primitives/tile.h"
 #include "kernels/cuda_emulation/site.h"
 
 namespace nvllm::gpu {

@@ -62,7 +62,7 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
 
 // For each pair (from, to), in order: block `to` of the target becomes a copy of block `from` of
 // the source, which may be the same storage. source, target: [blocks, ...], blocks alike; pairs:
-// int32 [count, 2]. On a device all pairs are copied at once: no block is both read and written.
+// int32 [count, 2]. A block may be the target of one pair and the source of a later one.
 void copy_blocks(const Context& context, const ConstTensorView& pairs,
                  const ConstTensorView& source, const TensorView& target);
 

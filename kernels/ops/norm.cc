@@ -24,17 +24,6 @@ void rms_norm(const Context& context, const ConstTensorView& x, const ConstTenso
     (device != nullptr ? device->rms_norm : cpu::rms_norm)(context, x, weight, options, out);
 }
 
-void add_rms_norm(const Context& context, const ConstTensorView& x, const TensorView& residual,
-                  const ConstTensorView& weight, const RmsNormOptions& options,
-                  const TensorView& out) {
-    const BackendOps* device = module_ops(context, "add_rms_norm");
-    check_norm(context, x, weight, out, "add_rms_norm");
-    check_norm(context, x, weight, residual, "add_rms_norm");
-    NVLLM_CHECK(out.data != residual.data, "add_rms_norm: the sum would be lost");
-    (device != nullptr ? device->add_rms_norm : cpu::add_rms_norm)(context, x, residual, weight,
-                                                                   options, out);
-}
-
 void layer_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
                 const ConstTensorView& bias, float epsilon, const TensorView& out) {
     const BackendOps* device = module_ops(context, "layer_norm");

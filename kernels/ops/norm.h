@@ -18,12 +18,6 @@ struct RmsNormOptions {
 void rms_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
               const RmsNormOptions& options, const TensorView& out);
 
-// residual += x; out = rms_norm(residual), with the bits of add() and rms_norm() after each other.
-// x, residual, out: activations, equal shapes as above; out may be x.
-void add_rms_norm(const Context& context, const ConstTensorView& x, const TensorView& residual,
-                  const ConstTensorView& weight, const RmsNormOptions& options,
-                  const TensorView& out);
-
 // out = (x - mean) / sqrt(variance + epsilon) * weight + bias, row by row. Shapes as above; bias
 // may be empty. (Ba et al. 2016)
 void layer_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,

@@ -36,7 +36,6 @@
     X(matmul_scratch_bytes)          \
     X(add_weighted_rows)             \
     X(rms_norm)                      \
-    X(add_rms_norm)                  \
     X(layer_norm)                    \
     X(rope_cos_sin)                  \
     X(rope)

@@ -61,8 +61,12 @@ size_t block_bytes(const TensorView& pool) {
     return static_cast<size_t>(pool.stride(0)) * dtype_bytes(pool.dtype);
 }
 
-std::byte* block_of(const TensorView& pool, int32_t block) {
+void check_block(const ConstTensorView& pool, int32_t block) {
     NVLLM_CHECK(block >= 0 && block < pool.dim(0), "a block outside of the storage");
+}
+
+std::byte* block_of(const TensorView& pool, int32_t block) {
+    check_block(pool, block);
     return pool.as<std::byte>() + static_cast<size_t>(block) * block_bytes(pool);
 }
 
@@ -114,10 +118,23 @@ std::vector<KvLayer> KvStorage::layers_of(const std::vector<KvGroup>& groups,
 }
 
 void KvStorage::copy_blocks(const Context& context, std::span<const BlockMove> copies) {
+    std::vector<std::vector<int32_t>> pairs(pools_.size());  // by group: from, to
     for (const BlockMove& copy : copies) {
-        const TensorView pool = pools_.at(static_cast<size_t>(copy.group)).mutable_view();
-        device_.copy_within(context.stream, block_of(pool, copy.to), block_of(pool, copy.from),
-                            block_bytes(pool));
+        const auto group = static_cast<size_t>(copy.group);
+        check_block(pools_.at(group).view(), copy.from);
+        check_block(pools_.at(group).view(), copy.to);
+        pairs[group].insert(pairs[group].end(), {copy.from, copy.to});
+    }
+    for (size_t group = 0; group < pools_.size(); ++group) {
+        if (pairs[group].empty()) continue;
+        const ScratchArena::Scope scope(*context.scratch);
+        const auto bytes = pairs[group].size() * sizeof(int32_t);
+        void* const there = context.scratch->take(bytes);
+        device_.copy_in(context.stream, there, pairs[group].data(), bytes);
+        const TensorView pool = pools_[group].mutable_view();
+        ops::copy_blocks(context,
+                         {there, DType::i32, {std::ssize(pairs[group]) / 2, 2}, device_.id()}, pool,
+                         pool);
     }
 }
 

@@ -99,28 +99,3 @@ TEST_CASE("norms refuse shapes that do not fit") {
                                   testing::view(weight, {4}), {}, testing::view(out, {4, 3})),
                     Error);
 }
-
-TEST_CASE("adding and normalising in one op has the bits of two") {
-    testing::Machine machine;
-    testing::for_each_isa([&](cpu::Isa) {
-        for (const int64_t hidden : {1, 37, 256}) {
-            testing::Random random(static_cast<uint64_t>(hidden));
-            std::vector<float> x = random.values(3 * (hidden + 2));
-            std::vector<float> residual = random.values(3 * (hidden + 5));
-            std::vector<float> sums = residual;
-            Buffer weight(DType::bf16, random.values(hidden));
-            const TensorView added = testing::matrix(x, 3, hidden, hidden + 2);
-            const TensorView one = testing::matrix(residual, 3, hidden, hidden + 5);
-            const TensorView two = testing::matrix(sums, 3, hidden, hidden + 5);
-            std::vector<float> out(static_cast<size_t>(3 * hidden)), expected = out;
-            const ops::RmsNormOptions options{1e-6f, 0.5f};
-            ops::add(machine.context(), added, two);
-            ops::rms_norm(machine.context(), two, weight.view({hidden}), options,
-                          testing::view(expected, {3, hidden}));
-            ops::add_rms_norm(machine.context(), added, one, weight.view({hidden}), options,
-                              testing::view(out, {3, hidden}));
-            CHECK(testing::same_bits(out, expected));
-            CHECK(testing::same_bits(residual, sums));
-        }
-    });
-}

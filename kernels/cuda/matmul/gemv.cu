@@ -14,7 +14,7 @@ constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 
 template <typename T>
-struct FewRowsProduct : FewRows {
+struct Gemv : GemvTile {
     static constexpr int kSpanDepth = 32;  // 16 bytes of four lanes
     static constexpr int kSpans = 2;
     static constexpr int kDepth = kSpans * kSpanDepth;
@@ -99,33 +99,32 @@ struct FewRowsProduct : FewRows {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads, 2) matmul_few_rows_kernel(MatmulCall call) {
-    GPU_SHARED(float, parts, [kWarps * FewRows::kPartValues]);
-    FewRowsProduct<T>::run(call, parts);
+__global__ void __launch_bounds__(kThreads, 2) gemv_kernel(MatmulCall call) {
+    GPU_SHARED(float, parts, [kWarps * GemvTile::kPartValues]);
+    Gemv<T>::run(call, parts);
 }
 
 }  // namespace
 
-bool can_multiply_few_rows(const ConstTensorView& x, const ConstTensorView& weight,
-                           DType compute_type) {
-    return x.dim(0) <= FewRows::kMaxTokens && compute_type != DType::f32 &&
+bool can_gemv(const ConstTensorView& x, const ConstTensorView& weight, DType compute_type) {
+    return x.dim(0) <= GemvTile::kMaxTokens && compute_type != DType::f32 &&
            x.dtype == compute_type && weight.dtype == compute_type && row_layout(x).aligned &&
            row_layout(weight).aligned;
 }
 
-void multiply_few_rows(const Context& context, const MatmulCall& call, DType compute_type) {
+void launch_gemv(const Context& context, const MatmulCall& call, DType compute_type) {
     const auto launch = [&](auto kernel) {
         gpu::launch(kernel,
-                    gpu::Launch{.grid = {blocks_for(call.out, FewRows::kColumns)},
+                    gpu::Launch{.grid = {blocks_for(call.out, GemvTile::kColumns)},
                                 .block = {kThreads},
                                 .stream = context.stream,
                                 .overlaps = true},
                     call);
     };
     if (compute_type == DType::bf16) {
-        launch(matmul_few_rows_kernel<__nv_bfloat16>);
+        launch(gemv_kernel<__nv_bfloat16>);
     } else {
-        launch(matmul_few_rows_kernel<__half>);
+        launch(gemv_kernel<__half>);
     }
 }
 

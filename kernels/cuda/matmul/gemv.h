@@ -8,11 +8,12 @@
 #pragma once
 
 #include "kernels/cuda/matmul/matmul.h"
+#include "kernels/cuda/matmul/matmul_selection.h"
 #include "kernels/cuda/matmul/matmul_tiles.h"
 
 namespace nvllm::cuda {
 
-struct FewRows {
+struct GemvTile {
     static constexpr int kMaxTokens = kMaxGemvRows;
     static constexpr int kColumns = 16;
     static constexpr int kTokenStride = 20;  // four tokens and eight columns in different banks
@@ -42,7 +43,7 @@ struct FewRows {
     }
 };
 
-// The launch of matmul_few_rows.cu. REQUIRES: what can_multiply_few_rows() asks for.
-void multiply_few_rows(const Context& context, const MatmulCall& call, DType compute_type);
+// REQUIRES: can_gemv().
+void launch_gemv(const Context& context, const MatmulCall& call, DType compute_type);
 
 }  // namespace nvllm::cuda

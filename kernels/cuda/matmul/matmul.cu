@@ -1,11 +1,11 @@
-// Matrix products on the GPU without a library: which kernel takes which types.
+// Dense matmuls on the GPU without a library.
 //
-// Weights of the product's 16-bit type are multiplied on tensor cores, with exact products and
-// float32 sums; every other combination in float32. Where cuBLASLt is at hand, large products of
-// 16-bit types are its business (blas.h), but for few rows.
+// Weights of the 16-bit compute type are multiplied on tensor cores, with exact products and
+// float32 sums; every other combination in float32 (matmul_selection.cu).
 #include "kernels/cuda/matmul/matmul.h"
 
 #include "kernels/cuda/matmul/gemv.h"
+#include "kernels/cuda/matmul/matmul_selection.h"
 #include "kernels/cuda/ops.h"
 
 namespace nvllm::cuda {
@@ -31,30 +31,20 @@ MatmulCall describe_product(const ConstTensorView& x, const ConstTensorView& wei
     return call;
 }
 
-void multiply(const Context& context, const MatmulCall& call, DType weight_type,
-              DType compute_type) {
-    if (call.tokens == 0 || call.out == 0) return;
-    if (compute_type != DType::f32 && weight_type == compute_type) {
-        multiply_on_tensor_cores(context, call, compute_type);
-    } else {
-        multiply_exactly(context, call, weight_type, compute_type);
-    }
-}
-
 void gemm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
           const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
           const TensorView& y) {
     MatmulCall call = describe_product(x, weight, bias, y);
     call.accumulate = output == ops::MatmulOutput::accumulate;
-    multiply(context, call, weight.dtype, compute_type);
+    select_gemm(context, call, weight.dtype, compute_type);
 }
 
-void matmul_few_rows(const Context& context, const ConstTensorView& x,
-                     const ConstTensorView& weight, const ConstTensorView& bias, DType compute_type,
-                     ops::MatmulOutput output, const TensorView& y) {
+void gemv(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+          const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
+          const TensorView& y) {
     MatmulCall call = describe_product(x, weight, bias, y);
     call.accumulate = output == ops::MatmulOutput::accumulate;
-    multiply_few_rows(context, call, compute_type);
+    launch_gemv(context, call, compute_type);
 }
 
 size_t matmul_scratch_bytes(int64_t, int64_t, DType, DType, const ScratchTerms&) { return 0; }

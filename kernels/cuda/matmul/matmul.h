@@ -10,16 +10,12 @@ void gemm(const Context& context, const ConstTensorView& x, const ConstTensorVie
           const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
           const TensorView& y);
 
-// Rows of x that have kernels of their own, dense and quantized.
-constexpr int kMaxGemvRows = 8;
-
 // Whether there are at most kMaxGemvRows, of the weights' 16-bit type and in whole runs of 16
 // bytes, for a kernel of their own: as fast as weights come from memory, in another order of sums.
-bool can_multiply_few_rows(const ConstTensorView& x, const ConstTensorView& weight,
-                           DType compute_type);
-// REQUIRES: can_multiply_few_rows().
-void matmul_few_rows(const Context& context, const ConstTensorView& x,
-                     const ConstTensorView& weight, const ConstTensorView& bias, DType compute_type,
-                     ops::MatmulOutput output, const TensorView& y);
+bool can_gemv(const ConstTensorView& x, const ConstTensorView& weight, DType compute_type);
+// REQUIRES: can_gemv().
+void gemv(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+          const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
+          const TensorView& y);
 
 }  // namespace nvllm::cuda

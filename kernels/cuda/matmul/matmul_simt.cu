@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void multiply_exactly(const Context& context, const MatmulCall& call, DType weight_type,
+void launch_gemm_simt(const Context& context, const MatmulCall& call, DType weight_type,
                       DType compute_type) {
     gpu::launch(matmul_kernel,
                 gpu::Launch{.grid = {blocks_for(call.out, kRows), num_row_tiles(call, kRows)},

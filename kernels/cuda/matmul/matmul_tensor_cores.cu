@@ -172,7 +172,7 @@ void launch_matmul(const Context& context, const MatmulCall& call, DType type) {
 
 }  // namespace
 
-void multiply_on_tensor_cores(const Context& context, const MatmulCall& call, DType compute_type) {
+void launch_gemm_tensor_cores(const Context& context, const MatmulCall& call, DType compute_type) {
     if (compute_type == DType::bf16) {
         launch_matmul<__nv_bfloat16>(context, call, compute_type);
     } else {

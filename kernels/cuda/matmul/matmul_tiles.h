@@ -63,9 +63,6 @@ inline uint32_t num_row_tiles(const MatmulCall& call, int rows) {
 // What matmul() and grouped_matmul() have in common.
 MatmulCall describe_product(const ConstTensorView& x, const ConstTensorView& weight,
                             const ConstTensorView& bias, const TensorView& y);
-// On tensor cores where weights and product have the same 16-bit type.
-void multiply(const Context& context, const MatmulCall& call, DType weight_type,
-              DType compute_type);
 
 template <typename T>
 __device__ __forceinline__ float load_as_float(const void* data, int64_t index) {
@@ -143,9 +140,9 @@ __device__ __forceinline__ void write_pair(const MatmulCall& call, int end, int 
 }
 
 // The launches of matmul_tensor_cores.cu (weights and product of one 16-bit type) and
-// matmul_exact.cu.
-void multiply_on_tensor_cores(const Context& context, const MatmulCall& call, DType compute_type);
-void multiply_exactly(const Context& context, const MatmulCall& call, DType weight_type,
+// matmul_simt.cu.
+void launch_gemm_tensor_cores(const Context& context, const MatmulCall& call, DType compute_type);
+void launch_gemm_simt(const Context& context, const MatmulCall& call, DType weight_type,
                       DType compute_type);
 
 }  // namespace nvllm::cuda

@@ -8,13 +8,12 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/matmul/matmul_selection.h"
 #include "kernels/cuda/quantized/quantized_codes.h"
 #include "kernels/cuda/quantized/quantized_tiles.h"
 
 namespace nvllm::cuda {
 namespace {
-
-constexpr int64_t kManyRows = 128;
 
 // A slab on its way to values [columns, in], as plain data.
 struct WidenCall {
@@ -88,7 +87,7 @@ void widen(const Context& context, const WidenCall& call, ops::WeightCode code,
 }
 
 bool can_widen(int64_t tokens, const ops::QuantizedLayout& layout) {
-    return tokens >= kManyRows && !ops::is_sparse(layout.code) && layout.in % kRun == 0;
+    return tokens >= kMinDequantizeRows && !ops::is_sparse(layout.code) && layout.in % kRun == 0;
 }
 
 }  // namespace
@@ -109,7 +108,7 @@ bool can_dequantize(const ConstTensorView& x, const ops::QuantizedWeight& weight
 void dequantize_gemm(const Context& context, const ConstTensorView& x,
                      const ops::QuantizedWeight& weight, const ConstTensorView& bias,
                      DType compute_type, ops::MatmulOutput output, const TensorView& y,
-                     GemmArgs dense, int64_t chunk_bytes) {
+                     const DenseGemm& dense, int64_t chunk_bytes) {
     if (y.numel() == 0) return;
     const ops::QuantizedLayout& layout = weight.layout;
     const int64_t at_once = chunk_columns(layout, chunk_bytes, 2);
@@ -125,9 +124,9 @@ void dequantize_gemm(const Context& context, const ConstTensorView& x,
         call.chunk.take_columns(first, columns);
         widen(context, call, layout.code, compute_type);
         const ConstTensorView chunk(call.values, compute_type, {columns, layout.in}, x.device);
-        dense(context, rows, chunk,
-              bias.data != nullptr ? bias.columns(first, columns) : ConstTensorView(), compute_type,
-              output, y.columns(first, columns));
+        const ConstTensorView chunk_bias =
+            bias.data != nullptr ? bias.columns(first, columns) : ConstTensorView();
+        dense(context, rows, chunk, chunk_bias, compute_type, output, y.columns(first, columns));
     }
 }
 

@@ -2,6 +2,8 @@
 // or of their codes, where a library multiplies those.
 #pragma once
 
+#include <functional>
+
 #include "kernels/cuda/runtime/blas.h"
 #include "kernels/ops/matmul_quantized.h"
 
@@ -14,9 +16,7 @@ constexpr int64_t kColumnChunkBytes = int64_t{64} << 20;
 int64_t chunk_columns(const ops::QuantizedLayout& layout, int64_t chunk_bytes, int64_t value_bytes);
 
 // How slabs of the dense matrix are multiplied.
-using GemmArgs = void (*)(const Context& context, const ConstTensorView& x,
-                          const ConstTensorView& weight, const ConstTensorView& bias,
-                          DType compute_type, ops::MatmulOutput output, const TensorView& y);
+using DenseGemm = std::function<decltype(ops::matmul)>;
 
 // Whether rows are so many that it pays, and scales of x can go into its values. Scaled weights,
 // and codes of x with their scales, are rounded to the product type, as `transformers` does, and
@@ -30,7 +30,7 @@ bool can_dequantize(const ConstTensorView& x, const ops::QuantizedWeight& weight
 void dequantize_gemm(const Context& context, const ConstTensorView& x,
                      const ops::QuantizedWeight& weight, const ConstTensorView& bias,
                      DType compute_type, ops::MatmulOutput output, const TensorView& y,
-                     GemmArgs dense, int64_t chunk_bytes = kColumnChunkBytes);
+                     const DenseGemm& dense, int64_t chunk_bytes = kColumnChunkBytes);
 
 size_t dequantize_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout);
 

@@ -35,7 +35,7 @@ struct Sharing {
 };
 
 template <typename T, ops::WeightCode code>
-struct QuantizedFewRows : FewRows {
+struct QuantizedGemv : GemvTile {
     static constexpr int kDepth = unit_depth(code);
     static constexpr int kStep = kProductDepth<T>;
     static constexpr int kAhead = 4;
@@ -290,15 +290,15 @@ struct QuantizedFewRows : FewRows {
 
 template <typename T, ops::WeightCode code>
 __global__ void __launch_bounds__(kThreads, 4)
-    matmul_quantized_few_rows_kernel(QuantizedCall call, Sharing sharing) {
+    gemv_quantized_kernel(QuantizedCall call, Sharing sharing) {
     GPU_DYNAMIC_SHARED(unsigned char, memory);
-    QuantizedFewRows<T, code>::run(call, sharing, memory);
+    QuantizedGemv<T, code>::run(call, sharing, memory);
 }
 
 // units_per_chunk of 0: warps cannot share the sums.
 template <typename T, ops::WeightCode code>
 Sharing share(const QuantizedCall& call) {
-    using Product = QuantizedFewRows<T, code>;
+    using Product = QuantizedGemv<T, code>;
     constexpr bool kExact = std::is_same_v<typename Product::Sum, int>;
     constexpr int kDepth = Product::kDepth;
     const int in = call.product.in;
@@ -331,39 +331,47 @@ Sharing share(const QuantizedCall& call) {
     return sharing;
 }
 
-template <typename T>
-bool multiply_few_rows(const Context& context, const QuantizedCall& call, ops::WeightCode code) {
-    bool is_done = false;
+// Calls `function` with the element type of x and the code of weights, where there is a kernel.
+template <typename Function>
+void with_operands(ops::WeightCode code, DType operand, Function&& function) {
     with_dense_code(code, [&](auto known) {
         constexpr ops::WeightCode kCode = decltype(known)::kValue;
-        // Of bytes only integers are factors as they are.
-        if constexpr (sizeof(T) == 2 || kCode == ops::WeightCode::int4 ||
-                      kCode == ops::WeightCode::int8) {
-            const Sharing sharing = share<T, kCode>(call);
-            if (sharing.units_per_chunk == 0) return;
-            const size_t bytes = static_cast<size_t>(sharing.parts_per_window()) *
-                                 QuantizedFewRows<T, kCode>::Window::kPartBytes;
-            gpu::launch(matmul_quantized_few_rows_kernel<T, kCode>,
-                        gpu::Launch{.grid = {blocks_for(call.product.out, FewRows::kColumns)},
-                                    .block = {kThreads},
-                                    .shared_bytes = bytes,
-                                    .stream = context.stream,
-                                    .overlaps = true},
-                        call, sharing);
-            is_done = true;
+        if (operand == DType::bf16) {
+            function.template operator()<__nv_bfloat16, kCode>();
+        } else if (operand == DType::f16) {
+            function.template operator()<__half, kCode>();
+        } else if constexpr (kCode == ops::WeightCode::int4 || kCode == ops::WeightCode::int8) {
+            // Of weights of one byte only integers are operands without a conversion.
+            function.template operator()<int8_t, kCode>();
         }
     });
-    return is_done;
 }
 
 }  // namespace
 
-bool multiply_quantized_few_rows(const Context& context, const QuantizedCall& call,
-                                 ops::WeightCode code, DType compute_type) {
-    if (call.product.tokens > FewRows::kMaxTokens || call.x_group_size > 0) return false;
-    if (compute_type == DType::i8) return multiply_few_rows<int8_t>(context, call, code);
-    if (compute_type == DType::bf16) return multiply_few_rows<__nv_bfloat16>(context, call, code);
-    return multiply_few_rows<__half>(context, call, code);
+bool can_gemv_quantized(const QuantizedCall& call, ops::WeightCode code, DType operand) {
+    if (call.product.tokens > GemvTile::kMaxTokens || call.x_group_size > 0) return false;
+    bool can = false;
+    with_operands(code, operand, [&]<typename T, ops::WeightCode kCode>() {
+        can = share<T, kCode>(call).units_per_chunk > 0;
+    });
+    return can;
+}
+
+void launch_gemv_quantized(const Context& context, const QuantizedCall& call, ops::WeightCode code,
+                           DType operand) {
+    with_operands(code, operand, [&]<typename T, ops::WeightCode kCode>() {
+        const Sharing sharing = share<T, kCode>(call);
+        const size_t bytes = static_cast<size_t>(sharing.parts_per_window()) *
+                             QuantizedGemv<T, kCode>::Window::kPartBytes;
+        gpu::launch(gemv_quantized_kernel<T, kCode>,
+                    gpu::Launch{.grid = {blocks_for(call.product.out, GemvTile::kColumns)},
+                                .block = {kThreads},
+                                .shared_bytes = bytes,
+                                .stream = context.stream,
+                                .overlaps = true},
+                    call, sharing);
+    });
 }
 
 }  // namespace nvllm::cuda

@@ -1,5 +1,4 @@
-// Products with quantized weights on the GPU: packing, rounding of x, and which kernel takes which
-// types.
+// Matmuls with quantized weights on the GPU: packing, and rounding of x.
 //
 // round_rows_kernel: a block of 256 threads a token, its values read once, by runs of 8, and kept
 // until the row's scale is known (those of rows beyond 8,192, and of groups, are read twice),
@@ -10,6 +9,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/cuda/matmul/matmul_selection.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/quantized/dequantize_gemm.h"
 #include "kernels/cuda/quantized/quantized_tiles.h"
@@ -530,8 +530,8 @@ void gemm_quantized(const Context& context, const ConstTensorView& x,
     if (multiplies_integers(weight, compute_type)) {
         call.sum_depth = call.group_size;
         round_rows<int8_t>(context, x, weight, call);
-        if (multiply_quantized_few_rows(context, call, layout.code, DType::i8)) return;
-        return multiply_integers_on_tensor_cores(context, call, layout.code);
+        select_gemm_quantized(context, call, layout.code, DType::i8);
+        return;
     }
     call.sum_depth = sum_depth(layout.code, call.group_size, call.product.in);
     if (!takes_as_it_is(x, weight, compute_type)) {
@@ -539,13 +539,7 @@ void gemm_quantized(const Context& context, const ConstTensorView& x,
             round_rows<typename decltype(element)::Type>(context, x, weight, call);
         });
     }
-    if (ops::is_sparse(layout.code)) {
-        multiply_sparse(context, call, layout.code, compute_type);
-    } else if (compute_type == DType::f32) {
-        multiply_quantized_exactly(context, call, layout.code);
-    } else if (!multiply_quantized_few_rows(context, call, layout.code, compute_type)) {
-        multiply_quantized_on_tensor_cores(context, call, layout.code, compute_type);
-    }
+    select_gemm_quantized(context, call, layout.code, compute_type);
 }
 
 size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout,

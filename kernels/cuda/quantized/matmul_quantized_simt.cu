@@ -9,7 +9,7 @@ namespace nvllm::cuda {
 namespace {
 
 template <ops::WeightCode code>
-struct ExactProduct {
+struct SimtGemm {
     static constexpr int kWarps = 8;
     static constexpr int kThreads = kWarps * 32;
     static constexpr int kColumns = kWarps * kColumnTile;
@@ -84,19 +84,19 @@ struct ExactProduct {
 };
 
 template <ops::WeightCode code>
-__global__ void __launch_bounds__(ExactProduct<code>::kThreads, kAnyOccupancy)
+__global__ void __launch_bounds__(SimtGemm<code>::kThreads, kAnyOccupancy)
     matmul_quantized_exact_kernel(QuantizedCall call) {
     gpu::wait_for_work_before();
-    ExactProduct<code>::run(call);
+    SimtGemm<code>::run(call);
 }
 
 }  // namespace
 
-void multiply_quantized_exactly(const Context& context, const QuantizedCall& call,
+void launch_gemm_quantized_simt(const Context& context, const QuantizedCall& call,
                                 ops::WeightCode code) {
     with_dense_code(code, [&](auto known) {
         constexpr ops::WeightCode kCode = decltype(known)::kValue;
-        launch_tiles<ExactProduct<kCode>>(context, matmul_quantized_exact_kernel<kCode>, call);
+        launch_tiles<SimtGemm<kCode>>(context, matmul_quantized_exact_kernel<kCode>, call);
     });
 }
 

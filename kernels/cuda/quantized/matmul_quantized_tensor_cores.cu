@@ -184,7 +184,7 @@ void launch_product(const Context& context, const QuantizedCall& call, ops::Weig
 
 }  // namespace
 
-void multiply_quantized_on_tensor_cores(const Context& context, const QuantizedCall& call,
+void launch_gemm_quantized_tensor_cores(const Context& context, const QuantizedCall& call,
                                         ops::WeightCode code, DType compute_type) {
     if (compute_type == DType::bf16) {
         launch_product<__nv_bfloat16>(context, call, code);
@@ -193,8 +193,8 @@ void multiply_quantized_on_tensor_cores(const Context& context, const QuantizedC
     }
 }
 
-void multiply_integers_on_tensor_cores(const Context& context, const QuantizedCall& call,
-                                       ops::WeightCode code) {
+void launch_gemm_quantized_integers(const Context& context, const QuantizedCall& call,
+                                    ops::WeightCode code) {
     if (code == ops::WeightCode::int4) {
         launch_product<int8_t, ops::WeightCode::int4>(context, call);
     } else {

@@ -189,7 +189,7 @@ void launch_on_tensor_cores(const Context& context, const QuantizedCall& call) {
 }
 
 template <ops::WeightCode code>
-struct ExactSparseProduct {
+struct SparseSimtGemm {
     static constexpr int kWarps = 8;
     static constexpr int kThreads = kWarps * 32;
     static constexpr int kColumns = kWarps * kSparseColumnTile;
@@ -273,10 +273,10 @@ struct ExactSparseProduct {
 };
 
 template <ops::WeightCode code>
-__global__ void __launch_bounds__(ExactSparseProduct<code>::kThreads, kAnyOccupancy)
-    matmul_sparse_exact_kernel(QuantizedCall call) {
+__global__ void __launch_bounds__(SparseSimtGemm<code>::kThreads, kAnyOccupancy)
+    gemm_sparse_simt_kernel(QuantizedCall call) {
     gpu::wait_for_work_before();
-    ExactSparseProduct<code>::run(call);
+    SparseSimtGemm<code>::run(call);
 }
 
 }  // namespace
@@ -301,13 +301,13 @@ void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layou
     });
 }
 
-void multiply_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
-                     DType compute_type) {
+void launch_gemm_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
+                        DType compute_type) {
     with_sparse_code(code, [&](auto known) {
         constexpr ops::WeightCode kCode = decltype(known)::kValue;
         if (compute_type == DType::f32) {
-            return launch_tiles<ExactSparseProduct<kCode>>(context,
-                                                           matmul_sparse_exact_kernel<kCode>, call);
+            return launch_tiles<SparseSimtGemm<kCode>>(context, gemm_sparse_simt_kernel<kCode>,
+                                                       call);
         }
         if constexpr (kCode != ops::WeightCode::sparse_float16) {
             if (compute_type == DType::bf16) {

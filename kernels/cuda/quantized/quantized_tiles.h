@@ -291,20 +291,22 @@ struct CodedRows {
 CodedRows rounded_codes(const Context& context, const ConstTensorView& x,
                         const ops::QuantizedWeight& weight, DType codes);
 
-// At most eight rows, and sums that warps can share; else false, and nothing is done. The product
-// type i8: integers (matmul_quantized_few_rows.cu).
-bool multiply_quantized_few_rows(const Context& context, const QuantizedCall& call,
-                                 ops::WeightCode code, DType compute_type);
+// Whether there are at most kMaxGemvRows, and sums that warps can share. `operand`: the type of x
+// in the call, i8 where it is multiplied by integers.
+bool can_gemv_quantized(const QuantizedCall& call, ops::WeightCode code, DType operand);
+// REQUIRES: can_gemv_quantized().
+void launch_gemv_quantized(const Context& context, const QuantizedCall& call, ops::WeightCode code,
+                           DType operand);
 // The launches of matmul_quantized_tensor_cores.cu (x of bfloat16 or float16, or of one byte),
-// matmul_quantized_exact.cu (x of float32) and matmul_sparse.cu (two of each four weights).
-void multiply_quantized_on_tensor_cores(const Context& context, const QuantizedCall& call,
+// matmul_quantized_simt.cu (x of float32) and matmul_sparse.cu (two of each four weights).
+void launch_gemm_quantized_tensor_cores(const Context& context, const QuantizedCall& call,
                                         ops::WeightCode code, DType compute_type);
-void multiply_integers_on_tensor_cores(const Context& context, const QuantizedCall& call,
-                                       ops::WeightCode code);
-void multiply_quantized_exactly(const Context& context, const QuantizedCall& call,
+void launch_gemm_quantized_integers(const Context& context, const QuantizedCall& call,
+                                    ops::WeightCode code);
+void launch_gemm_quantized_simt(const Context& context, const QuantizedCall& call,
                                 ops::WeightCode code);
-void multiply_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
-                     DType compute_type);
+void launch_gemm_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
+                        DType compute_type);
 
 // What two of each four keep, into packed codes; scales are packed as those of other codes.
 void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layout,

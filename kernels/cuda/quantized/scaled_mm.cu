@@ -10,16 +10,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/cuda/matmul/matmul_selection.h"
 #include "kernels/cuda/quantized/quantized_codes.h"
 #include "kernels/cuda/quantized/quantized_tiles.h"
 
 namespace nvllm::cuda {
 namespace {
 
-// From so many on it is faster than the kernels that multiply packed codes; those of integers need
-// no widening.
-constexpr int64_t kManyRows = 64;
-constexpr int64_t kManyRowsOfIntegers = 128;
 constexpr int kThreads = 256;
 
 // A slab on its way to codes [columns, in] and scales [columns], as plain data.
@@ -134,7 +131,7 @@ std::optional<DType> type_of_codes(const ops::QuantizedLayout& layout) {
 }
 
 bool are_many(int64_t tokens, DType codes) {
-    return tokens >= (codes == DType::i8 ? kManyRowsOfIntegers : kManyRows);
+    return tokens >= (codes == DType::i8 ? kMinScaledMmIntegerRows : kMinScaledMmRows);
 }
 
 bool rounds_to(const ops::ActivationRounding& rounding, DType codes) {
@@ -215,14 +212,17 @@ void unpack(const Context& context, const UnpackCall& call, DType codes) {
 
 }  // namespace
 
+bool can_scaled_mm(const ConstTensorView& x, const ops::QuantizedWeight& weight) {
+    const std::optional<DType> codes = type_of_codes(weight.layout);
+    return codes && are_many(x.dim(0), *codes) && rounds_to(weight.activations, *codes);
+}
+
 bool scaled_mm(const Context& context, const ConstTensorView& x, const ops::QuantizedWeight& weight,
                const ConstTensorView& bias, ops::MatmulOutput output, const TensorView& y,
                const ScaledMmLibrary& library, int64_t chunk_bytes) {
     const ops::QuantizedLayout& layout = weight.layout;
     const int64_t tokens = x.dim(0);
     const std::optional<DType> codes = type_of_codes(layout);
-    if (y.numel() == 0 || !codes || !are_many(tokens, *codes)) return false;
-    if (!rounds_to(weight.activations, *codes)) return false;
     const int64_t at_once = std::min(columns_at_once(tokens, layout, chunk_bytes), layout.out);
     const ScratchArena::Scope scope(*context.scratch);
     const auto room = static_cast<size_t>(whole_runs(at_once));

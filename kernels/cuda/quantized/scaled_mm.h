@@ -14,9 +14,14 @@ struct ScaledMmLibrary {
     void (*multiply)(const Context& context, const ScaledMmArgs& product);
 };
 
-// Codes of float8 by such, and of int8 by int8, each sum scaled once; integers' sums are exact.
-// False, with nothing done, where others are given, rows are few, or the library takes none.
-// Columns are taken by slabs: their codes have at most `chunk_bytes`, and so have sums of integers.
+// Whether x and weights are float8 or int8 with one scale a row and a column, and rows are so many
+// that it pays.
+bool can_scaled_mm(const ConstTensorView& x, const ops::QuantizedWeight& weight);
+
+// float8 by float8 or int8 by int8, each sum scaled once; sums of integers are exact. False, and
+// nothing is launched, if the library does not support the shape. Columns are computed in chunks:
+// the quantized weights of a chunk have at most `chunk_bytes`, and so have sums of integers.
+// REQUIRES: can_scaled_mm(), y is not empty.
 bool scaled_mm(const Context& context, const ConstTensorView& x, const ops::QuantizedWeight& weight,
                const ConstTensorView& bias, ops::MatmulOutput output, const TensorView& y,
                const ScaledMmLibrary& library, int64_t chunk_bytes = kColumnChunkBytes);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/ops/rope.h"
+
 namespace nvllm {
 namespace {
 

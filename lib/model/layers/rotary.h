@@ -1,7 +1,8 @@
 // Rotary position embedding of one kind of layer, and the angles of one step.
 #pragma once
 
-#include "kernels/ops/rope.h"
+#include "kernels/context.h"
+#include "kernels/view.h"
 #include "lib/model/layers/rope_scaling.h"
 #include "lib/model/layers/scratch.h"
 #include "lib/model/weights/weight_source.h"
@@ -12,11 +13,6 @@ namespace nvllm {
 struct CosSin {
     TensorView cosines;
     TensorView sines;
-
-    // x: activations [tokens, heads, head_dim], in place.
-    void rotate(const Context& context, const TensorView& x) const {
-        ops::rope(context, cosines, sines, x);
-    }
 };
 
 class Rotary {

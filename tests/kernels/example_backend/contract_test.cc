@@ -4,6 +4,7 @@
 
 #include "device_machine.h"
 #include "kernels/collectives.h"
+#include "kernels/ops/elementwise.h"
 
 using namespace nvllm;
 

@@ -117,13 +117,6 @@ void rms_norm(const Context&, const ConstTensorView& x, const ConstTensorView& w
     });
 }
 
-void add_rms_norm(const Context& context, const ConstTensorView& x, const TensorView& residual,
-                  const ConstTensorView& weight, const nvllm::ops::RmsNormOptions& options,
-                  const TensorView& out) {
-    example::add(context, x, residual);
-    example::rms_norm(context, residual, weight, options, out);
-}
-
 void layer_norm(const Context&, const ConstTensorView& x, const ConstTensorView& weight,
                 const ConstTensorView& bias, float epsilon, const TensorView& out) {
     const int64_t width = x.dim(x.rank - 1);

@@ -102,6 +102,26 @@ TEST_CASE("scales of int8 lie apart from all values and go where their block goe
     CHECK(has_written(storage, 1, 1001.0f));
 }
 
+TEST_CASE("copies of blocks are made in order, and a block outside of the storage is refused") {
+    const Machine machine;
+    const std::vector<int32_t> blocks{kBlocks};
+    KvStorage storage(one_group(), blocks, {}, kBlockSize, DType::i8);
+    for (int32_t layer = 0; layer < kLayers; ++layer) {
+        const float first = 1.0f + static_cast<float>(layer) * 100.0f;
+        write(machine, storage.layers()[static_cast<size_t>(layer)], kBlockSize + 2, first);
+    }
+    const std::vector<BlockMove> copies{{.group = 0, .from = 1, .to = 0},
+                                        {.group = 0, .from = 0, .to = 2},
+                                        {.group = 0, .from = 2, .to = 3}};
+    storage.copy_blocks(machine.context, copies);
+    for (const int64_t block : {0, 1, 2, 3}) CHECK(has_written(storage, block, 1.0f));
+    const std::vector<BlockMove> outside{{.group = 0, .from = 0, .to = kBlocks}};
+    CHECK_THROWS_AS(storage.copy_blocks(machine.context, outside), Error);
+    const std::vector<BlockMove> none;
+    storage.copy_blocks(machine.context, none);
+    CHECK(has_written(storage, 3, 1.0f));
+}
+
 TEST_CASE("a cache of one byte a value takes half of one of two") {
     const std::vector<int32_t> blocks{kBlocks};
     const auto bytes = [&](DType dtype) {

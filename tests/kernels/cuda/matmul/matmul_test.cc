@@ -111,23 +111,21 @@ TEST_CASE("cuda: a row's product has the same bits in every batch") {
 TEST_CASE("cuda: products of at most eight rows, of all ends and in every schedule") {
     under_all_schedules([] {
         for (const DType dtype : {DType::bf16, DType::f16}) {
-            check_product({dtype, dtype, dtype, 1, 8, 1, 0}, overwrite, false,
-                          cuda::matmul_few_rows);
-            check_product({dtype, dtype, dtype, 3, 200, 35, 8}, accumulate, true,
-                          cuda::matmul_few_rows);
+            check_product({dtype, dtype, dtype, 1, 8, 1, 0}, overwrite, false, cuda::gemv);
+            check_product({dtype, dtype, dtype, 3, 200, 35, 8}, accumulate, true, cuda::gemv);
         }
     });
     // Each warp comes round again, and some have a unit less than others.
     for (const int64_t tokens : {1, 2, 7, 8}) {
         check_product({DType::bf16, DType::bf16, DType::bf16, tokens, 2824, 40, 16}, overwrite,
-                      true, cuda::matmul_few_rows);
+                      true, cuda::gemv);
     }
 }
 
 TEST_CASE("cuda: which products have a kernel for few rows") {
     Buffer x(DType::bf16, 9 * 16), weight(DType::bf16, 4 * 16), wide(DType::f32, 4 * 16);
     const auto can = [&](const ConstTensorView& rows, const ConstTensorView& matrix, DType type) {
-        return cuda::can_multiply_few_rows(rows, matrix, type);
+        return cuda::can_gemv(rows, matrix, type);
     };
     const ConstTensorView matrix = weight.view({4, 16});
     CHECK(can(x.view({8, 16}), matrix, DType::bf16));
@@ -145,8 +143,7 @@ TEST_CASE("cuda: of at most eight rows each has the same bits, whatever stands b
     Buffer weight(DType::bf16, testing::Random(2).values(out * in));
     Buffer all(DType::bf16, tokens * out), one(DType::bf16, out);
     const auto multiply = [&](const TensorView& rows, const TensorView& y) {
-        cuda::matmul_few_rows(machine.context(), rows, weight.view({out, in}), {}, DType::bf16,
-                              overwrite, y);
+        cuda::gemv(machine.context(), rows, weight.view({out, in}), {}, DType::bf16, overwrite, y);
     };
     multiply(x.view({tokens, in}), all.view({tokens, out}));
     for (int64_t token = 0; token < tokens; ++token) {
