@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "kernels/host/rank_sums.h"
+#include "kernels/rank_sums.h"
 
 namespace nvllm {
 namespace {

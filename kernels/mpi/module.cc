@@ -11,8 +11,8 @@
 
 #include "kernels/collectives.h"
 #include "kernels/error.h"
-#include "kernels/host/rank_sums.h"
 #include "kernels/mpi/mpi_library.h"
+#include "kernels/rank_sums.h"
 
 namespace nvllm::mpi {
 namespace {

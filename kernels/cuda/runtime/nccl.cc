@@ -11,7 +11,7 @@
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/error.h"
-#include "kernels/host/rank_sums.h"
+#include "kernels/rank_sums.h"
 #include "kernels/shared_library.h"
 
 namespace nvllm::cuda {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "kernels/host/rank_sums.h"
+#include "kernels/rank_sums.h"
 #include "tests/kernels/collectives_checks.h"
 #include "tests/kernels/testing.h"
 

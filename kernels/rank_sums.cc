@@ -1,5 +1,5 @@
 // Blocks of elements, accumulated rank by rank.
-#include "kernels/host/rank_sums.h"
+#include "kernels/rank_sums.h"
 
 #include <algorithm>
 #include <array>
