@@ -1,48 +1,250 @@
-// The module libnanovllm_mpi.so: opens whichever MPI is installed.
+// The module libnanovllm_mpi.so: collectives on host memory between the processes that mpirun
+// started.
 //
-// It is compiled without MPI's headers, whose handles differ between implementations; what it calls
-// is the same in all of them.
+// Sums do not use MPI_Allreduce, whose order depends on the message and the implementation: slices
+// are exchanged, summed in the order of the ranks, and gathered.
 #include <algorithm>
-#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
 
 #include "kernels/collectives.h"
-#include "kernels/shared_library.h"
+#include "kernels/error.h"
+#include "kernels/mpi/mpi_library.h"
+#include "kernels/rank_sums.h"
 
 namespace nvllm::mpi {
 namespace {
 
-// MPI_MAX_LIBRARY_VERSION_STRING of those who have most.
-constexpr size_t kMaxVersionBytes = 8192;
+constexpr int kTag = 1;
+constexpr int kSerialized = 2;  // MPI_THREAD_SERIALIZED
+constexpr int kMultiple = 3;    // MPI_THREAD_MULTIPLE
+// Counts are ints: larger messages go in pieces.
+constexpr size_t kMaxBytes = size_t{1} << 30;
 
-// "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\nMPICH Release date: ..." say much
-// more than who they are.
-std::string beginning(std::string text) {
-    text.resize(std::min(text.size(), text.find_first_of(",\n")));
-    std::ranges::replace(text, '\t', ' ');
-    return text;
+[[noreturn]] void refuse(ErrorKind kind, const std::string& why) {
+    throw Error(kind, "MPI: " + why);
 }
 
-CollectivesLibrary look() {
-    // Open MPI, the ABI of MPICH (Intel's too), Debian's MPICH, MPI 5's own ABI.
-    const SharedLibrary library =
-        open_first_library({"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.0"});
-    CollectivesLibrary found{"MPI", "", library.file, library.fault};
-    if (library.handle == nullptr) return found;
-    const auto version = library.find<int(char*, int*)>("MPI_Get_library_version");
-    std::array<char, kMaxVersionBytes> text{};
-    int length = 0;
-    if (version == nullptr || version(text.data(), &length) != 0) {
-        found.fault = library.file + " does not say its version (MPI_Get_library_version)";
-        return found;
+void check(int status, const char* function) {
+    if (status == 0) return;
+    refuse(ErrorKind::unavailable,
+           std::string(function) + " failed with error " + std::to_string(status));
+}
+
+void finalize() {
+    int is_finalized = 0;
+    if (library().finalized(&is_finalized) == 0 && is_finalized == 0) library().finalize();
+}
+
+void initialize() {
+    const Library& mpi = library();
+    int is_initialized = 0;
+    check(mpi.initialized(&is_initialized), "MPI_Initialized");
+    if (is_initialized != 0) return;
+    int provided = 0;
+    check(mpi.init_thread(nullptr, nullptr, kMultiple, &provided), "MPI_Init_thread");
+    // mpirun takes a process that ends without it for one that failed.
+    std::atexit(finalize);
+    if (provided < kSerialized) {
+        refuse(ErrorKind::unavailable, "the library takes calls of its first thread only");
     }
-    found.version = beginning(text.data());
-    return found;
 }
+
+// One rank's membership.
+struct Group {
+    int rank = 0;
+    int num_ranks = 1;
+    std::vector<std::byte> slices;  // of all ranks, for sums
+};
+
+Group& group_of(CollectiveGroup group) { return *reinterpret_cast<Group*>(group); }
+
+std::byte* row(void* values, int index, size_t bytes) {
+    return static_cast<std::byte*>(values) + static_cast<size_t>(index) * bytes;
+}
+const std::byte* row(const void* values, int index, size_t bytes) {
+    return static_cast<const std::byte*>(values) + static_cast<size_t>(index) * bytes;
+}
+
+// Calls action(offset, size) for each piece of `bytes`.
+template <typename Action>
+void for_each_piece(size_t bytes, Action&& action) {
+    for (size_t done = 0; done < bytes; done += kMaxBytes) {
+        action(done, static_cast<int>(std::min(kMaxBytes, bytes - done)));
+    }
+}
+
+void send_bytes(const void* from, size_t bytes, int to_rank) {
+    const Library& mpi = library();
+    for_each_piece(bytes, [&](size_t offset, int size) {
+        check(mpi.send(static_cast<const std::byte*>(from) + offset, size, mpi.byte, to_rank, kTag,
+                       mpi.world),
+              "MPI_Send");
+    });
+}
+
+void receive_bytes(void* to, size_t bytes, int from_rank) {
+    const Library& mpi = library();
+    for_each_piece(bytes, [&](size_t offset, int size) {
+        check(mpi.receive(static_cast<std::byte*>(to) + offset, size, mpi.byte, from_rank, kTag,
+                          mpi.world, mpi.ignored_status),
+              "MPI_Recv");
+    });
+}
+
+// One message to a rank and one from another, of as many bytes as each says.
+void exchange(const void* from, size_t from_bytes, int to_rank, void* to, size_t to_bytes,
+              int from_rank) {
+    const Library& mpi = library();
+    for (size_t done = 0; done < std::max(from_bytes, to_bytes); done += kMaxBytes) {
+        const size_t sent = std::min(kMaxBytes, from_bytes - std::min(done, from_bytes));
+        const size_t received = std::min(kMaxBytes, to_bytes - std::min(done, to_bytes));
+        check(mpi.exchange(static_cast<const std::byte*>(from) + std::min(done, from_bytes),
+                           static_cast<int>(sent), mpi.byte, to_rank, kTag,
+                           static_cast<std::byte*>(to) + std::min(done, to_bytes),
+                           static_cast<int>(received), mpi.byte, from_rank, kTag, mpi.world,
+                           mpi.ignored_status),
+              "MPI_Sendrecv");
+    }
+}
+
+// Calls action(to_rank, from_rank) for every other rank, so that all ranks meet in pairs.
+template <typename Action>
+void for_each_pair(const Group& group, Action&& action) {
+    for (int distance = 1; distance < group.num_ranks; ++distance) {
+        action((group.rank + distance) % group.num_ranks,
+               (group.rank - distance + group.num_ranks) % group.num_ranks);
+    }
+}
+
+// Ranks are those of mpirun: the id only has to be there.
+GroupId make_id() { return {}; }
+
+CollectiveGroup join(const GroupSetup& setup) {
+    const Library& mpi = library();
+    if (!mpi.fault.empty()) refuse(ErrorKind::unavailable, mpi.fault);
+    initialize();
+    int rank = 0;
+    int num_ranks = 0;
+    check(mpi.comm_rank(mpi.world, &rank), "MPI_Comm_rank");
+    check(mpi.comm_size(mpi.world, &num_ranks), "MPI_Comm_size");
+    if (rank != setup.rank || num_ranks != setup.num_ranks) {
+        refuse(ErrorKind::bad_config,
+               "this is rank " + std::to_string(rank) + " of " + std::to_string(num_ranks) +
+                   ", not rank " + std::to_string(setup.rank) + " of " +
+                   std::to_string(setup.num_ranks) + ": start all ranks with one mpirun");
+    }
+    check(mpi.barrier(mpi.world), "MPI_Barrier");
+    return reinterpret_cast<CollectiveGroup>(new Group{rank, num_ranks, {}});
+}
+
+void leave(CollectiveGroup group) { delete &group_of(group); }
+
+// The values at `slices` [ranks, share] are this rank's slice of every rank.
+void fetch_slices(Group& group, const std::byte* values, int64_t count, size_t value_bytes) {
+    const auto bytes_of = [&](int rank) {
+        return static_cast<size_t>(slice_of_rank(count, rank, group.num_ranks).count) * value_bytes;
+    };
+    const auto begin_of = [&](int rank) {
+        return values +
+               static_cast<size_t>(slice_of_rank(count, rank, group.num_ranks).first) * value_bytes;
+    };
+    const size_t share = bytes_of(0);
+    const size_t own = bytes_of(group.rank);
+    group.slices.resize(share * static_cast<size_t>(group.num_ranks));
+    std::byte* const slices = group.slices.data();
+    if (own > 0) std::memcpy(row(slices, group.rank, share), begin_of(group.rank), own);
+    for_each_pair(group, [&](int to_rank, int from_rank) {
+        exchange(begin_of(to_rank), bytes_of(to_rank), to_rank, row(slices, from_rank, share), own,
+                 from_rank);
+    });
+}
+
+// Every rank's slice to all ranks, in place.
+void gather_slices(const Group& group, std::byte* values, int64_t count, size_t value_bytes) {
+    const auto slice = [&](int rank) { return slice_of_rank(count, rank, group.num_ranks); };
+    const RankSlice own = slice(group.rank);
+    for_each_pair(group, [&](int to_rank, int from_rank) {
+        const RankSlice theirs = slice(from_rank);
+        exchange(values + static_cast<size_t>(own.first) * value_bytes,
+                 static_cast<size_t>(own.count) * value_bytes, to_rank,
+                 values + static_cast<size_t>(theirs.first) * value_bytes,
+                 static_cast<size_t>(theirs.count) * value_bytes, from_rank);
+    });
+}
+
+void all_reduce(CollectiveGroup handle, void*, DType dtype, void* values, int64_t count) {
+    Group& group = group_of(handle);
+    const size_t value_bytes = dtype_bytes(dtype);
+    auto* const bytes = static_cast<std::byte*>(values);
+    const RankSlice own = slice_of_rank(count, group.rank, group.num_ranks);
+    const size_t share =
+        static_cast<size_t>(slice_of_rank(count, 0, group.num_ranks).count) * value_bytes;
+    sum_in_rank_order(dtype, std::vector<const void*>{values}, {}, 0, 0);  // refuses other types
+    fetch_slices(group, bytes, count, value_bytes);
+    std::vector<const void*> slices;
+    for (int rank = 0; rank < group.num_ranks; ++rank) {
+        slices.push_back(row(group.slices.data(), rank, share));
+    }
+    void* const result = bytes + static_cast<size_t>(own.first) * value_bytes;
+    sum_in_rank_order(dtype, slices, {&result, 1}, 0, own.count);
+    gather_slices(group, bytes, count, value_bytes);
+}
+
+void all_gather(CollectiveGroup handle, void*, const void* from, void* to, size_t bytes) {
+    const Group& group = group_of(handle);
+    if (bytes > 0) std::memmove(row(to, group.rank, bytes), from, bytes);
+    for_each_pair(group, [&](int to_rank, int from_rank) {
+        exchange(row(to, group.rank, bytes), bytes, to_rank, row(to, from_rank, bytes), bytes,
+                 from_rank);
+    });
+}
+
+void all_to_all(CollectiveGroup handle, void*, const void* from, void* to, size_t bytes) {
+    const Group& group = group_of(handle);
+    if (bytes > 0) std::memcpy(row(to, group.rank, bytes), row(from, group.rank, bytes), bytes);
+    for_each_pair(group, [&](int to_rank, int from_rank) {
+        exchange(row(from, to_rank, bytes), bytes, to_rank, row(to, from_rank, bytes), bytes,
+                 from_rank);
+    });
+}
+
+void broadcast(CollectiveGroup, void*, void* values, size_t bytes, int root) {
+    const Library& mpi = library();
+    for_each_piece(bytes, [&](size_t offset, int size) {
+        check(mpi.broadcast(static_cast<std::byte*>(values) + offset, size, mpi.byte, root,
+                            mpi.world),
+              "MPI_Bcast");
+    });
+}
+
+void send(CollectiveGroup, void*, const void* from, size_t bytes, int to_rank) {
+    send_bytes(from, bytes, to_rank);
+}
+
+void receive(CollectiveGroup, void*, void* to, size_t bytes, int from_rank) {
+    receive_bytes(to, bytes, from_rank);
+}
+
+CollectivesLibrary look() { return library().info; }
 
 }  // namespace
 }  // namespace nvllm::mpi
 
 NVLLM_COLLECTIVES_ENTRY() {
-    static const nvllm::CollectivesTable table{.name = "mpi", .look = nvllm::mpi::look};
+    using namespace nvllm::mpi;
+    static const nvllm::CollectivesTable table{.name = "mpi",
+                                               .look = look,
+                                               .make_id = make_id,
+                                               .join = join,
+                                               .leave = leave,
+                                               .all_reduce = all_reduce,
+                                               .all_gather = all_gather,
+                                               .all_to_all = all_to_all,
+                                               .broadcast = broadcast,
+                                               .send = send,
+                                               .receive = receive};
     return &table;
 }

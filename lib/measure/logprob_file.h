@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lib/base/file.h"
-#include "lib/measure/perplexity.h"
+#include "lib/evaluate/perplexity.h"
 
 namespace nvllm {
 

@@ -89,7 +89,7 @@ TokenPair encode_pair(const Tokenizer& tokenizer, std::string context, std::stri
     return pair;
 }
 
-QuestionResult check_stop(const Question& question, std::vector<double> logprobs) {
+QuestionResult grade(const Question& question, std::vector<double> logprobs) {
     NVLLM_CHECK(logprobs.size() == question.choices.size(), "a choice without a score");
     std::vector<double> normalised;
     for (size_t i = 0; i < logprobs.size(); ++i) {
@@ -132,7 +132,7 @@ std::vector<QuestionResult> measure_choices(EngineLoad& load,
                 }
                 sums.push_back(sum);
             }
-            results.push_back(check_stop(questions[q], std::move(sums)));
+            results.push_back(grade(questions[q], std::move(sums)));
         }
         if (done) done(results.size());
     }

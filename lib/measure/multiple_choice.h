@@ -58,7 +58,7 @@ std::vector<QuestionResult> measure_choices(EngineLoad& load,
                                             const std::function<void(size_t)>& done = {});
 
 // The judgement alone: which choice wins. REQUIRES: sizes are equal.
-QuestionResult check_stop(const Question& question, std::vector<double> logprobs);
+QuestionResult grade(const Question& question, std::vector<double> logprobs);
 ChoiceAccuracy accuracy_of(const std::vector<QuestionResult>& results);
 
 }  // namespace nvllm

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/measure/svg_chart.h"
+#include "lib/plot/chart.h"
 
 namespace nvllm {
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "lib/quantize/divergence.h"
-#include "lib/quantize/perplexity.h"
+#include "lib/evaluate/divergence.h"
+#include "lib/evaluate/perplexity.h"
 
 namespace nvllm::quantize {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/evaluate/divergence.h"
 #include "lib/quantize/block_solution.h"
 #include "lib/quantize/checkpoint_writer.h"
-#include "lib/quantize/divergence.h"
 #include "lib/quantize/recipe.h"
 
 namespace nvllm::quantize {

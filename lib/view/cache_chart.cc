@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/plot/svg_picture.h"
 #include "lib/view/cache_report.h"
-#include "lib/view/svg.h"
 
 namespace nvllm::view {
 namespace {
@@ -16,29 +16,30 @@ constexpr double kMargin = 20.0;
 // Beyond this many squares a picture shows no more, only larger files.
 constexpr size_t kMaxSquares = 20'000;
 
-Ink ink_of(BlockState state, int32_t references) {
+SvgColor ink_of(BlockState state, int32_t references) {
     switch (state) {
         case BlockState::free:
-            return Ink::empty;
+            return SvgColor::empty;
         case BlockState::cached:
-            return Ink::series_5;
+            return SvgColor::series_5;
         case BlockState::used:
-            return Ink::series_1;
+            return SvgColor::series_1;
         case BlockState::published:
-            return references > 1 ? Ink::series_3 : Ink::series_0;
+            return references > 1 ? SvgColor::series_3 : SvgColor::series_0;
     }
-    return Ink::empty;
+    return SvgColor::empty;
 }
 
 double legend(SvgPicture& picture, double y) {
-    const std::pair<Ink, const char*> entries[] = {{Ink::empty, "free"},
-                                                   {Ink::series_5, "cached"},
-                                                   {Ink::series_1, "used"},
-                                                   {Ink::series_0, "used and findable"},
-                                                   {Ink::series_3, "shared (number: by how many)"}};
+    const std::pair<SvgColor, const char*> entries[] = {
+        {SvgColor::empty, "free"},
+        {SvgColor::series_5, "cached"},
+        {SvgColor::series_1, "used"},
+        {SvgColor::series_0, "used and findable"},
+        {SvgColor::series_3, "shared (number: by how many)"}};
     double x = kMargin;
-    for (const auto& [ink, label] : entries) {
-        picture.rectangle(x, y - 10.0, 12.0, 12.0, ink);
+    for (const auto& [color, label] : entries) {
+        picture.rectangle(x, y - 10.0, 12.0, 12.0, color);
         picture.text(x + 18.0, y, label);
         x += 40.0 + 7.0 * static_cast<double>(std::string_view(label).size());
     }
@@ -80,7 +81,7 @@ void draw_group(const Snapshot& snapshot, size_t place, double y, SvgPicture& pi
                           ink_of(group.states[block], group.references[block]), tip);
         if (group.references[block] > 1 && grid.side >= 14.0) {
             picture.text(left + grid.side / 2.0, top + grid.side * 0.68,
-                         std::to_string(group.references[block]), grid.side * 0.5, Ink::text,
+                         std::to_string(group.references[block]), grid.side * 0.5, SvgColor::text,
                          "middle");
         }
     }
@@ -107,7 +108,7 @@ std::string cache_svg(const Snapshot& snapshot) {
                                  group.states.size() > kMaxSquares
                                      ? fmt::format("; the first {}", kMaxSquares)
                                      : ""),
-                     12.0, Ink::faint);
+                     12.0, SvgColor::faint);
         draw_group(snapshot, place, y + 24.0, picture);
         y += grid_of(group).height + 40.0;
     }

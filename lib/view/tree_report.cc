@@ -10,7 +10,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/units.h"
-#include "lib/view/svg.h"
+#include "lib/plot/svg_picture.h"
 #include "lib/view/text_table.h"
 
 namespace nvllm::view {
@@ -141,7 +141,7 @@ std::string tree_svg(const Snapshot& snapshot) {
                  fmt::format("left to right: positions 0 to {}; the stronger, the more hits (most: "
                              "{}); grey: no block holds it any more; h: hits",
                              longest * snapshot.config.block_size, most_hits),
-                 12.0, Ink::faint);
+                 12.0, SvgColor::faint);
     const double scale = (kWidth - 2.0 * kMargin) / static_cast<double>(longest);
     std::vector<int64_t> next_row(snapshot.runs.size(), 0);
     int64_t next_root = 0;
@@ -161,7 +161,7 @@ std::string tree_svg(const Snapshot& snapshot) {
         const double warmth = std::log1p(static_cast<double>(run.num_hits)) /
                               std::log1p(static_cast<double>(most_hits));
         picture.rectangle(left, top, width, height,
-                          num_blocks(run) == 0 ? Ink::faint : Ink::series_0,
+                          num_blocks(run) == 0 ? SvgColor::faint : SvgColor::series_0,
                           fmt::format("run {}: {} tokens, {} hits, {} blocks", place,
                                       run.num_tokens, run.num_hits, num_blocks(run)),
                           num_blocks(run) == 0 ? 0.3 : 0.25 + 0.6 * warmth);

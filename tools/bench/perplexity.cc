@@ -1,12 +1,10 @@
 // nvllm-bench perplexity.
-#include "lib/measure/perplexity.h"
-
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "lib/base/file.h"
-#include "lib/measure/divergence.h"
+#include "lib/measure/quality.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "tools/bench/bench.h"
 

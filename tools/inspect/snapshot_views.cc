@@ -7,10 +7,10 @@
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/cli/main_guard.h"
+#include "lib/plot/svg_picture.h"
 #include "lib/view/cache_report.h"
 #include "lib/view/request_report.h"
 #include "lib/view/snapshot_source.h"
-#include "lib/view/svg.h"
 #include "lib/view/tree_report.h"
 #include "tools/inspect/commands.h"
 

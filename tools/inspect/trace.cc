@@ -10,7 +10,7 @@
 #include "lib/base/json.h"
 #include "lib/cli/main_guard.h"
 #include "lib/engine/options/option_lists.h"
-#include "lib/view/svg.h"
+#include "lib/plot/svg_picture.h"
 #include "lib/view/trace/trace_runs.h"
 #include "tools/inspect/commands.h"
 

@@ -7,7 +7,7 @@
 #include "lib/base/json.h"
 #include "lib/cli/main_guard.h"
 #include "lib/cli/options.h"
-#include "lib/measure/svg_chart.h"
+#include "lib/plot/chart.h"
 #include "lib/quantize/hooked_model.h"
 #include "tools/quantize/native_linears.h"
 #include "tools/quantize/quantize.h"

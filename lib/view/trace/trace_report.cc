@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/units.h"
-#include "lib/view/svg.h"
+#include "lib/plot/svg_picture.h"
 #include "lib/view/text_table.h"
 
 namespace nvllm::view {
@@ -110,22 +110,23 @@ void draw_table(const ReplayTable& table, double top, SvgPicture& picture) {
         const double scale = kBarWidth / largest(table, panel);
         double y = top;
         for (const ReplayResult& run : table.runs) {
-            const Ink ink = run.config.eviction_policy == "cost" ? Ink::series_1 : Ink::series_0;
+            const SvgColor color =
+                run.config.eviction_policy == "cost" ? SvgColor::series_1 : SvgColor::series_0;
             picture.rectangle(panel.left, y, std::max(1.0, panel.value(run) * scale), kRow - 5.0,
-                              ink);
+                              color);
             picture.text(panel.left + kBarWidth + 6.0, y + 12.0, seconds(panel.value(run)), 11.0,
-                         Ink::faint);
+                         SvgColor::faint);
             y += kRow;
         }
         if (panel.value != saved) continue;
         const double x = panel.left + table.optimum.saved_prefill_s * scale;
-        picture.line(x, top - 4.0, x, y, Ink::series_4);
+        picture.line(x, top - 4.0, x, y, SvgColor::series_4);
     }
     double y = top;
     for (const ReplayResult& run : table.runs) {
         picture.text(160.0, y + 12.0,
                      run.config.scheduling_policy + " / " + run.config.eviction_policy, 12.0,
-                     Ink::text, "end");
+                     SvgColor::text, "end");
         y += kRow;
     }
 }
@@ -207,7 +208,7 @@ std::string trace_svg(const TraceReport& report) {
     for (const ReplayTable& table : report.tables) {
         picture.text(20.0, y, fmt::format("{} blocks", with_separators(table.num_blocks)), 12.0);
         for (const Panel& panel : kPanels) {
-            picture.text(panel.left, y, panel.title, 12.0, Ink::faint);
+            picture.text(panel.left, y, panel.title, 12.0, SvgColor::faint);
         }
         draw_table(table, y + 12.0, picture);
         y += 60.0 + kRow * static_cast<double>(table.runs.size());

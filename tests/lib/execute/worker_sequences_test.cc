@@ -62,7 +62,7 @@ TEST_CASE("accepted tokens are known tokens, and a removed sequence gets none") 
 }
 
 TEST_CASE("a sequence is added once, with frequencies that the model has") {
-    WorkerSequences sequences(1, false, false);
+    WorkerSequences sequences(2, false, false);
     sequences.update(plan_that_adds());
     CHECK_THROWS_AS(sequences.update(plan_that_adds()), Error);
     BatchPlan plan = plan_that_adds();

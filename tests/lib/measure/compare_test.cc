@@ -1,4 +1,4 @@
-// Comparing results: what is matched, and Holm's correction. And the ticks of axes.
+// Comparing results: what is matched, and Holm's correction.
 #include "lib/measure/compare.h"
 
 #include <doctest/doctest.h>
@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "kernels/error.h"
-#include "lib/measure/svg_chart.h"
 #include "lib/measure/sweep.h"
 
 using namespace nvllm;
@@ -66,17 +65,6 @@ TEST_CASE("Holm's procedure stops at the first p that is too large") {
     CHECK(differing_rows(rows) == std::vector<bool>{true, true, true, false});
     rows[1].p_value = 0.03;
     CHECK(differing_rows(rows) == std::vector<bool>{false, false, true, false});
-}
-
-TEST_CASE("ticks are round and cover the range") {
-    CHECK(axis_ticks(0.0, 100.0, 5, false) == std::vector<double>{0, 20, 40, 60, 80, 100});
-    CHECK(axis_ticks(1.0, 1000.0, 5, true) == std::vector<double>{1, 10, 100, 1000});
-    CHECK(axis_ticks(3.0, 3.5, 5, false).front() <= 3.0);
-    CHECK_THROWS_AS(static_cast<void>(draw_svg({})), Error);
-    Chart hostile;
-    hostile.series.push_back({"</svg>", {{0.0, 1.0 / 0.0}, {1.0, 2.0}}});
-    CHECK(draw_svg(hostile).find("&lt;/svg&gt;") != std::string::npos);
-    CHECK(draw_svg(hostile).find("inf") == std::string::npos);
 }
 
 TEST_CASE("a grid is the product of its flags") {

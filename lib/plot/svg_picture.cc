@@ -1,5 +1,5 @@
 // Elements, escaping, and the two palettes.
-#include "lib/view/svg.h"
+#include "lib/plot/svg_picture.h"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,12 @@
 
 #include "kernels/error.h"
 #include "lib/base/utf8.h"
+#include "lib/plot/svg_text.h"
 
-namespace nvllm::view {
+namespace nvllm {
 namespace {
 
-// By ink. After Okabe and Ito's palette, lightened for dark ground.
+// By color. After Okabe and Ito's palette, lightened for dark ground.
 constexpr const char* kLight[] = {"#1f2328", "#6e7781", "#e6e8eb", "#0072b2", "#e69f00",
                                   "#009e73", "#cc79a7", "#d55e00", "#56b4e9"};
 constexpr const char* kDark[] = {"#e8eaed", "#9aa2ab", "#2b3036", "#4aa8e0", "#f0b93a",
@@ -33,27 +34,13 @@ std::string style() {
            rules(kDark, "#16191d") + "}";
 }
 
+// Valid UTF-8, with spaces for control characters.
 std::string escaped(std::string_view text) {
-    std::string out;
-    for (const char c : utf8::with_replacement(text)) {
-        switch (c) {
-            case '<':
-                out += "&lt;";
-                break;
-            case '>':
-                out += "&gt;";
-                break;
-            case '&':
-                out += "&amp;";
-                break;
-            case '"':
-                out += "&quot;";
-                break;
-            default:
-                out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-        }
+    std::string safe = utf8::with_replacement(text);
+    for (char& c : safe) {
+        if (static_cast<unsigned char>(c) < 0x20) c = ' ';
     }
-    return out;
+    return svg_escaped(safe);
 }
 
 }  // namespace
@@ -61,34 +48,34 @@ std::string escaped(std::string_view text) {
 SvgPicture::SvgPicture(double width, double height, std::string_view title)
     : width_(width), height_(height), title_(title) {}
 
-void SvgPicture::rectangle(double x, double y, double width, double height, Ink ink,
+void SvgPicture::rectangle(double x, double y, double width, double height, SvgColor color,
                            std::string_view tip, double strength) {
     body_ +=
         fmt::format(R"(<rect class="i{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}")",
-                    static_cast<int>(ink), x, y, width, height);
+                    static_cast<int>(color), x, y, width, height);
     if (strength < 1.0) body_ += fmt::format(R"( opacity="{:.2f}")", strength);
     body_ += tip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(tip));
 }
 
-void SvgPicture::text(double x, double y, std::string_view text, double size, Ink ink,
+void SvgPicture::text(double x, double y, std::string_view text, double size, SvgColor color,
                       const char* anchor) {
     body_ += fmt::format(
         "<text class=\"i{}\" x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.0f}\" "
         "text-anchor=\"{}\">{}</text>\n",
-        static_cast<int>(ink), x, y, size, anchor, escaped(text));
+        static_cast<int>(color), x, y, size, anchor, escaped(text));
 }
 
-void SvgPicture::line(double x1, double y1, double x2, double y2, Ink ink) {
+void SvgPicture::line(double x1, double y1, double x2, double y2, SvgColor color) {
     body_ += fmt::format(
         "<line class=\"s{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n",
-        static_cast<int>(ink), x1, y1, x2, y2);
+        static_cast<int>(color), x1, y1, x2, y2);
 }
 
-void SvgPicture::path(const std::vector<std::pair<double, double>>& points, Ink ink) {
+void SvgPicture::path(const std::vector<std::pair<double, double>>& points, SvgColor color) {
     std::string places;
     for (const auto& [x, y] : points) places += fmt::format("{:.1f},{:.1f} ", x, y);
     body_ +=
-        fmt::format("<polyline class=\"s{}\" points=\"{}\"/>\n", static_cast<int>(ink), places);
+        fmt::format("<polyline class=\"s{}\" points=\"{}\"/>\n", static_cast<int>(color), places);
 }
 
 std::string SvgPicture::finish() const {
@@ -100,4 +87,4 @@ std::string SvgPicture::finish() const {
         width_, height_, escaped(title_), style(), body_);
 }
 
-}  // namespace nvllm::view
+}  // namespace nvllm

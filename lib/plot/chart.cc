@@ -1,5 +1,5 @@
 // Scales, axes, marks and legend.
-#include "lib/measure/svg_chart.h"
+#include "lib/plot/chart.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "kernels/error.h"
+#include "lib/plot/svg_text.h"
 
 namespace nvllm {
 namespace {
@@ -40,22 +41,10 @@ text {{ font-family: sans-serif; font-size: 12px; fill: currentColor; }}
 <text x="{x}" y="24" text-anchor="middle" style="font-size: 15px; font-weight: bold">{title}</text>
 )";
 
-std::string escaped(const std::string& text) {
-    std::string safe;
-    for (const char c : text) {
-        if (c == '&') {
-            safe += "&amp;";
-        } else if (c == '<') {
-            safe += "&lt;";
-        } else if (c == '>') {
-            safe += "&gt;";
-        } else if (c == '"') {
-            safe += "&quot;";
-        } else if (static_cast<unsigned char>(c) >= 0x20) {
-            safe += c;
-        }
-    }
-    return safe;
+// Without control characters.
+std::string escaped(std::string text) {
+    std::erase_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+    return svg_escaped(text);
 }
 
 // From values to places along one axis.

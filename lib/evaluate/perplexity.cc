@@ -1,5 +1,5 @@
 // Windows of a text and their sums.
-#include "lib/quantize/perplexity.h"
+#include "lib/evaluate/perplexity.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
-// Perplexity of a text: exp of the mean negative logprob of its tokens, in either of two customs.
+// Perplexity of a text: exp of the mean negative logprob of its tokens, in either of two
+// conventions.
 #pragma once
 
 #include <cstdint>

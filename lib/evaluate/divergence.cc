@@ -1,5 +1,5 @@
 // Rows of two models to divergences to a report.
-#include "lib/quantize/divergence.h"
+#include "lib/evaluate/divergence.h"
 
 #include <fmt/format.h>
 
