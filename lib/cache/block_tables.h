@@ -66,6 +66,7 @@ class BlockTables {
     bool append(CacheSequence& sequence, int32_t num_positions,
                 std::vector<std::vector<BlockId>>& added);
     void share(CacheSequence& sequence, int32_t group, const PrefixMatch& match);
+    void share_checkpoint(CacheSequence& sequence, int32_t group, const PrefixNode& node);
 
     const CacheShape& shape_;
     std::vector<BlockPool>& pools_;  // per group

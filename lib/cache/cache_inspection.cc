@@ -47,6 +47,7 @@ double fragmentation_of(const BlockPool& pool, int32_t longest_unused_run) {
 
 // Forks may share a last block: it is counted once, for the sequence that fills most of it.
 int64_t waste_slots(const CacheParts& parts, int32_t group) {
+    if (parts.shape.is_state(group)) return 0;
     const int32_t block_size = parts.shape.block_size();
     std::unordered_map<BlockId, int32_t> unused_slots;
     for (const CacheSequence* sequence : parts.tables.all()) {

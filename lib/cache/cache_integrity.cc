@@ -21,6 +21,10 @@ std::vector<int32_t> count_occurrences(const CacheParts& parts, int32_t group,
         for (const BlockId block : table.blocks()) {
             NVLLM_CHECK(block < num_blocks, "a table names a block that does not exist");
         }
+        if (!parts.shape.is_state(group)) continue;
+        const StateCheckpoints& checkpoints = sequence->checkpoints[group];
+        if (checkpoints.source) ++occurrences.at(*checkpoints.source);
+        for (const auto& one : checkpoints.pending) ++occurrences.at(one.slot);
     }
     for (const PendingFree& pending : parts.deferred.blocks()) {
         if (pending.group == group) ++occurrences.at(pending.block);

@@ -20,6 +20,8 @@ const CacheConfig& checked(const CacheConfig& config) {
         require(group.num_blocks >= 1, "every cache group needs at least 1 block");
         require(group.window >= 0, "window must not be negative");
         require(group.num_host_blocks >= 0, "num_host_blocks must not be negative");
+        require(group.window == 0 || group.kind != CacheGroupKind::state,
+                "a group of kind state has no window");
     }
     require(config.eviction_costs.half_life_in_capacities > 0.0,
             "half_life_in_capacities must be above 0");
@@ -50,7 +52,7 @@ double half_life(const CacheConfig& config) {
 }  // namespace
 
 CacheManager::CacheManager(const CacheConfig& config)
-    : shape_(checked(config).block_size, config.groups),
+    : shape_(checked(config).block_size, config.groups, config.enable_prefix_caching),
       pools_(make_pools(config)),
       index_(config.block_size, sizes(config, &CacheGroupConfig::num_blocks),
              config.hash_key.value_or(HashKey::random())),
@@ -59,9 +61,10 @@ CacheManager::CacheManager(const CacheConfig& config)
       hints_(index_, ranking_, config.enable_prefix_caching && ranking_.policy().uses_reuse_hints),
       prefix_cache_(config.enable_prefix_caching, shape_, pools_, index_, ranking_, hints_),
       tables_(shape_, pools_, prefix_cache_, deferred_),
-      copy_on_write_(shape_, pools_, index_, prefix_cache_, tables_),
+      states_(shape_, pools_, prefix_cache_, tables_),
+      copy_on_write_(shape_, pools_, index_, prefix_cache_, tables_, states_),
       swap_space_(sizes(config, &CacheGroupConfig::num_host_blocks)),
-      swapper_(shape_, pools_, prefix_cache_, tables_, deferred_, swap_space_),
+      swapper_(shape_, pools_, prefix_cache_, tables_, states_, deferred_, swap_space_),
       compactor_(shape_, pools_, index_, prefix_cache_, tables_, deferred_) {}
 
 bool CacheManager::admit(SequenceBlocks& sequence, const PrefixMatch& match, int32_t num_tokens,
@@ -86,14 +89,26 @@ void CacheManager::plan_committed(uint64_t plan_number) {
 
 void CacheManager::commit(SequenceBlocks& sequence, std::span<const int32_t> tokens,
                           int32_t num_computed) {
-    NVLLM_CHECK(!sequence.swapped_out(), "blocks in host memory cannot have been computed");
-    prefix_cache_.insert_full_blocks(sequence.state_, tokens, num_computed);
-    if (shape_.has_windows()) tables_.free_out_of_window(sequence.state_, num_computed);
+    CacheSequence& state = sequence.state_;
+    NVLLM_CHECK(!state.swapped_out(), "blocks in host memory cannot have been computed");
+    const bool has_full_block = num_computed - state.num_cached * block_size() >= block_size();
+    // Most steps of a sequence fill no block.
+    if (has_full_block || shape_.has_windows()) commit_blocks(state, tokens, num_computed);
+}
+
+void CacheManager::commit_blocks(CacheSequence& sequence, std::span<const int32_t> tokens,
+                                 int32_t num_computed) {
+    prefix_cache_.insert_full_blocks(sequence, tokens, num_computed);
+    if (shape_.has_states()) states_.insert_checkpoints(sequence);
+    if (shape_.has_windows()) tables_.free_out_of_window(sequence, num_computed);
 }
 
 void CacheManager::release(SequenceBlocks& sequence) {
     CacheSequence& state = sequence.state_;
-    for (int32_t group = 0; group < num_groups(); ++group) tables_.clear(state, group);
+    for (int32_t group = 0; group < num_groups(); ++group) {
+        if (shape_.is_state(group)) states_.clear(state, group);
+        tables_.clear(state, group);
+    }
     swapper_.free_host_blocks(state);
     hints_.clear(state);
     prefix_cache_.set_cached(state, nullptr, 0);
@@ -116,7 +131,12 @@ void CacheManager::forget_contents() {
 }
 
 int32_t CacheManager::num_available() const {
-    return std::ranges::min_element(pools_, {}, &BlockPool::num_available)->num_available();
+    int32_t fewest = std::numeric_limits<int32_t>::max();
+    for (int32_t group = 0; group < num_groups(); ++group) {
+        if (shape_.is_state(group)) continue;
+        fewest = std::min(fewest, pools_[group].num_available());
+    }
+    return fewest;
 }
 
 double CacheManager::fragmentation() const { return nvllm::fragmentation(pools_); }

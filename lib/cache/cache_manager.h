@@ -9,6 +9,7 @@
 //   EvictionRanking  the order of eviction
 //   ReuseHints       blocks that waiting sequences will ask for
 //   DeferredFree     blocks that an uncommitted plan may still read
+//   StateSlots       running states and checkpoints of recurrent layers
 //   CopyOnWrite      forks
 //   Swapper          host memory
 //   Compactor        moving blocks, resizing pools
@@ -54,6 +55,7 @@ class CacheManager {
     int32_t num_blocks_for(int32_t num_positions) const {
         return shape_.num_blocks_for(num_positions);
     }
+    bool has_states() const { return shape_.has_states(); }
     bool prefix_caching() const { return prefix_cache_.enabled(); }
     int32_t window(int32_t group) const { return shape_.window(group); }
     int64_t tick() const { return ranking_.tick(); }
@@ -62,8 +64,9 @@ class CacheManager {
     }
 
     // The longest prefix of `tokens` that every group still holds as far as its window reaches
-    // back. At least the last token is left over: its logits are needed. Takes no block. REQUIRES:
-    // `tokens` begin with those of earlier calls.
+    // back; with state groups, up to the last checkpoint that all of them hold. At least the last
+    // token is left over: its logits are needed. Takes no block. REQUIRES: `tokens` begin with
+    // those of earlier calls.
     PrefixMatch match(SequenceBlocks& sequence, std::span<const int32_t> tokens) {
         return prefix_cache_.match(sequence.state_, tokens);
     }
@@ -104,7 +107,10 @@ class CacheManager {
     // Before position `next_position` and later ones are written: blocks from there on that other
     // sequences refer to are replaced in the table by new ones, appended to `changes`; a block that
     // holds earlier positions is to be copied, appended to `copies`. False, with nothing changed,
-    // if blocks are missing. REQUIRES: the block of `next_position` is not cached.
+    // if blocks are missing. With state groups it is called before every plan that names the
+    // sequence: a checkpoint or a shared state is copied to a slot of the sequence's own, and a
+    // state at a block boundary is kept as a checkpoint if a slot is available. REQUIRES: the block
+    // of `next_position` is not cached.
     bool make_last_block_private(SequenceBlocks& sequence, int32_t next_position,
                                  std::vector<BlockMove>& copies,
                                  std::vector<TableChange>& changes) {
@@ -170,6 +176,7 @@ class CacheManager {
     void forget_contents();
 
     // Blocks that can still be taken, in the group where they are fewest: free and cached ones.
+    // State groups do not count, because admitted sequences do not grow in them.
     int32_t num_available() const;
     BlockCounts counts(int32_t group) const;
     // Cheap enough for every step.
@@ -196,6 +203,8 @@ class CacheManager {
         tables_.replace(to);
         hints_.replace(from, to);
     }
+    void commit_blocks(CacheSequence& sequence, std::span<const int32_t> tokens,
+                       int32_t num_computed);
     CacheParts parts() const;
 
     // Each part uses those before it.
@@ -207,6 +216,7 @@ class CacheManager {
     PrefixCache prefix_cache_;
     DeferredFree deferred_;
     BlockTables tables_;
+    StateSlots states_;
     CopyOnWrite copy_on_write_;
     SwapSpace swap_space_;
     Swapper swapper_;

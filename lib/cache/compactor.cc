@@ -76,6 +76,18 @@ void Compactor::change_tables(int32_t group, int32_t target, std::span<const Blo
             table.replace(i, i < table.num_given_back() ? 0 : new_blocks[table[i]]);
             compaction.changes.push_back({sequence->owner, group, i, table[i]});
         }
+        if (shape_.is_state(group)) change_checkpoints(*sequence, group, target, new_blocks);
+    }
+}
+
+void Compactor::change_checkpoints(CacheSequence& sequence, int32_t group, int32_t target,
+                                   std::span<const BlockId> new_blocks) {
+    StateCheckpoints& checkpoints = sequence.checkpoints[group];
+    if (checkpoints.source && *checkpoints.source >= target) {
+        checkpoints.source = new_blocks[*checkpoints.source];
+    }
+    for (StateCheckpoints::Pending& one : checkpoints.pending) {
+        if (one.slot >= target) one.slot = new_blocks[one.slot];
     }
 }
 

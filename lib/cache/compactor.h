@@ -34,6 +34,8 @@ class Compactor {
     std::optional<Fault> why_not_resize(std::span<const int32_t> num_blocks) const;
     void evict_above(int32_t group, int32_t target, Compaction& compaction);
     std::vector<BlockId> move_below(int32_t group, int32_t target, Compaction& compaction);
+    void change_checkpoints(CacheSequence& sequence, int32_t group, int32_t target,
+                            std::span<const BlockId> new_blocks);
     void change_tables(int32_t group, int32_t target, std::span<const BlockId> new_blocks,
                        Compaction& compaction);
 

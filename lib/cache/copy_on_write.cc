@@ -13,7 +13,11 @@ void CopyOnWrite::fork(CacheSequence& child, const CacheSequence& parent, int32_
     NVLLM_CHECK(int64_t{parent.num_cached} * shape_.block_size() <= num_positions,
                 "a fork begins after the cached blocks of its parent");
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
-        share_table(child, parent, group, num_positions);
+        if (shape_.is_state(group)) {
+            states_.fork(child, parent, group);
+        } else {
+            share_table(child, parent, group, num_positions);
+        }
     }
     const auto num_keys = std::min<size_t>(parent.keys.size(), parent.num_cached);
     child.keys.assign(parent.keys.begin(), parent.keys.begin() + static_cast<long>(num_keys));
@@ -41,6 +45,7 @@ void CopyOnWrite::share_table(CacheSequence& child, const CacheSequence& parent,
 // Blocks from entry `first` on that others refer to as well.
 int32_t CopyOnWrite::num_to_replace(const CacheSequence& sequence, int32_t group,
                                     int32_t first) const {
+    if (shape_.is_state(group)) return states_.num_needed(sequence, group);
     const BlockTable& table = sequence.tables[group];
     int32_t count = 0;
     for (int32_t i = std::max(first, table.num_given_back()); i < table.size(); ++i) {
@@ -57,7 +62,11 @@ bool CopyOnWrite::make_writable(CacheSequence& sequence, int32_t next_position,
         if (num_to_replace(sequence, group, first) > pools_[group].num_available()) return false;
     }
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
-        replace_shared(sequence, group, next_position, copies, changes);
+        if (shape_.is_state(group)) {
+            states_.make_writable(sequence, group, next_position, copies, changes);
+        } else {
+            replace_shared(sequence, group, next_position, copies, changes);
+        }
     }
     return true;
 }

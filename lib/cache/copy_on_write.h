@@ -6,18 +6,20 @@
 
 #include "lib/cache/block_tables.h"
 #include "lib/cache/compaction.h"
+#include "lib/cache/state_slots.h"
 
 namespace nvllm {
 
 class CopyOnWrite {
   public:
     CopyOnWrite(const CacheShape& shape, std::vector<BlockPool>& pools, PrefixIndex& index,
-                PrefixCache& prefix_cache, BlockTables& tables)
+                PrefixCache& prefix_cache, BlockTables& tables, StateSlots& states)
         : shape_(shape),
           pools_(pools),
           index_(index),
           prefix_cache_(prefix_cache),
-          tables_(tables) {}
+          tables_(tables),
+          states_(states) {}
 
     // See CacheManager.
     void fork(CacheSequence& child, const CacheSequence& parent, int32_t num_positions);
@@ -39,6 +41,7 @@ class CopyOnWrite {
     PrefixIndex& index_;
     PrefixCache& prefix_cache_;
     BlockTables& tables_;
+    StateSlots& states_;
     int64_t num_copies_ = 0;
 };
 

@@ -8,17 +8,17 @@ namespace nvllm {
 
 EvictionRank EvictionRanking::rank(const PrefixNode& node, int32_t group) const {
     if (policy_.value == nullptr) return {};
-    const int32_t window = shape_.window(group);
+    const int32_t reach = shape_.reach(group);
     const bool expected = policy_.uses_reuse_hints && node.num_expected > 0;
     const BlockUse use{.depth = node.depth,
                        .block_size = shape_.block_size(),
-                       .window = window,
+                       .window = reach,
                        .num_hits = node.num_hits,
                        .recent_uses = node.recent_uses,
                        .last_use = half_lives(node.last_use),
                        .expected = expected};
     const bool waits =
-        policy_.children_first && window == 0 && node.groups[group].num_held_children > 0;
+        policy_.children_first && reach == 0 && node.groups[group].num_held_children > 0;
     return {waits, expected, policy_.value(use, costs_)};
 }
 

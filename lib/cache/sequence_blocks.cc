@@ -17,6 +17,7 @@ SequenceBlocks::SequenceBlocks(CacheManager& manager, const CacheKeyExtras& extr
     state_.owner = owner;
     state_.extras = block_extras(extras, manager.block_size());
     state_.tables.resize(static_cast<size_t>(manager.num_groups()));
+    if (manager.has_states()) state_.checkpoints.resize(state_.tables.size());
     manager.add(state_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,19 @@
 namespace nvllm {
 
 class CacheManager;
+
+// Copies of a sequence's running state in one group of kind state.
+struct StateCheckpoints {
+    struct Pending {
+        int32_t block_index = 0;
+        BlockId slot = 0;
+    };
+    // The checkpoint that the sequence was admitted with: the first write copies it to the running
+    // slot.
+    std::optional<BlockId> source;
+    // States at the ends of blocks that are not yet committed.
+    std::vector<Pending> pending;
+};
 
 // The bookkeeping of one sequence. The parts of CacheManager read and change it.
 struct CacheSequence {
@@ -33,11 +47,16 @@ struct CacheSequence {
 
     bool swapped_out() const { return !swapped.empty(); }
     bool empty() const;
+    // The slot that holds the state. REQUIRES: the group is of kind state, the table is not empty.
+    BlockId state_slot(int32_t group) const {
+        return checkpoints[group].source.value_or(tables[group][0]);
+    }
 
     uint64_t owner = 0;
     size_t index = 0;  // in the list of all sequences
     std::vector<BlockExtra> extras;
-    std::vector<BlockTable> tables;  // per group
+    std::vector<BlockTable> tables;             // per group
+    std::vector<StateCheckpoints> checkpoints;  // per group; empty if no group is of kind state
     // Of the leading full blocks, as many as were looked for; computed once, because tokens are
     // only ever appended.
     std::vector<BlockKey> keys;

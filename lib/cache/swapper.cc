@@ -13,7 +13,7 @@ bool Swapper::swap_out(CacheSequence& sequence, int32_t num_positions,
     NVLLM_CHECK(!sequence.empty() && !sequence.swapped_out(),
                 "only a sequence on the device is swapped out");
     const auto end = [&](int32_t group) {
-        return std::min(sequence.tables[group].size(), shape_.num_blocks_for(num_positions));
+        return std::min(sequence.tables[group].size(), shape_.table_size_for(group, num_positions));
     };
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
         const int32_t count = end(group) - sequence.tables[group].num_given_back();
@@ -34,9 +34,11 @@ void Swapper::swap_out_group(CacheSequence& sequence, int32_t group, int32_t end
     swapped.num_given_back = table.num_given_back();
     for (int32_t i = table.num_given_back(); i < end; ++i) {
         swapped.blocks.push_back(swap_space_.take(group));
-        moves.push_back({group, table[i], swapped.blocks.back(), i});
+        const BlockId block = shape_.is_state(group) ? sequence.state_slot(group) : table[i];
+        moves.push_back({group, block, swapped.blocks.back(), i});
         ++counts_.blocks_out;
     }
+    if (shape_.is_state(group)) states_.clear(sequence, group);
     tables_.clear(sequence, group);
 }
 
@@ -44,7 +46,9 @@ bool Swapper::swap_in(CacheSequence& sequence, int32_t headroom, std::vector<Swa
     NVLLM_CHECK(sequence.swapped_out(), "only a swapped out sequence is swapped in");
     const std::vector<PrefixNode*> path = prefix_cache_.path(sequence);
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
-        const int32_t needed = num_to_take(sequence, group, path) + headroom;
+        // Sequences grow in groups of blocks only: a state group needs no headroom.
+        const int32_t needed =
+            num_to_take(sequence, group, path) + (shape_.is_state(group) ? 0 : headroom);
         if (needed > pools_[group].num_available()) return false;
     }
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
@@ -61,9 +65,10 @@ int32_t Swapper::num_to_take(const CacheSequence& sequence, int32_t group,
     const CacheSequence::SwappedTable& swapped = sequence.swapped[group];
     int32_t count = 0;
     for (size_t i = 0; i < swapped.blocks.size(); ++i) {
-        const size_t entry = static_cast<size_t>(swapped.num_given_back) + i;
-        const std::optional<BlockId> found =
-            entry < path.size() ? PrefixIndex::block(*path[entry], group) : std::nullopt;
+        const int32_t entry = swapped.num_given_back + static_cast<int32_t>(i);
+        const std::optional<BlockId> found = can_be_cached(sequence, group, entry)
+                                                 ? PrefixIndex::block(*path[entry], group)
+                                                 : std::nullopt;
         count += !found || pools_[group].references(*found) == 0;
     }
     return count;
@@ -86,7 +91,7 @@ void Swapper::swap_in_group(CacheSequence& sequence, int32_t group,
         table.replace(i, prefix_cache_.take(group));
         moves.push_back({group, table[i], host, i});
         ++counts_.blocks_in;
-        if (i < sequence.num_cached) prefix_cache_.insert(*path[i], group, table[i]);
+        if (can_be_cached(sequence, group, i)) prefix_cache_.insert(*path[i], group, table[i]);
     }
 }
 
@@ -98,7 +103,7 @@ std::vector<bool> Swapper::share_cached(CacheSequence& sequence, int32_t group, 
     std::vector<bool> is_shared(static_cast<size_t>(end));
     for (int32_t i = table.size(); i < end; ++i) {
         table.append(0);
-        if (i >= sequence.num_cached) continue;
+        if (!can_be_cached(sequence, group, i)) continue;
         const std::optional<BlockId> cached = PrefixIndex::block(*path[i], group);
         if (!cached) continue;
         is_shared[i] = true;

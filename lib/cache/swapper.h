@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/cache/block_tables.h"
+#include "lib/cache/state_slots.h"
 #include "lib/cache/swap_space.h"
 
 namespace nvllm {
@@ -13,11 +14,12 @@ namespace nvllm {
 class Swapper {
   public:
     Swapper(const CacheShape& shape, std::vector<BlockPool>& pools, PrefixCache& prefix_cache,
-            BlockTables& tables, DeferredFree& deferred, SwapSpace& swap_space)
+            BlockTables& tables, StateSlots& states, DeferredFree& deferred, SwapSpace& swap_space)
         : shape_(shape),
           pools_(pools),
           prefix_cache_(prefix_cache),
           tables_(tables),
+          states_(states),
           deferred_(deferred),
           swap_space_(swap_space) {}
 
@@ -40,6 +42,9 @@ class Swapper {
                         std::span<PrefixNode* const> path) const;
     void swap_in_group(CacheSequence& sequence, int32_t group, std::span<PrefixNode* const> path,
                        std::vector<SwapMove>& moves);
+    bool can_be_cached(const CacheSequence& sequence, int32_t group, int32_t index) const {
+        return index < sequence.num_cached && !shape_.is_state(group);
+    }
     std::vector<bool> share_cached(CacheSequence& sequence, int32_t group, int32_t end,
                                    std::span<PrefixNode* const> path);
 
@@ -47,6 +52,7 @@ class Swapper {
     std::vector<BlockPool>& pools_;  // per group
     PrefixCache& prefix_cache_;
     BlockTables& tables_;
+    StateSlots& states_;
     DeferredFree& deferred_;
     SwapSpace& swap_space_;
     SwapCounts counts_;

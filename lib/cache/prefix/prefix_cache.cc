@@ -63,7 +63,8 @@ void PrefixCache::insert_next_block(CacheSequence& sequence, std::span<const int
     }
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
         const BlockTable& table = sequence.tables[group];
-        if (block >= table.num_given_back()) insert(*node, group, table[block]);
+        if (shape_.is_state(group) || block < table.num_given_back()) continue;
+        insert(*node, group, table[block]);
     }
     set_cached(sequence, node, block + 1);
 }
@@ -110,10 +111,11 @@ void PrefixCache::remove_own(const CacheSequence& sequence) {
         const BlockTable& table = sequence.tables[group];
         const int32_t first = std::max(sequence.num_shared, table.num_given_back());
         for (int32_t i = first; i < sequence.num_cached; ++i) {
-            // The blocks of a swapped out sequence are not known any more: all replicas are
-            // removed.
+            // The sequence does not know its blocks when it is swapped out, nor its checkpoints:
+            // all replicas are removed.
+            const bool unknown = sequence.swapped_out() || shape_.is_state(group);
             const std::vector<BlockId> blocks =
-                sequence.swapped_out() ? index_.blocks(*nodes[i], group) : std::vector{table[i]};
+                unknown ? index_.blocks(*nodes[i], group) : std::vector{table[i]};
             for (const BlockId block : blocks) {
                 // A fork may have removed a block that both hold.
                 if (index_.contains(group, block)) remove_and_forget(group, block);

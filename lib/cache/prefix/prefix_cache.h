@@ -49,13 +49,15 @@ class PrefixCache {
     }
 
     // The longest prefix of `tokens` that every group still holds as far as its window reaches
-    // back. At least the last token is left over: its logits are needed. Takes no block. REQUIRES:
-    // `tokens` begin with those of earlier calls.
+    // back; with state groups, up to the last checkpoint that all of them hold. At least the last
+    // token is left over: its logits are needed. Takes no block. REQUIRES: `tokens` begin with
+    // those of earlier calls.
     PrefixMatch match(CacheSequence& sequence, std::span<const int32_t> tokens) const;
     // The sequence shares the matched blocks, whose references it already has.
     void use(CacheSequence& sequence, const PrefixMatch& match);
 
     // Inserts the full blocks among the first `num_computed` of `tokens` that are not yet inserted.
+    // StateSlots inserts the checkpoints of state groups.
     void insert_full_blocks(CacheSequence& sequence, std::span<const int32_t> tokens,
                             int32_t num_computed) {
         while (enabled_ &&

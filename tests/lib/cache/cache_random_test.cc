@@ -51,5 +51,52 @@ TEST_CASE("random forks, swaps, moves and evictions keep every content right") {
     CHECK(moves > 200);
 }
 
+// A paged group, one with a window, and recurrent states.
+TEST_CASE("random operations keep states and their checkpoints right") {
+    int64_t evictions = 0;
+    int checkpoints_used = 0;
+    int copies = 0;
+    int moves = 0;
+    for (const EvictionPolicy& policy : eviction_policies()) {
+        for (const int32_t num_slots : {6, 30}) {
+            for (const int depth : {1, 3}) {
+                CAPTURE(policy.name);
+                CAPTURE(num_slots);
+                CAPTURE(depth);
+                CacheConfig config{
+                    .block_size = 4, .groups = {{40, 0, 24}}, .hash_key = HashKey{5, 6}};
+                config.groups.push_back({num_slots, 0, 4, CacheGroupKind::state});
+                if (num_slots == 30) config.groups.push_back({28, 9, 20});
+                config.eviction = policy.name;
+                CacheWorld world(config, static_cast<unsigned>(num_slots * 10 + depth), depth);
+                world.run(4000);
+                CHECK(world.wrong == 0);
+                evictions += world.cache.detailed_stats().groups[1].blocks.evictions;
+                checkpoints_used += world.num_checkpoints_used;
+                copies += world.num_copies;
+                moves += world.num_moves;
+            }
+        }
+    }
+    MESSAGE("checkpoints used ", checkpoints_used, ", evicted ", evictions, ", copies ", copies,
+            ", moves ", moves);
+    CHECK(checkpoints_used > 200);
+    CHECK(evictions > 200);
+    CHECK(copies > 1000);
+    CHECK(moves > 100);
+}
+
+TEST_CASE("a cache of states alone, without a prefix cache, keeps them right") {
+    CacheConfig config{.block_size = 4,
+                       .groups = {{24, 0, 6, CacheGroupKind::state}},
+                       .enable_prefix_caching = false,
+                       .hash_key = HashKey{5, 6}};
+    CacheWorld world(config, 7, 3);
+    world.run(4000);
+    CHECK(world.wrong == 0);
+    CHECK(world.num_checkpoints_used == 0);
+    CHECK(world.num_copies > 3);
+}
+
 }  // namespace
 }  // namespace nvllm

@@ -124,6 +124,7 @@ class CacheWorld {
         if (waiting.empty()) return;
         Walker& walker = *waiting.front();
         const PrefixMatch match = cache.match(walker.cache, walker.tokens);
+        check_match(walker, match);
         const auto length = static_cast<int32_t>(walker.tokens.size());
         if (!cache.admit(walker.cache, match, length, 8, draw(3))) return;
         hits += match.num_tokens > 0;
@@ -172,11 +173,37 @@ class CacheWorld {
 
     void write(const Walker& walker, int32_t first, int32_t count) {
         for (int32_t g = 0; g < cache.num_groups(); ++g) {
+            if (is_state(g)) {
+                update_state(g, walker, first, count);
+                continue;
+            }
             for (int32_t p = first; p < first + count; ++p) {
                 slot(g, walker, p) = walker.digests[static_cast<size_t>(p)];
             }
         }
         check_reads(walker, first + count);
+    }
+
+    bool is_state(int32_t group) const {
+        return config.groups[group].kind == CacheGroupKind::state;
+    }
+
+    // The state before the first position becomes the one after the last.
+    void update_state(int32_t group, const Walker& walker, int32_t first, int32_t count) {
+        uint64_t& state = device[group].at(walker.cache.table(group)[0])[0];
+        if (first > 0) wrong += state != walker.digests[static_cast<size_t>(first - 1)];
+        state = walker.digests[static_cast<size_t>(first + count - 1)];
+    }
+
+    // A match ends where every state group has a checkpoint with the right state.
+    void check_match(const Walker& walker, const PrefixMatch& match) {
+        for (int32_t g = 0; g < cache.num_groups() && match.num_tokens > 0; ++g) {
+            if (!is_state(g)) continue;
+            const std::optional<BlockId> checkpoint = PrefixIndex::block(*match.contents.back(), g);
+            wrong += !checkpoint || device[g].at(*checkpoint)[0] !=
+                                        walker.digests[static_cast<size_t>(match.num_tokens - 1)];
+            ++num_checkpoints_used;
+        }
     }
 
     uint64_t& slot(int32_t group, const Walker& walker, int32_t position) {
@@ -188,6 +215,7 @@ class CacheWorld {
     // or would have.
     void check_reads(const Walker& walker, int32_t count) {
         for (int32_t g = 0; g < cache.num_groups(); ++g) {
+            if (is_state(g)) continue;
             const int32_t window = config.groups[g].window;
             const int32_t first = window == 0 ? 0 : std::max(0, count - window + 1);
             for (int32_t p = first; p < count; ++p) {
@@ -337,6 +365,7 @@ class CacheWorld {
     int hits = 0;
     int num_copies = 0;
     int num_moves = 0;
+    int num_checkpoints_used = 0;
 };
 
 }  // namespace nvllm
