@@ -101,6 +101,11 @@ class Interpreter {
     Value evaluate(const Expression& expression);
     Value evaluate_kind(const Expression& expression);
     Value lookup(const std::string& name);
+    Value evaluate_items(const Expression& expression);
+    Value evaluate_access(const Expression& expression);
+    Value evaluate_call(const Expression& expression);
+    Value evaluate_binary(const Expression& expression);
+    Value evaluate_conditional(const Expression& expression);
     Value evaluate_dict(const Expression& expression);
     Value evaluate_slice(const Expression& expression);
     Value evaluate_comparison(const Expression& expression);
