@@ -158,8 +158,8 @@ const TypedField* find_field(std::string_view key) {
     return found == kTypedFields.end() ? nullptr : found;
 }
 
-// Whoever answers may have called tools or refused; what a role that is not the API's needs is the
-// template's to say.
+// A message of the assistant may consist of tool calls or of a refusal. Of roles that the API does
+// not have, the template decides.
 bool needs_content(const std::string& role) {
     constexpr std::array kRoles = {"system", "developer", "user", "tool"};
     return std::ranges::find(kRoles, role) != kRoles.end();

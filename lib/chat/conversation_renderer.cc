@@ -74,17 +74,17 @@ std::string_view trimmed(std::string_view text) {
 }
 
 // Nothing may follow what the last message says, neither an end token nor a new line: as
-// transformers does it, the text is cut behind the last place where that stands.
+// transformers does it, the text is cut behind its last occurrence.
 std::optional<Fault> cut_behind(std::string_view content, RenderedChat& chat) {
-    size_t place = chat.text.rfind(content);
-    if (place == std::string::npos) {
+    size_t offset = chat.text.rfind(content);
+    if (offset == std::string::npos) {
         content = trimmed(content);
-        place = chat.text.rfind(content);
+        offset = chat.text.rfind(content);
     }
-    if (place == std::string::npos) {
+    if (offset == std::string::npos) {
         return cannot_continue("the chat template does not show the last message as it is");
     }
-    chat.text.resize(place + content.size());
+    chat.text.resize(offset + content.size());
     std::erase_if(chat.from_messages,
                   [&](const ByteRange& range) { return range.begin >= chat.text.size(); });
     for (ByteRange& range : chat.from_messages) range.end = std::min(range.end, chat.text.size());

@@ -13,8 +13,8 @@ struct Conversation;
 // and calls and their results only behind it.
 enum class MistralFormat { v1, v2 };
 
-// The format of a Mistral checkpoint whose tokenizer is a tokenizer.model alone: told by whether
-// its vocabulary has the control token [INST].
+// The format of a Mistral checkpoint whose tokenizer is a tokenizer.model alone: recognized by
+// whether its vocabulary has the control token [INST].
 MistralFormat mistral_format_of(const Tokenizer& tokenizer);
 
 // With the variable "tools" for v2. Texts of messages are marked as the request's.

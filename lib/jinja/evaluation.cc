@@ -180,70 +180,83 @@ Value Interpreter::evaluate(const Expression& expression) {
 }
 
 Value Interpreter::evaluate_kind(const Expression& expression) {
-    const auto operand = [&](size_t index) { return evaluate(*expression.operands[index]); };
     switch (expression.kind) {
         case ExpressionKind::constant:
             return expression.value;
         case ExpressionKind::name:
             return lookup(expression.text);
         case ExpressionKind::list:
-        case ExpressionKind::tuple: {
-            std::vector<Value> items;
-            for (size_t i = 0; i < expression.operands.size(); ++i) items.push_back(operand(i));
-            return Value::list(std::move(items), expression.kind == ExpressionKind::list
-                                                     ? List::Kind::list
-                                                     : List::Kind::tuple);
-        }
+        case ExpressionKind::tuple:
+            return evaluate_items(expression);
         case ExpressionKind::dict:
             return evaluate_dict(expression);
         case ExpressionKind::attribute:
-            return attribute(operand(0), expression.text);
-        case ExpressionKind::item: {
-            const Value container = operand(0);
-            return item(container, operand(1));
-        }
+        case ExpressionKind::item:
+            return evaluate_access(expression);
         case ExpressionKind::slice:
             return evaluate_slice(expression);
-        case ExpressionKind::call: {
-            const Value function = operand(0);
-            return call(function, evaluate_arguments(expression.arguments));
-        }
-        case ExpressionKind::filter: {
-            const Value input = operand(0);
-            return filter(expression.text, input, evaluate_arguments(expression.arguments));
-        }
-        case ExpressionKind::test: {
-            const Value input = operand(0);
-            return Value::boolean(
-                test(expression.text, input, evaluate_arguments(expression.arguments)));
-        }
+        case ExpressionKind::call:
+        case ExpressionKind::filter:
+        case ExpressionKind::test:
+            return evaluate_call(expression);
         case ExpressionKind::unary:
             return evaluate_unary(expression);
-        case ExpressionKind::binary: {
-            const Value left = operand(0);
-            return binary(expression.text, left, operand(1));
-        }
-        case ExpressionKind::logical_and: {
-            Value left = operand(0);
-            return left.truth() ? operand(1) : left;
-        }
-        case ExpressionKind::logical_or: {
-            Value left = operand(0);
-            return left.truth() ? left : operand(1);
-        }
+        case ExpressionKind::binary:
+        case ExpressionKind::logical_and:
+        case ExpressionKind::logical_or:
+            return evaluate_binary(expression);
         case ExpressionKind::join:
             return evaluate_join(expression);
         case ExpressionKind::comparison:
             return evaluate_comparison(expression);
         case ExpressionKind::conditional:
-            if (operand(0).truth()) return operand(1);
-            if (!expression.operands[2]) {
-                return Value::undefined(
-                    "the inline if-expression evaluated to false and no else section was defined.");
-            }
-            return operand(2);
+            return evaluate_conditional(expression);
     }
     return {};
+}
+
+Value Interpreter::evaluate_items(const Expression& expression) {
+    std::vector<Value> items;
+    for (const ExpressionPtr& operand : expression.operands) items.push_back(evaluate(*operand));
+    const bool is_list = expression.kind == ExpressionKind::list;
+    return Value::list(std::move(items), is_list ? List::Kind::list : List::Kind::tuple);
+}
+
+Value Interpreter::evaluate_access(const Expression& expression) {
+    const Value container = evaluate(*expression.operands[0]);
+    if (expression.kind == ExpressionKind::attribute) return attribute(container, expression.text);
+    return item(container, evaluate(*expression.operands[1]));
+}
+
+// Of a function, a filter or a test, which all take arguments.
+Value Interpreter::evaluate_call(const Expression& expression) {
+    const Value input = evaluate(*expression.operands[0]);
+    Arguments arguments = evaluate_arguments(expression.arguments);
+    if (expression.kind == ExpressionKind::call) return call(input, std::move(arguments));
+    if (expression.kind == ExpressionKind::filter) {
+        return filter(expression.text, input, std::move(arguments));
+    }
+    return Value::boolean(test(expression.text, input, std::move(arguments)));
+}
+
+// The right side of "and" and "or" is evaluated only if the left one does not decide.
+Value Interpreter::evaluate_binary(const Expression& expression) {
+    Value left = evaluate(*expression.operands[0]);
+    const Expression& right = *expression.operands[1];
+    if (expression.kind == ExpressionKind::logical_and) {
+        return left.truth() ? evaluate(right) : left;
+    }
+    if (expression.kind == ExpressionKind::logical_or) {
+        return left.truth() ? left : evaluate(right);
+    }
+    return binary(expression.text, left, evaluate(right));
+}
+
+Value Interpreter::evaluate_conditional(const Expression& expression) {
+    if (evaluate(*expression.operands[0]).truth()) return evaluate(*expression.operands[1]);
+    if (expression.operands[2]) return evaluate(*expression.operands[2]);
+    return Value::undefined(
+        "the inline if-expression evaluated to false and no else section was defined.");
 }
 
 Value Interpreter::lookup(const std::string& name) {

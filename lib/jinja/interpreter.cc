@@ -33,14 +33,14 @@ namespace {
 // The text in a rendering goes elsewhere for the time of a block.
 class OutputGuard {
   public:
-    OutputGuard(TrackedText*& place, TrackedText* target) : place_(place), outer_(place) {
-        place = target;
+    OutputGuard(TrackedText*& output, TrackedText* target) : output_(output), outer_(output) {
+        output = target;
     }
-    ~OutputGuard() { place_ = outer_; }
+    ~OutputGuard() { output_ = outer_; }
     OutputGuard(const OutputGuard&) = delete;
 
   private:
-    TrackedText*& place_;
+    TrackedText*& output_;
     TrackedText* outer_;
 };
 
@@ -421,7 +421,7 @@ Interpreter::Flow Interpreter::run_iterations(const Statement& statement, std::v
         assign(statement.target, Value(loop->items()[i]));
         if (run_block(statement.body) == Flow::stop) break;
     }
-    // Somebody (a macro, a namespace) still holds the loop: it is freed with the other objects.
+    // A macro or a namespace still holds the loop: it is freed with the other objects.
     if (loop.use_count() > 2) keep(loop);
     return Flow::normal;
 }

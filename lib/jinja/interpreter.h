@@ -60,7 +60,7 @@ class Interpreter {
     std::vector<Value> elements(const Value& value);
     Value filter(const std::string& name, const Value& value, Arguments arguments);
     bool test(const std::string& name, const Value& value, Arguments arguments);
-    // Keeps an object until the end, when it lets go of what it holds.
+    // Stores an object until the end of the rendering, when its members are released.
     Value keep(std::shared_ptr<Object> object);
     Value binary(std::string_view operation, const Value& left, const Value& right);
     bool compare_by(std::string_view operation, const Value& left, const Value& right);
@@ -101,6 +101,11 @@ class Interpreter {
     Value evaluate(const Expression& expression);
     Value evaluate_kind(const Expression& expression);
     Value lookup(const std::string& name);
+    Value evaluate_items(const Expression& expression);
+    Value evaluate_access(const Expression& expression);
+    Value evaluate_call(const Expression& expression);
+    Value evaluate_binary(const Expression& expression);
+    Value evaluate_conditional(const Expression& expression);
     Value evaluate_dict(const Expression& expression);
     Value evaluate_slice(const Expression& expression);
     Value evaluate_comparison(const Expression& expression);

@@ -1,5 +1,5 @@
-// The state that the parsers of expressions and of statements share: the tokens and the place in
-// them.
+// The state that the parsers of expressions and of statements share: the tokens and the
+// position in them.
 #pragma once
 
 #include <initializer_list>

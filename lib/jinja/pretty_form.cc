@@ -44,8 +44,8 @@ std::vector<std::string_view> pieces_of(std::string_view text,
     return pieces;
 }
 
-// Names are those of Python's PrettyPrinter: `indent` is the column, `allowance` what must find
-// room behind the value.
+// Names are those of Python's PrettyPrinter: `indent` is the column, `allowance` the
+// number of characters that must fit on the line after the value.
 class PrettyWriter {
   public:
     void write(const Value& value, int64_t indent, int64_t allowance, int level) {

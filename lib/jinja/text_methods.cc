@@ -37,7 +37,7 @@ size_t byte_offset(std::string_view text, int64_t index) {
     return at;
 }
 
-// The part of a text that find(), count() and the like look at, from arguments `first` and on.
+// The part of a text that find(), count() and the like search, from arguments `first` and on.
 struct Part {
     std::string_view text;
     size_t begin = 0;
@@ -77,11 +77,11 @@ std::vector<TrackedText> split_at_space(const TrackedText& text, int64_t limit) 
     std::vector<TrackedText> parts;
     const std::string_view bytes = text.bytes();
     size_t at = 0;
-    const auto space_at = [&](size_t place) {
-        return is_python_space(utf8::decode(bytes.substr(place)).code_point);
+    const auto space_at = [&](size_t offset) {
+        return is_python_space(utf8::decode(bytes.substr(offset)).code_point);
     };
-    const auto advance = [&](size_t place) {
-        return place + utf8::length_from_lead(static_cast<unsigned char>(bytes[place]));
+    const auto advance = [&](size_t offset) {
+        return offset + utf8::length_from_lead(static_cast<unsigned char>(bytes[offset]));
     };
     while (true) {
         while (at < bytes.size() && space_at(at)) at = advance(at);

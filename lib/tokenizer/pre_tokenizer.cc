@@ -274,10 +274,10 @@ class FixedLength : public PreTokenizer {
     void apply(Pieces& pieces) const override {
         cut_pieces(pieces, [this](std::string_view text) {
             std::vector<ByteRange> found;
-            int64_t room = 0;
+            int64_t left = 0;  // characters that the last piece still takes
             utf8::for_each(text, [&](char32_t, size_t at, size_t length) {
-                if (room == 0) found.push_back({at, at});
-                room = (room == 0 ? length_ : room) - 1;
+                if (left == 0) found.push_back({at, at});
+                left = (left == 0 ? length_ : left) - 1;
                 found.back().end = at + length;
             });
             return found;

@@ -253,7 +253,7 @@ class SentencePieceUnigram : public SentencePieceModel {
     float unknown_score_ = 0;
 };
 
-// Control pieces are special tokens; the files beside the model may name more.
+// Control pieces are special tokens; the files next to the model may name more.
 void add_special_pieces(const SentencePieceFile& file, TokenizerParts& parts) {
     for (size_t i = 0; i < file.pieces.size(); ++i) {
         const PieceType type = file.pieces[i].type;

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 7> kUsualNames = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
-// Its place among the usual names; behind all of them when it is none.
+// Its index among the usual names; behind all of them when it is none.
 size_t rank_of(std::string_view name) {
     return static_cast<size_t>(std::ranges::find(kUsualNames, name) - kUsualNames.begin());
 }

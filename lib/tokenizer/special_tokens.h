@@ -1,4 +1,4 @@
-// Which special tokens the small files beside a tokenizer name, and how, as transformers 5 reads
+// Which special tokens the small files next to a tokenizer name, and how, as transformers 5 reads
 // them.
 #pragma once
 

@@ -41,7 +41,7 @@ struct KnownSpecial {
     int32_t id;
 };
 
-// The rank files in use, told apart by how many ranks they have.
+// The rank files in use, recognized by their number of ranks.
 struct KnownRanks {
     size_t count;
     std::string_view pattern;

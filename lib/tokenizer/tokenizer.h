@@ -37,7 +37,7 @@ class Tokenizer {
     // tokenizer_config.json. Null when the directory has no tokenizer at all. Throws
     // Error{bad_data} naming file and reason.
     static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& directory);
-    // One file of any of these formats, told apart by content; no tokenizer_config.json.
+    // One file of any of these formats, recognized by content; no tokenizer_config.json.
     static std::shared_ptr<const Tokenizer> load_file(const std::filesystem::path& file);
     // The bytes of such a file; `name` is for messages.
     static std::shared_ptr<const Tokenizer> load_bytes(std::string_view bytes,

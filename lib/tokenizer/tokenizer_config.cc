@@ -1,4 +1,4 @@
-// tokenizer_config.json and the small files beside it: special tokens, options and chat templates.
+// tokenizer_config.json and the small files next to it: special tokens, options and chat templates.
 #include <algorithm>
 
 #include "kernels/error.h"
@@ -212,7 +212,7 @@ void load_template_json(const SmallFile& file, TokenizerConfig& config) {
     }
 }
 
-// Templates in files of their own take the place of all in tokenizer_config.json.
+// Templates in files of their own replace all in tokenizer_config.json.
 void load_file_templates(const std::filesystem::path& directory, TokenizerConfig& config) {
     std::map<std::string, std::string> templates;
     const auto keep = [&](const std::string& name, const std::filesystem::path& file) {

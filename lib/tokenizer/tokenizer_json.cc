@@ -206,7 +206,7 @@ constexpr std::array<ModelRow, 4> kModels = {{
     {"WordLevel", load_word_level},
 }};
 
-// Files of old do not name the type: it is told by the fields, as the format's own library does.
+// Old files do not name the type: it follows from the fields, as in the format's own library.
 std::string model_type(const JsonView& section) {
     if (const auto type = section.find("type")) return type->string();
     if (section.find("merges")) return "BPE";
@@ -244,24 +244,24 @@ std::vector<AddedToken> missing_special_tokens(const TokenizerParts& parts) {
         }
     };
     for (const NamedToken& row : parts.config.special.named) {
-        // A class's own token that this vocabulary lacks is of no use to the model.
+        // The model has no use for a class's default token that its vocabulary does not have.
         if (!row.is_default || parts.model->vocabulary().id(row.token.content)) add(row.token);
     }
     for (const AddedToken& token : parts.config.special.extra) add(token);
     return missing;
 }
 
-// Adds what the files beside tokenizer.json say of added tokens, as transformers 5 does: by id, the
+// Adds the added tokens of the files next to tokenizer.json, as transformers 5 does: by id, the
 // special ones that a file names behind them. Flags replace those of tokenizer.json; of
 // added_tokens.json counts only what tokenizer.json has no token for.
-void add_tokens_beside(std::map<int64_t, AddedToken> own, TokenizerParts& parts) {
+void add_tokens_of_config(std::map<int64_t, AddedToken> own, TokenizerParts& parts) {
     const TokenizerConfig& config = parts.config;
-    std::map<int64_t, AddedToken> beside(config.added_tokens.begin(), config.added_tokens.end());
+    std::map<int64_t, AddedToken> tokens(config.added_tokens.begin(), config.added_tokens.end());
     if (!config.has_added_tokens_decoder) {
-        own.merge(beside);
-        beside = std::move(own);
+        own.merge(tokens);
+        tokens = std::move(own);
     }
-    for (auto& [id, token] : beside) {
+    for (auto& [id, token] : tokens) {
         token.special |= config.special.is_named(token.content);
         add_token(token, id, "added token \"" + token.content + "\"", parts);
     }
@@ -270,7 +270,7 @@ void add_tokens_beside(std::map<int64_t, AddedToken> own, TokenizerParts& parts)
     }
 }
 
-// The list of tokenizer.json itself (may be missing), then what the files beside it say.
+// The list of tokenizer.json itself (may be missing), then those of the files next to it.
 void load_added_tokens(const std::optional<JsonView>& list, TokenizerParts& parts) {
     std::map<int64_t, AddedToken> own;
     for (const JsonView& entry : list ? list->elements() : std::vector<JsonView>()) {
@@ -279,7 +279,7 @@ void load_added_tokens(const std::optional<JsonView>& list, TokenizerParts& part
         add_token(token, id, entry.path(), parts);
         own.insert_or_assign(id, token);
     }
-    add_tokens_beside(std::move(own), parts);
+    add_tokens_of_config(std::move(own), parts);
 }
 
 // Which way of spelling token_bytes() has to undo: by the decoder, which may be a sequence.

@@ -22,7 +22,7 @@ namespace nvllm {
 // How one token becomes bytes inside a text, for Tokenizer::token_bytes.
 enum class TokenSpelling { plain, byte_level, metaspace, word_piece };
 
-// What tokenizer_config.json and the files beside it say.
+// The contents of tokenizer_config.json and of the files next to it.
 struct TokenizerConfig {
     SpecialTokens special;
     std::optional<bool> add_bos;

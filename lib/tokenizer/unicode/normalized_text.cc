@@ -1,4 +1,5 @@
-// Origins are kept per byte only when somebody asks for them: most encodings need just the first.
+// Origins are stored per byte only when the caller asks for them: most encodings need the first
+// one.
 #include "lib/tokenizer/unicode/normalized_text.h"
 
 #include <numeric>
@@ -20,7 +21,7 @@ size_t NormalizedText::origin(size_t at) const {
 void Rewriting::note_first(size_t from) {
     if (started_) return;
     started_ = true;
-    // Without origins per byte, any place but the start only needs to differ from the start.
+    // Without origins per byte, an offset behind the start only needs to differ from it.
     first_origin_ =
         from == 0 ? source_.first_origin
                   : (source_.keeps_origins ? source_.origin(from) : source_.first_origin + from);

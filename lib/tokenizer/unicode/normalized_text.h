@@ -28,7 +28,7 @@ class Rewriting {
     std::string_view source() const { return source_.text; }
     // The bytes [begin, end) of the source, unchanged.
     void keep(size_t begin, size_t end);
-    // Other bytes, in place of what starts at `from` in the source.
+    // Other bytes, which replace those that start at `from` in the source.
     void put(std::string_view bytes, size_t from);
     // Replaces the source. Call once.
     void finish();

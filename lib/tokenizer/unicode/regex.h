@@ -24,7 +24,7 @@ std::string translate_pattern(std::string_view pattern, bool recent_characters =
 // A compiled pattern. Immutable; thread-safe.
 class Regex {
   public:
-    // Throws Error{bad_data} with the pattern and the place of the mistake.
+    // Throws Error{bad_data} with the pattern and the offset of the mistake.
     explicit Regex(std::string_view pattern);
     // Matches exactly this text.
     static Regex literal(std::string_view text);

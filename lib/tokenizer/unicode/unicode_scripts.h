@@ -4,7 +4,7 @@
 namespace nvllm::unicode {
 
 // Equal for characters of one script; Han, Hiragana and Katakana are one. 0 for the space and for
-// characters that the tables of tokenizers lack: they belong to whatever is before them.
+// characters that the tables of tokenizers do not have: they belong to the character before them.
 int script_class(char32_t c);
 
 }  // namespace nvllm::unicode
