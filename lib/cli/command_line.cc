@@ -338,6 +338,7 @@ std::optional<std::string> read_command_line(const ProgramDescription& program, 
     const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
     const ParsedCommandLine parsed = parse_command_line(arguments, options);
     if (parsed.is_about_program()) return text_about(describe_program(program, options), parsed);
+    if (program.sections != nullptr) options.share(program.sections());
     try {
         note_misspelt_variables(options, process_variables());
         resolve_settings(options, parsed, process_environment());

@@ -27,7 +27,8 @@ ProgramDescription describe(const ProgramDescription& program, const Command& co
     return {.name = program.name + " " + command.name,
             .version = program.version,
             .summary = command.summary,
-            .examples = command.examples};
+            .examples = command.examples,
+            .sections = program.sections};
 }
 
 [[noreturn]] void throw_unknown(std::span<const Command> commands, const std::string& name) {

@@ -40,7 +40,7 @@ class ConfigReader {
   private:
     void read_top(const YAML::Node& key, const YAML::Node& value) {
         const std::string& name = key.Scalar();
-        const bool is_section = is_shared_section(name) || is_own_section(name);
+        const bool is_section = sections().has_section(name) || is_own_section(name);
         if (is_section && (value.IsMap() || value.IsNull())) {
             remember(key, "section " + name);
             if (value.IsMap()) read_mapping(value, name);
@@ -93,12 +93,12 @@ class ConfigReader {
     void read_key(const YAML::Node& key, const YAML::Node& value, const std::string& section,
                   bool has_path) {
         const std::string& name = key.Scalar();
-        const std::string_view shared = option_of_key(section, name, has_path);
+        const std::string_view shared = sections().option_of(section, name, has_path);
         BoundOption* option = shared.empty() ? options_.find(name) : options_.find_exact(shared);
         const bool belongs =
             option != nullptr && (!shared.empty() || option->field().section == section);
         if (belongs) return set(key, value, *option);
-        if (!shared.empty() || (section == "api" && is_server_option(name))) {
+        if (!shared.empty() || sections().lists_option(section, name)) {
             return remember(key, shared.empty() ? with_dashes(name) : std::string(shared));
         }
         if (option == nullptr) fail(key, unknown_key(name, section));
@@ -129,6 +129,8 @@ class ConfigReader {
         return texts;
     }
 
+    const ConfigSections& sections() const { return options_.sections(); }
+
     bool is_own_section(const std::string& name) const {
         const auto& all = options_.all();
         return std::any_of(all.begin(), all.end(), [&](const BoundOption& option) {
@@ -139,10 +141,10 @@ class ConfigReader {
     // Suggests what may stand in the same place.
     std::optional<std::string> nearest_key(const std::string& name,
                                            const std::string& section) const {
-        std::vector<std::string> known = keys_of_section(section);
+        std::vector<std::string> known = sections().keys_of(section);
         if (section.empty()) {
             if (const auto option = options_.nearest(name)) return option;
-            for (const ConfigKey& key : config_keys()) known.emplace_back(key.section);
+            for (const ConfigKey& key : sections().keys) known.push_back(key.section);
         }
         for (const BoundOption& option : options_.all()) {
             if (option.field().section == section) known.push_back(option.field().name);

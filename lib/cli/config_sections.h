@@ -1,10 +1,11 @@
-// The sections of a configuration file that all programs read, and which option each key sets.
+// The sections of a configuration file that several programs share, and the option of each key.
 //
-// One file serves all programs: a key of these sections is known everywhere, and does nothing in a
-// program that has no such option.
+// One file serves all programs: a key of a shared section is known to each of them, and changes
+// nothing in a program that has no such option. The program hands its sections in
+// (ProgramDescription::sections); without them only an option's own section is read.
 #pragma once
 
-#include <span>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,26 +13,30 @@
 namespace nvllm {
 
 struct ConfigKey {
-    std::string_view section;  // "scheduler"
-    std::string_view key;      // "batch_size"
-    std::string_view option;   // "max-num-seqs"
+    std::string section;  // "network"
+    std::string key;      // "max_wait"
+    std::string option;   // "queue-timeout"
+    // The option that the key sets if its section has no key "path"; empty: the same one.
+    std::string option_without_path = "";
 };
 
-std::span<const ConfigKey> config_keys();
+struct ConfigSections {
+    std::vector<ConfigKey> keys;
+    // By section, options that may stand there under their own names, in programs without them too.
+    std::map<std::string, std::vector<std::string>, std::less<>> options;
+    // Options of some programs that an environment variable may set.
+    std::vector<std::string> other_options;
 
-// Options of the server, which may stand in the section "api" under their own names: a file with
-// them is for other programs as well.
-std::span<const std::string_view> server_option_names();
-bool is_server_option(std::string_view name);
-
-bool is_shared_section(std::string_view section);
-
-// The option that a key of a shared section sets, whether a program has it or not; empty for other
-// keys. Keys may have dashes or underscores. `has_path` is of the section "model":
-// without a path, the name is what is looked up.
-std::string_view option_of_key(std::string_view section, std::string_view key, bool has_path);
-
-// All keys of a shared section, for suggestions.
-std::vector<std::string> keys_of_section(std::string_view section);
+    bool has_section(std::string_view section) const;
+    // The option that a key of a shared section sets, whether the program has it or not; empty for
+    // other keys. Keys may have dashes or underscores. `has_path`: the section has a key "path".
+    std::string_view option_of(std::string_view section, std::string_view key, bool has_path) const;
+    // Whether the name is one of `options` of the section.
+    bool lists_option(std::string_view section, std::string_view name) const;
+    // Whether some program has this option, as far as the sections say.
+    bool knows_option(std::string_view name) const;
+    // All keys and options of a shared section, for suggestions.
+    std::vector<std::string> keys_of(std::string_view section) const;
+};
 
 }  // namespace nvllm

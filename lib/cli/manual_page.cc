@@ -4,7 +4,6 @@
 #include <array>
 
 #include "lib/base/error_kinds.h"
-#include "lib/cli/config_sections.h"
 #include "lib/cli/program_text.h"
 
 namespace nvllm {
@@ -84,24 +83,28 @@ std::string commands_text(const DescribedProgram& program) {
     return text;
 }
 
-std::string configuration_text() {
-    std::string text = heading("SH", "CONFIGURATION FILE");
-    text += roff(
-        "YAML. A key is the name of an option, at the top or in the option's own section; these "
-        "sections are read by all programs, and a key of theirs does nothing in a program that "
-        "has no such option.\n");
-    std::string_view section;
-    for (const ConfigKey& key : config_keys()) {
-        if (key.section != section) {
-            text += fmt::format(".TP\n\\fB{}\\fR\n", roff(std::string(key.section)));
-        } else {
-            text += ".br\n";
-        }
+std::string shared_keys_text(const ConfigSections& sections) {
+    std::string text;
+    std::string section;
+    for (const ConfigKey& key : sections.keys) {
+        text +=
+            key.section != section ? fmt::format(".TP\n\\fB{}\\fR\n", roff(key.section)) : ".br\n";
         section = key.section;
-        text += fmt::format("{}: \\fB\\-\\-{}\\fR\n", roff(std::string(key.key)),
-                            roff(std::string(key.option)));
+        text += fmt::format("{}: \\fB\\-\\-{}\\fR\n", roff(key.key), roff(key.option));
     }
     return text;
+}
+
+std::string configuration_text(const ProgramDescription& program) {
+    std::string text = heading("SH", "CONFIGURATION FILE") +
+                       roff(
+                           "YAML. A key is the name of an option, at the top or in the option's "
+                           "own section");
+    if (program.sections == nullptr) return text + ".\n";
+    text += roff(
+        "; these sections are read by all programs, and a key of theirs does nothing in a program "
+        "that has no such option.\n");
+    return text + shared_keys_text(program.sections());
 }
 
 std::string environment_text() {
@@ -136,7 +139,7 @@ std::string manual_page(const DescribedProgram& program) {
     text += commands_text(program);
     text += heading("SH", "GENERAL OPTIONS");
     for (const OptionField& field : general_options()) text += option_entry({field, ""});
-    text += configuration_text() + environment_text() + exit_status_text();
+    text += configuration_text(description) + environment_text() + exit_status_text();
     if (!description.examples.empty()) text += heading("SH", "EXAMPLES") + examples(program);
     return text;
 }

@@ -5,13 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lib/base/json.h"
-#include "lib/cli/config_sections.h"
 
 namespace nvllm {
 namespace {
@@ -81,18 +79,6 @@ std::string name_of_variable(std::string_view variable) {
         if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
     }
     return name;
-}
-
-// Of this program or not: one environment serves all.
-// Of some programs, and near in name to an option of another one.
-constexpr std::array<std::string_view, 5> kNearOptions = {"download-dir", "filter", "folder",
-                                                          "n-prompt", "offload-dir"};
-
-bool is_option_of_some_program(const std::string& name) {
-    return name == "config" || is_server_option(name) ||
-           std::ranges::find(kNearOptions, name) != kNearOptions.end() ||
-           std::ranges::find(config_keys(), std::string_view(name), &ConfigKey::option) !=
-               config_keys().end();
 }
 
 // "default", "file serve.yaml:3", "environment NVLLM_SEED", "flag".
@@ -339,7 +325,9 @@ void note_misspelt_variables(OptionSet& options, std::span<const std::string> va
         if (!variable.starts_with(kPrefix)) continue;
         const std::string name =
             name_of_variable(std::string_view(variable).substr(kPrefix.size()));
-        if (options.find_exact(name) != nullptr || is_option_of_some_program(name)) continue;
+        // One environment serves all programs.
+        const bool is_known = name == "config" || options.sections().knows_option(name);
+        if (options.find_exact(name) != nullptr || is_known) continue;
         const BoundOption* meant = options.find(name);  // an alias
         const auto nearest = options.nearest(name);
         const bool is_near = nearest && edit_distance(name, *nearest) <= name.size() / 5 + 1;

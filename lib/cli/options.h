@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/error.h"
+#include "lib/cli/config_sections.h"
 #include "lib/cli/foreign_flags.h"
 #include "lib/cli/option_list.h"
 
@@ -75,6 +76,10 @@ class OptionSet {
     // As read_foreign_flag(); its note joins the set's.
     std::optional<ForeignReading> read_foreign(std::span<const std::string> arguments, bool is_own);
 
+    // The sections of configuration files that the program shares with others.
+    void share(const ConfigSections& sections) { sections_ = sections; }
+    const ConfigSections& sections() const { return sections_; }
+
     // Sentences for people about what was given: what does nothing here, or was read in a way that
     // may surprise.
     void note(std::string text) { notes_.push_back(std::move(text)); }
@@ -89,6 +94,7 @@ class OptionSet {
     void add(const TypedOptionField& typed, void* object);
     std::vector<BoundOption> options_;
     std::vector<ForeignFlag> foreign_;
+    ConfigSections sections_;
     std::vector<std::string> notes_;
 };
 

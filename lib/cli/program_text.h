@@ -17,6 +17,8 @@ struct ProgramDescription {
     std::string version;   // "0.1.0"
     std::string summary;   // a sentence or two
     std::string examples;  // printed as they are, at the end
+    // The sections of configuration files that the program shares with others; null: none.
+    ConfigSections (*sections)() = nullptr;
 };
 
 struct DescribedOption {

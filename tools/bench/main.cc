@@ -3,6 +3,7 @@
 
 #include "lib/cli/commands.h"
 #include "lib/cli/main_guard.h"
+#include "lib/server/config/shared_sections.h"
 #include "tools/bench/bench.h"
 
 namespace nvllm::bench {
@@ -19,6 +20,7 @@ const ProgramDescription kProgram = {
         "  nvllm-bench --batch 64\n"
         "  nvllm-bench throughput -m model --batching both --random-range-ratio 0.8\n"
         "  nvllm-bench micro -m model -p 512 -n 128\n",
+    .sections = server::shared_sections,
 };
 
 const std::vector<Command> kCommands = {

@@ -7,6 +7,7 @@
 
 #include "lib/cli/main_guard.h"
 #include "lib/engine/default_model.h"
+#include "lib/server/config/shared_sections.h"
 #include "tools/inspect/commands.h"
 
 namespace nvllm::inspect {
@@ -28,6 +29,7 @@ const ProgramDescription kProgram = {
         "Settings: flag > environment NVLLM_* > --config FILE (YAML) > default.\n"
         "Exit codes: 0 ok, 64 usage, 65 bad data, 66 no input, 69 unavailable, 70 internal,\n"
         "74 input/output, 77 does not fit, 78 bad configuration, 130 interrupted.\n",
+    .sections = server::shared_sections,
 };
 
 std::string named_or_bundled_model(const std::string& named) {

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "lib/cli/main_guard.h"
+#include "lib/server/config/shared_sections.h"
 #include "tools/quantize/quantize.h"
 
 namespace nvllm::quantize_tool {
@@ -21,6 +22,7 @@ const ProgramDescription kProgram = {
         "Settings: flag > environment NVLLM_* > --config FILE (YAML) > default.\n"
         "Exit codes: 0 ok, 64 usage, 65 bad data, 66 no input, 70 internal, 73 cannot create,\n"
         "74 input/output, 77 does not fit, 78 bad configuration, 130 interrupted.\n",
+    .sections = server::shared_sections,
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "lib/engine/options/neighbour_flags.h"
 #include "lib/engine/options/option_lists.h"
 #include "lib/engine/options/placement.h"
+#include "lib/server/config/shared_sections.h"
 #include "tools/run/batch.h"
 #include "tools/run/chat.h"
 #include "tools/run/llama_cpp_flags.h"
@@ -44,6 +45,7 @@ const ProgramDescription kProgram = {
         "Exit codes: 0 ok, 64 usage, 65 bad data, 66 no input, 69 unavailable, 70 internal,\n"
         "73 cannot create, 74 input/output, 77 does not fit, 78 bad configuration, 130 "
         "interrupted.\n",
+    .sections = server::shared_sections,
 };
 
 void say(const std::vector<std::string>& notes) {

@@ -15,6 +15,7 @@
 #include "lib/engine/options/neighbour_flags.h"
 #include "lib/engine/options/option_lists.h"
 #include "lib/server/config/neighbour_flags.h"
+#include "lib/server/config/shared_sections.h"
 #include "lib/server/health_check.h"
 #include "lib/server/server.h"
 #include "lib/system/signal_thread.h"
@@ -36,6 +37,7 @@ const ProgramDescription kProgram = {
         "SIGUSR1 logs the engines' books.\n"
         "Under systemd it tells when it listens and that it is alive, and takes passed sockets.\n"
         "Settings: flag > environment NVLLM_* > --config FILE (YAML) > default.\n",
+    .sections = server::shared_sections,
 };
 
 // "name=directory", or a directory whose last part is the name.

@@ -1,9 +1,7 @@
-// The sections that all programs read: what is for other programs, and faults.
+// Sections that programs share: keys of other programs, and faults.
 #include "lib/cli/config_sections.h"
 
 #include <doctest/doctest.h>
-
-#include <set>
 
 #include "lib/cli/config_file.h"
 #include "tests/error_of.h"
@@ -11,6 +9,21 @@
 using namespace nvllm;
 
 namespace {
+
+ConfigSections some_sections() {
+    return {.keys = {{"model", "name", "served-model-name", "model"},
+                     {"model", "path", "model"},
+                     {"model", "precision", "dtype"},
+                     {"gpu", "memory_limit", "memory-limit"},
+                     {"scheduler", "batch_size", "max-num-seqs"},
+                     {"scheduler", "policy", "scheduling-policy"},
+                     {"cache", "max_blocks", "max-blocks"},
+                     {"api", "port", "port"},
+                     {"api", "streaming", "streaming"},
+                     {"monitoring", "alert_rules", "alert-rules"}},
+            .options = {{"api", {"host", "port", "api-key-file", "allow-unauthenticated"}}},
+            .other_options = {"folder"}};
+}
 
 // A program with some of the options, one of which stands in a section of its own.
 struct Program {
@@ -25,6 +38,7 @@ struct Program {
         list.add("max-num-seqs", &Program::max_num_seqs, "", alias("sequences"), range(1, 100));
         list.add("port", &Program::port, "");
         options.add(list, *this);
+        options.share(some_sections());
     }
 
     void read(const std::string& text) { apply_config_text(options, text, "a.yaml"); }
@@ -96,13 +110,28 @@ TEST_CASE("one setting may stand in a file once, whatever it is called") {
           "a.yaml:1: max-num-seqs: '0' is not a whole number from 1 to 100");
 }
 
-TEST_CASE("no key stands in the table twice") {
-    std::set<std::pair<std::string_view, std::string_view>> keys;
-    std::set<std::string_view> options;
-    for (const ConfigKey& key : config_keys()) {
-        CHECK(keys.insert({key.section, key.key}).second);
-        CHECK(options.insert(key.option).second);
-        CHECK(is_shared_section(key.section));
-        CHECK(option_of_key(key.section, key.key, true) == key.option);
-    }
+TEST_CASE("without shared sections only an option's own section is read") {
+    Program program;
+    program.options.share({});
+    program.read("engine: {max-num-seqs: 3}\n");
+    CHECK(program.max_num_seqs == 3);
+    CHECK(test::error_of(ErrorKind::bad_config, [&] {
+              program.read("scheduler: {batch_size: 3}\n");
+          }).starts_with("a.yaml:1: unknown key 'scheduler'"));
+}
+
+TEST_CASE("the table says which options some program has") {
+    const ConfigSections sections = some_sections();
+    CHECK(sections.knows_option("api-key-file"));
+    CHECK(sections.knows_option("memory-limit"));
+    CHECK(sections.knows_option("folder"));
+    CHECK_FALSE(sections.knows_option("memory_limit"));
+    CHECK_FALSE(sections.knows_option("nothing"));
+    CHECK(sections.lists_option("api", "api_key_file"));
+    CHECK_FALSE(sections.lists_option("model", "host"));
+    CHECK(sections.option_of("model", "name", true) == "served-model-name");
+    CHECK(sections.option_of("model", "name", false) == "model");
+    CHECK(sections.option_of("scheduler", "batch-size", false) == "max-num-seqs");
+    CHECK(sections.option_of("scheduler", "port", false).empty());
+    CHECK(sections.keys_of("cache") == std::vector<std::string>{"max_blocks"});
 }

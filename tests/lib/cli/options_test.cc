@@ -62,8 +62,9 @@ OptionList<Outer> outer_options() {
 }  // namespace
 
 TEST_CASE("a list includes the list of a member in its place") {
+    const OptionList<Outer> list = outer_options();
     std::vector<std::string> shown;
-    for (const TypedOptionField& field : outer_options().fields()) {
+    for (const TypedOptionField& field : list.fields()) {
         shown.push_back(field.field.group + " " + field.field.name);
         CHECK(field.field.section == "outer");
     }
@@ -385,8 +386,9 @@ TEST_CASE("an empty value, and two of what is named once, are mistakes") {
     CHECK(read({"m", "--name", "[a]"}).names == Names{"[a]"});
 }
 
-TEST_CASE("variables that nearly name an option are noted") {
+TEST_CASE("variables that nearly name an option are noted, but for options of other programs") {
     SampleOptions sample;
+    sample.options.share({.options = {{"api", {"port", "sed"}}}});
     const std::vector<std::string> variables = {
         "NVLLM_TEMPRATURE", "NVLLM_TEMPERATURE", "NVLLM_PORT",          "NVLLM_CONFIG",
         "TEMPRATURE",       "NVLLM_MAX_NUM_SEQ", "NVLLM_PREDICT",       "NVLLM_SEEED",

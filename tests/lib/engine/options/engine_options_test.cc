@@ -24,8 +24,9 @@ struct Program {
 }  // namespace
 
 TEST_CASE("the parts' options stand in five groups, each in one piece") {
+    const OptionList<EngineConfig> list = engine_options();
     std::vector<std::string> groups;
-    for (const TypedOptionField& field : engine_options().fields()) {
+    for (const TypedOptionField& field : list.fields()) {
         if (groups.empty() || groups.back() != field.field.group) {
             groups.push_back(field.field.group);
         }
