@@ -16,6 +16,7 @@
 #include "lib/engine/options/neighbour_flags.h"
 #include "lib/engine/options/option_lists.h"
 #include "lib/engine/options/placement.h"
+#include "lib/engine/options/sampling_options.h"
 #include "tools/run/batch.h"
 #include "tools/run/chat.h"
 #include "tools/run/llama_cpp_flags.h"

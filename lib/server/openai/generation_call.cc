@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/request/sampling_limits.h"
 #include "lib/server/config/server_config.h"
 #include "lib/server/openai/parameters.h"
 
@@ -62,20 +61,19 @@ class Fields {
         }
     }
 
-    std::optional<int32_t> take_count(const char* name, sampling_limits::Counts range) {
+    std::optional<int32_t> take_count(const char* name, int32_t min, int32_t max) {
         const auto value = take(name);
         if (!value) return std::nullopt;
-        if (value->is_number_integer() && *value >= range.least && *value <= range.most)
+        if (value->is_number_integer() && *value >= min && *value <= max)
             return value->get<int32_t>();
-        keep(field_fault(place_ + name,
-                         fmt::format("must be an integer from {} to {}", range.least, range.most)));
+        keep(field_fault(place_ + name, fmt::format("must be an integer from {} to {}", min, max)));
         return std::nullopt;
     }
 
     // A number of logprobs: those of all tokens for -1, where so many may be asked for.
-    std::optional<int32_t> take_logprobs(const char* name, int32_t most) {
-        const bool has_limit = most >= 0;
-        const auto count = take_count(name, {has_limit ? 0 : -1, has_limit ? most : INT32_MAX});
+    std::optional<int32_t> take_logprobs(const char* name, int32_t max) {
+        const bool has_limit = max >= 0;
+        const auto count = take_count(name, has_limit ? 0 : -1, has_limit ? max : INT32_MAX);
         return count == -1 ? INT32_MAX : count;
     }
 
