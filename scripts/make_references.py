@@ -6,6 +6,7 @@ Usage: make_references.py [--bin build/release/bin] [--check]
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -70,24 +71,36 @@ def program_page(bin_folder, program, known):
     return "\n".join(parts) + "\n"
 
 
-def document(bin_folder):
-    """openapi.json of a server of the bundled model, which is started and ended."""
-    log = subprocess.Popen([bin_folder / "nvllm-serve", "models/demo", "--port", "0"], stderr=subprocess.PIPE, text=True,
+@contextlib.contextmanager
+def demo_server(bin_folder, *arguments):
+    """The address of a server of the bundled model, which is started and ended."""
+    log = subprocess.Popen([bin_folder / "nvllm-serve", "models/demo", "--port", "0", *arguments], stderr=subprocess.PIPE, text=True,
                            env=environment(), cwd=SOURCE)
     try:
         url = next((match.group(1) for line in log.stderr if (match := re.search(r"listening at (\S+)", line))), None)
         if url is None:
             raise SystemExit(f"nvllm-serve ended with {log.wait()} before it listened")
-        for _ in range(100):
-            try:
-                return json.load(urllib.request.urlopen(f"{url}/openapi.json", timeout=10))
-            except OSError:
-                time.sleep(0.1)
-        raise SystemExit("nvllm-serve gave no /openapi.json")
+        yield url
     finally:
         log.terminate()
         log.stderr.close()
         log.wait()
+
+
+def get(url, headers={}):
+    """The body of a response; waits for a server that has just started."""
+    for _ in range(100):
+        try:
+            return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10).read().decode()
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit(f"nvllm-serve gave no {url}")
+
+
+def document(bin_folder):
+    """openapi.json of a server of the bundled model."""
+    with demo_server(bin_folder) as url:
+        return json.loads(get(f"{url}/openapi.json"))
 
 
 def reference_name(schema):

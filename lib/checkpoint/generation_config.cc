@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kMaxGenerationConfigBytes = uint64_t{1} << 20;
 constexpr const char* kOverrides = "--override-generation-config";
-// What a request may have (lib/request/sampling_limits.h); a file with more is not followed.
+// What a request may have (lib/request/sampling_fields.h); a file with more is not followed.
 constexpr size_t kMaxBadWords = 1024, kLongestBadWord = 64, kMaxBiases = 1024;
 constexpr size_t kMaxStopStrings = 16, kLongestStopString = 256;
 constexpr double kLargestBias = 100.0, kLargestDecay = 10.0;

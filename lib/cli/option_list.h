@@ -78,6 +78,16 @@ template <typename Low, typename High>
 OptionRange<Low, High> range(Low low, High high) {
     return {low, high};
 }
+// As range(), without `low` itself.
+template <typename Low, typename High>
+struct OptionOpenRange {
+    Low low;
+    High high;
+};
+template <typename Low, typename High>
+OptionOpenRange<Low, High> above(Low low, High high) {
+    return {low, high};
+}
 template <typename Low>
 struct OptionMinimum {
     Low low;
@@ -116,8 +126,10 @@ OptionDetail form(std::string text);  // "METRIC OP NUMBER": completes "... is n
 template <typename T>
 struct OptionBounds {
     std::optional<T> low, high;
+    bool excludes_low = false;
 
     bool contain(const T& value) const {
+        if (excludes_low && low && !(*low < value)) return false;
         return !(low && value < *low) && !(high && value > *high);
     }
 };
@@ -300,6 +312,9 @@ class OptionList {
         }
     }
 
+    // A field that was made elsewhere, for objects of this struct.
+    void add(TypedOptionField field) { fields_.push_back(std::move(field)); }
+
     const std::vector<TypedOptionField>& fields() const { return fields_; }
 
   private:
@@ -339,6 +354,15 @@ class OptionList {
         bounds.high = static_cast<Value>(range.high);
         field.range_text = OptionType<Value>::format(field, *bounds.low) + " to " +
                            OptionType<Value>::format(field, *bounds.high);
+    }
+    template <typename Value, typename Low, typename High>
+    static void apply_bounds(OptionField& field, OptionBounds<Value>& bounds,
+                             const OptionOpenRange<Low, High>& range) {
+        bounds.low = static_cast<Value>(range.low);
+        bounds.high = static_cast<Value>(range.high);
+        bounds.excludes_low = true;
+        field.range_text = "above " + OptionType<Value>::format(field, *bounds.low) +
+                           " and at most " + OptionType<Value>::format(field, *bounds.high);
     }
     template <typename Value, typename Low>
     static void apply_bounds(OptionField& field, OptionBounds<Value>& bounds,

@@ -162,8 +162,13 @@ OptionDetail form(std::string text) {
 std::string OptionField::expectation() const {
     if (!form.empty()) return form;
     std::string bounds;
-    if (!range_text.empty())
-        bounds = (range_text.starts_with("at least") ? ", " : " from ") + range_text;
+    if (range_text.starts_with("at least")) {
+        bounds = ", " + range_text;
+    } else if (range_text.starts_with("above")) {
+        bounds = " " + range_text;
+    } else if (!range_text.empty()) {
+        bounds = " from " + range_text;
+    }
     switch (kind) {
         case OptionKind::integer:
             return "a whole number" + bounds;

@@ -9,6 +9,7 @@
 #include "kernels/ops/sampling.h"
 #include "lib/decode/logits_processors.h"
 #include "lib/decode/logprobs.h"
+#include "lib/request/sampling_fields.h"
 
 namespace nvllm {
 namespace {
@@ -75,6 +76,13 @@ bool has_repeated_tokens(const std::vector<std::pair<int32_t, float>>& biases) {
     for (const auto& [token, bias] : biases) tokens.push_back(token);
     std::sort(tokens.begin(), tokens.end());
     return std::adjacent_find(tokens.begin(), tokens.end()) != tokens.end();
+}
+
+// Whether all values that are not the default have at least this support.
+bool are_sampled_by(SampledBy support, const SamplingParams& params) {
+    return all_sampling_fields([&](const auto& field) {
+        return field.traits.sampled_by >= support || field.is_default(params);
+    });
 }
 
 // What changes the scores of some rows before a token is chosen.
@@ -297,22 +305,13 @@ bool DeviceSampler::is_possible_on(const ComputeDevice& device) {
 }
 
 bool DeviceSampler::can_sample(const SamplingParams& params) {
-    const bool narrows_on_host = params.top_n_sigma != 0.0f || params.typical_p < 1.0f ||
-                                 params.top_h != 0.0f || params.epsilon_cutoff != 0.0f ||
-                                 params.eta_cutoff != 0.0f;
-    const bool steers_on_host =
-        params.no_repeat_ngram_size > 0 || !params.suppress_tokens.empty() ||
-        !params.begin_suppress_tokens.empty() || params.forced_bos_token_id ||
-        !params.forced_eos_token_ids.empty() || params.end_boost;
-    return params.sampler_order.empty() && !narrows_on_host && !steers_on_host &&
+    return are_sampled_by(SampledBy::device, params) &&
            params.logprobs.value_or(0) <= ops::kMaxTopLogprobs &&
            !has_repeated_tokens(params.logit_bias);
 }
 
 bool DeviceSampler::can_expect(const SamplingParams& params) {
-    return can_sample(params) && params.bad_words.empty() && params.min_tokens == 0 &&
-           params.repetition_penalty == 1.0f && params.presence_penalty == 0.0f &&
-           params.frequency_penalty == 0.0f && !params.prompt_logprobs;
+    return can_sample(params) && are_sampled_by(SampledBy::device_ahead, params);
 }
 
 size_t DeviceSampler::scratch_bytes(int64_t rows, int64_t vocab) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kernels/error.h"
+#include "lib/request/sampling_fields.h"
 
 namespace nvllm {
 namespace {
@@ -238,7 +239,8 @@ void apply_eta_cutoff(const SequenceSamplingState& state, Scores& scores) {
     scores.keep_probable(std::min(epsilon, std::sqrt(epsilon) * std::exp(-scores.entropy())));
 }
 
-constexpr std::array kProcessors = {
+// In the order in which they are applied.
+constexpr std::array kRowProcessors = {
     LogitsProcessor{"allowed_token_ids", true, needs_allowed_token_ids, forbid_all_but_allowed},
     LogitsProcessor{"bad_words", true, needs_bad_words, forbid_bad_words},
     LogitsProcessor{"no_repeat_ngram_size", true, needs_no_repeat_ngram_size,
@@ -253,6 +255,29 @@ constexpr std::array kProcessors = {
     LogitsProcessor{"exponential_decay_length_penalty", true, needs_end_boost, boost_end_tokens},
     LogitsProcessor{"suppress_tokens", true, needs_suppress_tokens, forbid_suppressed},
     LogitsProcessor{"begin_suppress_tokens", true, needs_begin_suppress_tokens, forbid_at_begin},
+};
+
+constexpr size_t usual_position(std::string_view name) {
+    return static_cast<size_t>(std::ranges::find(kNarrowingSamplers, name) -
+                               kNarrowingSamplers.begin());
+}
+
+// The usual order is that of the list of sampling fields. An unknown name, a second step of one
+// name, or a name without a step does not compile.
+template <size_t Count>
+constexpr std::array<LogitsProcessor, Count> in_usual_order(
+    const std::array<LogitsProcessor, Count>& steps) {
+    static_assert(Count == kNarrowingSamplers.size(), "one step for each narrowing sampler");
+    std::array<LogitsProcessor, Count> ordered{};
+    for (const LogitsProcessor& step : steps) {
+        LogitsProcessor& target = ordered.at(usual_position(step.name));
+        if (target.apply != nullptr) throw Error(ErrorKind::internal, "two steps of one name");
+        target = step;
+    }
+    return ordered;
+}
+
+constexpr auto kNarrowingProcessors = in_usual_order(std::array{
     LogitsProcessor{"temperature", false, needs_temperature, apply_temperature},
     LogitsProcessor{"top_n_sigma", false, needs_top_n_sigma, apply_top_n_sigma},
     LogitsProcessor{"top_h", false, needs_top_h, apply_top_h},
@@ -262,15 +287,14 @@ constexpr std::array kProcessors = {
     LogitsProcessor{"typical_p", false, needs_typical_p, apply_typical_p},
     LogitsProcessor{"epsilon_cutoff", false, needs_epsilon_cutoff, apply_epsilon_cutoff},
     LogitsProcessor{"eta_cutoff", false, needs_eta_cutoff, apply_eta_cutoff},
-};
+});
 
-// The one of this name that narrows; null when there is none.
-const LogitsProcessor* find_narrowing(std::string_view name) {
-    for (const LogitsProcessor& processor : kProcessors) {
-        if (!processor.changes_row && processor.name == name) return &processor;
-    }
-    return nullptr;
-}
+constexpr auto kProcessors = [] {
+    std::array<LogitsProcessor, kRowProcessors.size() + kNarrowingProcessors.size()> all{};
+    const auto rest = std::ranges::copy(kRowProcessors, all.begin()).out;
+    std::ranges::copy(kNarrowingProcessors, rest);
+    return all;
+}();
 
 }  // namespace
 
@@ -284,45 +308,26 @@ void forbid_all_but(std::span<const uint32_t> token_mask, std::span<float> row) 
 }
 
 bool changes_row(const SequenceSamplingState& state) {
-    for (const LogitsProcessor& processor : kProcessors) {
-        if (processor.changes_row && processor.needed(state)) return true;
-    }
-    return false;
+    return std::ranges::any_of(
+        kRowProcessors, [&](const LogitsProcessor& processor) { return processor.needed(state); });
 }
 
 void change_row(const SequenceSamplingState& state, Scores& scores) {
-    for (const LogitsProcessor& processor : kProcessors) {
-        if (processor.changes_row && processor.needed(state)) processor.apply(state, scores);
+    for (const LogitsProcessor& processor : kRowProcessors) {
+        if (processor.needed(state)) processor.apply(state, scores);
     }
 }
 
 void narrow(const SequenceSamplingState& state, Scores& scores) {
+    const auto apply = [&](const LogitsProcessor& processor) {
+        if (processor.needed(state)) processor.apply(state, scores);
+    };
     for (const std::string& name : state.params().sampler_order) {
-        const LogitsProcessor* processor = find_narrowing(name);
-        NVLLM_CHECK(processor != nullptr, "sampler_order was not checked");
-        if (processor->needed(state)) processor->apply(state, scores);
+        const size_t position = usual_position(name);
+        NVLLM_CHECK(position < kNarrowingProcessors.size(), "sampler_order was not checked");
+        apply(kNarrowingProcessors[position]);
     }
-    if (!state.params().sampler_order.empty()) return;
-    for (const LogitsProcessor& processor : kProcessors) {
-        if (!processor.changes_row && processor.needed(state)) processor.apply(state, scores);
-    }
-}
-
-std::optional<Fault> check_sampler_order(const SamplingParams& params) {
-    const std::vector<std::string>& names = params.sampler_order;
-    for (auto name = names.begin(); name != names.end(); ++name) {
-        if (find_narrowing(*name) == nullptr) {
-            return Fault{ErrorKind::bad_data,
-                         "samplers: '" + *name +
-                             "' is not one of temperature, top_n_sigma, top_h, top_k, top_p, "
-                             "min_p, typical_p, epsilon_cutoff, eta_cutoff",
-                         "samplers"};
-        }
-        if (std::find(names.begin(), name, *name) != name) {
-            return Fault{ErrorKind::bad_data, "samplers: '" + *name + "' comes twice", "samplers"};
-        }
-    }
-    return std::nullopt;
+    if (state.params().sampler_order.empty()) std::ranges::for_each(kNarrowingProcessors, apply);
 }
 
 }  // namespace nvllm

@@ -1,15 +1,14 @@
-// The ordered table of everything that may change a row of logits before a token is chosen.
+// The ordered table of the steps that change a row of logits before a token is chosen.
 //
-// Order: allowed_token_ids, bad_words, repeated n-grams, end tokens forbidden by min_tokens,
-// logit_bias, repetition, frequency and presence penalty as in vLLM; then forced tokens, the end
-// tokens' growing scores, suppressed tokens, temperature, top-n-sigma, top-h, top-k, top-p, min-p,
-// typical-p, epsilon and eta as in transformers' generate(), which lacks top-n-sigma. Definitions
-// are those of transformers' classes where it has one (its float32 sums aside: shares are summed in
-// double here). Where equal scores straddle the edge of top-p, transformers leaves open which of
-// them stay; here the lower ids do.
+// Order: first the steps that change the row, up to the penalties in vLLM's order, then forced
+// tokens and the like in that of transformers' generate(). The steps that narrow follow, in the
+// order of kNarrowingSamplers, which is that of generate() too. Definitions are those of
+// transformers' classes, if it has one, except that probabilities are summed in double here. If
+// equal logits are on both sides of the limit of top-p, the lower ids stay; transformers leaves
+// that open.
 //
-// To add one: a function in logits_processors.cc, its place in the table, a field in
-// SamplingParams.
+// To add a step: its function and its row in logits_processors.cc, a member in SamplingParams, and
+// its row in lib/request/sampling_fields.h.
 #pragma once
 
 #include <algorithm>
@@ -24,12 +23,12 @@
 namespace nvllm {
 
 struct LogitsProcessor {
-    const char* name;  // as the parameter is called
-    // Works on the whole row and matters for greedy choice too; the others only narrow or reweigh
-    // for a random draw.
-    bool changes_row;
-    bool (*needed)(const SequenceSamplingState& state);
-    void (*apply)(const SequenceSamplingState& state, Scores& scores);
+    const char* name = nullptr;  // of the parameter
+    // Works on the whole row and affects greedy choice too. The others only narrow or reweigh for a
+    // random draw.
+    bool changes_row = false;
+    bool (*needed)(const SequenceSamplingState& state) = nullptr;
+    void (*apply)(const SequenceSamplingState& state, Scores& scores) = nullptr;
 };
 
 // All of them, in the order in which they are applied.
@@ -44,9 +43,9 @@ void forbid_all_but(std::span<const uint32_t> token_mask, std::span<float> row);
 
 // Applies the needed ones that change the row.
 void change_row(const SequenceSamplingState& state, Scores& scores);
-// Applies the needed ones that narrow and reweigh what is left, or those that sampler_order names,
-// in its order. REQUIRES: check_sampler_order() found nothing; scores.max() is finite, no score is
-// NaN.
+// Applies the needed ones that narrow or reweigh: in the usual order, or those that sampler_order
+// names, in its order. REQUIRES: SamplingParams::check() found nothing; scores.max() is finite, no
+// score is NaN.
 void narrow(const SequenceSamplingState& state, Scores& scores);
 
 // Calls visit(token) for each token that would complete one of bad_words; some may come twice.
@@ -66,9 +65,5 @@ void visit_early_ends(const SequenceSamplingState& state, Visit&& visit) {
     if (state.num_generated() >= state.params().min_tokens) return;
     for (const int32_t token : state.end_token_ids()) visit(token);
 }
-
-// A name in sampler_order that is none of those that narrow, or comes twice; empty when all is
-// well.
-std::optional<Fault> check_sampler_order(const SamplingParams& params);
 
 }  // namespace nvllm

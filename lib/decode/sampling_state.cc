@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/error.h"
+#include "lib/request/end_tokens.h"
 
 namespace nvllm {
 namespace {
@@ -12,13 +13,6 @@ namespace {
 bool has_penalty(const SamplingParams& params) {
     return params.repetition_penalty != 1.0f || params.presence_penalty != 0.0f ||
            params.frequency_penalty != 0.0f;
-}
-
-std::vector<int32_t> find_end_token_ids(const SamplingParams& params,
-                                        std::span<const int32_t> eos_token_ids) {
-    std::vector<int32_t> ids = params.stop_token_ids;
-    if (!params.ignore_eos) ids.insert(ids.end(), eos_token_ids.begin(), eos_token_ids.end());
-    return ids;
 }
 
 // Of a sequence of n tokens, n - 1 must be seen to forbid the last.
@@ -44,7 +38,7 @@ SequenceSamplingState::SequenceSamplingState(const SamplingParams& params,
       num_prompt_tokens_(num_prompt_tokens),
       num_generated_(static_cast<int32_t>(token_ids.size()) - num_prompt_tokens),
       counts_tokens_(has_penalty(params)),
-      end_token_ids_(find_end_token_ids(params, eos_token_ids)),
+      end_token_ids_(nvllm::end_token_ids(params, eos_token_ids)),
       allowed_token_ids_(params.allowed_token_ids) {
     std::sort(allowed_token_ids_.begin(), allowed_token_ids_.end());
     NVLLM_CHECK(params_.seed.has_value(), "a sequence needs a seed before it is sampled");

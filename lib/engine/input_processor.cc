@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lib/decode/logits_processors.h"
-
 namespace nvllm {
 namespace {
 
@@ -63,7 +61,6 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     }
     add_bad_words(input.bad_words, sampling);
     if (auto wrong = sampling.check(vocab_size_)) return *wrong;
-    if (auto wrong = check_sampler_order(sampling)) return *wrong;
     if (tokenizer_ == nullptr && !input.sampling.stop.empty()) {
         return fault(
             "stop: this model has no tokenizer, so stop strings cannot be found; use "

@@ -1,10 +1,12 @@
 // The fields of all messages, once for writing and once for reading: `archive(member, ...)`.
 //
-// Each list begins by taking its struct apart, so that a member that was added to the struct and
-// not here does not compile. A new enum value has to be let in at last_value().
+// Each list begins with a structured binding of its struct: a member that is missing here does not
+// compile. Sampling parameters have their own list (lib/request/sampling_fields.h). A new enum
+// value needs a change of last_value().
 #pragma once
 
 #include "lib/execute/wire.h"
+#include "lib/request/sampling_fields.h"
 
 namespace nvllm {
 
@@ -72,20 +74,7 @@ void fields(Archive& archive, EndBoost& boost) {
 
 template <typename Archive>
 void fields(Archive& archive, SamplingParams& sampling) {
-    auto& [n, best_of, use_beam_search, length_penalty, early_stopping, temperature, top_k, top_p,
-           min_p, typical_p, top_n_sigma, top_h, epsilon_cutoff, eta_cutoff, sampler_order,
-           allowed_token_ids, bad_words, no_repeat_ngram_size, suppress_tokens,
-           begin_suppress_tokens, forced_bos_token_id, forced_eos_token_ids, end_boost,
-           repetition_penalty, presence_penalty, frequency_penalty, logit_bias, max_tokens,
-           min_tokens, min_length, ignore_eos, stop, stop_token_ids, include_stop_in_output,
-           skip_special_tokens, logprobs, prompt_logprobs, seed] = sampling;
-    archive(n, best_of, use_beam_search, length_penalty, early_stopping, temperature, top_k, top_p,
-            min_p, typical_p, top_n_sigma, top_h, epsilon_cutoff, eta_cutoff, sampler_order,
-            allowed_token_ids, bad_words, no_repeat_ngram_size, suppress_tokens,
-            begin_suppress_tokens, forced_bos_token_id, forced_eos_token_ids, end_boost,
-            repetition_penalty, presence_penalty, frequency_penalty, logit_bias, max_tokens,
-            min_tokens, min_length, ignore_eos, stop, stop_token_ids, include_stop_in_output,
-            skip_special_tokens, logprobs, prompt_logprobs, seed);
+    visit_sampling_fields([&](const auto& field) { archive(sampling.*field.member); });
 }
 
 template <typename Archive>

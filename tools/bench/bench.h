@@ -11,7 +11,7 @@
 #include "lib/cli/options.h"
 #include "lib/cli/progress.h"
 #include "lib/engine/engine_config.h"
-#include "lib/engine/options/option_lists.h"
+#include "lib/engine/options/engine_options.h"
 #include "lib/measure/engine_load.h"
 #include "lib/measure/workload.h"
 #include "tools/bench/neighbour_flags.h"

@@ -7,7 +7,7 @@
 #include "lib/cli/main_guard.h"
 #include "lib/engine/device_choice.h"
 #include "lib/engine/known_models.h"
-#include "lib/engine/options/option_lists.h"
+#include "lib/engine/options/engine_options.h"
 #include "lib/measure/kernels/kernel_measure.h"
 #include "tools/bench/bench.h"
 

@@ -1,7 +1,7 @@
 // nvllm-bench throughput.
 #include <nlohmann/json.hpp>
 
-#include "lib/engine/options/option_lists.h"
+#include "lib/engine/options/engine_options.h"
 #include "lib/measure/throughput.h"
 #include "tools/bench/bench.h"
 

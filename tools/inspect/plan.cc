@@ -5,7 +5,7 @@
 #include "lib/base/error_kinds.h"
 #include "lib/base/json.h"
 #include "lib/cli/main_guard.h"
-#include "lib/engine/options/option_lists.h"
+#include "lib/engine/options/engine_options.h"
 #include "tools/inspect/commands.h"
 #include "tools/inspect/plan_report.h"
 

@@ -9,7 +9,7 @@
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/cli/main_guard.h"
-#include "lib/engine/options/option_lists.h"
+#include "lib/engine/options/engine_options.h"
 #include "lib/plot/svg_picture.h"
 #include "lib/view/trace/trace_runs.h"
 #include "tools/inspect/commands.h"

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/request/sampling_limits.h"
 #include "lib/server/config/server_config.h"
 #include "lib/server/openai/parameters.h"
 
@@ -28,8 +27,8 @@ Fault unsupported(std::string field, const std::string& complaint) {
 class Fields {
   public:
     // `place`: what goes before a field's name in faults.
-    explicit Fields(Json body, std::string permit = {})
-        : rest_(std::move(body)), permit_(std::move(permit)) {}
+    explicit Fields(Json body, std::string path = {})
+        : rest_(std::move(body)), path_(std::move(path)) {}
 
     // Null counts as absent.
     std::optional<Json> take(const char* name) {
@@ -48,7 +47,7 @@ class Fields {
         if (value->is_boolean()) {
             target = value->get<bool>();
         } else {
-            keep(field_fault(permit_ + name, "must be true or false"));
+            keep(field_fault(path_ + name, "must be true or false"));
         }
     }
 
@@ -58,24 +57,23 @@ class Fields {
         if (value->is_string()) {
             target = value->get<std::string>();
         } else {
-            keep(field_fault(permit_ + name, "must be a string"));
+            keep(field_fault(path_ + name, "must be a string"));
         }
     }
 
-    std::optional<int32_t> take_count(const char* name, sampling_limits::Counts range) {
+    std::optional<int32_t> take_count(const char* name, int32_t min, int32_t max) {
         const auto value = take(name);
         if (!value) return std::nullopt;
-        if (value->is_number_integer() && *value >= range.least && *value <= range.most)
+        if (value->is_number_integer() && *value >= min && *value <= max)
             return value->get<int32_t>();
-        keep(field_fault(permit_ + name,
-                         fmt::format("must be an integer from {} to {}", range.least, range.most)));
+        keep(field_fault(path_ + name, fmt::format("must be an integer from {} to {}", min, max)));
         return std::nullopt;
     }
 
     // A number of logprobs: those of all tokens for -1, where so many may be asked for.
-    std::optional<int32_t> take_logprobs(const char* name, int32_t most) {
-        const bool has_limit = most >= 0;
-        const auto count = take_count(name, {has_limit ? 0 : -1, has_limit ? most : INT32_MAX});
+    std::optional<int32_t> take_logprobs(const char* name, int32_t max) {
+        const bool has_limit = max >= 0;
+        const auto count = take_count(name, has_limit ? 0 : -1, has_limit ? max : INT32_MAX);
         return count == -1 ? INT32_MAX : count;
     }
 
@@ -87,7 +85,7 @@ class Fields {
 
   private:
     Json rest_;
-    std::string permit_;
+    std::string path_;
     std::optional<Fault> fault_;
 };
 

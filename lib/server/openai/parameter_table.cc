@@ -1,12 +1,11 @@
 // Names, types, ranges, defaults and meanings of all fields.
 #include "lib/server/openai/parameter_table.h"
 
-#include "lib/request/sampling_limits.h"
+#include "lib/request/sampling_fields.h"
 
 namespace nvllm::server {
 namespace {
 
-using namespace sampling_limits;
 using namespace schema;
 
 constexpr uint8_t kCompletion = 1, kChat = 2, kEmbedding = 4, kTokenize = 8, kDetokenize = 16;
@@ -15,8 +14,7 @@ constexpr uint8_t kAll = kGeneration | kEmbedding | kTokenize | kDetokenize;
 
 using Parameters = std::vector<Parameter>;
 
-Json counted(Counts range) { return integer(range.least, range.most); }
-Json token_id() { return integer(0, kUnbounded); }
+Json token_id() { return integer(0, kUnboundedCount); }
 Json token_ids(std::optional<size_t> most = std::nullopt, size_t least = 0) {
     return list(token_id(), most, least);
 }
@@ -30,21 +28,7 @@ Json prompts(const RequestLimits& limits) {
 
 // As many logprobs of a token as the server gives; with no limit -1 for all.
 Json logprob_count(const RequestLimits& limits) {
-    return limits.max_logprobs < 0 ? integer(-1, kUnbounded) : integer(0, limits.max_logprobs);
-}
-
-Json stop_string() {
-    Json json = text();
-    json["minLength"] = 1;
-    json["maxLength"] = kLongestStopStringBytes;
-    return json;
-}
-
-Json biases() {
-    Json json = map_of(number(kBias));
-    json["maxProperties"] = kMaxBiases;
-    json["propertyNames"]["pattern"] = "^[0-9]+$";
-    return json;
+    return limits.max_logprobs < 0 ? integer(-1, kUnboundedCount) : integer(0, limits.max_logprobs);
 }
 
 Json function_call() {
@@ -164,148 +148,117 @@ void add_inputs(Parameters& table, const RequestLimits& limits) {
           "Given to the template."},
          {"truncate_prompt_tokens",
           kGeneration | kEmbedding,
-          integer(-1, kUnbounded),
+          integer(-1, kUnboundedCount),
           {},
           "Only so many of the prompt's tokens, the last ones, and what the tokenizer puts around "
           "a text; -1: as many as leave room for the answer."}});
 }
 
-void add_lengths(Parameters& table) {
-    table.insert(
-        table.end(),
-        {{"max_tokens",
-          kChat,
-          counted(kMaxTokens),
-          {},
-          "Tokens generated at most; to the end of the context when absent."},
-         {"max_tokens",
-          kCompletion,
-          integer(0, kMaxTokens.most),
-          {},
-          "Tokens generated at most; when absent 16, or what the model's generation_config.json "
-          "says. 0 only with echo: the prompt alone comes back."},
-         {"max_completion_tokens",
-          kGeneration,
-          counted(kMaxTokens),
-          {},
-          "Another name of max_tokens."},
-         {"min_tokens", kGeneration, counted(kMinTokens), 0,
-          "No end before this many tokens; at most max_tokens."},
-         {"min_length", kGeneration, counted(kMinLength), 0,
-          "No end before prompt and answer have this many tokens together."},
-         {"ignore_eos", kGeneration, boolean(), false, "The model's end tokens do not stop."},
-         {"stop",
-          kGeneration,
-          any_of({stop_string(), list(stop_string(), kMaxStopStrings)}),
-          {},
-          "Texts that stop, of 16 KiB in all."},
-         {"stop_token_ids",
-          kGeneration,
-          token_ids(kMaxStopTokens),
-          {},
-          "Token ids that stop besides the model's end tokens."},
-         {"include_stop_str_in_output", kGeneration, boolean(), false,
-          "Leave the stop in the answer."},
-         {"skip_special_tokens", kGeneration, boolean(), true, "Special tokens leave no text."}});
+Json schema_of(const CountRange& range) {
+    return integer(range.minus_one_is_zero ? -1 : range.min, range.max);
+}
+Json schema_of(const NumberRange& range) {
+    return number(range.min, range.max, range.excludes_min);
+}
+Json schema_of(const TokenId&) { return integer(0); }
+Json schema_of(const TokenIds& limit) {
+    Json json = token_ids(limit.max_count == 0 ? std::nullopt : std::optional(limit.max_count));
+    return limit.takes_one ? any_of({token_id(), std::move(json)}) : json;
+}
+Json schema_of(const TokenSequences& limit) { return list(text(), limit.max_count); }
+Json schema_of(const TokenBiases& limit) {
+    Json json = map_of(schema_of(limit.bias));
+    json["maxProperties"] = limit.max_count;
+    json["propertyNames"]["pattern"] = "^[0-9]+$";
+    return json;
+}
+Json schema_of(const Texts& limit) {
+    Json one = text();
+    one["minLength"] = 1;
+    one["maxLength"] = limit.max_bytes;
+    return any_of({one, list(one, limit.max_count)});
+}
+Json schema_of(const SamplerNames&) {
+    return list(values(std::vector<Json>(kNarrowingSamplers.begin(), kNarrowingSamplers.end())));
+}
+Json schema_of(const EndBoostRange& range) {
+    return list(any_of({schema_of(range.start), schema_of(range.factor)}), 2);
 }
 
-void add_choosing(Parameters& table) {
-    const SamplingParams plain;
-    table.insert(
-        table.end(),
-        {{"temperature", kGeneration, number(kTemperature), plain.temperature,
-          "0 takes the likeliest token; above 1 flattens."},
-         {"top_p", kGeneration, number(kTopP), plain.top_p,
-          "Keep the likeliest tokens that together have this probability."},
-         {"top_k", kGeneration, integer(-1, kTopK.most), plain.top_k,
-          "Keep so many of the likeliest tokens; 0 and -1: all."},
-         {"min_p", kGeneration, number(kMinP), plain.min_p,
-          "Keep tokens with this share of the likeliest one's probability."},
-         {"typical_p", kGeneration, number(kTypicalP), plain.typical_p,
-          "Keep the tokens of most typical surprise that together have this probability."},
-         {"top_n_sigma", kGeneration, number(kTopNSigma), plain.top_n_sigma,
-          "Keep tokens whose logit is at most so many deviations below the best; 0: all."},
-         {"top_h", kGeneration, number(kTopH), plain.top_h,
-          "Keep the likeliest tokens that together have this share of the entropy; 0: all."},
-         {"epsilon_cutoff", kGeneration, number(kCutoff), plain.epsilon_cutoff,
-          "Keep tokens with at least this probability; 0 and 1: all."},
-         {"eta_cutoff", kGeneration, number(kCutoff), plain.eta_cutoff,
-          "The same, with less where the distribution is flat; 0 and 1: all."},
-         {"samplers",
-          kGeneration,
-          list(values({"temperature", "top_n_sigma", "top_h", "top_k", "top_p", "min_p",
-                       "typical_p", "epsilon_cutoff", "eta_cutoff"})),
-          {},
-          "Which of these to apply, in this order."},
-         {"repetition_penalty", kGeneration, number(kRepetitionPenalty), plain.repetition_penalty,
-          "Divides positive and multiplies negative logits of tokens that were seen."},
-         {"presence_penalty", kGeneration, number(kPresencePenalty), plain.presence_penalty,
-          "Subtracted once from logits of tokens generated before."},
-         {"frequency_penalty", kGeneration, number(kFrequencyPenalty), plain.frequency_penalty,
-          "Subtracted for each time a token was generated."},
-         {"logit_bias", kGeneration, biases(), {}, "Added to the logits of these token ids."},
-         {"allowed_token_ids",
-          kGeneration,
-          token_ids(),
-          {},
-          "Nothing else may be chosen; at most as many as the vocabulary has."},
-         {"bad_words",
-          kGeneration,
-          list(text(), kMaxBadWords),
-          {},
-          "Texts that are never written, of at most 64 tokens each."},
-         {"no_repeat_ngram_size", kGeneration, counted(kNoRepeatNgramSize), 0,
-          "No sequence of so many tokens comes twice, the prompt's included; 0: any may."},
-         {"suppress_tokens", kGeneration, token_ids(), {}, "Token ids that are never chosen."},
-         {"begin_suppress_tokens",
-          kGeneration,
-          token_ids(),
-          {},
-          "Token ids that are not chosen first."},
-         {"forced_bos_token_id",
-          kGeneration,
-          integer(0),
-          {},
-          "The token id that follows a prompt of one token."},
-         {"forced_eos_token_id",
-          kGeneration,
-          any_of({token_id(), token_ids()}),
-          {},
-          "The token id, or one of these, that is the last of max_tokens."},
-         {"exponential_decay_length_penalty",
-          kGeneration,
-          list(any_of({counted(kMinTokens), number(kEndBoost)}), 2),
-          {},
-          "A number of tokens and a factor: after so many, scores of end tokens grow by its "
-          "powers."},
-         {"seed",
-          kGeneration,
-          integer(INT64_MIN, INT64_MAX),
-          {},
-          "The same request with the same seed has the same answer; drawn when absent."}});
+Json schema_of(const SamplingField<bool, AnyValue>&) { return boolean(); }
+Json schema_of(const SamplingField<EarlyStopping, AnyValue>&) {
+    return values({true, false, "never"});
+}
+Json schema_of(const SamplingField<std::optional<uint64_t>, AnyValue>&) {
+    return integer(INT64_MIN, INT64_MAX);
+}
+template <typename Member, typename Limit>
+Json schema_of(const SamplingField<Member, Limit>& field) {
+    return schema_of(field.limit);
 }
 
-void add_several(Parameters& table) {
-    const SamplingParams plain;
-    table.insert(
-        table.end(),
-        {{"n", kGeneration, counted(kN), plain.n, "Choices for each prompt."},
-         {"best_of",
-          kGeneration,
-          counted(kBestOf),
-          {},
-          "Continuations made, of which the n likeliest are given; at least n. With beam search "
-          "its width."},
-         {"use_beam_search", kGeneration, boolean(), plain.use_beam_search,
-          "The likeliest continuations instead of drawn ones; nothing that changes logits and no "
-          "stop, min_tokens or logprobs beside it."},
-         {"length_penalty", kGeneration, number(kLengthPenalty), plain.length_penalty,
-          "Scores of beams are divided by length to this power."},
-         {"early_stopping", kGeneration, values({true, false, "never"}), false,
-          "When a beam search ends."}});
+template <typename Member>
+Json fallback_of(const Member& initial) {
+    if constexpr (std::is_arithmetic_v<Member>) return initial;
+    return {};
+}
+Json fallback_of(EarlyStopping initial) {
+    return initial == EarlyStopping::never ? Json("never") : Json(initial == EarlyStopping::yes);
 }
 
-void add_answers(Parameters& table, const RequestLimits& limits) {
+// Adds a row for those of the generating calls that have none of this name yet. Returns false if
+// all have one.
+bool add_where_missing(Parameters& table, Parameter row) {
+    row.calls = kGeneration;
+    for (const Parameter& other : table) {
+        if (other.name == row.name) row.calls &= static_cast<uint8_t>(~other.calls);
+    }
+    if (row.calls == 0) return false;
+    table.push_back(std::move(row));
+    return true;
+}
+
+// Fields with another meaning in one kind of call, or with a limit of the server.
+void add_special_sampling(Parameters& table, const RequestLimits& limits) {
+    table.insert(table.end(),
+                 {{"max_tokens",
+                   kCompletion,
+                   integer(0, kUnboundedCount),
+                   {},
+                   "Tokens to generate at most; if absent 16, or the value of the model's "
+                   "generation_config.json. 0 only with echo: the response is the prompt alone."},
+                  {"logprobs",
+                   kCompletion,
+                   logprob_count(limits),
+                   {},
+                   "The logprob of each chosen token, and of this many of the likeliest tokens."},
+                  {"logprobs", kChat, boolean(), false, "The logprob of each chosen token."},
+                  {"top_logprobs",
+                   kChat,
+                   logprob_count(limits),
+                   {},
+                   "The logprobs of this many of the likeliest tokens; needs logprobs."},
+                  {"prompt_logprobs",
+                   kGeneration,
+                   logprob_count(limits),
+                   {},
+                   "The same for the tokens of the prompt."}});
+}
+
+void add_sampling(Parameters& table, const RequestLimits& limits) {
+    add_special_sampling(table, limits);
+    visit_sampling_fields([&](const auto& field) {
+        const Json initial = fallback_of(initial_sampling().*field.member);
+        const std::string_view alias = field.traits.json_alias;
+        const bool is_added =
+            add_where_missing(table, {field.name, 0, schema_of(field), initial, field.help});
+        if (is_added && !alias.empty()) {
+            add_where_missing(table, {alias, 0, schema_of(field), {}, field.help});
+        }
+    });
+}
+
+void add_answers(Parameters& table) {
     table.insert(
         table.end(),
         {{"stream", kGeneration, boolean(), false, "The answer as server-sent events."},
@@ -323,22 +276,6 @@ void add_answers(Parameters& table, const RequestLimits& limits) {
          {"return_tokens_as_token_ids", kGeneration, boolean(), false,
           "Tokens of logprobs as \"token_id:17\" in place of their text."},
          {"echo", kCompletion, boolean(), false, "The prompt before the answer."},
-         {"logprobs",
-          kCompletion,
-          logprob_count(limits),
-          {},
-          "Logprobs of what was chosen and of so many of the likeliest tokens."},
-         {"logprobs", kChat, boolean(), false, "Logprobs of what was chosen."},
-         {"top_logprobs",
-          kChat,
-          logprob_count(limits),
-          {},
-          "And of so many of the likeliest tokens; needs logprobs."},
-         {"prompt_logprobs",
-          kGeneration,
-          logprob_count(limits),
-          {},
-          "The same of the prompt's tokens."},
          {"encoding_format", kEmbedding, values({"float", "base64"}), "float",
           "Lists of numbers, or base64 of little-endian float32."},
          {"dimensions",
@@ -469,10 +406,8 @@ void add_not_built(Parameters& table) {
 Parameters make_parameters(const RequestLimits& limits) {
     Parameters table;
     add_inputs(table, limits);
-    add_lengths(table);
-    add_choosing(table);
-    add_several(table);
-    add_answers(table, limits);
+    add_sampling(table, limits);
+    add_answers(table);
     add_what_is_limited(table, limits);
     add_idle(table);
     add_not_built(table);

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/base/option_values.h"
+#include "lib/engine/options/request_json.h"
 #include "lib/server/openai/parameter_table.h"
 
 namespace nvllm::server {
@@ -80,6 +80,14 @@ const Parameter* find_parameter(std::string_view name, CallKind kind) {
     return nullptr;
 }
 
+std::vector<std::string_view> parameter_names(CallKind kind) {
+    std::vector<std::string_view> names;
+    for (const Parameter& parameter : known_parameters()) {
+        if (parameter.belongs_to(kind)) names.push_back(parameter.name);
+    }
+    return names;
+}
+
 Fault not_built(const Parameter& parameter) {
     std::string name(parameter.name);
     return {ErrorKind::bad_data,
@@ -90,7 +98,7 @@ Fault not_built(const Parameter& parameter) {
 std::optional<Fault> find_refused(const Json& body, CallKind kind, bool is_strict) {
     for (const auto& [name, value] : body.items()) {
         const Parameter* known = find_parameter(name, kind);
-        if (known == nullptr && is_strict) return unknown_parameter(name, kind);
+        if (known == nullptr && is_strict) return unknown_field(name, parameter_names(kind));
         const bool is_refused = known != nullptr && known->use == ParameterUse::not_built &&
                                 !value.is_null() && !says_nothing(value);
         if (is_refused) return not_built(*known);
@@ -103,18 +111,6 @@ std::optional<Fault> find_refused(const Json& body, CallKind kind, bool is_stric
 std::optional<ParameterUse> parameter_use(std::string_view name, CallKind kind) {
     const Parameter* parameter = find_parameter(name, kind);
     return parameter == nullptr ? std::nullopt : std::optional(parameter->use);
-}
-
-Fault unknown_parameter(const std::string& name, CallKind kind) {
-    std::vector<std::string_view> known;
-    for (const Parameter& parameter : known_parameters()) {
-        if (parameter.belongs_to(kind)) known.push_back(parameter.name);
-    }
-    const auto nearest = nearest_name(name, known);
-    return {ErrorKind::bad_data,
-            fmt::format("unknown field '{}'{}", name,
-                        nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""),
-            name};
 }
 
 Fault field_fault(std::string name, const std::string& complaint) {

@@ -31,9 +31,6 @@ enum class ParameterUse : uint8_t {
 // Empty for a name that calls of this kind do not know.
 std::optional<ParameterUse> parameter_use(std::string_view name, CallKind kind);
 
-// "unknown field 'x'; did you mean 'y'?"
-Fault unknown_parameter(const std::string& name, CallKind kind);
-
 // "'x' must be a string".
 Fault field_fault(std::string name, const std::string& complaint);
 

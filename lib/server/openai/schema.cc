@@ -26,23 +26,23 @@ Json text() { return of_type("string"); }
 Json boolean() { return of_type("boolean"); }
 Json number() { return of_type("number"); }
 
-Json number(sampling_limits::Numbers range) {
+Json number(float min, float max, bool excludes_min) {
     Json json = number();
-    json[range.is_above ? "exclusiveMinimum" : "minimum"] = range.least;
-    json["maximum"] = range.most;
+    json[excludes_min ? "exclusiveMinimum" : "minimum"] = min;
+    json["maximum"] = max;
     return json;
 }
 
-Json integer(int64_t least) {
+Json integer(int64_t min) {
     Json json = of_type("integer");
-    if (least != std::numeric_limits<int64_t>::min()) json["minimum"] = least;
+    if (min != std::numeric_limits<int64_t>::min()) json["minimum"] = min;
     return json;
 }
 
-Json integer(int64_t least, int64_t most) {
+Json integer(int64_t min, int64_t max) {
     Json json = of_type("integer");
-    json["minimum"] = least;
-    json["maximum"] = most;
+    json["minimum"] = min;
+    json["maximum"] = max;
     return json;
 }
 
@@ -52,11 +52,11 @@ Json values(std::vector<Json> allowed) {
     return json;
 }
 
-Json list(Json item, std::optional<size_t> most, size_t least) {
+Json list(Json item, std::optional<size_t> max, size_t min) {
     Json json = of_type("array");
     json["items"] = std::move(item);
-    if (least > 0) json["minItems"] = least;
-    if (most) json["maxItems"] = *most;
+    if (min > 0) json["minItems"] = min;
+    if (max) json["maxItems"] = *max;
     return json;
 }
 

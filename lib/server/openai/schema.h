@@ -9,8 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/request/sampling_limits.h"
-
 namespace nvllm::server::schema {
 
 using Json = nlohmann::ordered_json;
@@ -19,13 +17,13 @@ Json anything();
 Json text();
 Json boolean();
 Json number();
-Json number(sampling_limits::Numbers range);
-// From `least`, without an end.
-Json integer(int64_t least = std::numeric_limits<int64_t>::min());
-Json integer(int64_t least, int64_t most);
+Json number(float min, float max, bool excludes_min = false);
+// At least `min`, without an upper bound.
+Json integer(int64_t min = std::numeric_limits<int64_t>::min());
+Json integer(int64_t min, int64_t max);
 // One of these values, of any type.
 Json values(std::vector<Json> allowed);
-Json list(Json item, std::optional<size_t> most = std::nullopt, size_t least = 0);
+Json list(Json item, std::optional<size_t> max = std::nullopt, size_t min = 0);
 Json any_of(std::vector<Json> alternatives);
 Json or_null(Json schema);
 // "#/components/schemas/<name>"

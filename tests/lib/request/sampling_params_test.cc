@@ -123,6 +123,50 @@ TEST_CASE("a refusal names the field, the value and the range") {
           "stop_token_ids[0] is token 100; it must be from 0 to 99");
 }
 
+TEST_CASE("samplers: names of narrowing steps, each once") {
+    CHECK(refusal([](auto& p) { p.sampler_order = {"top_p", "temperature"}; }).empty());
+    CHECK(refusal([](auto& p) {
+              p.sampler_order = {"top_p", "mirostat"};
+          }) ==
+          "samplers: 'mirostat' is not one of temperature, top_n_sigma, top_h, top_k, top_p, "
+          "min_p, typical_p, epsilon_cutoff, eta_cutoff");
+    CHECK(refusal([](auto& p) {
+              p.sampler_order = {"top_p", "top_p"};
+          }) == "samplers: 'top_p' comes twice");
+    CHECK(refusal([](auto& p) { p.sampler_order = {"logit_bias"}; }).find("samplers") == 0);
+}
+
+TEST_CASE("beam search excludes what changes logits, and not what narrows") {
+    const auto refused = [](const char* field, const Change& change) {
+        return refusal([&](SamplingParams& params) {
+                   params.use_beam_search = true;
+                   change(params);
+               }) == std::string(field) + " cannot be combined with use_beam_search";
+    };
+    CHECK(refusal([](auto& p) { p.use_beam_search = true; }).empty());
+    CHECK(refusal([](auto& p) {
+              p.use_beam_search = true;
+              p.top_p = 0.5f;
+              p.stop_token_ids = {3};
+          }).empty());
+    CHECK(refused("repetition_penalty", [](auto& p) { p.repetition_penalty = 1.5f; }));
+    CHECK(refused("logit_bias", [](auto& p) { p.logit_bias = {{1, 1.0f}}; }));
+    CHECK(refused("logprobs", [](auto& p) { p.logprobs = 0; }));
+    CHECK(refused("exponential_decay_length_penalty", [](auto& p) {
+        p.end_boost = EndBoost{0, 1.0f};
+    }));
+}
+
+TEST_CASE("a default of min_tokens gives way to max_tokens") {
+    SamplingParams params;
+    params.min_tokens = 7;
+    params.bound_min_tokens();
+    CHECK(params.min_tokens == 7);
+    params.max_tokens = 5;
+    params.bound_min_tokens();
+    CHECK(params.min_tokens == 5);
+}
+
 TEST_CASE("the defaults are good") {
     CHECK(refusal([](SamplingParams&) {}).empty());
 }

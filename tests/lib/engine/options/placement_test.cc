@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "lib/engine/options/option_lists.h"
+#include "lib/engine/options/engine_options.h"
 
 namespace nvllm {
 namespace {

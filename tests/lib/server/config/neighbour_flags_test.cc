@@ -6,8 +6,8 @@
 #include <set>
 
 #include "lib/cli/command_line.h"
+#include "lib/engine/options/engine_options.h"
 #include "lib/engine/options/neighbour_flags.h"
-#include "lib/engine/options/option_lists.h"
 #include "lib/server/config/server_config.h"
 #include "tests/error_of.h"
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "lib/cli/config_file.h"
-#include "lib/engine/options/option_lists.h"
+#include "lib/engine/options/engine_options.h"
 #include "lib/server/config/shared_sections.h"
 
 using namespace nvllm;

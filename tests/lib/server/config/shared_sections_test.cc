@@ -7,7 +7,7 @@
 #include <set>
 
 #include "lib/cli/options.h"
-#include "lib/engine/options/option_lists.h"
+#include "lib/engine/options/engine_options.h"
 #include "lib/server/config/server_config.h"
 
 using namespace nvllm;
