@@ -7,12 +7,12 @@
 #include <new>
 #include <thread>
 
+#include "lib/base/json.h"
 #include "lib/base/log.h"
 #include "lib/base/utf8.h"
 #include "lib/engine/inspection.h"
 #include "lib/server/access/request_filter.h"
 #include "lib/server/config/server_parts.h"
-#include "lib/server/handlers.h"
 #include "lib/server/http/endpoints.h"
 #include "lib/server/http/http_server.h"
 #include "lib/server/http/memory_reserve.h"
@@ -21,6 +21,9 @@
 #include "lib/server/models/model_loader.h"
 #include "lib/server/operations/key_metrics.h"
 #include "lib/server/operations/request_log.h"
+#include "lib/server/routes/dispatch.h"
+#include "lib/server/routes/openapi_document.h"
+#include "lib/server/routes/route_table.h"
 #include "lib/server/shutdown_state.h"
 
 namespace nvllm::server {
@@ -69,7 +72,7 @@ class Server::Core {
           manager(std::move(given_manager)),
           metrics({.version = version}),
           http(connection_limits(config), callbacks()),
-          service(make_service()),
+          context(make_context()),
           text(config.text_threads, kMaxWaitingTasks) {
         keys.replace(configured_keys(config));
         if (config.has_tls()) {
@@ -108,7 +111,7 @@ class Server::Core {
         if (!shutdown.begin()) return;
         const milliseconds patience = milliseconds_of(config.shutdown_timeout_s);
         const std::string status = fmt::format("ending: {} requests under way have {} s",
-                                               calls.size(), config.shutdown_timeout_s);
+                                               active.size(), config.shutdown_timeout_s);
         log_info(status);
         manager.stopping(status, patience + kShutdownReserve);
         http.close_passed_listeners();
@@ -154,21 +157,26 @@ class Server::Core {
     ShutdownState shutdown;
 
   private:
-    Service make_service() {
+    RouteContext make_context() {
         return {.config = config,
                 .version = version,
                 .models = models,
                 .keys = keys,
-                .calls = calls,
-                .text = text,
+                .active = active,
+                .tokenizer_threads = text,
                 .metrics = metrics,
                 .reserve = reserve,
-                .requests = request_permits(config),
-                .is_shutting_down = [this] { return shutdown.has_begun(); },
+                .admission = {keys, request_permits(config), config.cache_isolation},
+                .controls = make_controls(),
+                .openapi = write_json(openapi_document(route_table(), version, config))};
+    }
+
+    ServerControls make_controls() {
+        return {.is_shutting_down = [this] { return shutdown.has_begun(); },
                 .drain = [this] { drain(); },
-                .reload = [this] { reload(); },
+                .reload_keys = [this] { reload(); },
                 .load = [this](const std::string& name,
-                               const std::string& model) { return loader.load(name, model); },
+                               const std::string& path) { return loader.load(name, path); },
                 .unload = [this](const std::string& name) { return loader.unload(name); }};
     }
 
@@ -179,9 +187,8 @@ class Server::Core {
                     },
                 .is_probe =
                     [](const HttpRequest& head) {
-                        const Route* route = find_route(head.method, head.path);
-                        return route != nullptr && (route->action == RouteAction::live ||
-                                                    route->action == RouteAction::ready);
+                        const Route* route = route_table().find(head.method, head.path);
+                        return route != nullptr && route->is_probe;
                     },
                 .name =
                     [this](const HttpRequest& head) {
@@ -197,11 +204,11 @@ class Server::Core {
     void handle(std::shared_ptr<HttpTransaction> transaction) {
         name_request(*transaction);
         const HttpRequest& request = transaction->request();
-        const Route* route = find_route(request.method, request.path);
-        if (route == nullptr) route = find_route(request.path);
-        if (!route->is_off_loop) return handlers.run(*route, transaction);
+        const Route* route = route_table().find(request.method, request.path);
+        if (route == nullptr) route = route_table().find(request.path);
+        if (!route->is_off_loop) return run_route(*route, context, transaction);
         const bool has_room =
-            text.try_run([this, route, transaction] { handlers.run(*route, transaction); });
+            text.try_run([this, route, transaction] { run_route(*route, context, transaction); });
         if (has_room) return;
         transaction->respond(error_response({.status = config.overload_status,
                                              .message = "too many requests wait to be read",
@@ -222,7 +229,7 @@ class Server::Core {
 
     void record_response(const CompletedRequest& answered) {
         const HttpRequest& request = answered.request;
-        const Route* route = find_route(request.path);
+        const Route* route = route_table().find(request.path);
         metrics.observe_http({.handler = route == nullptr ? "none" : route->path,
                               .method = route == nullptr ? "none" : request.method,
                               .status = answered.status,
@@ -289,11 +296,10 @@ class Server::Core {
     KeyMetrics key_metrics{metrics.registry(), keys};
     ModelSet models;
     ModelLoader loader{config, models, metrics};
-    ActiveRequests calls;
-    RequestFilter filter{config, keys};
-    Service service;
-    Handlers handlers{service};
-    MaintenanceLoop maintenance{{config, manager, metrics, models, loader, calls, text, reserve}};
+    ActiveRequests active;
+    RequestFilter filter{route_table(), config, keys};
+    RouteContext context;
+    MaintenanceLoop maintenance{{config, manager, metrics, models, loader, active, text, reserve}};
     TaskPool text;  // its tasks use all of the above
 };
 

@@ -26,15 +26,6 @@ bool is_encoded(const HttpRequest& head) {
     return encoding != nullptr && !encoding->empty() && !equal_ignoring_case(*encoding, "identity");
 }
 
-ApiError not_found(const HttpRequest& head) {
-    const auto meant = nearest_path(head.path);
-    const std::string path = head.path.substr(0, kLongestShownPath);
-    return {.status = 404,
-            .message = meant ? fmt::format("there is no route {}; did you mean {}?", path, *meant)
-                             : fmt::format("there is no route {}; /openapi.json lists them", path),
-            .code = "not_found"};
-}
-
 ApiError unsupported_media(std::string message) {
     return {.status = 415, .message = std::move(message), .code = "unsupported_media_type"};
 }
@@ -58,8 +49,7 @@ bool reaches(const Endpoint& endpoint, const Route& route) {
         case EndpointRole::admin:
             return true;
         case EndpointRole::metrics:
-            return route.access == RouteAccess::metrics || route.action == RouteAction::live ||
-                   route.action == RouteAction::ready || route.action == RouteAction::version;
+            return route.access == RouteAccess::metrics || route.access == RouteAccess::health;
         case EndpointRole::api:
             break;
     }
@@ -75,7 +65,7 @@ std::optional<HttpResponse> RequestFilter::check(const HttpRequest& head, const 
     if (wrong) {
         answer = error_response(*wrong);
         if (wrong->status == 405) {
-            answer->headers.push_back({"Allow", allowed_methods(head.path)});
+            answer->headers.push_back({"Allow", routes_.allowed_methods(head.path)});
         }
         if (wrong->status == 415) answer->headers.push_back({"Accept-Encoding", "identity"});
         if (wrong->status == 426) {
@@ -90,22 +80,30 @@ std::optional<HttpResponse> RequestFilter::check(const HttpRequest& head, const 
     return answer;
 }
 
+ApiError RequestFilter::not_found(const HttpRequest& head) const {
+    const auto meant = routes_.nearest_path(head.path);
+    const std::string path = head.path.substr(0, kLongestShownPath);
+    return {.status = 404,
+            .message = meant ? fmt::format("there is no route {}; did you mean {}?", path, *meant)
+                             : fmt::format("there is no route {}; /openapi.json lists them", path),
+            .code = "not_found"};
+}
+
 std::optional<ApiError> RequestFilter::refusal(const HttpRequest& head, const Endpoint& endpoint,
                                                bool is_shutting_down) const {
     if (auto wrong = check_sender(head, endpoint)) return wrong;
     if (head.method == "OPTIONS" && head.path == "*") return std::nullopt;
-    const Route* by_path = find_route(head.path);
-    const bool is_hidden =
-        by_path != nullptr && by_path->action == RouteAction::page && !config_.page;
+    const Route* by_path = routes_.find(head.path);
+    const bool is_hidden = by_path != nullptr && by_path->is_page && !config_.page;
     if (by_path == nullptr || is_hidden || !reaches(endpoint, *by_path)) return not_found(head);
     if (head.method == "OPTIONS") return std::nullopt;
     const bool is_websocket = wants_websocket(head) && by_path->has_json_body;
-    const Route* route = is_websocket ? by_path : find_route(head.method, head.path);
+    const Route* route = is_websocket ? by_path : routes_.find(head.method, head.path);
     if (route == nullptr) {
-        return ApiError{
-            .status = 405,
-            .message = fmt::format("{} takes {}", by_path->path, allowed_methods(head.path)),
-            .code = "method_not_allowed"};
+        return ApiError{.status = 405,
+                        .message = fmt::format("{} takes {}", by_path->path,
+                                               routes_.allowed_methods(head.path)),
+                        .code = "method_not_allowed"};
     }
     if (auto wrong = check_key(head, endpoint, *route)) return wrong;
     if (wants_websocket(head)) {
@@ -160,7 +158,7 @@ bool RequestFilter::is_allowed_origin(std::string_view origin, const HttpRequest
 
 std::optional<ApiError> RequestFilter::check_key(const HttpRequest& head, const Endpoint& endpoint,
                                                  const Route& route) const {
-    const bool is_open = route.access == RouteAccess::open ||
+    const bool is_open = route.access == RouteAccess::open || route.access == RouteAccess::health ||
                          (route.access == RouteAccess::metrics && config_.metrics_without_key);
     if (is_open || endpoint.role != EndpointRole::api || keys_.empty()) return std::nullopt;
     const std::string* authorization = head.header("Authorization");
@@ -176,9 +174,10 @@ HttpResponse RequestFilter::options_response(const HttpRequest& head) const {
     HttpResponse answer;
     answer.status = 204;
     answer.content_type.clear();
-    answer.headers.push_back({"Allow", allowed_methods(head.path)});
+    answer.headers.push_back({"Allow", routes_.allowed_methods(head.path)});
     if (!cors_headers(head).empty()) {
-        answer.headers.push_back({"Access-Control-Allow-Methods", allowed_methods(head.path)});
+        answer.headers.push_back(
+            {"Access-Control-Allow-Methods", routes_.allowed_methods(head.path)});
         answer.headers.push_back({"Access-Control-Allow-Headers", allowed_headers(head)});
         answer.headers.push_back({"Access-Control-Max-Age", "600"});
         // A page of the internet that asks a private network, which browsers have confirmed.

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "lib/server/access/access.h"
-#include "lib/server/access/routes.h"
+#include "lib/server/access/api_keys.h"
+#include "lib/server/access/route_list.h"
 #include "lib/server/config/server_config.h"
 #include "lib/server/http/http_server.h"
 
@@ -14,8 +14,9 @@ namespace nvllm::server {
 // Thread-safe: reads only.
 class RequestFilter {
   public:
-    // Both outlive the gate.
-    RequestFilter(const ServerConfig& config, const KeyRing& keys) : config_(config), keys_(keys) {}
+    // All outlive the filter.
+    RequestFilter(const RouteList& routes, const ServerConfig& config, const KeyRing& keys)
+        : routes_(routes), config_(config), keys_(keys) {}
 
     // `is_shutting_down`: requests that would start work are refused.
     std::optional<HttpResponse> check(const HttpRequest& head, const Endpoint& endpoint,
@@ -25,6 +26,7 @@ class RequestFilter {
     std::vector<HttpHeader> cors_headers(const HttpRequest& head) const;
 
   private:
+    ApiError not_found(const HttpRequest& head) const;
     std::optional<ApiError> refusal(const HttpRequest& head, const Endpoint& endpoint,
                                     bool is_shutting_down) const;
     std::optional<ApiError> check_sender(const HttpRequest& head, const Endpoint& endpoint) const;
@@ -33,6 +35,7 @@ class RequestFilter {
     HttpResponse options_response(const HttpRequest& head) const;
     bool is_allowed_origin(std::string_view origin, const HttpRequest& head) const;
 
+    const RouteList& routes_;
     const ServerConfig& config_;
     const KeyRing& keys_;
 };

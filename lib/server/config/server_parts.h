@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "lib/server/access/access.h"
+#include "lib/server/access/api_keys.h"
 #include "lib/server/config/server_config.h"
 #include "lib/server/http/http_server.h"
 #include "lib/server/models/hosted_model.h"

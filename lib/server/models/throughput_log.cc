@@ -1,5 +1,5 @@
 // Rates of tokens, and what waits.
-#include "lib/server/operations/throughput_log.h"
+#include "lib/server/models/throughput_log.h"
 
 #include <fmt/format.h>
 

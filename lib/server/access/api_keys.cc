@@ -1,5 +1,5 @@
 // Keys are compared by digest; limits are buckets that fill evenly.
-#include "lib/server/access/access.h"
+#include "lib/server/access/api_keys.h"
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>

@@ -1,5 +1,5 @@
 // The document of the interface: whole, and without loose ends.
-#include "lib/server/openai/openapi.h"
+#include "lib/server/routes/openapi_document.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "lib/server/access/routes.h"
+#include "lib/server/routes/route_table.h"
 
 using namespace nvllm::server;
 using Json = nlohmann::ordered_json;
@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 const Json& document() {
-    static const Json json = openapi_document("1.2.3", ServerConfig{});
+    static const Json json = openapi_document(route_table(), "1.2.3", ServerConfig{});
     return json;
 }
 
@@ -33,7 +33,9 @@ TEST_CASE("openapi: all routes but the administration's") {
     size_t operations = 0;
     for (const auto& [path, methods] : document()["paths"].items()) operations += methods.size();
     size_t expected = 0;
-    for (const Route& route : route_table()) expected += route.access != RouteAccess::admin;
+    for (const Route* route : route_table().all()) {
+        expected += route->access != RouteAccess::admin;
+    }
     CHECK(operations == expected);
     CHECK(document()["paths"].contains("/v1/models/{name}"));
     CHECK(!document()["paths"]["/v1/completions"]["post"].contains("security"));
@@ -42,7 +44,8 @@ TEST_CASE("openapi: all routes but the administration's") {
 }
 
 TEST_CASE("openapi: bodies and answers of every route are described") {
-    for (const Route& route : route_table()) {
+    for (const Route* each : route_table().all()) {
+        const Route& route = *each;
         if (route.access == RouteAccess::admin) continue;
         CAPTURE(route.path);
         const bool is_below = route.path.ends_with("/*");
@@ -72,7 +75,7 @@ TEST_CASE("openapi: limits with their values, their defaults and what is answere
     ServerConfig config;
     config.max_prompts = 7;
     config.max_messages = 9;
-    const Json changed = openapi_document("1", config);
+    const Json changed = openapi_document(route_table(), "1", config);
     size_t found = 0;
     for (const Json& limit : changed["x-nvllm-limits"]) {
         CAPTURE(limit["flag"].get<std::string>());

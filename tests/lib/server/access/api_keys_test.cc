@@ -1,5 +1,5 @@
 // Keys and what they may ask for, with a clock that stands still unless it is moved.
-#include "lib/server/access/access.h"
+#include "lib/server/access/api_keys.h"
 
 #include <doctest/doctest.h>
 

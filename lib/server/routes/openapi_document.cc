@@ -1,10 +1,9 @@
-// One operation for each route, one component for each shape of a request and of an answer.
-#include "lib/server/openai/openapi.h"
+// One operation for each route, one component for each shape of a request and of a response.
+#include "lib/server/routes/openapi_document.h"
 
 #include <fmt/format.h>
 
 #include "lib/cli/options.h"
-#include "lib/server/access/routes.h"
 #include "lib/server/openai/parameters.h"
 #include "lib/server/openai/response_schemas.h"
 #include "lib/server/openai/schema.h"
@@ -13,20 +12,6 @@ namespace nvllm::server {
 namespace {
 
 using schema::Json;
-
-struct RequestShape {
-    RouteAction action;
-    CallKind kind;
-    const char* name;
-};
-
-constexpr RequestShape kRequests[] = {
-    {RouteAction::completions, CallKind::completion, "CompletionRequest"},
-    {RouteAction::chat_completions, CallKind::chat, "ChatCompletionRequest"},
-    {RouteAction::embeddings, CallKind::embedding, "EmbeddingRequest"},
-    {RouteAction::tokenize, CallKind::tokenize, "TokenizeRequest"},
-    {RouteAction::detokenize, CallKind::detokenize, "DetokenizeRequest"},
-};
 
 // What is answered to a client that goes beyond a limit; the other limits end in silence.
 constexpr std::pair<std::string_view, std::string_view> kBeyond[] = {
@@ -64,7 +49,7 @@ std::string path_of(const Route& route) {
     return path;
 }
 
-Json response(const char* description, Json content) {
+Json response(std::string_view description, Json content) {
     Json json = Json::object();
     json["description"] = description;
     json["content"] = std::move(content);
@@ -86,15 +71,15 @@ Json header(const char* description) {
 
 Json responses(const Route& route) {
     Json json = Json::object();
-    json["200"] = response("Done.", response_content(route.action));
+    json["200"] = response("Done.", route.schema.response());
     json["200"]["headers"]["x-request-id"] =
         header("The request's own x-request-id where that is a plain word, or a new one.");
     if (route.has_json_body) {
         json["200"]["headers"]["x-nvllm-ignored"] =
             header("Names of fields that were taken and do nothing; absent when there are none.");
     }
-    if (route.action == RouteAction::ready) {
-        json["503"] = response("Not yet, or no longer; status says why.", content_of("State"));
+    if (!route.schema.unavailable.empty()) {
+        json["503"] = response(route.schema.unavailable, content_of("State"));
     }
     json["4XX"] = response("The request is at fault.", content_of("Error"));
     json["4XX"]["headers"]["Retry-After"] =
@@ -105,10 +90,10 @@ Json responses(const Route& route) {
     return json;
 }
 
-Json parameter(const char* name, const char* permit, bool is_required) {
+Json parameter(std::string_view name, const char* location, bool is_required) {
     Json json = Json::object();
     json["name"] = name;
-    json["in"] = permit;
+    json["in"] = location;
     json["required"] = is_required;
     json["schema"] = schema::text();
     return json;
@@ -117,31 +102,28 @@ Json parameter(const char* name, const char* permit, bool is_required) {
 Json operation(const Route& route) {
     Json json = Json::object();
     json["summary"] = route.summary;
-    if (route.access == RouteAccess::open) json["security"] = Json::array();
+    const bool needs_no_key =
+        route.access == RouteAccess::open || route.access == RouteAccess::health;
+    if (needs_no_key) json["security"] = Json::array();
     if (route.path.ends_with("/*")) json["parameters"].push_back(parameter("name", "path", true));
-    if (route.action == RouteAction::tokenizer_info) {
-        json["parameters"].push_back(parameter("model", "query", false));
+    if (!route.schema.query_parameter.empty()) {
+        json["parameters"].push_back(parameter(route.schema.query_parameter, "query", false));
     }
-    for (const RequestShape& request : kRequests) {
-        if (request.action != route.action) continue;
+    if (route.schema.body) {
         json["requestBody"]["required"] = true;
-        json["requestBody"]["content"] = content_of(request.name);
+        json["requestBody"]["content"] = content_of(route.schema.body->name);
     }
-    const bool has_socket =
-        route.action == RouteAction::completions || route.action == RouteAction::chat_completions;
-    if (has_socket) {
-        json["description"] =
-            "Also takes a WebSocket: each text message is such a body, each event of the answer a "
-            "message.";
-    }
+    if (!route.schema.description.empty()) json["description"] = route.schema.description;
     json["responses"] = responses(route);
     return json;
 }
 
-Json schemas(const ServerConfig& config) {
+Json schemas(const RouteList& routes, const ServerConfig& config) {
     Json all = response_schemas();
-    for (const RequestShape& request : kRequests) {
-        all[request.name] = request_schema(request.kind, request_limits(config));
+    for (const Route* route : routes.all()) {
+        if (const auto& body = route->schema.body) {
+            all[body->name] = request_schema(body->kind, request_limits(config));
+        }
     }
     return all;
 }
@@ -176,7 +158,8 @@ Json limits(const ServerConfig& config) {
 
 }  // namespace
 
-Json openapi_document(const std::string& version, const ServerConfig& config) {
+Json openapi_document(const RouteList& routes, const std::string& version,
+                      const ServerConfig& config) {
     Json json = Json::object();
     json["openapi"] = "3.1.0";
     json["info"]["title"] = "nvllm-serve";
@@ -184,13 +167,13 @@ Json openapi_document(const std::string& version, const ServerConfig& config) {
     json["security"].push_back(Json::object());
     json["security"][0]["key"] = Json::array();
     json["paths"] = Json::object();
-    for (const Route& route : route_table()) {
-        if (route.access == RouteAccess::admin) continue;
-        json["paths"][path_of(route)][lower(route.method)] = operation(route);
+    for (const Route* route : routes.all()) {
+        if (route->access == RouteAccess::admin) continue;
+        json["paths"][path_of(*route)][lower(route->method)] = operation(*route);
     }
     json["components"]["securitySchemes"]["key"]["type"] = "http";
     json["components"]["securitySchemes"]["key"]["scheme"] = "bearer";
-    json["components"]["schemas"] = schemas(config);
+    json["components"]["schemas"] = schemas(routes, config);
     json["x-nvllm-limits"] = limits(config);
     return json;
 }

@@ -1,21 +1,16 @@
-// What the server is doing, for people and for whoever runs it.
-#include <fmt/format.h>
-
+// GET /nvllm/status: the state of the server, its models and its requests.
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 
-#include "lib/base/json.h"
 #include "lib/cli/options.h"
-#include "lib/engine/inspection.h"
-#include "lib/server/handlers.h"
+#include "lib/server/http/typed_response.h"
+#include "lib/server/openai/response_content.h"
 #include "lib/server/openai/status_response.h"
-#include "lib/server/openai/typed_response.h"
+#include "lib/server/routes/route_context.h"
+#include "lib/server/routes/routes.h"
 
 namespace nvllm::server {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -105,115 +100,48 @@ Keyed<std::optional<std::string>> limits_of(const ServerConfig& config) {
     return limits;
 }
 
-}  // namespace
-
-HttpResponse json_response(const Json& body) {
-    HttpResponse response;
-    response.body = write_json(body);
-    return response;
+void describe_first_model(responses::Status& status, const HostedModel& model,
+                          bool is_shutting_down) {
+    const responses::ModelStatus& first = status.models.front();
+    status.model = first.name;
+    status.engine = first.engine;
+    if (model.state() != ModelState::ready && !is_shutting_down) status.state = first.state;
 }
 
-HttpResponse Handlers::status() const {
+HttpResponse status_response(const RouteContext& context, const HttpRequest&) {
+    const bool is_shutting_down = context.controls.is_shutting_down();
     responses::Status status;
-    status.version = service_.version;
-    status.state = service_.is_shutting_down() ? "shutting_down" : "ready";
-    status.uptime_s = seconds_since(service_.started);
-    const auto models = service_.models.all();
+    status.version = context.version;
+    status.state = is_shutting_down ? "shutting_down" : "ready";
+    status.uptime_s = seconds_since(context.started);
+    const auto models = context.models.all();
     for (const auto& model : models) {
         responses::ModelStatus& one = status.models.emplace_back();
         one.name = model->name();
         one.state = model_state_name(model->state());
         if (model->state() == ModelState::ready) one.engine = engine_status(*model->engine());
     }
-    if (!models.empty()) {
-        const responses::ModelStatus& first = status.models.front();
-        const bool is_ready = models.front()->state() == ModelState::ready;
-        status.model = first.name;
-        status.engine = first.engine;
-        if (!is_ready && !service_.is_shutting_down()) status.state = first.state;
-    }
-    const RequestCounts& counts = service_.calls.counts();
+    if (!models.empty()) describe_first_model(status, *models.front(), is_shutting_down);
+    const RequestCounts& counts = context.active.counts();
     status.calls = {.accepted = counts.accepted,
                     .finished = counts.finished,
                     .aborted = counts.aborted,
                     .failed = counts.failed,
-                    .open = service_.calls.size()};
-    status.tokens = token_counts(service_.calls, service_.models);
-    status.queue = queue_of(service_.calls);
-    status.limits = limits_of(service_.config);
+                    .open = context.active.size()};
+    status.tokens = token_counts(context.active, context.models);
+    status.queue = queue_of(context.active);
+    status.limits = limits_of(context.config);
     return typed_response(status);
 }
 
-HttpResponse Handlers::scrape() const {
-    HttpResponse response;
-    response.content_type = ServerMetrics::kContentType;
-    response.body = service_.metrics.text();
-    return response;
-}
+}  // namespace
 
-HttpResponse Handlers::timeline(const HttpRequest& request) const {
-    constexpr std::string_view kModel = "model=";
-    const bool is_named = request.query.starts_with(kModel);
-    ApiError error;
-    const auto model =
-        find_ready(service_.models, is_named ? request.query.substr(kModel.size()) : "", error);
-    if (model == nullptr) return error_response(error);
-    HttpResponse response;
-    response.body = model->timeline().chrome_trace();
-    return response;
-}
-
-HttpResponse Handlers::dump_state() const {
-    std::string text = "[";
-    for (const auto& model : service_.models.all()) {
-        if (model->state() != ModelState::ready) continue;
-        auto future = model->engine()->snapshot(SnapshotDetail::full);
-        if (future.wait_for(std::chrono::seconds(5)) != std::future_status::ready) continue;
-        if (text.size() > 1) text += ",";
-        text += dump_text(future.get());
-    }
-    HttpResponse response;
-    response.body = text + "]";
-    return response;
-}
-
-HttpResponse Handlers::resize_cache(const HttpRequest& request) const {
-    auto body = read_body(request, service_.config);
-    if (!body) return error_response(api_error(body.fault()));
-    const Json share = body->is_object() ? body->value("share", Json()) : Json();
-    if (!share.is_number()) {
-        return error_response({.message =
-                                   "'share' must be a number above 0 and at most 1: the part "
-                                   "of the planned cache to keep",
-                               .param = "share"});
-    }
-    ApiError error;
-    const Json name = body->value("model", Json(""));
-    const auto model =
-        find_ready(service_.models, name.is_string() ? name.get<std::string>() : "", error);
-    if (model == nullptr) return error_response(error);
-    model->engine()->resize_cache(share.get<double>());
-    return json_response(
-        {{"status", "resized"}, {"blocks_total", model->engine()->stats().cache.blocks.total}});
-}
-
-HttpResponse Handlers::change_models(const HttpRequest& request, bool loads) const {
-    auto body = read_body(request, service_.config);
-    if (!body) return error_response(api_error(body.fault()));
-    const auto text_of = [&](const char* field) {
-        const Json value = body->is_object() ? body->value(field, Json()) : Json();
-        return value.is_string() ? value.get<std::string>() : std::string();
-    };
-    const std::string name = text_of("name");
-    const std::string path = text_of("path");
-    if (name.empty() || (loads && path.empty())) {
-        return error_response(
-            {.message = loads ? "'name' and 'path' must be texts" : "'name' must be a text",
-             .param = name.empty() ? "name" : "path"});
-    }
-    const auto error = loads ? service_.load(name, path) : service_.unload(name);
-    if (error) return error_response(*error);
-    return json_response({{"status", loads ? "loading" : "unloading"}, {"name", name}});
-}
+constinit const Route routes::status = {.method = "GET",
+                                        .path = "/nvllm/status",
+                                        .access = RouteAccess::user,
+                                        .summary = "What the engine does, for people.",
+                                        .is_off_loop = true,
+                                        .schema = {.response = json_content<responses::Status>},
+                                        .handle = respond_at_once<status_response>};
 
 }  // namespace nvllm::server
