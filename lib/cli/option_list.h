@@ -8,7 +8,8 @@
 //
 // Members may be integers, floating point, bool, std::string, paths, vectors of these, and
 // std::optional of all: an empty optional means that the default is decided later. Enums are listed
-// with add_choice.
+// with add_choice. A struct that contains options structs of other parts joins their lists with
+// include(), or names one member of a part with nested().
 #pragma once
 
 #include <concepts>
@@ -219,6 +220,19 @@ struct TypedOptionField {
     OptionGetter get;
 };
 
+// A member of a member of an options struct, for OptionList::add and add_choice. More than 2
+// levels: nested(&A::b, &B::c, &C::d).
+template <typename First, typename... Others>
+auto nested(First first, Others... others) {
+    return [=](auto& object) -> auto& {
+        if constexpr (sizeof...(Others) == 0) {
+            return object.*first;
+        } else {
+            return nested(others...)(object.*first);
+        }
+    };
+}
+
 template <typename Struct>
 class OptionList {
   public:
@@ -228,12 +242,12 @@ class OptionList {
     // The heading of the fields added from here on.
     void group(std::string heading) { group_ = std::move(heading); }
 
-    template <typename Member, typename... Details>
-    void add(std::string name, Member Struct::*member, std::string help,
-             const Details&... details) {
-        using Value = typename OptionMember<Member>::Value;
+    // `member`: a pointer to a member of Struct, or nested().
+    template <typename Access, typename... Details>
+    void add(std::string name, Access member, std::string help, const Details&... details) {
+        using Value = typename OptionMember<MemberOf<Access>>::Value;
         TypedOptionField& added =
-            start<Member>(std::move(name), std::move(help), OptionType<Value>::kind);
+            start<MemberOf<Access>>(std::move(name), std::move(help), OptionType<Value>::kind);
         OptionBounds<Value> bounds;
         apply_all(added.field, bounds, details...);
         const auto parse = [bounds](const OptionField& field, const std::string& text) {
@@ -245,11 +259,11 @@ class OptionList {
     }
 
     // For enums: the words and what they stand for.
-    template <typename Member, typename Enum, typename... Details>
-    void add_choice(std::string name, Member Struct::*member, std::string help,
+    template <typename Enum, typename Access, typename... Details>
+    void add_choice(std::string name, Access member, std::string help,
                     std::vector<std::pair<std::string, Enum>> words, const Details&... details) {
         TypedOptionField& added =
-            start<Member>(std::move(name), std::move(help), OptionKind::choice);
+            start<MemberOf<Access>>(std::move(name), std::move(help), OptionKind::choice);
         for (const auto& [word, value] : words) added.field.choices.push_back(word);
         (apply_detail(added.field, details), ...);
         const auto parse = [words](const OptionField&, const std::string& text) {
@@ -268,9 +282,30 @@ class OptionList {
         finish(added, member, parse, format);
     }
 
+    // Appends the options of `part`, whose list this is, with their headings and in their order.
+    // In files they stand under this list's section.
+    template <typename Part, typename Access>
+    void include(Access part, const OptionList<Part>& list) {
+        for (const TypedOptionField& field : list.fields()) {
+            TypedOptionField& added = fields_.emplace_back();
+            added.field = field.field;
+            added.field.section = section_;
+            added.set = [part, set = field.set](const OptionField& option, void* object,
+                                                std::span<const std::string> texts) {
+                return set(option, &std::invoke(part, *static_cast<Struct*>(object)), texts);
+            };
+            added.get = [part, get = field.get](const OptionField& option, const void* object) {
+                return get(option, &std::invoke(part, *static_cast<const Struct*>(object)));
+            };
+        }
+    }
+
     const std::vector<TypedOptionField>& fields() const { return fields_; }
 
   private:
+    template <typename Access>
+    using MemberOf = std::remove_cvref_t<std::invoke_result_t<Access, Struct&>>;
+
     template <typename Member>
     TypedOptionField& start(std::string name, std::string help, OptionKind kind) {
         TypedOptionField& added = fields_.emplace_back();
@@ -312,9 +347,9 @@ class OptionList {
         field.range_text = "at least " + OptionType<Value>::format(field, *bounds.low);
     }
 
-    template <typename Member, typename Parse, typename Format>
-    static void finish(TypedOptionField& added, Member Struct::*member, Parse parse,
-                       Format format) {
+    template <typename Access, typename Parse, typename Format>
+    static void finish(TypedOptionField& added, Access member, Parse parse, Format format) {
+        using Member = MemberOf<Access>;
         using Value = typename OptionMember<Member>::Value;
         added.set = [member, parse](
                         const OptionField& field, void* object,
@@ -325,7 +360,7 @@ class OptionList {
                 if (!value) return text;
                 values.push_back(std::move(*value));
             }
-            Member& target = static_cast<Struct*>(object)->*member;
+            Member& target = std::invoke(member, *static_cast<Struct*>(object));
             if constexpr (OptionMember<Member>::is_list) {
                 target = std::move(values);
             } else {
@@ -336,7 +371,7 @@ class OptionList {
             return std::nullopt;
         };
         added.get = [member, format](const OptionField& field, const void* object) {
-            const Member& source = static_cast<const Struct*>(object)->*member;
+            const Member& source = std::invoke(member, *static_cast<const Struct*>(object));
             std::vector<std::string> texts;
             if constexpr (OptionMember<Member>::is_list) {
                 for (const auto& value : source) texts.push_back(format(field, value));

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "lib/base/task_pool.h"
+#include "lib/server/config/server_config.h"
 #include "lib/server/http/memory_reserve.h"
 #include "lib/server/models/model_loader.h"
 #include "lib/server/models/model_supervisor.h"

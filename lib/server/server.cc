@@ -11,8 +11,8 @@
 #include "lib/base/log.h"
 #include "lib/base/utf8.h"
 #include "lib/engine/inspection.h"
+#include "lib/server/access/exposure.h"
 #include "lib/server/access/request_filter.h"
-#include "lib/server/config/server_parts.h"
 #include "lib/server/http/endpoints.h"
 #include "lib/server/http/http_server.h"
 #include "lib/server/http/memory_reserve.h"
@@ -71,13 +71,15 @@ class Server::Core {
           version(std::move(given_version)),
           manager(std::move(given_manager)),
           metrics({.version = version}),
-          http(connection_limits(config), callbacks()),
+          http(connection_limits(config.connections), callbacks()),
           context(make_context()),
-          text(config.text_threads, kMaxWaitingTasks) {
-        keys.replace(configured_keys(config));
-        if (config.has_tls()) {
-            http.use_tls({config.tls_certificate,
-                          config.tls_key.empty() ? config.tls_certificate : config.tls_key});
+          text(config.tokenizer_threads, kMaxWaitingTasks) {
+        keys.replace(configured_keys(config.keys));
+        const AddressOptions& addresses = config.addresses;
+        if (addresses.has_tls()) {
+            http.use_tls({addresses.tls_certificate, addresses.tls_key.empty()
+                                                         ? addresses.tls_certificate
+                                                         : addresses.tls_key});
         }
         for (ServedModel& model : served) {
             loader.add(std::move(model.names), std::move(model.config));
@@ -88,7 +90,9 @@ class Server::Core {
     ~Core() { loader.end(); }
 
     void listen() {
-        for (Endpoint& endpoint : endpoints_of(config, manager.sockets())) {
+        std::vector<Endpoint> endpoints = endpoints_of(config.addresses, manager.sockets());
+        check_exposure(config.keys, endpoints);
+        for (Endpoint& endpoint : endpoints) {
             endpoint.port = http.listen(endpoint);
             if (endpoint.role != EndpointRole::api) continue;
             if (address.empty()) {
@@ -128,7 +132,7 @@ class Server::Core {
         if (!shutdown.has_begun()) manager.reloading();
         std::string status;
         try {
-            keys.replace(configured_keys(config));
+            keys.replace(configured_keys(config.keys));
             status = fmt::format("{} keys are known", keys.size());
             log_info(status);
         } catch (const Error& error) {
@@ -158,17 +162,18 @@ class Server::Core {
 
   private:
     RouteContext make_context() {
-        return {.config = config,
-                .version = version,
-                .models = models,
-                .keys = keys,
-                .active = active,
-                .tokenizer_threads = text,
-                .metrics = metrics,
-                .reserve = reserve,
-                .admission = {keys, request_permits(config), config.cache_isolation},
-                .controls = make_controls(),
-                .openapi = write_json(openapi_document(route_table(), version, config))};
+        return {
+            .config = config,
+            .version = version,
+            .models = models,
+            .keys = keys,
+            .active = active,
+            .tokenizer_threads = text,
+            .metrics = metrics,
+            .reserve = reserve,
+            .admission = {keys, server_admission(config.admission), config.keys.cache_isolation},
+            .controls = make_controls(),
+            .openapi = write_json(openapi_document(route_table(), version, config))};
     }
 
     ServerControls make_controls() {
@@ -210,7 +215,7 @@ class Server::Core {
         const bool has_room =
             text.try_run([this, route, transaction] { run_route(*route, context, transaction); });
         if (has_room) return;
-        transaction->respond(error_response({.status = config.overload_status,
+        transaction->respond(error_response({.status = config.admission.overload_status,
                                              .message = "too many requests wait to be read",
                                              .code = "queue_full",
                                              .retry_after_s = 1,
@@ -223,7 +228,7 @@ class Server::Core {
         transaction.response_headers = filter.cors_headers(head);
         transaction.response_headers.push_back(RequestIds::header(head, transaction.request_id));
         const std::string* authorization = head.header("Authorization");
-        if (!config.log_requests || authorization == nullptr) return;
+        if (!config.log.has_requests || authorization == nullptr) return;
         if (const auto key = keys.find(*authorization)) transaction.notes.set_key(key->name);
     }
 
@@ -236,15 +241,16 @@ class Server::Core {
                               .seconds = answered.seconds,
                               .request_bytes = request.body.size(),
                               .response_bytes = answered.bytes});
-        if (config.log_requests) log_request(answered);
+        if (config.log.has_requests) log_request(answered);
     }
 
     void say_ready() {
-        const std::string status =
-            fmt::format("ready at {}; {} connections, {} queued requests, {} keys", address,
-                        config.max_connections, config.max_queued_requests, keys.size());
+        const std::string status = fmt::format(
+            "ready at {}; {} connections, {} queued requests, {} keys", address,
+            config.connections.max_connections, config.admission.max_queued_requests, keys.size());
         log_info(status);
-        if (keys.size() > 0 && !config.metrics_port && !config.metrics_without_key) {
+        if (keys.size() > 0 && !config.addresses.metrics_port &&
+            !config.filter.metrics_without_key) {
             log_info(
                 "GET /metrics needs a key; --metrics-port serves it without one at the loopback, "
                 "--metrics-without-key everywhere");
@@ -295,9 +301,10 @@ class Server::Core {
     KeyRing keys;
     KeyMetrics key_metrics{metrics.registry(), keys};
     ModelSet models;
-    ModelLoader loader{config, models, metrics};
+    ModelLoader loader{
+        {config.admission, config.requests}, config.served.backup_model, models, metrics};
     ActiveRequests active;
-    RequestFilter filter{route_table(), config, keys};
+    RequestFilter filter{route_table(), config.filter, keys};
     RouteContext context;
     MaintenanceLoop maintenance{{config, manager, metrics, models, loader, active, text, reserve}};
     TaskPool text;  // its tasks use all of the above

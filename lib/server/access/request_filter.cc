@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lib/server/access/origins.h"
+#include "lib/server/http/address_options.h"
 #include "lib/server/http/websocket_upgrade.h"
 
 namespace nvllm::server {
@@ -94,7 +95,7 @@ std::optional<ApiError> RequestFilter::refusal(const HttpRequest& head, const En
     if (auto wrong = check_sender(head, endpoint)) return wrong;
     if (head.method == "OPTIONS" && head.path == "*") return std::nullopt;
     const Route* by_path = routes_.find(head.path);
-    const bool is_hidden = by_path != nullptr && by_path->is_page && !config_.page;
+    const bool is_hidden = by_path != nullptr && by_path->is_page && !options_.serves_page;
     if (by_path == nullptr || is_hidden || !reaches(endpoint, *by_path)) return not_found(head);
     if (head.method == "OPTIONS") return std::nullopt;
     const bool is_websocket = wants_websocket(head) && by_path->has_json_body;
@@ -127,7 +128,7 @@ std::optional<ApiError> RequestFilter::check_sender(const HttpRequest& head,
     const bool is_known_host =
         host == nullptr || !is_loopback(endpoint.host) || is_loopback(name) ||
         name == endpoint.host ||
-        std::ranges::find(config_.allowed_hosts, name) != config_.allowed_hosts.end();
+        std::ranges::find(options_.allowed_hosts, name) != options_.allowed_hosts.end();
     if (!is_known_host) {
         return ApiError{.status = 403,
                         .message =
@@ -148,8 +149,8 @@ std::optional<ApiError> RequestFilter::check_sender(const HttpRequest& head,
 }
 
 bool RequestFilter::is_allowed_origin(std::string_view origin, const HttpRequest& head) const {
-    if (config_.local_origins && is_local_origin(origin)) return true;
-    const bool is_named = std::ranges::any_of(config_.allowed_origins, [&](const auto& pattern) {
+    if (options_.local_origins && is_local_origin(origin)) return true;
+    const bool is_named = std::ranges::any_of(options_.allowed_origins, [&](const auto& pattern) {
         return matches_origin(pattern, origin);
     });
     const std::string* host = head.header("Host");
@@ -159,7 +160,7 @@ bool RequestFilter::is_allowed_origin(std::string_view origin, const HttpRequest
 std::optional<ApiError> RequestFilter::check_key(const HttpRequest& head, const Endpoint& endpoint,
                                                  const Route& route) const {
     const bool is_open = route.access == RouteAccess::open || route.access == RouteAccess::health ||
-                         (route.access == RouteAccess::metrics && config_.metrics_without_key);
+                         (route.access == RouteAccess::metrics && options_.metrics_without_key);
     if (is_open || endpoint.role != EndpointRole::api || keys_.empty()) return std::nullopt;
     const std::string* authorization = head.header("Authorization");
     if (authorization != nullptr && keys_.find(*authorization)) return std::nullopt;

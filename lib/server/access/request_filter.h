@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "lib/server/access/api_keys.h"
+#include "lib/server/access/filter_options.h"
 #include "lib/server/access/route_list.h"
-#include "lib/server/config/server_config.h"
 #include "lib/server/http/http_server.h"
 
 namespace nvllm::server {
@@ -15,8 +15,8 @@ namespace nvllm::server {
 class RequestFilter {
   public:
     // All outlive the filter.
-    RequestFilter(const RouteList& routes, const ServerConfig& config, const KeyRing& keys)
-        : routes_(routes), config_(config), keys_(keys) {}
+    RequestFilter(const RouteList& routes, const FilterOptions& options, const KeyRing& keys)
+        : routes_(routes), options_(options), keys_(keys) {}
 
     // `is_shutting_down`: requests that would start work are refused.
     std::optional<HttpResponse> check(const HttpRequest& head, const Endpoint& endpoint,
@@ -36,7 +36,7 @@ class RequestFilter {
     bool is_allowed_origin(std::string_view origin, const HttpRequest& head) const;
 
     const RouteList& routes_;
-    const ServerConfig& config_;
+    const FilterOptions& options_;
     const KeyRing& keys_;
 };
 

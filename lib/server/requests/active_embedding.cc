@@ -21,6 +21,11 @@ std::string base64_of(const std::vector<float>& vector) {
     return text;
 }
 
+double seconds_between(ActiveRequest::Clock::time_point begin,
+                       ActiveRequest::Clock::time_point end) {
+    return std::chrono::duration<double>(end - begin).count();
+}
+
 }  // namespace
 
 ActiveEmbedding::ActiveEmbedding(EmbeddingRequest request, std::shared_ptr<HostedModel> model,
@@ -108,7 +113,7 @@ void ActiveEmbedding::fail(const ApiError& error, AbortCause cause) {
 }
 
 void ActiveEmbedding::check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) {
-    if (timeouts.request.count() == 0 || now - begun_ <= timeouts.request) return;
+    if (timeouts.request_s == 0.0 || seconds_between(begun_, now) <= timeouts.request_s) return;
     fail({.status = 504,
           .message = "the request took longer than it may: ask for fewer texts at once",
           .code = "deadline_exceeded"},
@@ -127,7 +132,7 @@ Usage ActiveEmbedding::usage_locked() const {
 }
 
 RequestStats ActiveEmbedding::stats() const {
-    const double age_s = std::chrono::duration<double>(Clock::now() - begun_).count();
+    const double age_s = seconds_between(begun_, Clock::now());
     return {"embd-" + transaction_->request_id, true, age_s, usage().prompt_tokens, 0};
 }
 

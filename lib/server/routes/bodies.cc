@@ -34,8 +34,8 @@ std::string plain_name(const std::string& name) {
 
 Result<Json> read_body(const HttpRequest& request, const ServerConfig& config) {
     JsonLimits limits;
-    limits.max_depth = static_cast<size_t>(config.max_json_depth);
-    limits.max_bytes = config.max_body_bytes;
+    limits.max_depth = static_cast<size_t>(config.requests.max_json_depth);
+    limits.max_bytes = config.connections.http.max_body_bytes;
     limits.max_keys = kMaxKeys;
     limits.max_parts = kMaxParts;
     try {
@@ -51,7 +51,7 @@ Result<KnownBody> read_known_body(const HttpRequest& request, CallKind kind,
     if (!body) return body.fault();
     KnownBody known{std::move(*body), {}};
     if (!known.json.is_object()) return known;
-    auto ignored = take_idle_fields(known.json, kind, config.strict_fields);
+    auto ignored = take_idle_fields(known.json, kind, config.requests.is_strict);
     if (!ignored) return ignored.fault();
     known.ignored = std::move(*ignored);
     return known;

@@ -8,7 +8,7 @@ namespace {
 
 // Reading a body and turning it into tokens takes less memory than so many times its size.
 constexpr size_t kMaxBodyFactor = 8;
-constexpr size_t kSmallBody = 32 * 1024;
+constexpr size_t kSmallRequestBody = 32 * 1024;
 
 // The size of the work is the client's choice. Administration is none of it: that must be possible
 // without memory.
@@ -18,7 +18,7 @@ bool is_sized_by_client(const Route& route) {
 
 // Admitted requests come before new ones.
 bool has_memory_for(const HttpRequest& request, const MemoryReserve& reserve) {
-    const bool is_small = request.body.size() <= kSmallBody;
+    const bool is_small = request.body.size() <= kSmallRequestBody;
     return reserve.is_whole() &&
            (is_small || can_have_memory(kMaxBodyFactor * request.body.size()));
 }

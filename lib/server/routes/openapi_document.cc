@@ -122,7 +122,7 @@ Json schemas(const RouteList& routes, const ServerConfig& config) {
     Json all = response_schemas();
     for (const Route* route : routes.all()) {
         if (const auto& body = route->schema.body) {
-            all[body->name] = request_schema(body->kind, request_limits(config));
+            all[body->name] = request_schema(body->kind, config.requests);
         }
     }
     return all;

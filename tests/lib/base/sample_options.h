@@ -54,11 +54,10 @@ struct SampleOptions {
                         at_least(1), takes_suffixes(), default_text("from the model"));
         engine_list.add("cache-bytes", &SampleEngine::cache_bytes, "Memory of the cache.",
                         at_least(1 << 20), counts_bytes());
-        engine_list.add_choice<std::remove_cvref_t<decltype(engine.dtype)>, SampleDtype>(
-            "dtype", &SampleEngine::dtype, "Type of weights.",
-            {{"auto", SampleDtype::automatic},
-             {"float32", SampleDtype::float32},
-             {"bfloat16", SampleDtype::bfloat16}});
+        engine_list.add_choice<SampleDtype>("dtype", &SampleEngine::dtype, "Type of weights.",
+                                            {{"auto", SampleDtype::automatic},
+                                             {"float32", SampleDtype::float32},
+                                             {"bfloat16", SampleDtype::bfloat16}});
         engine_list.add("policy", &SampleEngine::policy, "Who goes first.",
                         choices({"fcfs", "priority"}), unlisted({"random"}));
         engine_list.add("prefix-caching", &SampleEngine::prefix_caching,

@@ -13,9 +13,9 @@ using namespace nvllm::server;
 namespace {
 
 struct FilteredServer {
-    ServerConfig config;
+    FilterOptions options;
     KeyRing keys;
-    RequestFilter filter{route_table(), config, keys};
+    RequestFilter filter{route_table(), options, keys};
     Endpoint endpoint{.host = "127.0.0.1", .port = 8000, .unix_socket = {}, .descriptor = {}};
     bool is_shutting_down = false;
 
@@ -115,7 +115,7 @@ TEST_CASE("request filter: keys for everything that is not open") {
 TEST_CASE("request filter: metrics without a key, where it is meant so") {
     FilteredServer server;
     server.keys.replace({make_key("a", "sk-1")});
-    server.config.metrics_without_key = true;
+    server.options.metrics_without_key = true;
     CHECK(server.status("GET", "/metrics") == 0);
     CHECK(server.status("GET", "/v1/models") == 401);
     CHECK(server.status("GET", "/nvllm/status") == 401);
@@ -150,7 +150,7 @@ TEST_CASE("request filter: at the loopback only its names are answered to") {
         CAPTURE(host);
         CHECK(status(host) == 403);
     }
-    server.config.allowed_hosts = {"llm.example"};
+    server.options.allowed_hosts = {"llm.example"};
     CHECK(status("llm.example:80") == 0);
     server.endpoint.host = "0.0.0.0";
     CHECK(status("evil.example") == 0);
@@ -173,7 +173,7 @@ TEST_CASE("request filter: pages of other sites") {
         CHECK(ask(origin)->body.find("--allowed-origins") != std::string::npos);
         CHECK(header(*ask(origin), "Access-Control-Allow-Origin") == nullptr);
     }
-    server.config.allowed_origins = {"https://chat.example"};
+    server.options.allowed_origins = {"https://chat.example"};
     CHECK(!ask("https://chat.example"));
     CHECK(ask("https://evil.example")->status == 403);
     CHECK(ask("http://chat.example")->status == 403);
@@ -184,7 +184,7 @@ TEST_CASE("request filter: pages of other sites") {
     CHECK(*header(*preflight, "Access-Control-Allow-Methods") == "POST, OPTIONS");
     const auto refused = server.ask("GET", "/nope", {{"Origin", "https://chat.example"}});
     CHECK(*header(*refused, "Access-Control-Allow-Origin") == "https://chat.example");
-    server.config.allowed_origins = {"*"};
+    server.options.allowed_origins = {"*"};
     CHECK(!ask("https://anybody.example"));
 }
 
@@ -198,7 +198,7 @@ TEST_CASE(
         const auto preflight = server.ask("OPTIONS", kCompletions, {{"Origin", origin}});
         CHECK(*header(*preflight, "Access-Control-Allow-Origin") == origin);
     }
-    server.config.local_origins = false;
+    server.options.local_origins = false;
     for (const std::string& origin : {app, page}) {
         CHECK(server.status("POST", kCompletions, {{"Origin", origin}}) == 403);
     }

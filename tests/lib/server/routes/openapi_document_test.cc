@@ -73,8 +73,8 @@ TEST_CASE("openapi: what is referred to is there, and what is there is referred 
 
 TEST_CASE("openapi: limits with their values, their defaults and what is answered beyond") {
     ServerConfig config;
-    config.max_prompts = 7;
-    config.max_messages = 9;
+    config.requests.max_prompts = 7;
+    config.requests.max_messages = 9;
     const Json changed = openapi_document(route_table(), "1", config);
     size_t found = 0;
     for (const Json& limit : changed["x-nvllm-limits"]) {
