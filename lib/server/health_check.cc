@@ -18,16 +18,17 @@ std::string reachable(const std::string& host) {
 
 ServerAddress health_address(const ServerConfig& config) {
     ServerAddress server;
-    if (config.metrics_port) {
-        server.port = *config.metrics_port;
-    } else if (config.has_tls()) {
+    const AddressOptions& addresses = config.addresses;
+    if (addresses.metrics_port) {
+        server.port = *addresses.metrics_port;
+    } else if (addresses.has_tls()) {
         throw Error(ErrorKind::usage,
                     "--health asks without TLS: give the server a --metrics-port, and ask there");
-    } else if (!config.unix_socket.empty()) {
-        server.unix_socket = config.unix_socket;
+    } else if (!addresses.unix_socket.empty()) {
+        server.unix_socket = addresses.unix_socket;
     } else {
-        server.host = reachable(config.host);
-        server.port = config.port;
+        server.host = reachable(addresses.host);
+        server.port = addresses.port;
     }
     if (server.unix_socket.empty() && server.port == 0) {
         throw Error(ErrorKind::usage, "--health: which port? It is 0, any free one: give the URL");

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "lib/base/log.h"
-#include "lib/server/config/server_parts.h"
 
 namespace nvllm::server {
 namespace {
@@ -24,12 +23,12 @@ bool is_stuck(const std::shared_ptr<HostedModel>& model) {
 
 MaintenanceLoop::MaintenanceLoop(const Maintained& parts)
     : parts_(parts),
-      timeouts_(request_timeouts(parts.config)),
+      timeouts_(parts.config.timeouts),
       supervisor_(
           {}, parts.reserve,
           [this](const std::shared_ptr<HostedModel>& model) { parts_.loader.replace(model); }),
-      alerts_(make_alert_rules(parts.config)),
-      throughput_(parts.config.log_stats_interval_s) {}
+      alerts_(make_alert_rules(parts.config.alerts)),
+      throughput_(parts.config.log.stats_interval_s) {}
 
 void MaintenanceLoop::check(Clock::time_point now) {
     parts_.metrics.event_loop_lag(std::chrono::duration<double>(now - expected_at_).count());

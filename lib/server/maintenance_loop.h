@@ -7,11 +7,12 @@
 #include <mutex>
 
 #include "lib/base/task_pool.h"
+#include "lib/server/config/server_config.h"
 #include "lib/server/http/memory_reserve.h"
 #include "lib/server/models/model_loader.h"
 #include "lib/server/models/model_supervisor.h"
+#include "lib/server/models/throughput_log.h"
 #include "lib/server/operations/alert_rules.h"
-#include "lib/server/operations/throughput_log.h"
 #include "lib/server/requests/active_requests.h"
 #include "lib/system/service_manager.h"
 

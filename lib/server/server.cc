@@ -7,12 +7,12 @@
 #include <new>
 #include <thread>
 
+#include "lib/base/json.h"
 #include "lib/base/log.h"
 #include "lib/base/utf8.h"
 #include "lib/engine/inspection.h"
+#include "lib/server/access/exposure.h"
 #include "lib/server/access/request_filter.h"
-#include "lib/server/config/server_parts.h"
-#include "lib/server/handlers.h"
 #include "lib/server/http/endpoints.h"
 #include "lib/server/http/http_server.h"
 #include "lib/server/http/memory_reserve.h"
@@ -21,6 +21,9 @@
 #include "lib/server/models/model_loader.h"
 #include "lib/server/operations/key_metrics.h"
 #include "lib/server/operations/request_log.h"
+#include "lib/server/routes/dispatch.h"
+#include "lib/server/routes/openapi_document.h"
+#include "lib/server/routes/route_table.h"
 #include "lib/server/shutdown_state.h"
 
 namespace nvllm::server {
@@ -68,13 +71,15 @@ class Server::Core {
           version(std::move(given_version)),
           manager(std::move(given_manager)),
           metrics({.version = version}),
-          http(connection_limits(config), callbacks()),
-          service(make_service()),
-          text(config.text_threads, kMaxWaitingTasks) {
-        keys.replace(configured_keys(config));
-        if (config.has_tls()) {
-            http.use_tls({config.tls_certificate,
-                          config.tls_key.empty() ? config.tls_certificate : config.tls_key});
+          http(connection_limits(config.connections), callbacks()),
+          context(make_context()),
+          text(config.tokenizer_threads, kMaxWaitingTasks) {
+        keys.replace(configured_keys(config.keys));
+        const AddressOptions& addresses = config.addresses;
+        if (addresses.has_tls()) {
+            http.use_tls({addresses.tls_certificate, addresses.tls_key.empty()
+                                                         ? addresses.tls_certificate
+                                                         : addresses.tls_key});
         }
         for (ServedModel& model : served) {
             loader.add(std::move(model.names), std::move(model.config));
@@ -85,7 +90,9 @@ class Server::Core {
     ~Core() { loader.end(); }
 
     void listen() {
-        for (Endpoint& endpoint : endpoints_of(config, manager.sockets())) {
+        std::vector<Endpoint> endpoints = endpoints_of(config.addresses, manager.sockets());
+        check_exposure(config.keys, endpoints);
+        for (Endpoint& endpoint : endpoints) {
             endpoint.port = http.listen(endpoint);
             if (endpoint.role != EndpointRole::api) continue;
             if (address.empty()) {
@@ -108,7 +115,7 @@ class Server::Core {
         if (!shutdown.begin()) return;
         const milliseconds patience = milliseconds_of(config.shutdown_timeout_s);
         const std::string status = fmt::format("ending: {} requests under way have {} s",
-                                               calls.size(), config.shutdown_timeout_s);
+                                               active.size(), config.shutdown_timeout_s);
         log_info(status);
         manager.stopping(status, patience + kShutdownReserve);
         http.close_passed_listeners();
@@ -125,7 +132,7 @@ class Server::Core {
         if (!shutdown.has_begun()) manager.reloading();
         std::string status;
         try {
-            keys.replace(configured_keys(config));
+            keys.replace(configured_keys(config.keys));
             status = fmt::format("{} keys are known", keys.size());
             log_info(status);
         } catch (const Error& error) {
@@ -154,21 +161,27 @@ class Server::Core {
     ShutdownState shutdown;
 
   private:
-    Service make_service() {
-        return {.config = config,
-                .version = version,
-                .models = models,
-                .keys = keys,
-                .calls = calls,
-                .text = text,
-                .metrics = metrics,
-                .reserve = reserve,
-                .requests = request_permits(config),
-                .is_shutting_down = [this] { return shutdown.has_begun(); },
+    RouteContext make_context() {
+        return {
+            .config = config,
+            .version = version,
+            .models = models,
+            .keys = keys,
+            .active = active,
+            .tokenizer_threads = text,
+            .metrics = metrics,
+            .reserve = reserve,
+            .admission = {keys, server_admission(config.admission), config.keys.cache_isolation},
+            .controls = make_controls(),
+            .openapi = write_json(openapi_document(route_table(), version, config))};
+    }
+
+    ServerControls make_controls() {
+        return {.is_shutting_down = [this] { return shutdown.has_begun(); },
                 .drain = [this] { drain(); },
-                .reload = [this] { reload(); },
+                .reload_keys = [this] { reload(); },
                 .load = [this](const std::string& name,
-                               const std::string& model) { return loader.load(name, model); },
+                               const std::string& path) { return loader.load(name, path); },
                 .unload = [this](const std::string& name) { return loader.unload(name); }};
     }
 
@@ -179,9 +192,8 @@ class Server::Core {
                     },
                 .is_probe =
                     [](const HttpRequest& head) {
-                        const Route* route = find_route(head.method, head.path);
-                        return route != nullptr && (route->action == RouteAction::live ||
-                                                    route->action == RouteAction::ready);
+                        const Route* route = route_table().find(head.method, head.path);
+                        return route != nullptr && route->is_probe;
                     },
                 .name =
                     [this](const HttpRequest& head) {
@@ -197,13 +209,13 @@ class Server::Core {
     void handle(std::shared_ptr<HttpTransaction> transaction) {
         name_request(*transaction);
         const HttpRequest& request = transaction->request();
-        const Route* route = find_route(request.method, request.path);
-        if (route == nullptr) route = find_route(request.path);
-        if (!route->is_off_loop) return handlers.run(*route, transaction);
+        const Route* route = route_table().find(request.method, request.path);
+        if (route == nullptr) route = route_table().find(request.path);
+        if (!route->is_off_loop) return run_route(*route, context, transaction);
         const bool has_room =
-            text.try_run([this, route, transaction] { handlers.run(*route, transaction); });
+            text.try_run([this, route, transaction] { run_route(*route, context, transaction); });
         if (has_room) return;
-        transaction->respond(error_response({.status = config.overload_status,
+        transaction->respond(error_response({.status = config.admission.overload_status,
                                              .message = "too many requests wait to be read",
                                              .code = "queue_full",
                                              .retry_after_s = 1,
@@ -216,28 +228,29 @@ class Server::Core {
         transaction.response_headers = filter.cors_headers(head);
         transaction.response_headers.push_back(RequestIds::header(head, transaction.request_id));
         const std::string* authorization = head.header("Authorization");
-        if (!config.log_requests || authorization == nullptr) return;
+        if (!config.log.has_requests || authorization == nullptr) return;
         if (const auto key = keys.find(*authorization)) transaction.notes.set_key(key->name);
     }
 
     void record_response(const CompletedRequest& answered) {
         const HttpRequest& request = answered.request;
-        const Route* route = find_route(request.path);
+        const Route* route = route_table().find(request.path);
         metrics.observe_http({.handler = route == nullptr ? "none" : route->path,
                               .method = route == nullptr ? "none" : request.method,
                               .status = answered.status,
                               .seconds = answered.seconds,
                               .request_bytes = request.body.size(),
                               .response_bytes = answered.bytes});
-        if (config.log_requests) log_request(answered);
+        if (config.log.has_requests) log_request(answered);
     }
 
     void say_ready() {
-        const std::string status =
-            fmt::format("ready at {}; {} connections, {} queued requests, {} keys", address,
-                        config.max_connections, config.max_queued_requests, keys.size());
+        const std::string status = fmt::format(
+            "ready at {}; {} connections, {} queued requests, {} keys", address,
+            config.connections.max_connections, config.admission.max_queued_requests, keys.size());
         log_info(status);
-        if (keys.size() > 0 && !config.metrics_port && !config.metrics_without_key) {
+        if (keys.size() > 0 && !config.addresses.metrics_port &&
+            !config.filter.metrics_without_key) {
             log_info(
                 "GET /metrics needs a key; --metrics-port serves it without one at the loopback, "
                 "--metrics-without-key everywhere");
@@ -288,12 +301,12 @@ class Server::Core {
     KeyRing keys;
     KeyMetrics key_metrics{metrics.registry(), keys};
     ModelSet models;
-    ModelLoader loader{config, models, metrics};
-    ActiveRequests calls;
-    RequestFilter filter{config, keys};
-    Service service;
-    Handlers handlers{service};
-    MaintenanceLoop maintenance{{config, manager, metrics, models, loader, calls, text, reserve}};
+    ModelLoader loader{
+        {config.admission, config.requests}, config.served.backup_model, models, metrics};
+    ActiveRequests active;
+    RequestFilter filter{route_table(), config.filter, keys};
+    RouteContext context;
+    MaintenanceLoop maintenance{{config, manager, metrics, models, loader, active, text, reserve}};
     TaskPool text;  // its tasks use all of the above
 };
 

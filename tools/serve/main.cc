@@ -60,24 +60,26 @@ void part_sockets(std::vector<ServedModel>& models) {
 
 std::vector<ServedModel> served_models(const ServerConfig& config, const EngineConfig& engine) {
     std::vector<ServedModel> models;
-    for (const std::string& text : config.models) models.push_back(served_model(text, engine));
+    for (const std::string& text : config.served.models)
+        models.push_back(served_model(text, engine));
     if (models.empty()) {
         models.push_back(served_model(require_bundled_model().string(), engine));
         models.back().names = {"demo"};
         log_info("no model was named: serving the bundled demo");
     }
-    if (!config.served_model_names.empty()) models.front().names = config.served_model_names;
+    if (!config.served.served_model_names.empty())
+        models.front().names = config.served.served_model_names;
     part_sockets(models);
     return models;
 }
 
 void set_up_log(const ServerConfig& config) {
     LogOptions log;
-    log.format = config.log_format == "json" ? LogFormat::json : LogFormat::text;
+    log.format = config.log.format == "json" ? LogFormat::json : LogFormat::text;
     log.waits_for_reader = false;
     for (const LogLevel level :
          {LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error, LogLevel::off}) {
-        if (config.log_level == log_level_name(level)) log.level = level;
+        if (config.log.level == log_level_name(level)) log.level = level;
     }
     configure_log(log);
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "lib/server/config/server_config.h"
+#include "lib/server/http/address_options.h"
 
 namespace nvllm::server {
 namespace {

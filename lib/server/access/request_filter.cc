@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lib/server/access/origins.h"
+#include "lib/server/http/address_options.h"
 #include "lib/server/http/websocket_upgrade.h"
 
 namespace nvllm::server {
@@ -24,15 +25,6 @@ bool is_json(const HttpRequest& head) {
 bool is_encoded(const HttpRequest& head) {
     const std::string* encoding = head.header("Content-Encoding");
     return encoding != nullptr && !encoding->empty() && !equal_ignoring_case(*encoding, "identity");
-}
-
-ApiError not_found(const HttpRequest& head) {
-    const auto meant = nearest_path(head.path);
-    const std::string path = head.path.substr(0, kLongestShownPath);
-    return {.status = 404,
-            .message = meant ? fmt::format("there is no route {}; did you mean {}?", path, *meant)
-                             : fmt::format("there is no route {}; /openapi.json lists them", path),
-            .code = "not_found"};
 }
 
 ApiError unsupported_media(std::string message) {
@@ -58,8 +50,7 @@ bool reaches(const Endpoint& endpoint, const Route& route) {
         case EndpointRole::admin:
             return true;
         case EndpointRole::metrics:
-            return route.access == RouteAccess::metrics || route.action == RouteAction::live ||
-                   route.action == RouteAction::ready || route.action == RouteAction::version;
+            return route.access == RouteAccess::metrics || route.access == RouteAccess::health;
         case EndpointRole::api:
             break;
     }
@@ -75,7 +66,7 @@ std::optional<HttpResponse> RequestFilter::check(const HttpRequest& head, const 
     if (wrong) {
         answer = error_response(*wrong);
         if (wrong->status == 405) {
-            answer->headers.push_back({"Allow", allowed_methods(head.path)});
+            answer->headers.push_back({"Allow", routes_.allowed_methods(head.path)});
         }
         if (wrong->status == 415) answer->headers.push_back({"Accept-Encoding", "identity"});
         if (wrong->status == 426) {
@@ -90,22 +81,30 @@ std::optional<HttpResponse> RequestFilter::check(const HttpRequest& head, const 
     return answer;
 }
 
+ApiError RequestFilter::not_found(const HttpRequest& head) const {
+    const auto meant = routes_.nearest_path(head.path);
+    const std::string path = head.path.substr(0, kLongestShownPath);
+    return {.status = 404,
+            .message = meant ? fmt::format("there is no route {}; did you mean {}?", path, *meant)
+                             : fmt::format("there is no route {}; /openapi.json lists them", path),
+            .code = "not_found"};
+}
+
 std::optional<ApiError> RequestFilter::refusal(const HttpRequest& head, const Endpoint& endpoint,
                                                bool is_shutting_down) const {
     if (auto wrong = check_sender(head, endpoint)) return wrong;
     if (head.method == "OPTIONS" && head.path == "*") return std::nullopt;
-    const Route* by_path = find_route(head.path);
-    const bool is_hidden =
-        by_path != nullptr && by_path->action == RouteAction::page && !config_.page;
+    const Route* by_path = routes_.find(head.path);
+    const bool is_hidden = by_path != nullptr && by_path->is_page && !options_.serves_page;
     if (by_path == nullptr || is_hidden || !reaches(endpoint, *by_path)) return not_found(head);
     if (head.method == "OPTIONS") return std::nullopt;
     const bool is_websocket = wants_websocket(head) && by_path->has_json_body;
-    const Route* route = is_websocket ? by_path : find_route(head.method, head.path);
+    const Route* route = is_websocket ? by_path : routes_.find(head.method, head.path);
     if (route == nullptr) {
-        return ApiError{
-            .status = 405,
-            .message = fmt::format("{} takes {}", by_path->path, allowed_methods(head.path)),
-            .code = "method_not_allowed"};
+        return ApiError{.status = 405,
+                        .message = fmt::format("{} takes {}", by_path->path,
+                                               routes_.allowed_methods(head.path)),
+                        .code = "method_not_allowed"};
     }
     if (auto wrong = check_key(head, endpoint, *route)) return wrong;
     if (wants_websocket(head)) {
@@ -129,7 +128,7 @@ std::optional<ApiError> RequestFilter::check_sender(const HttpRequest& head,
     const bool is_known_host =
         host == nullptr || !is_loopback(endpoint.host) || is_loopback(name) ||
         name == endpoint.host ||
-        std::ranges::find(config_.allowed_hosts, name) != config_.allowed_hosts.end();
+        std::ranges::find(options_.allowed_hosts, name) != options_.allowed_hosts.end();
     if (!is_known_host) {
         return ApiError{.status = 403,
                         .message =
@@ -150,8 +149,8 @@ std::optional<ApiError> RequestFilter::check_sender(const HttpRequest& head,
 }
 
 bool RequestFilter::is_allowed_origin(std::string_view origin, const HttpRequest& head) const {
-    if (config_.local_origins && is_local_origin(origin)) return true;
-    const bool is_named = std::ranges::any_of(config_.allowed_origins, [&](const auto& pattern) {
+    if (options_.local_origins && is_local_origin(origin)) return true;
+    const bool is_named = std::ranges::any_of(options_.allowed_origins, [&](const auto& pattern) {
         return matches_origin(pattern, origin);
     });
     const std::string* host = head.header("Host");
@@ -160,8 +159,8 @@ bool RequestFilter::is_allowed_origin(std::string_view origin, const HttpRequest
 
 std::optional<ApiError> RequestFilter::check_key(const HttpRequest& head, const Endpoint& endpoint,
                                                  const Route& route) const {
-    const bool is_open = route.access == RouteAccess::open ||
-                         (route.access == RouteAccess::metrics && config_.metrics_without_key);
+    const bool is_open = route.access == RouteAccess::open || route.access == RouteAccess::health ||
+                         (route.access == RouteAccess::metrics && options_.metrics_without_key);
     if (is_open || endpoint.role != EndpointRole::api || keys_.empty()) return std::nullopt;
     const std::string* authorization = head.header("Authorization");
     if (authorization != nullptr && keys_.find(*authorization)) return std::nullopt;
@@ -176,9 +175,10 @@ HttpResponse RequestFilter::options_response(const HttpRequest& head) const {
     HttpResponse answer;
     answer.status = 204;
     answer.content_type.clear();
-    answer.headers.push_back({"Allow", allowed_methods(head.path)});
+    answer.headers.push_back({"Allow", routes_.allowed_methods(head.path)});
     if (!cors_headers(head).empty()) {
-        answer.headers.push_back({"Access-Control-Allow-Methods", allowed_methods(head.path)});
+        answer.headers.push_back(
+            {"Access-Control-Allow-Methods", routes_.allowed_methods(head.path)});
         answer.headers.push_back({"Access-Control-Allow-Headers", allowed_headers(head)});
         answer.headers.push_back({"Access-Control-Max-Age", "600"});
         // A page of the internet that asks a private network, which browsers have confirmed.

@@ -4,9 +4,9 @@
 
 #include <optional>
 
-#include "lib/server/access/access.h"
-#include "lib/server/access/routes.h"
-#include "lib/server/config/server_config.h"
+#include "lib/server/access/api_keys.h"
+#include "lib/server/access/filter_options.h"
+#include "lib/server/access/route_list.h"
 #include "lib/server/http/http_server.h"
 
 namespace nvllm::server {
@@ -14,8 +14,9 @@ namespace nvllm::server {
 // Thread-safe: reads only.
 class RequestFilter {
   public:
-    // Both outlive the gate.
-    RequestFilter(const ServerConfig& config, const KeyRing& keys) : config_(config), keys_(keys) {}
+    // All outlive the filter.
+    RequestFilter(const RouteList& routes, const FilterOptions& options, const KeyRing& keys)
+        : routes_(routes), options_(options), keys_(keys) {}
 
     // `is_shutting_down`: requests that would start work are refused.
     std::optional<HttpResponse> check(const HttpRequest& head, const Endpoint& endpoint,
@@ -25,6 +26,7 @@ class RequestFilter {
     std::vector<HttpHeader> cors_headers(const HttpRequest& head) const;
 
   private:
+    ApiError not_found(const HttpRequest& head) const;
     std::optional<ApiError> refusal(const HttpRequest& head, const Endpoint& endpoint,
                                     bool is_shutting_down) const;
     std::optional<ApiError> check_sender(const HttpRequest& head, const Endpoint& endpoint) const;
@@ -33,7 +35,8 @@ class RequestFilter {
     HttpResponse options_response(const HttpRequest& head) const;
     bool is_allowed_origin(std::string_view origin, const HttpRequest& head) const;
 
-    const ServerConfig& config_;
+    const RouteList& routes_;
+    const FilterOptions& options_;
     const KeyRing& keys_;
 };
 

@@ -36,11 +36,11 @@ void set_internet_address(Endpoint& endpoint, const sockaddr_storage& address) {
     endpoint.host = text.data();
 }
 
-Endpoint passed_endpoint(const ServerConfig& config, const PassedSocket& passed) {
+Endpoint passed_endpoint(const AddressOptions& options, const PassedSocket& passed) {
     Endpoint endpoint;
     endpoint.role = passed.name == "metrics" ? EndpointRole::metrics : EndpointRole::api;
     endpoint.descriptor = passed.descriptor;
-    endpoint.has_tls = endpoint.role == EndpointRole::api && config.has_tls();
+    endpoint.has_tls = endpoint.role == EndpointRole::api && options.has_tls();
     sockaddr_storage address{};
     socklen_t size = sizeof(address);
     const int result =
@@ -57,7 +57,7 @@ Endpoint passed_endpoint(const ServerConfig& config, const PassedSocket& passed)
     return endpoint;
 }
 
-std::vector<Endpoint> passed_endpoints(const ServerConfig& config,
+std::vector<Endpoint> passed_endpoints(const AddressOptions& options,
                                        std::span<const PassedSocket> passed) {
     std::vector<Endpoint> endpoints;
     for (const PassedSocket& socket : passed) {
@@ -65,42 +65,39 @@ std::vector<Endpoint> passed_endpoints(const ServerConfig& config,
             throw Error(ErrorKind::usage,
                         "passed socket 'admin': administration listens at --admin-socket alone");
         }
-        endpoints.push_back(passed_endpoint(config, socket));
-        const Endpoint& added = endpoints.back();
-        const bool is_open = added.role == EndpointRole::api && added.unix_socket.empty();
-        if (is_open) check_exposure(config, added.host);
+        endpoints.push_back(passed_endpoint(options, socket));
     }
     std::ranges::stable_sort(endpoints, {}, &Endpoint::role);
     return endpoints;
 }
 
-Endpoint configured_endpoint(const ServerConfig& config) {
+Endpoint configured_endpoint(const AddressOptions& options) {
     return {.role = EndpointRole::api,
-            .host = config.unix_socket.empty() ? config.host : "",
-            .port = config.port,
-            .unix_socket = config.unix_socket,
+            .host = options.unix_socket.empty() ? options.host : "",
+            .port = options.port,
+            .unix_socket = options.unix_socket,
             .descriptor = {},
-            .has_tls = config.has_tls()};
+            .has_tls = options.has_tls()};
 }
 
 }  // namespace
 
-std::vector<Endpoint> endpoints_of(const ServerConfig& config,
+std::vector<Endpoint> endpoints_of(const AddressOptions& options,
                                    std::span<const PassedSocket> passed) {
-    std::vector<Endpoint> endpoints = passed_endpoints(config, passed);
+    std::vector<Endpoint> endpoints = passed_endpoints(options, passed);
     if (endpoints.empty() || endpoints.front().role != EndpointRole::api) {
-        endpoints.insert(endpoints.begin(), configured_endpoint(config));
+        endpoints.insert(endpoints.begin(), configured_endpoint(options));
     }
-    if (!config.admin_socket.empty()) {
+    if (!options.admin_socket.empty()) {
         endpoints.push_back({.role = EndpointRole::admin,
                              .host = "",
-                             .unix_socket = config.admin_socket,
+                             .unix_socket = options.admin_socket,
                              .descriptor = {}});
     }
-    if (config.metrics_port) {
+    if (options.metrics_port) {
         endpoints.push_back({.role = EndpointRole::metrics,
                              .host = "127.0.0.1",
-                             .port = *config.metrics_port,
+                             .port = *options.metrics_port,
                              .unix_socket = {},
                              .descriptor = {}});
     }

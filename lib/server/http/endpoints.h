@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/server/config/server_config.h"
+#include "lib/server/http/address_options.h"
 #include "lib/server/http/http_server.h"
 #include "lib/system/service_manager.h"
 
@@ -16,7 +16,7 @@ namespace nvllm::server {
 // asked there; any other name is the API's, and with one of those --host, --port and --uds mean
 // nothing. Throws usage for a passed socket that anybody could use without a key, and for one that
 // is called "admin": --admin-socket opens that one itself, for its owner alone.
-std::vector<Endpoint> endpoints_of(const ServerConfig& config,
+std::vector<Endpoint> endpoints_of(const AddressOptions& options,
                                    std::span<const PassedSocket> passed);
 
 // "http://127.0.0.1:8000", "unix:/run/server.sock".

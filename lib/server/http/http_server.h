@@ -16,7 +16,7 @@
 
 #include "lib/server/http/http_reader.h"
 #include "lib/server/http/http_transaction.h"
-#include "lib/server/operations/server_metrics.h"
+#include "lib/server/http/timeout_kind.h"
 
 namespace nvllm::server {
 

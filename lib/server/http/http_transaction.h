@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/server/http/http_message.h"
-#include "lib/server/requests/request_notes.h"
+#include "lib/server/http/request_notes.h"
 
 namespace nvllm::server {
 

@@ -72,9 +72,11 @@ void HostedModel::load(const EngineConfig& fitted) {
     }
     const auto pool_tokens = static_cast<double>(engine_->memory_plan().kv_tokens);
     admission_ = std::make_shared<AdmissionControl>(AdmissionLimits{
-        .max_sequences = config_.scheduling.scheduler.max_num_seqs + limits_.max_queued_requests,
-        .max_prompt_tokens = static_cast<int64_t>((1.0 + limits_.max_queued_pools) * pool_tokens),
-        .overload_status = limits_.overload_status});
+        .max_sequences =
+            config_.scheduling.scheduler.max_num_seqs + limits_.admission.max_queued_requests,
+        .max_prompt_tokens =
+            static_cast<int64_t>((1.0 + limits_.admission.max_queued_pools) * pool_tokens),
+        .overload_status = limits_.admission.overload_status});
     loaded_engine_ = engine_.get();
     ModelState expected = ModelState::loading;
     state_.compare_exchange_strong(expected, ModelState::ready);

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lib/engine/engine.h"
-#include "lib/server/access/admission_control.h"
-#include "lib/server/openai/generation_request.h"
+#include "lib/server/access/admission_options.h"
+#include "lib/server/openai/request_limits.h"
 #include "lib/server/operations/request_timeline.h"
 #include "lib/server/operations/server_metrics.h"
 
@@ -25,11 +25,8 @@ inline constexpr std::chrono::milliseconds kOutOfMemoryPause{1000};
 
 // What of a model's options the server decides.
 struct ModelLimits {
-    int64_t max_queued_requests = 512;
-    // Prompt tokens that may wait, as a multiple of what the cache holds.
-    double max_queued_pools = 4.0;
-    int overload_status = 429;
-    RequestLimits call;
+    AdmissionOptions admission;
+    RequestLimits request;
 };
 
 class HostedModel {
@@ -63,7 +60,7 @@ class HostedModel {
     // Null until it is loaded.
     Engine* engine() const { return loaded_engine_; }
     // REQUIRES: loaded.
-    const RequestLimits& request_limits() const { return limits_.call; }
+    const RequestLimits& request_limits() const { return limits_.request; }
     // A text has at least one token for each so many of its bytes.
     size_t longest_token_bytes() const { return longest_token_bytes_; }
     const SamplingParams& default_sampling() const { return default_sampling_; }

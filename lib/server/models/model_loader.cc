@@ -9,7 +9,6 @@
 #include "kernels/host/start_thread.h"
 #include "lib/base/log.h"
 #include "lib/engine/model_lookup.h"
-#include "lib/server/config/server_parts.h"
 #include "lib/server/http/memory_reserve.h"
 
 namespace nvllm::server {
@@ -36,8 +35,13 @@ EngineConfig with_model(EngineConfig other, const std::string& path) {
 
 }  // namespace
 
-ModelLoader::ModelLoader(const ServerConfig& config, ModelSet& models, ServerMetrics& metrics)
-    : config_(config), models_(models), metrics_(metrics), broker_(models) {}
+ModelLoader::ModelLoader(const ModelLimits& limits, std::string backup_model, ModelSet& models,
+                         ServerMetrics& metrics)
+    : limits_(limits),
+      backup_model_(std::move(backup_model)),
+      models_(models),
+      metrics_(metrics),
+      broker_(models) {}
 
 ModelLoader::~ModelLoader() { end(); }
 
@@ -53,8 +57,7 @@ void ModelLoader::end() {
 
 std::shared_ptr<HostedModel> ModelLoader::host(std::vector<std::string> names,
                                                EngineConfig config) const {
-    return std::make_shared<HostedModel>(std::move(names), std::move(config), model_limits(config_),
-                                         metrics_);
+    return std::make_shared<HostedModel>(std::move(names), std::move(config), limits_, metrics_);
 }
 
 void ModelLoader::add(std::vector<std::string> names, EngineConfig config) {
@@ -139,13 +142,13 @@ std::optional<ApiError> ModelLoader::unload(const std::string& name) {
 void ModelLoader::replace(const std::shared_ptr<HostedModel>& model) {
     const std::string fault =
         fmt::format("{}: goes on computing what are no numbers", model->name());
-    if (config_.backup_model.empty()) {
+    if (backup_model_.empty()) {
         return log_error(fmt::format("{}, and there is no --backup-model", fault));
     }
-    log_error(fmt::format("{}; {} takes its place", fault, config_.backup_model));
+    log_error(fmt::format("{}; {} takes its place", fault, backup_model_));
     model->metrics().recovered(RecoveryLevel::process);
     models_.remove(model->name());
-    load_later(host(model->names(), with_model(model->config(), config_.backup_model)));
+    load_later(host(model->names(), with_model(model->config(), backup_model_)));
 }
 
 void ModelLoader::end_unused() {

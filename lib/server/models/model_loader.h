@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "lib/server/config/server_config.h"
 #include "lib/server/http/api_error.h"
 #include "lib/server/models/memory_broker.h"
 #include "lib/server/models/model_set.h"
@@ -24,7 +23,8 @@ namespace nvllm::server {
 class ModelLoader {
   public:
     // All of it outlives the loader.
-    ModelLoader(const ServerConfig& config, ModelSet& models, ServerMetrics& metrics);
+    ModelLoader(const ModelLimits& limits, std::string backup_model, ModelSet& models,
+                ServerMetrics& metrics);
     // Ends as end() does.
     ~ModelLoader();
     ModelLoader(const ModelLoader&) = delete;
@@ -61,7 +61,8 @@ class ModelLoader {
     void load_now(HostedModel& model);
     bool load_later(const std::shared_ptr<HostedModel>& model);
 
-    const ServerConfig& config_;
+    const ModelLimits limits_;
+    const std::string backup_model_;
     ModelSet& models_;
     ServerMetrics& metrics_;
     MemoryBroker broker_;

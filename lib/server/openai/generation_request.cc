@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/server/config/server_config.h"
 #include "lib/server/openai/parameters.h"
 
 namespace nvllm::server {
@@ -207,16 +206,6 @@ void take_max_tokens(Fields& fields, GenerationRequest& call) {
 }
 
 }  // namespace
-
-RequestLimits request_limits(const ServerConfig& config) {
-    return {.max_prompts = config.max_prompts,
-            .max_messages = config.max_messages,
-            .max_tools = config.max_tools,
-            .max_logprobs = config.max_logprobs,
-            .is_strict = config.strict_fields,
-            .allows_streaming = config.streaming,
-            .takes_chat_templates = config.trust_request_chat_template};
-}
 
 Result<ChatPrompt> read_chat_prompt(Json body, const RequestLimits& limits) {
     if (auto fault = check_template(body, limits)) return *fault;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/engine/options/request_json.h"
+#include "lib/server/openai/request_limits.h"
 
 namespace nvllm::server {
 
@@ -41,20 +42,6 @@ struct GenerationRequest {
 
 // Of one call, however its prompts, n and best_of come to them.
 inline constexpr int64_t kMaxSequencesOfRequest = 16'384;
-
-struct RequestLimits {
-    int32_t max_prompts = 2048;
-    int32_t max_messages = 4096;
-    int32_t max_tools = 128;
-    int32_t max_logprobs = 20;  // of one token; -1: as many as there are
-    bool is_strict = false;     // unknown fields are refused
-    bool allows_streaming = true;
-    bool takes_chat_templates = false;  // of requests: --trust-request-chat-template
-};
-
-struct ServerConfig;
-// What the server's options say of calls, without what depends on a model.
-RequestLimits request_limits(const ServerConfig& config);
 
 // A body of /v1/completions, and one of /v1/chat/completions: `defaults` hold where it says
 // nothing. Faults name the field.

@@ -10,7 +10,6 @@
 #include "kernels/error.h"
 #include "lib/base/log.h"
 #include "lib/base/option_values.h"
-#include "lib/server/config/server_config.h"
 
 namespace nvllm::server {
 namespace {
@@ -159,11 +158,10 @@ MetricLookup lookup_in_scrape(std::string text) {
     };
 }
 
-AlertRules make_alert_rules(const ServerConfig& config) {
-    std::vector<std::string> texts = config.alert_rules;
-    if (config.temperature_alert) {
-        texts.push_back(
-            fmt::format("nvllm_device_temperature_celsius > {}", *config.temperature_alert));
+AlertRules make_alert_rules(const AlertOptions& options) {
+    std::vector<std::string> texts = options.rules;
+    if (options.temperature) {
+        texts.push_back(fmt::format("nvllm_device_temperature_celsius > {}", *options.temperature));
     }
     return AlertRules(texts);
 }

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace nvllm::server {
+#include "lib/server/operations/alert_options.h"
 
-struct ServerConfig;
+namespace nvllm::server {
 
 // The values of a metric by its name, one for each set of labels it has; none when there is no such
 // metric.
@@ -67,7 +67,7 @@ class AlertRules {
 MetricLookup lookup_in_scrape(std::string text);
 
 // Those of --alert-rules, and --temperature-alert as one more. Throws usage as the class does.
-AlertRules make_alert_rules(const ServerConfig& config);
+AlertRules make_alert_rules(const AlertOptions& options);
 
 // One warning for each rule that began to hold, one info line for each that ceased to.
 void log_alert_changes(std::span<const AlertChange> changes);

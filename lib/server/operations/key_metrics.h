@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/base/metrics.h"
-#include "lib/server/access/access.h"
+#include "lib/server/access/api_keys.h"
 
 namespace nvllm::server {
 

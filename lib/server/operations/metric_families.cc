@@ -10,7 +10,7 @@ const std::string kModel = "model_name";
 
 }  // namespace
 
-ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
+RequestFamilies::RequestFamilies(MetricsRegistry& registry)
     : accepted(registry.counter("nvllm_requests_accepted_total",
                                 "Requests given to the engine. Equals the finished, aborted and "
                                 "in flight together.",
@@ -36,9 +36,10 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
                              "Sequences whose blocks lie in host memory.", {kModel})),
       abort_latency(registry.histogram("nvllm_abort_latency_seconds",
                                        "Time from taking a request back to its end.", kAbortEdges,
-                                       {kModel})),
+                                       {kModel})) {}
 
-      prompt_tokens(registry.counter("nvllm_prompt_tokens_total",
+TokenFamilies::TokenFamilies(MetricsRegistry& registry)
+    : prompt_tokens(registry.counter("nvllm_prompt_tokens_total",
                                      "Tokens of prompts whose first answer token came.", {kModel})),
       cached_prompt_tokens(registry.counter("nvllm_cached_prompt_tokens_total",
                                             "Of the prompt tokens, those found in the cache.",
@@ -58,9 +59,10 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
                                          {kModel})),
       hit_ratio(registry.gauge("nvllm_prefix_cache_hit_ratio",
                                "Share of looked up tokens that were found, since the start.",
-                               {kModel})),
+                               {kModel})) {}
 
-      first_token(registry.histogram("nvllm_time_to_first_token_seconds",
+LatencyFamilies::LatencyFamilies(MetricsRegistry& registry)
+    : first_token(registry.histogram("nvllm_time_to_first_token_seconds",
                                      "Time from arrival to the first token.", kVllmFirstTokenEdges,
                                      {kModel})),
       inter_token(registry.histogram("nvllm_inter_token_seconds",
@@ -87,27 +89,29 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
                                            kInterTokenEdges, {kModel})),
       prefill_token_time(registry.histogram("nvllm_prefill_seconds_per_token",
                                             "Prefill time of a request for each prompt token.",
-                                            kPrefillTokenEdges, {kModel})),
+                                            kPrefillTokenEdges, {kModel})) {}
 
-      request_prompt_tokens(registry.histogram("nvllm_request_prompt_tokens",
+SizeFamilies::SizeFamilies(MetricsRegistry& registry, int64_t max_tokens)
+    : request_prompt_tokens(registry.histogram("nvllm_request_prompt_tokens",
                                                "Prompt tokens of a request.",
-                                               one_two_five_edges(most_tokens), {kModel})),
+                                               one_two_five_edges(max_tokens), {kModel})),
       request_generated_tokens(
           registry.histogram("nvllm_request_generated_tokens",
                              "Answer tokens of a request, all continuations together.",
-                             one_two_five_edges(most_tokens), {kModel})),
+                             one_two_five_edges(max_tokens), {kModel})),
       request_longest_answer(
           registry.histogram("nvllm_request_longest_answer_tokens",
                              "Answer tokens of a request's longest continuation.",
-                             one_two_five_edges(most_tokens), {kModel})),
+                             one_two_five_edges(max_tokens), {kModel})),
       request_n(registry.histogram("nvllm_request_continuations",
                                    "Continuations that a request asked for.",
                                    kVllmNumSequencesBuckets, {kModel})),
       request_max_tokens(registry.histogram("nvllm_request_max_tokens",
                                             "Answer tokens that a request allowed.",
-                                            one_two_five_edges(most_tokens), {kModel})),
+                                            one_two_five_edges(max_tokens), {kModel})) {}
 
-      step_time(
+StepFamilies::StepFamilies(MetricsRegistry& registry)
+    : step_time(
           registry.histogram("nvllm_step_seconds", "Time that a step took.", kStepEdges, {kModel})),
       step_tokens(registry.histogram("nvllm_step_tokens", "Tokens computed in a step.",
                                      kVllmStepTokenEdges, {kModel})),
@@ -120,9 +124,10 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
           registry.gauge("nvllm_token_budget", "Tokens that the next step may have.", {kModel})),
       heartbeat(registry.gauge("nvllm_engine_heartbeat_seconds",
                                "Time since the engine began a step; 0 while it has nothing to do.",
-                               {kModel})),
+                               {kModel})) {}
 
-      blocks(registry.gauge("nvllm_kv_blocks",
+CacheFamilies::CacheFamilies(MetricsRegistry& registry)
+    : blocks(registry.gauge("nvllm_kv_blocks",
                             "Key-value blocks: used by sequences, unused but cached, free.",
                             {kModel, "state"})),
       cache_usage(registry.gauge("nvllm_kv_cache_usage_ratio",
@@ -142,9 +147,10 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
       graph_captures(registry.counter("nvllm_graph_captures_total",
                                       "Shapes of steps captured as graphs.", {kModel})),
       graph_launches(
-          registry.counter("nvllm_graph_launches_total", "Steps that ran as graphs.", {kModel})),
+          registry.counter("nvllm_graph_launches_total", "Steps that ran as graphs.", {kModel})) {}
 
-      nonfinite_logits(registry.counter("nvllm_nonfinite_logits_total",
+FaultFamilies::FaultFamilies(MetricsRegistry& registry)
+    : nonfinite_logits(registry.counter("nvllm_nonfinite_logits_total",
                                         "Sequences ended because their logits were not finite "
                                         "numbers.",
                                         {kModel})),
@@ -160,5 +166,14 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t most_tokens)
                                      "Times memory ran out, of the device or the host.", {kModel})),
       device_resets(registry.counter("nvllm_device_resets_total",
                                      "Times a device was lost and opened again.", {kModel})) {}
+
+ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t max_tokens)
+    : RequestFamilies(registry),
+      TokenFamilies(registry),
+      LatencyFamilies(registry),
+      SizeFamilies(registry, max_tokens),
+      StepFamilies(registry),
+      CacheFamilies(registry),
+      FaultFamilies(registry) {}
 
 }  // namespace nvllm::server

@@ -11,11 +11,10 @@
 
 namespace nvllm::server {
 
-struct ModelFamilies {
-    // `most_tokens`: the longest context of any model, for the edges of token counts.
-    ModelFamilies(MetricsRegistry& registry, int64_t most_tokens);
+// Counts of requests and of their sequences.
+struct RequestFamilies {
+    explicit RequestFamilies(MetricsRegistry& registry);
 
-    // Requests.
     CounterFamily& accepted;
     CounterFamily& finished;  // reason
     CounterFamily& aborted;   // cause, state
@@ -26,8 +25,12 @@ struct ModelFamilies {
     GaugeFamily& paused;
     GaugeFamily& swapped;
     HistogramFamily& abort_latency;
+};
 
-    // Tokens.
+// Counts of tokens.
+struct TokenFamilies {
+    explicit TokenFamilies(MetricsRegistry& registry);
+
     CounterFamily& prompt_tokens;
     CounterFamily& cached_prompt_tokens;
     CounterFamily& prompt_token_sources;  // source
@@ -36,8 +39,12 @@ struct ModelFamilies {
     CounterFamily& hit_tokens;
     CounterFamily& recomputed_tokens;
     GaugeFamily& hit_ratio;
+};
 
-    // Times of requests.
+// Times of requests.
+struct LatencyFamilies {
+    explicit LatencyFamilies(MetricsRegistry& registry);
+
     HistogramFamily& first_token;
     HistogramFamily& inter_token;
     HistogramFamily& request_time;
@@ -47,23 +54,35 @@ struct ModelFamilies {
     HistogramFamily& inference_time;
     HistogramFamily& output_token_time;
     HistogramFamily& prefill_token_time;
+};
 
-    // Sizes of requests.
+// Sizes of requests. `max_tokens`: the longest context of any model, for the buckets.
+struct SizeFamilies {
+    SizeFamilies(MetricsRegistry& registry, int64_t max_tokens);
+
     HistogramFamily& request_prompt_tokens;
     HistogramFamily& request_generated_tokens;
     HistogramFamily& request_longest_answer;
     HistogramFamily& request_n;
     HistogramFamily& request_max_tokens;
+};
 
-    // Steps.
+// Steps of the engine.
+struct StepFamilies {
+    explicit StepFamilies(MetricsRegistry& registry);
+
     HistogramFamily& step_time;
     HistogramFamily& step_tokens;
     HistogramFamily& batch_size;
     CounterFamily& empty_steps;
     GaugeFamily& token_budget;
     GaugeFamily& heartbeat;
+};
 
-    // Cache.
+// The key-value cache and the device.
+struct CacheFamilies {
+    explicit CacheFamilies(MetricsRegistry& registry);
+
     GaugeFamily& blocks;  // state
     GaugeFamily& cache_usage;
     GaugeFamily& fragmentation;
@@ -73,8 +92,12 @@ struct ModelFamilies {
     CounterFamily& device_sampled;
     CounterFamily& graph_captures;
     CounterFamily& graph_launches;
+};
 
-    // Faults.
+// Faults and recoveries.
+struct FaultFamilies {
+    explicit FaultFamilies(MetricsRegistry& registry);
+
     CounterFamily& nonfinite_logits;
     CounterFamily& worker_resets;
     CounterFamily& worker_restarts;
@@ -83,7 +106,19 @@ struct ModelFamilies {
     CounterFamily& device_resets;
 };
 
-// What vLLM counts and nobody else does.
+// In the order in which a scrape has them.
+struct ModelFamilies : RequestFamilies,
+                       TokenFamilies,
+                       LatencyFamilies,
+                       SizeFamilies,
+                       StepFamilies,
+                       CacheFamilies,
+                       FaultFamilies {
+    // `max_tokens`: the longest context of any model, for the buckets of token counts.
+    ModelFamilies(MetricsRegistry& registry, int64_t max_tokens);
+};
+
+// Families that only vLLM has.
 struct VllmFamilies {
     // Shows `native` under vLLM's names as well.
     VllmFamilies(MetricsRegistry& registry, const ModelFamilies& native);

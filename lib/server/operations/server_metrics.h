@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/base/metrics.h"
+#include "lib/server/http/timeout_kind.h"
 #include "lib/server/operations/metric_families.h"
 #include "lib/server/operations/model_metrics.h"
 #include "lib/system/process_info.h"
@@ -37,9 +38,6 @@ struct HttpRequestSample {
     uint64_t response_bytes = 0;
 };
 
-// What ran out of time.
-enum class TimeoutKind : uint8_t { header, body, idle, write, queue, request, step };
-inline constexpr size_t kNumTimeoutKinds = 7;
 const char* timeout_kind_name(TimeoutKind kind);
 
 struct DeviceStats {

@@ -1,62 +1,15 @@
-// Reading the question, gathering vectors, writing the answer.
+// Gathering vectors, writing the response.
 #include "lib/server/requests/active_embedding.h"
 
-#include <fmt/format.h>
 #include <openssl/evp.h>
 
 #include <bit>
-#include <nlohmann/json.hpp>
+#include <new>
 
-#include "lib/server/handlers.h"
 #include "lib/server/openai/response_fields.h"
 
 namespace nvllm::server {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::optional<Fault> read_pooling(const Json& body, PoolingParams& pooling) {
-    const Json kind = body.value("pooling", Json());
-    const Json normalize = body.value("normalize", Json());
-    const Json dimensions = body.value("dimensions", Json());
-    if (!kind.is_null()) {
-        const std::string word = kind.is_string() ? kind.get<std::string>() : "";
-        bool is_known = false;
-        for (const PoolingKind each : {PoolingKind::last, PoolingKind::mean, PoolingKind::cls}) {
-            if (word != pooling_kind_name(each)) continue;
-            pooling.kind = each;
-            is_known = true;
-        }
-        if (!is_known) return field_fault("pooling", "must be last, mean or cls");
-    }
-    if (!normalize.is_null()) {
-        if (!normalize.is_boolean()) return field_fault("normalize", "must be true or false");
-        pooling.normalize = normalize.get<bool>();
-    }
-    if (!dimensions.is_null()) {
-        if (!dimensions.is_number_integer() || dimensions < 1 || dimensions > INT32_MAX) {
-            return field_fault("dimensions", "must be an integer of at least 1");
-        }
-        pooling.dimensions = dimensions.get<int32_t>();
-    }
-    return std::nullopt;
-}
-
-Result<std::optional<int32_t>> read_truncation(const Json& body) {
-    const Json most = body.value("truncate_prompt_tokens", Json());
-    if (most.is_null()) return std::optional<int32_t>();
-    if (most.is_number_integer() && most >= -1 && most <= INT32_MAX) {
-        return std::optional(most.get<int32_t>());
-    }
-    return field_fault("truncate_prompt_tokens", "must be an integer of at least -1");
-}
-
-Result<bool> wants_base64(const Json& body) {
-    const Json format = body.value("encoding_format", Json());
-    if (format.is_null() || format == "float") return false;
-    if (format == "base64") return true;
-    return field_fault("encoding_format", "must be float or base64");
-}
 
 std::string base64_of(const std::vector<float>& vector) {
     static_assert(std::endian::native == std::endian::little);
@@ -68,33 +21,12 @@ std::string base64_of(const std::vector<float>& vector) {
     return text;
 }
 
-}  // namespace
-
-Result<EmbeddingRequest> read_embedding_request(Json body, const PoolingParams& defaults,
-                                                const RequestLimits& limits) {
-    auto ignored = take_idle_fields(body, CallKind::embedding, limits.is_strict);
-    if (!ignored) return ignored.fault();
-    EmbeddingRequest request;
-    request.ignored = std::move(*ignored);
-    request.model = body.value("model", Json()).is_string() ? body["model"].get<std::string>() : "";
-    const auto base64 = wants_base64(body);
-    if (!base64) return base64.fault();
-    request.as_base64 = *base64;
-    PoolingParams pooling = defaults;
-    if (auto fault = read_pooling(body, pooling)) return *fault;
-    const auto truncation = read_truncation(body);
-    if (!truncation) return truncation.fault();
-    auto texts = split_prompts(body.value("input", Json()), "input", limits);
-    if (!texts) return texts.fault();
-    for (const Json& text : *texts) {
-        RequestInput& input = request.inputs.emplace_back();
-        input.pooling = pooling;
-        input.truncate_prompt_tokens = *truncation;
-        std::string as_given;
-        if (auto fault = set_prompt(text, "input", input, as_given)) return *fault;
-    }
-    return request;
+double seconds_between(ActiveRequest::Clock::time_point begin,
+                       ActiveRequest::Clock::time_point end) {
+    return std::chrono::duration<double>(end - begin).count();
 }
+
+}  // namespace
 
 ActiveEmbedding::ActiveEmbedding(EmbeddingRequest request, std::shared_ptr<HostedModel> model,
                                  std::shared_ptr<HttpTransaction> transaction,
@@ -181,7 +113,7 @@ void ActiveEmbedding::fail(const ApiError& error, AbortCause cause) {
 }
 
 void ActiveEmbedding::check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) {
-    if (timeouts.request.count() == 0 || now - begun_ <= timeouts.request) return;
+    if (timeouts.request_s == 0.0 || seconds_between(begun_, now) <= timeouts.request_s) return;
     fail({.status = 504,
           .message = "the request took longer than it may: ask for fewer texts at once",
           .code = "deadline_exceeded"},
@@ -200,7 +132,7 @@ Usage ActiveEmbedding::usage_locked() const {
 }
 
 RequestStats ActiveEmbedding::stats() const {
-    const double age_s = std::chrono::duration<double>(Clock::now() - begun_).count();
+    const double age_s = seconds_between(begun_, Clock::now());
     return {"embd-" + transaction_->request_id, true, age_s, usage().prompt_tokens, 0};
 }
 
@@ -226,30 +158,6 @@ std::string ActiveEmbedding::answer() const {
         answer.usage.prompt_tokens += texts_[i].num_tokens;
     }
     return json_of(answer);
-}
-
-void Handlers::embed(const TransactionPointer& transaction) {
-    auto body = body_of(transaction);
-    if (!body) return;
-    const auto model = model_of(transaction, *body);
-    if (model == nullptr) return;
-    const auto refuse = [&](const Fault& fault) {
-        transaction->respond(error_response(api_error(fault)));
-    };
-    const auto defaults = model->engine()->input_processor().default_pooling();
-    if (!defaults) return refuse(defaults.fault());
-    auto request = read_embedding_request(std::move(*body), *defaults, model->request_limits());
-    if (!request) return refuse(request.fault());
-    const auto num_texts = static_cast<int64_t>(request->inputs.size());
-    auto admitted = admit(transaction, *model, "input", request->inputs, num_texts);
-    if (!admitted) return;
-    if (!request->ignored.empty()) {
-        transaction->response_headers.push_back(ignored_header(request->ignored));
-    }
-    auto call = std::make_shared<ActiveEmbedding>(std::move(*request), model, transaction,
-                                                  std::move(admitted->permit), on_end());
-    service_.calls.add(call);
-    call->start(std::move(admitted->prepared));
 }
 
 }  // namespace nvllm::server

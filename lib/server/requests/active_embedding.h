@@ -1,34 +1,19 @@
-// A call of /v1/embeddings: texts in, vectors out.
+// An active request of /v1/embeddings: texts in, vectors out.
 #pragma once
 
 #include <memory>
 #include <mutex>
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/server/http/http_transaction.h"
 #include "lib/server/models/hosted_model.h"
-#include "lib/server/openai/generation_request.h"
+#include "lib/server/openai/embedding_request.h"
 #include "lib/server/operations/request_metrics.h"
 #include "lib/server/requests/active_request.h"
 #include "lib/server/requests/admission_permit.h"
 
 namespace nvllm::server {
-
-struct EmbeddingRequest {
-    std::string model;
-    std::vector<RequestInput> inputs;
-    bool as_base64 = false;            // of little-endian float32
-    std::vector<std::string> ignored;  // fields that do nothing
-};
-
-// Fields of the OpenAI API, and `pooling` (last, mean, cls) and `normalize` beside them; `defaults`
-// holds where these are absent.
-Result<EmbeddingRequest> read_embedding_request(nlohmann::ordered_json body,
-                                                const PoolingParams& defaults,
-                                                const RequestLimits& limits);
 
 class ActiveEmbedding final : public ActiveRequest,
                               public std::enable_shared_from_this<ActiveEmbedding> {

@@ -215,14 +215,14 @@ void ActiveGeneration::disconnected(DisconnectReason why) {
 }
 
 void ActiveGeneration::check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) {
-    const auto age = now - begun_;
+    const double age_s = std::chrono::duration<double>(now - begun_).count();
     bool is_scheduled = false;
     {
         const std::lock_guard lock(mutex_);
         if (error_ || num_open_prompts_ == 0) return;
         is_scheduled = scheduled_at_.has_value();
     }
-    if (timeouts.queue.count() > 0 && !is_scheduled && age > timeouts.queue) {
+    if (timeouts.queue_s > 0.0 && !is_scheduled && age_s > timeouts.queue_s) {
         fail({.status = 503,
               .message = "the request waited longer than it may without being begun",
               .code = "queue_timeout",
@@ -230,7 +230,7 @@ void ActiveGeneration::check_deadlines(const RequestTimeouts& timeouts, Clock::t
              AbortCause::queue_timeout);
         return;
     }
-    if (timeouts.request.count() == 0 || age <= timeouts.request) return;
+    if (timeouts.request_s == 0.0 || age_s <= timeouts.request_s) return;
     if (timeouts.gives_partial_response) {
         const std::lock_guard lock(mutex_);
         cancel_all(AbortCause::deadline);  // and what has gathered is answered as it is

@@ -17,8 +17,8 @@
 
 #include "lib/base/task_pool.h"
 #include "lib/engine/engine.h"
-#include "lib/server/access/access.h"
 #include "lib/server/access/admission_control.h"
+#include "lib/server/access/api_keys.h"
 #include "lib/server/http/api_error.h"
 #include "lib/server/http/http_transaction.h"
 #include "lib/server/models/hosted_model.h"

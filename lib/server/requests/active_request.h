@@ -6,14 +6,9 @@
 #include <string>
 
 #include "lib/server/openai/response_json.h"
+#include "lib/server/requests/request_timeouts.h"
 
 namespace nvllm::server {
-
-struct RequestTimeouts {
-    std::chrono::milliseconds queue{60'000};     // until it is scheduled first; 0: none
-    std::chrono::milliseconds request{600'000};  // for all of it; 0: none
-    bool gives_partial_response = false;         // at the end of `request`: what there is
-};
 
 // How a call ended, for counts.
 enum class RequestEnd { finished, aborted, failed };

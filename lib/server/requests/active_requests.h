@@ -1,4 +1,4 @@
-// The calls under way, for deadlines, for draining and for people who look.
+// The requests in flight, for deadlines, for draining and for status reports.
 #pragma once
 
 #include <atomic>
@@ -12,29 +12,29 @@
 
 namespace nvllm::server {
 
-// Accepted = finished + aborted + failed + under way, at any time.
+// Accepted = finished + aborted + failed + in flight, at any time.
 struct RequestCounts {
     std::atomic<int64_t> accepted{0};
     std::atomic<int64_t> finished{0};
     std::atomic<int64_t> aborted{0};
     std::atomic<int64_t> failed{0};
-    std::atomic<int64_t> prompt_tokens{0};  // of those that have ended
+    std::atomic<int64_t> prompt_tokens{0};  // of requests that have ended
     std::atomic<int64_t> generated_tokens{0};
 };
 
 // Thread-safe.
 class ActiveRequests {
   public:
-    void add(const std::shared_ptr<ActiveRequest>& call) {
+    void add(const std::shared_ptr<ActiveRequest>& request) {
         const std::lock_guard lock(mutex_);
-        active_.emplace(call.get(), call);
+        requests_.emplace(request.get(), request);
         ++counts_.accepted;
     }
 
-    void remove(const ActiveRequest& call, RequestEnd end) {
-        const Usage usage = call.usage();
+    void remove(const ActiveRequest& request, RequestEnd end) {
+        const Usage usage = request.usage();
         const std::lock_guard lock(mutex_);
-        if (active_.erase(&call) == 0) return;
+        if (requests_.erase(&request) == 0) return;
         counts_.prompt_tokens += usage.prompt_tokens;
         counts_.generated_tokens += usage.completion_tokens;
         ++(end == RequestEnd::finished  ? counts_.finished
@@ -44,14 +44,14 @@ class ActiveRequests {
 
     size_t size() const {
         const std::lock_guard lock(mutex_);
-        return active_.size();
+        return requests_.size();
     }
 
     std::vector<std::shared_ptr<ActiveRequest>> all() const {
         std::vector<std::shared_ptr<ActiveRequest>> active;
         const std::lock_guard lock(mutex_);
-        for (const auto& [address, weak] : active_) {
-            if (auto call = weak.lock()) active.push_back(std::move(call));
+        for (const auto& [address, weak] : requests_) {
+            if (auto request = weak.lock()) active.push_back(std::move(request));
         }
         return active;
     }
@@ -60,7 +60,7 @@ class ActiveRequests {
 
   private:
     mutable std::mutex mutex_;
-    std::unordered_map<const ActiveRequest*, std::weak_ptr<ActiveRequest>> active_;
+    std::unordered_map<const ActiveRequest*, std::weak_ptr<ActiveRequest>> requests_;
     RequestCounts counts_;
 };
 

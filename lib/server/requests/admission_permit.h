@@ -1,8 +1,8 @@
 // What a call takes up from its admission until everything of it is computed.
 #pragma once
 
-#include "lib/server/access/access.h"
 #include "lib/server/access/admission_control.h"
+#include "lib/server/access/api_keys.h"
 
 namespace nvllm::server {
 

@@ -1,8 +1,11 @@
-// What every call that computes goes through: its body, its model, its key, room, tokens.
+// Checks in the order of their cost: no prompt is encoded before the request has its permits.
+#include "lib/server/requests/request_admission.h"
+
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "lib/chat/chat_message.h"
-#include "lib/server/handlers.h"
 
 namespace nvllm::server {
 namespace {
@@ -97,70 +100,48 @@ Result<std::vector<Request>> prepare(const HostedModel& model,
 
 }  // namespace
 
-std::optional<Json> Handlers::body_of(const TransactionPointer& transaction) const {
-    auto body = read_body(transaction->request(), service_.config);
-    if (!body) {
-        transaction->respond(error_response(api_error(body.fault())));
-        return std::nullopt;
+std::optional<ApiKey> RequestAdmission::key_of(const Applicant& applicant) const {
+    if (applicant.authorization == nullptr) return std::nullopt;
+    return keys_.find(*applicant.authorization);
+}
+
+std::optional<ApiError> RequestAdmission::take_permits(const Applicant& applicant,
+                                                       const std::optional<ApiKey>& key,
+                                                       AdmissionPermit& permit) const {
+    if (applicant.model.is_short_of_memory()) return no_memory();
+    if (key) {
+        if (auto exceeded = key->use->enter(KeyUse::Clock::now())) return exceeded;
+        permit.key_permit = KeyPermit(key->use);
     }
-    if (body->is_object()) return std::move(*body);
-    transaction->respond(
-        error_response({.message = "the request must be a JSON object", .code = "invalid_json"}));
+    ApiError error;
+    auto server = AdmissionControl::enter(server_, 1, error);
+    if (!server) return error;
+    permit.server = std::move(*server);
+    auto model =
+        AdmissionControl::enter(applicant.model.admission(), applicant.num_sequences, error);
+    if (!model) return error;
+    permit.model = std::move(*model);
     return std::nullopt;
 }
 
-std::shared_ptr<HostedModel> Handlers::model_of(const TransactionPointer& transaction,
-                                                const Json& body) const {
-    const Json name = body.value("model", Json());
-    ApiError error{.message = "'model' must be a string", .param = "model"};
-    std::shared_ptr<HostedModel> model;
-    const std::string asked = name.is_string() ? name.get<std::string>() : std::string();
-    if (name.is_null() || name.is_string()) model = find_ready(service_.models, asked, error);
-    if (model == nullptr) {
-        transaction->respond(error_response(error));
-    } else {
-        transaction->notes.set_model(model->name());
-        for (HttpHeader& header : chosen_model(service_.models, asked, *model)) {
-            transaction->response_headers.push_back(std::move(header));
-        }
-    }
-    return model;
-}
-
-std::optional<Handlers::Admitted> Handlers::admit(const TransactionPointer& transaction,
-                                                  HostedModel& model, const char* prompt_field,
-                                                  const std::vector<RequestInput>& inputs,
-                                                  int64_t num_sequences) const {
+std::optional<Admitted> RequestAdmission::admit(const Applicant& applicant, ApiError& error) const {
     Admitted admitted;
-    // Its place is free before the client knows, who may ask again at once.
-    const auto refuse = [&](const ApiError& why) {
+    // The permits are free before the client knows of the refusal: it may send again at once.
+    const auto refuse = [&](ApiError why) {
         admitted.permit.release({});
-        transaction->respond(error_response(why));
+        error = std::move(why);
         return std::nullopt;
     };
-    const auto reject = [&](const ApiError& why) {
-        model.metrics().rejected(why.code);
-        return refuse(why);
+    const auto reject = [&](ApiError why) {
+        applicant.model.metrics().rejected(why.code);
+        return refuse(std::move(why));
     };
-    if (model.is_short_of_memory()) return reject(no_memory());
-    const std::string* authorization = transaction->request().header("Authorization");
-    std::optional<ApiKey> key;
-    if (authorization != nullptr) key = service_.keys.find(*authorization);
-    ApiError error;
-    if (key) {
-        if (const auto exceeded = key->use->enter(KeyUse::Clock::now())) return reject(*exceeded);
-        admitted.permit.key_permit = KeyPermit(key->use);
-    }
-    auto server = AdmissionControl::enter(service_.requests, 1, error);
-    if (!server) return reject(error);
-    admitted.permit.server = std::move(*server);
-    auto ticket = AdmissionControl::enter(model.admission(), num_sequences, error);
-    if (!ticket) return reject(error);
-    admitted.permit.model = std::move(*ticket);
-    auto prepared = prepare(model, inputs);
+    const auto key = key_of(applicant);
+    if (auto why = take_permits(applicant, key, admitted.permit)) return reject(*why);
+    auto prepared = prepare(applicant.model, applicant.inputs);
     if (!prepared) {
         Fault fault = prepared.fault();
-        if (fault.field == "prompt") fault.field = prompt_field;
+        if (fault.field == "prompt") fault.field = applicant.prompt_field;
         return refuse(api_error(fault));
     }
     admitted.prepared = std::move(*prepared);
@@ -169,22 +150,15 @@ std::optional<Handlers::Admitted> Handlers::admit(const TransactionPointer& tran
         prompt_tokens += static_cast<int64_t>(request.prompt_token_ids.size());
         request.cache_salt = cache_salt(request.cache_salt, key ? key->name : "");
     }
-    if (const auto full = admitted.permit.model.add_prompt_tokens(prompt_tokens)) {
-        return reject(*full);
-    }
-    if (is_too_large_for_now(model, prompt_tokens)) return reject(fragmented());
+    if (auto full = admitted.permit.model.add_prompt_tokens(prompt_tokens)) return reject(*full);
+    if (is_too_large_for_now(applicant.model, prompt_tokens)) return reject(fragmented());
     return admitted;
 }
 
-RequestEndListener Handlers::on_end() const {
-    return
-        [this](const ActiveRequest& ended, RequestEnd end) { service_.calls.remove(ended, end); };
-}
-
-std::string Handlers::cache_salt(const std::string& given, const std::string& key_name) const {
-    const std::string& isolation = service_.config.cache_isolation;
-    if (isolation == "none") return given;
-    const bool by_key = isolation == "key" || service_.keys.size() > 1;
+std::string RequestAdmission::cache_salt(const std::string& given,
+                                         const std::string& key_name) const {
+    if (cache_isolation_ == "none") return given;
+    const bool by_key = cache_isolation_ == "key" || keys_.size() > 1;
     if (!by_key) return given;
     return fmt::format("{}:{}{}", key_name.size(), key_name, given);
 }

@@ -11,17 +11,17 @@ using namespace nvllm::server;
 TEST_CASE("the address follows from the server's own options") {
     ServerConfig config;
     CHECK(health_address(config).text() == "http://127.0.0.1:8000");
-    config.host = "0.0.0.0";
-    config.port = 81;
+    config.addresses.host = "0.0.0.0";
+    config.addresses.port = 81;
     CHECK(health_address(config).text() == "http://127.0.0.1:81");
-    config.host = "::";
+    config.addresses.host = "::";
     CHECK(health_address(config).text() == "http://[::1]:81");
-    config.unix_socket = "/run/a.sock";
+    config.addresses.unix_socket = "/run/a.sock";
     CHECK(health_address(config).text() == "unix:/run/a.sock");
-    config.tls_certificate = "c.pem";
+    config.addresses.tls_certificate = "c.pem";
     CHECK_THROWS_AS(health_address(config), Error);
-    config.metrics_port = 9100;
+    config.addresses.metrics_port = 9100;
     CHECK(health_address(config).text() == "http://127.0.0.1:9100");
-    config.metrics_port = 0;
+    config.addresses.metrics_port = 0;
     CHECK_THROWS_AS(health_address(config), Error);
 }

@@ -37,7 +37,8 @@ struct Surroundings {
     const ServiceManager manager;
     ServerMetrics metrics;
     ModelSet models;
-    ModelLoader loader{config, models, metrics};
+    ModelLoader loader{
+        {config.admission, config.requests}, config.served.backup_model, models, metrics};
     ActiveRequests calls;
     MemoryReserve reserve{size_t{1} << 20, milliseconds(100)};
     MaintenanceLoop maintenance{{config, manager, metrics, models, loader, calls, text, reserve}};
@@ -48,14 +49,14 @@ struct Surroundings {
 
 TEST_CASE("periodic look: calls are held to the options' times") {
     ServerConfig config;
-    config.request_timeout_s = 2.5;
+    config.timeouts.request_s = 2.5;
     Surroundings parts(config);
     const auto call = std::make_shared<WatchedRequest>();
     parts.calls.add(call);
     const auto now = MaintenanceLoop::Clock::now();
     parts.maintenance.check(now);
     CHECK(call->seen_at == now);
-    CHECK(call->timeouts_seen.request == milliseconds(2500));
+    CHECK(call->timeouts_seen.request_s == 2.5);
 }
 
 TEST_CASE("periodic look: how late it comes is measured") {
@@ -96,6 +97,6 @@ TEST_CASE("periodic look: the manager hears at its interval that the server live
 
 TEST_CASE("periodic look: rules for alerts are read at once") {
     ServerConfig config;
-    config.alert_rules = {"no rule"};
+    config.alerts.rules = {"no rule"};
     CHECK_THROWS_AS(Surroundings{config}, Error);
 }

@@ -67,7 +67,7 @@ ServedModel demo() {
 
 ServerConfig config_of_test() {
     ServerConfig config;
-    config.port = 0;
+    config.addresses.port = 0;
     return config;
 }
 

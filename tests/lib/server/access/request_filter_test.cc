@@ -6,14 +6,16 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "lib/server/routes/route_table.h"
+
 using namespace nvllm::server;
 
 namespace {
 
-struct Door {
-    ServerConfig config;
+struct FilteredServer {
+    FilterOptions options;
     KeyRing keys;
-    RequestFilter filter{config, keys};
+    RequestFilter filter{route_table(), options, keys};
     Endpoint endpoint{.host = "127.0.0.1", .port = 8000, .unix_socket = {}, .descriptor = {}};
     bool is_shutting_down = false;
 
@@ -52,92 +54,92 @@ const std::string kCompletions = "/v1/completions";
 
 }  // namespace
 
-TEST_CASE("gate: routes, methods, types") {
-    const Door door;
-    CHECK(door.status("POST", kCompletions) == 0);
-    CHECK(door.status("GET", "/ready") == 0);
-    CHECK(door.status("HEAD", "/v1/models/x") == 0);
-    CHECK(door.code("GET", "/nope") == "not_found");
-    CHECK(door.code("POST", "/admin/drain") == "not_found");
-    CHECK(door.code("GET", kCompletions) == "method_not_allowed");
-    CHECK(*header(*door.ask("GET", kCompletions), "Allow") == "POST, OPTIONS");
-    CHECK(door.code("POST", kCompletions, {{"Content-Type", "text/plain"}}) ==
+TEST_CASE("request filter: routes, methods, types") {
+    const FilteredServer server;
+    CHECK(server.status("POST", kCompletions) == 0);
+    CHECK(server.status("GET", "/ready") == 0);
+    CHECK(server.status("HEAD", "/v1/models/x") == 0);
+    CHECK(server.code("GET", "/nope") == "not_found");
+    CHECK(server.code("POST", "/admin/drain") == "not_found");
+    CHECK(server.code("GET", kCompletions) == "method_not_allowed");
+    CHECK(*header(*server.ask("GET", kCompletions), "Allow") == "POST, OPTIONS");
+    CHECK(server.code("POST", kCompletions, {{"Content-Type", "text/plain"}}) ==
           "unsupported_media_type");
     for (const char* type : {"application/json", "APPLICATION/JSON",
                              "application/json; charset=utf-8", "application/json ; x=y"}) {
-        CHECK(door.status("POST", kCompletions, {{"Content-Type", type}}) == 0);
+        CHECK(server.status("POST", kCompletions, {{"Content-Type", type}}) == 0);
     }
     for (const char* type : {"application/jsonl", "text/json", "", ";", " "}) {
-        CHECK(door.status("POST", kCompletions, {{"Content-Type", type}}) == 415);
+        CHECK(server.status("POST", kCompletions, {{"Content-Type", type}}) == 415);
     }
-    const auto hint = door.ask("GET", "/chat/completions");
+    const auto hint = server.ask("GET", "/chat/completions");
     CHECK(hint->status == 404);
     CHECK(hint->body.find("did you mean /v1/chat/completions?") != std::string::npos);
 }
 
-TEST_CASE("gate: encoded bodies are refused, whatever is in them") {
-    const Door door;
+TEST_CASE("request filter: encoded bodies are refused, whatever is in them") {
+    const FilteredServer server;
     for (const char* encoding : {"gzip", "GZIP", "deflate", "br", "zstd", "identity, gzip"}) {
         CAPTURE(encoding);
-        const auto refused = door.ask("POST", kCompletions, {{"Content-Encoding", encoding}});
+        const auto refused = server.ask("POST", kCompletions, {{"Content-Encoding", encoding}});
         REQUIRE(refused);
         CHECK(refused->status == 415);
         CHECK(*header(*refused, "Accept-Encoding") == "identity");
     }
-    CHECK(door.status("POST", kCompletions, {{"Content-Encoding", "identity"}}) == 0);
-    CHECK(door.status("POST", kCompletions, {{"Content-Encoding", ""}}) == 0);
+    CHECK(server.status("POST", kCompletions, {{"Content-Encoding", "identity"}}) == 0);
+    CHECK(server.status("POST", kCompletions, {{"Content-Encoding", ""}}) == 0);
 }
 
-TEST_CASE("gate: keys for everything that is not open") {
-    Door door;
-    door.keys.replace({make_key("a", "sk-1")});
+TEST_CASE("request filter: keys for everything that is not open") {
+    FilteredServer server;
+    server.keys.replace({make_key("a", "sk-1")});
     const HttpHeader right{"Authorization", "Bearer sk-1"}, wrong{"Authorization", "Bearer sk-2"};
-    CHECK(door.status("GET", "/ready") == 0);
-    CHECK(door.status("GET", "/openapi.json") == 0);
+    CHECK(server.status("GET", "/ready") == 0);
+    CHECK(server.status("GET", "/openapi.json") == 0);
     for (const auto& [method, path] :
          {std::pair("POST", kCompletions), std::pair("GET", std::string("/v1/models")),
           std::pair("GET", std::string("/metrics")),
           std::pair("GET", std::string("/nvllm/status"))}) {
         CAPTURE(path);
-        CHECK(door.code(method, path) == "invalid_api_key");
-        CHECK(door.status(method, path, {wrong}) == 401);
-        CHECK(door.status(method, path, {right}) == 0);
+        CHECK(server.code(method, path) == "invalid_api_key");
+        CHECK(server.status(method, path, {wrong}) == 401);
+        CHECK(server.status(method, path, {right}) == 0);
     }
     // What is not there needs no key to be found missing; a key is asked for before the type.
-    CHECK(door.status("GET", "/nope") == 404);
-    CHECK(door.status("GET", kCompletions) == 405);
-    CHECK(door.status("POST", kCompletions, {{"Content-Type", "text/plain"}}) == 401);
-    CHECK(*header(*door.ask("POST", kCompletions), "WWW-Authenticate") == "Bearer");
+    CHECK(server.status("GET", "/nope") == 404);
+    CHECK(server.status("GET", kCompletions) == 405);
+    CHECK(server.status("POST", kCompletions, {{"Content-Type", "text/plain"}}) == 401);
+    CHECK(*header(*server.ask("POST", kCompletions), "WWW-Authenticate") == "Bearer");
 }
 
-TEST_CASE("gate: metrics without a key, where it is meant so") {
-    Door door;
-    door.keys.replace({make_key("a", "sk-1")});
-    door.config.metrics_without_key = true;
-    CHECK(door.status("GET", "/metrics") == 0);
-    CHECK(door.status("GET", "/v1/models") == 401);
-    CHECK(door.status("GET", "/nvllm/status") == 401);
+TEST_CASE("request filter: metrics without a key, where it is meant so") {
+    FilteredServer server;
+    server.keys.replace({make_key("a", "sk-1")});
+    server.options.metrics_without_key = true;
+    CHECK(server.status("GET", "/metrics") == 0);
+    CHECK(server.status("GET", "/v1/models") == 401);
+    CHECK(server.status("GET", "/nvllm/status") == 401);
 }
 
-TEST_CASE("gate: addresses for metrics and administration") {
-    Door door;
-    door.keys.replace({make_key("a", "sk-1")});
-    door.endpoint.role = EndpointRole::metrics;
-    CHECK(door.status("GET", "/metrics") == 0);
-    CHECK(door.status("GET", "/ready") == 0);
-    CHECK(door.status("GET", "/v1/models") == 404);
-    CHECK(door.status("POST", kCompletions) == 404);
-    CHECK(door.status("POST", "/admin/drain") == 404);
-    door.endpoint = {
+TEST_CASE("request filter: addresses for metrics and administration") {
+    FilteredServer server;
+    server.keys.replace({make_key("a", "sk-1")});
+    server.endpoint.role = EndpointRole::metrics;
+    CHECK(server.status("GET", "/metrics") == 0);
+    CHECK(server.status("GET", "/ready") == 0);
+    CHECK(server.status("GET", "/v1/models") == 404);
+    CHECK(server.status("POST", kCompletions) == 404);
+    CHECK(server.status("POST", "/admin/drain") == 404);
+    server.endpoint = {
         .role = EndpointRole::admin, .host = "", .unix_socket = "/x", .descriptor = {}};
-    CHECK(door.status("POST", "/admin/drain") == 0);
-    CHECK(door.status("POST", kCompletions) == 0);
+    CHECK(server.status("POST", "/admin/drain") == 0);
+    CHECK(server.status("POST", kCompletions) == 0);
 }
 
-TEST_CASE("gate: at the loopback only its names are answered to") {
-    Door door;
+TEST_CASE("request filter: at the loopback only its names are answered to") {
+    FilteredServer server;
     const auto status = [&](const std::string& host) {
-        return door.status("POST", kCompletions, {{"Host", host}});
+        return server.status("POST", kCompletions, {{"Host", host}});
     };
     for (const char* host : {"127.0.0.1", "127.0.0.1:1", "localhost", "localhost:8000",
                              "[::1]:8000", "[::1]", "127.9.9.9"}) {
@@ -148,18 +150,18 @@ TEST_CASE("gate: at the loopback only its names are answered to") {
         CAPTURE(host);
         CHECK(status(host) == 403);
     }
-    door.config.allowed_hosts = {"llm.example"};
+    server.options.allowed_hosts = {"llm.example"};
     CHECK(status("llm.example:80") == 0);
-    door.endpoint.host = "0.0.0.0";
+    server.endpoint.host = "0.0.0.0";
     CHECK(status("evil.example") == 0);
-    door.endpoint = {.host = "", .unix_socket = "/x", .descriptor = {}};
+    server.endpoint = {.host = "", .unix_socket = "/x", .descriptor = {}};
     CHECK(status("evil.example") == 0);
 }
 
-TEST_CASE("gate: pages of other sites") {
-    Door door;
+TEST_CASE("request filter: pages of other sites") {
+    FilteredServer server;
     const auto ask = [&](const std::string& origin) {
-        return door.ask("POST", kCompletions, {{"Origin", origin}});
+        return server.ask("POST", kCompletions, {{"Origin", origin}});
     };
     CHECK(!ask("http://127.0.0.1:8000"));
     for (const char* origin :
@@ -171,44 +173,47 @@ TEST_CASE("gate: pages of other sites") {
         CHECK(ask(origin)->body.find("--allowed-origins") != std::string::npos);
         CHECK(header(*ask(origin), "Access-Control-Allow-Origin") == nullptr);
     }
-    door.config.allowed_origins = {"https://chat.example"};
+    server.options.allowed_origins = {"https://chat.example"};
     CHECK(!ask("https://chat.example"));
     CHECK(ask("https://evil.example")->status == 403);
     CHECK(ask("http://chat.example")->status == 403);
-    const auto preflight = door.ask("OPTIONS", kCompletions, {{"Origin", "https://chat.example"}});
+    const auto preflight =
+        server.ask("OPTIONS", kCompletions, {{"Origin", "https://chat.example"}});
     CHECK(preflight->status == 204);
     CHECK(*header(*preflight, "Access-Control-Allow-Origin") == "https://chat.example");
     CHECK(*header(*preflight, "Access-Control-Allow-Methods") == "POST, OPTIONS");
-    const auto refused = door.ask("GET", "/nope", {{"Origin", "https://chat.example"}});
+    const auto refused = server.ask("GET", "/nope", {{"Origin", "https://chat.example"}});
     CHECK(*header(*refused, "Access-Control-Allow-Origin") == "https://chat.example");
-    door.config.allowed_origins = {"*"};
+    server.options.allowed_origins = {"*"};
     CHECK(!ask("https://anybody.example"));
 }
 
-TEST_CASE("gate: pages and programs of this machine need no naming, unless that is switched off") {
-    Door door;
+TEST_CASE(
+    "request filter: pages and programs of this machine need no naming, unless that is switched "
+    "off") {
+    FilteredServer server;
     const std::string app = "app://obsidian.md", page = "http://localhost:5173";
     for (const std::string& origin : {app, page}) {
-        CHECK(door.status("POST", kCompletions, {{"Origin", origin}}) == 0);
-        const auto preflight = door.ask("OPTIONS", kCompletions, {{"Origin", origin}});
+        CHECK(server.status("POST", kCompletions, {{"Origin", origin}}) == 0);
+        const auto preflight = server.ask("OPTIONS", kCompletions, {{"Origin", origin}});
         CHECK(*header(*preflight, "Access-Control-Allow-Origin") == origin);
     }
-    door.config.local_origins = false;
+    server.options.local_origins = false;
     for (const std::string& origin : {app, page}) {
-        CHECK(door.status("POST", kCompletions, {{"Origin", origin}}) == 403);
+        CHECK(server.status("POST", kCompletions, {{"Origin", origin}}) == 403);
     }
     // The server's own page stays, by whatever name of the loopback it was opened.
     for (const char* host : {"127.0.0.1:8000", "localhost:8000", "[::1]:8000"}) {
-        CHECK(door.status("POST", kCompletions,
-                          {{"Origin", "http://localhost:8000"}, {"Host", host}}) == 0);
+        CHECK(server.status("POST", kCompletions,
+                            {{"Origin", "http://localhost:8000"}, {"Host", host}}) == 0);
     }
 }
 
-TEST_CASE("gate: a preflight is let send the headers it asks for") {
-    const Door door;
+TEST_CASE("request filter: a preflight is let send the headers it asks for") {
+    const FilteredServer server;
     const auto allowed = [&](std::vector<HttpHeader> more) {
         more.push_back({"Origin", "http://localhost:5173"});
-        return *header(*door.ask("OPTIONS", kCompletions, more), "Access-Control-Allow-Headers");
+        return *header(*server.ask("OPTIONS", kCompletions, more), "Access-Control-Allow-Headers");
     };
     const std::string asked = "authorization,content-type,x-stainless-arch,x-stainless-timeout";
     CHECK(allowed({{"Access-Control-Request-Headers", asked}}) == asked);
@@ -216,8 +221,8 @@ TEST_CASE("gate: a preflight is let send the headers it asks for") {
     // Nothing but names comes back.
     CHECK(allowed({{"Access-Control-Request-Headers", "x-a: b;\x01\xff, <x>"}}) == "x-a b, x");
     const auto foreign =
-        door.ask("OPTIONS", kCompletions,
-                 {{"Origin", "https://evil.example"}, {"Access-Control-Request-Headers", asked}});
+        server.ask("OPTIONS", kCompletions,
+                   {{"Origin", "https://evil.example"}, {"Access-Control-Request-Headers", asked}});
     CHECK(foreign->status == 403);
     CHECK(header(*foreign, "Access-Control-Allow-Headers") == nullptr);
 }
@@ -238,52 +243,54 @@ std::vector<HttpHeader> upgrade_with(const HttpHeader& other) {
     return headers;
 }
 
-TEST_CASE("gate: upgrades to WebSocket are let in where a body is expected, with a key") {
-    Door door;
-    CHECK(door.status("GET", kCompletions, kUpgrade) == 0);
-    CHECK(door.status("GET", "/v1/chat/completions", upgrade_with({"Upgrade", "WebSocket"})) == 0);
-    CHECK(door.status("GET", kCompletions, {{"Upgrade", "h2c"}}) == 405);
-    door.keys.replace({make_key("a", "sk-1")});
-    CHECK(door.status("GET", kCompletions, kUpgrade) == 401);
-    CHECK(door.status("GET", kCompletions, upgrade_with({"Authorization", "Bearer sk-1"})) == 0);
+TEST_CASE("request filter: upgrades to WebSocket are let in where a body is expected, with a key") {
+    FilteredServer server;
+    CHECK(server.status("GET", kCompletions, kUpgrade) == 0);
+    CHECK(server.status("GET", "/v1/chat/completions", upgrade_with({"Upgrade", "WebSocket"})) ==
+          0);
+    CHECK(server.status("GET", kCompletions, {{"Upgrade", "h2c"}}) == 405);
+    server.keys.replace({make_key("a", "sk-1")});
+    CHECK(server.status("GET", kCompletions, kUpgrade) == 401);
+    CHECK(server.status("GET", kCompletions, upgrade_with({"Authorization", "Bearer sk-1"})) == 0);
 }
 
-TEST_CASE("gate: upgrades that are not right are refused as all else is") {
-    const Door door;
+TEST_CASE("request filter: upgrades that are not right are refused as all else is") {
+    const FilteredServer server;
     for (const auto& [other, status] : {std::pair(HttpHeader{"Sec-WebSocket-Version", "8"}, 426),
                                         std::pair(HttpHeader{"Connection", "keep-alive"}, 400),
                                         std::pair(HttpHeader{"Sec-WebSocket-Key", "short"}, 400)}) {
         CAPTURE(other.name);
-        CHECK(door.status("GET", kCompletions, upgrade_with(other)) == status);
-        CHECK(door.code("GET", kCompletions, upgrade_with(other)) == "bad_upgrade");
+        CHECK(server.status("GET", kCompletions, upgrade_with(other)) == status);
+        CHECK(server.code("GET", kCompletions, upgrade_with(other)) == "bad_upgrade");
     }
-    const auto old = door.ask("GET", kCompletions, upgrade_with({"Sec-WebSocket-Version", "8"}));
+    const auto old = server.ask("GET", kCompletions, upgrade_with({"Sec-WebSocket-Version", "8"}));
     CHECK(*header(*old, "Sec-WebSocket-Version") == "13");
     CHECK(*header(*old, "Upgrade") == "websocket");
     // Pages may open sockets anywhere: their origin is looked at as that of other requests.
-    CHECK(door.code("GET", kCompletions, upgrade_with({"Origin", "https://evil.example"})) ==
+    CHECK(server.code("GET", kCompletions, upgrade_with({"Origin", "https://evil.example"})) ==
           "forbidden_origin");
-    CHECK(door.status("GET", kCompletions, upgrade_with({"Origin", "http://localhost:5173"})) == 0);
+    CHECK(server.status("GET", kCompletions, upgrade_with({"Origin", "http://localhost:5173"})) ==
+          0);
 }
 
-TEST_CASE("gate: while the server ends, no work is begun and looking goes on") {
-    Door door;
-    door.is_shutting_down = true;
-    const auto refused = door.ask("POST", kCompletions);
+TEST_CASE("request filter: while the server ends, no work is begun and looking goes on") {
+    FilteredServer server;
+    server.is_shutting_down = true;
+    const auto refused = server.ask("POST", kCompletions);
     REQUIRE(refused);
     CHECK(refused->status == 503);
     CHECK(refused->closes);
-    CHECK(door.code("POST", kCompletions) == "shutting_down");
-    CHECK(door.status("GET", kCompletions, kUpgrade) == 503);
-    CHECK(door.status("GET", "/ready") == 0);
-    CHECK(door.status("GET", "/v1/models") == 0);
+    CHECK(server.code("POST", kCompletions) == "shutting_down");
+    CHECK(server.status("GET", kCompletions, kUpgrade) == 503);
+    CHECK(server.status("GET", "/ready") == 0);
+    CHECK(server.status("GET", "/v1/models") == 0);
 }
 
-TEST_CASE("gate: OPTIONS") {
-    Door door;
-    door.keys.replace({make_key("a", "sk-1")});
-    CHECK(door.ask("OPTIONS", "*")->status == 204);
-    CHECK(door.ask("OPTIONS", kCompletions)->status == 204);
-    CHECK(door.ask("OPTIONS", "/nope")->status == 404);
-    CHECK(header(*door.ask("OPTIONS", kCompletions), "Access-Control-Allow-Methods") == nullptr);
+TEST_CASE("request filter: OPTIONS") {
+    FilteredServer server;
+    server.keys.replace({make_key("a", "sk-1")});
+    CHECK(server.ask("OPTIONS", "*")->status == 204);
+    CHECK(server.ask("OPTIONS", kCompletions)->status == 204);
+    CHECK(server.ask("OPTIONS", "/nope")->status == 404);
+    CHECK(header(*server.ask("OPTIONS", kCompletions), "Access-Control-Allow-Methods") == nullptr);
 }

@@ -245,10 +245,10 @@ TEST_CASE("neighbours' flags: what a start command of vLLM becomes") {
                                                 "3"};
     resolve_settings(program.options, parse_command_line(arguments, program.options),
                      [](const std::string&) { return std::nullopt; });
-    CHECK(program.server.models == std::vector<std::string>{"org/name"});
-    CHECK(program.server.served_model_names == std::vector<std::string>{"a", "b"});
-    CHECK(program.server.allowed_origins == std::vector<std::string>{"*"});
-    CHECK(program.server.log_level == "warning");
+    CHECK(program.server.served.models == std::vector<std::string>{"org/name"});
+    CHECK(program.server.served.served_model_names == std::vector<std::string>{"a", "b"});
+    CHECK(program.server.filter.allowed_origins == std::vector<std::string>{"*"});
+    CHECK(program.server.log.level == "warning");
     CHECK(program.engine.model.dtype == "half");
     CHECK(program.engine.memory.swap_bytes == uint64_t{4} << 30);
     CHECK(program.engine.memory.max_blocks == 99);

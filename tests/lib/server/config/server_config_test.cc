@@ -50,11 +50,11 @@ const std::vector<KeyCase> kCases = {
     {"model.name",
      "small",
      [](const ServerConfig& c) {
-         return c.served_model_names == std::vector<std::string>{"small"};
+         return c.served.served_model_names == std::vector<std::string>{"small"};
      },
      {}},
     {"model.path", "folder",
-     [](const ServerConfig& c) { return c.models == std::vector<std::string>{"folder"}; },
+     [](const ServerConfig& c) { return c.served.models == std::vector<std::string>{"folder"}; },
      [](const EngineConfig& c) { return c.model.name == "folder"; }},
     {"model.precision", "bf16", {}, [](const EngineConfig& c) { return c.model.dtype == "bf16"; }},
     {"model.quantization",
@@ -71,7 +71,7 @@ const std::vector<KeyCase> kCases = {
      [](const EngineConfig& c) { return c.memory.utilization == 0.8; }},
     {"gpu.temperature_alert",
      "85",
-     [](const ServerConfig& c) { return c.temperature_alert == 85.0; },
+     [](const ServerConfig& c) { return c.alerts.temperature == 85.0; },
      {}},
     {"scheduler.batch_size",
      "7",
@@ -87,7 +87,7 @@ const std::vector<KeyCase> kCases = {
      [](const EngineConfig& c) { return c.scheduling.scheduler.policy == "sjf"; }},
     {"scheduler.max_wait_time",
      "4.5",
-     [](const ServerConfig& c) { return c.queue_timeout_s == 4.5; },
+     [](const ServerConfig& c) { return c.timeouts.queue_s == 4.5; },
      {}},
     {"cache.block_size",
      "16KB",
@@ -98,25 +98,28 @@ const std::vector<KeyCase> kCases = {
      "0.5",
      {},
      [](const EngineConfig& c) { return c.scheduling.scheduler.defrag_threshold == 0.5; }},
-    {"api.port", "8123", [](const ServerConfig& c) { return c.port == 8123; }, {}},
+    {"api.port", "8123", [](const ServerConfig& c) { return c.addresses.port == 8123; }, {}},
     {"api.max_concurrent_requests",
      "12",
-     [](const ServerConfig& c) { return c.max_concurrent_requests == 12; },
+     [](const ServerConfig& c) { return c.admission.max_concurrent_requests == 12; },
      {}},
-    {"api.timeout", "33", [](const ServerConfig& c) { return c.request_timeout_s == 33.0; }, {}},
-    {"api.streaming", "false", [](const ServerConfig& c) { return !c.streaming; }, {}},
+    {"api.timeout", "33", [](const ServerConfig& c) { return c.timeouts.request_s == 33.0; }, {}},
+    {"api.streaming",
+     "false",
+     [](const ServerConfig& c) { return !c.requests.allows_streaming; },
+     {}},
     {"monitoring.metrics_port",
      "9100",
-     [](const ServerConfig& c) { return c.metrics_port == 9100; },
+     [](const ServerConfig& c) { return c.addresses.metrics_port == 9100; },
      {}},
     {"monitoring.log_level",
      "warning",
-     [](const ServerConfig& c) { return c.log_level == "warning"; },
+     [](const ServerConfig& c) { return c.log.level == "warning"; },
      {}},
     {"monitoring.alert_rules",
      "[\"nvllm_requests_in_flight > 100\", \"a < 2\"]",
      [](const ServerConfig& c) {
-         return c.alert_rules ==
+         return c.alerts.rules ==
                 std::vector<std::string>{"nvllm_requests_in_flight > 100", "a < 2"};
      },
      {}},
@@ -202,21 +205,21 @@ TEST_CASE("only quantizations that exist are words") {
 TEST_CASE("options that contradict each other are named") {
     CHECK(fault_of({}).empty());
     ServerConfig open;
-    open.host = "0.0.0.0";
+    open.addresses.host = "0.0.0.0";
     CHECK(fault_of(open).find("--api-key-file") != std::string::npos);
-    open.allow_unauthenticated = true;
+    open.keys.allow_unauthenticated = true;
     CHECK(fault_of(open).empty());
     ServerConfig status;
-    status.overload_status = 500;
+    status.admission.overload_status = 500;
     CHECK(fault_of(status) == "--overload-status: 429, 503 or 529");
     ServerConfig names;
-    names.models = {"a", "b"};
-    names.served_model_names = {"c"};
+    names.served.models = {"a", "b"};
+    names.served.served_model_names = {"c"};
     CHECK(fault_of(names).find("single model") != std::string::npos);
     ServerConfig key;
-    key.tls_key = "key.pem";
+    key.addresses.tls_key = "key.pem";
     CHECK(fault_of(key).find("--ssl-certfile") != std::string::npos);
     ServerConfig rules;
-    rules.alert_rules = {"a >"};
+    rules.alerts.rules = {"a >"};
     CHECK(fault_of(rules).find("--alert-rules: 'a >' is not METRIC OP NUMBER") == 0);
 }

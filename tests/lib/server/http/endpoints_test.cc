@@ -47,10 +47,10 @@ OwnedDescriptor abstract(const std::string& text) {
 }  // namespace
 
 TEST_CASE("without passed sockets, those that the options name") {
-    ServerConfig config;
-    config.admin_socket = "/run/admin.sock";
-    config.metrics_port = 9100;
-    const auto endpoints = endpoints_of(config, {});
+    AddressOptions options;
+    options.admin_socket = "/run/admin.sock";
+    options.metrics_port = 9100;
+    const auto endpoints = endpoints_of(options, {});
     REQUIRE(endpoints.size() == 3);
     CHECK(address_text(endpoints[0]) == "http://127.0.0.1:8000");
     CHECK(endpoints[1].role == EndpointRole::admin);
@@ -61,39 +61,36 @@ TEST_CASE("without passed sockets, those that the options name") {
 TEST_CASE("a passed API takes the place of the configured one; metrics alone do not") {
     const OwnedDescriptor socket = bound_to(INADDR_LOOPBACK);
     const OwnedDescriptor metrics = bound_to(INADDR_LOOPBACK);
-    ServerConfig config;
+    AddressOptions options;
     const PassedSocket passed[] = {{metrics.get(), "metrics"}, {socket.get(), ""}};
-    const auto both = endpoints_of(config, passed);
+    const auto both = endpoints_of(options, passed);
     REQUIRE(both.size() == 2);
     CHECK(both[0].role == EndpointRole::api);
     CHECK(both[0].descriptor == socket.get());
     CHECK(both[0].host == "127.0.0.1");
     CHECK(both[0].port != 0);
     CHECK(both[1].role == EndpointRole::metrics);
-    const auto one = endpoints_of(config, std::span(passed).first(1));
+    const auto one = endpoints_of(options, std::span(passed).first(1));
     REQUIRE(one.size() == 2);
     CHECK(address_text(one[0]) == "http://127.0.0.1:8000");
     CHECK_FALSE(one[0].descriptor);
 }
 
-TEST_CASE("a passed socket beyond this machine needs a key") {
+TEST_CASE("a passed socket has the address it is bound to") {
     const OwnedDescriptor open = bound_to(INADDR_ANY);
     const OwnedDescriptor open_v6 = bound_to_v6();
-    for (const int descriptor : {open.get(), open_v6.get()}) {
-        ServerConfig config;
-        const PassedSocket passed[] = {{descriptor, "api"}};
-        CHECK_THROWS_WITH_AS(endpoints_of(config, passed),
-                             doctest::Contains("--allow-unauthenticated"), Error);
-        config.api_keys = {"k"};
-        CHECK(endpoints_of(config, passed).size() == 1);
-    }
+    const PassedSocket passed[] = {{open.get(), "api"}, {open_v6.get(), "api"}};
+    const auto endpoints = endpoints_of({}, passed);
+    REQUIRE(endpoints.size() == 2);
+    CHECK(endpoints[0].host == "0.0.0.0");
+    CHECK(endpoints[1].host == "::");
 }
 
 TEST_CASE("Unix sockets keep their names, administration is not passed") {
     const OwnedDescriptor socket = abstract("nvllm-endpoints-test");
-    ServerConfig config;
+    AddressOptions options;
     const PassedSocket passed[] = {{socket.get(), "api"}};
-    CHECK(address_text(endpoints_of(config, passed)[0]) == "unix:@nvllm-endpoints-test");
+    CHECK(address_text(endpoints_of(options, passed)[0]) == "unix:@nvllm-endpoints-test");
     const PassedSocket admin[] = {{socket.get(), "admin"}};
-    CHECK_THROWS_WITH_AS(endpoints_of(config, admin), doctest::Contains("--admin-socket"), Error);
+    CHECK_THROWS_WITH_AS(endpoints_of(options, admin), doctest::Contains("--admin-socket"), Error);
 }

@@ -24,8 +24,9 @@ EngineConfig small_config() {
     return config;
 }
 
-struct House {
-    explicit House(ServerConfig given = {}) : config(std::move(given)) {}
+struct Fixture {
+    explicit Fixture(std::string backup_model = {})
+        : loader({}, std::move(backup_model), models, metrics) {}
 
     // What became of the model of that name, once it is not loading any more.
     ModelState outcome(const std::string& name) const {
@@ -35,105 +36,102 @@ struct House {
         return model->state();
     }
 
-    const ServerConfig config;
     ServerMetrics metrics;
     ModelSet models;
-    ModelLoader loader{config, models, metrics};
+    ModelLoader loader;
 };
 
 }  // namespace
 
 TEST_CASE("model loader: the first models are loaded, and then it is said") {
-    House house;
-    house.loader.add({"one"}, small_config());
-    CHECK_THROWS_AS(house.loader.add({"two", "one"}, small_config()), Error);
+    Fixture fixture;
+    fixture.loader.add({"one"}, small_config());
+    CHECK_THROWS_AS(fixture.loader.add({"two", "one"}, small_config()), Error);
     std::optional<bool> said;
-    house.loader.begin([&](bool is_loaded) { said = is_loaded; });
-    house.loader.wait();
+    fixture.loader.begin([&](bool is_loaded) { said = is_loaded; });
+    fixture.loader.wait();
     CHECK(said == true);
-    CHECK(house.outcome("one") == ModelState::ready);
+    CHECK(fixture.outcome("one") == ModelState::ready);
 }
 
 TEST_CASE("model loader: what keeps a first model from loading is said and thrown") {
-    House house;
+    Fixture fixture;
     EngineConfig config = small_config();
     config.model.name = test::source_path("models/none").string();
-    house.loader.add({"one"}, config);
+    fixture.loader.add({"one"}, config);
     std::optional<bool> said;
-    house.loader.begin([&](bool is_loaded) { said = is_loaded; });
-    CHECK_THROWS_AS(house.loader.wait(), Error);
+    fixture.loader.begin([&](bool is_loaded) { said = is_loaded; });
+    CHECK_THROWS_AS(fixture.loader.wait(), Error);
     CHECK(said == false);
-    CHECK(house.outcome("one") == ModelState::failed);
+    CHECK(fixture.outcome("one") == ModelState::failed);
 }
 
 TEST_CASE("model loader: models come and go later") {
-    House house;
-    house.loader.add({"one"}, small_config());
-    house.loader.begin([](bool) {});
-    house.loader.wait();
+    Fixture fixture;
+    fixture.loader.add({"one"}, small_config());
+    fixture.loader.begin([](bool) {});
+    fixture.loader.wait();
     const std::string path = test::source_path("models/demo-draft").string();
-    CHECK(house.loader.load("one", path)->code == "model_exists");
-    CHECK_FALSE(house.loader.load("two", path));
-    CHECK(house.outcome("two") == ModelState::ready);
-    CHECK(house.models.find("two")->config().memory.max_model_len == 128);  // as the first
-    const auto missing = house.loader.load("none", test::source_path("models/none").string());
+    CHECK(fixture.loader.load("one", path)->code == "model_exists");
+    CHECK_FALSE(fixture.loader.load("two", path));
+    CHECK(fixture.outcome("two") == ModelState::ready);
+    CHECK(fixture.models.find("two")->config().memory.max_model_len == 128);  // as the first
+    const auto missing = fixture.loader.load("none", test::source_path("models/none").string());
     REQUIRE(missing);
     CHECK(missing->status == 404);
     CHECK(missing->param == "path");
-    CHECK(house.models.find("none") == nullptr);
+    CHECK(fixture.models.find("none") == nullptr);
     // A folder that holds no model is found out while it is read.
-    CHECK_FALSE(house.loader.load("broken", test::source_path("models").string()));
-    CHECK(house.outcome("broken") == ModelState::failed);
-    CHECK_FALSE(house.models.find("broken")->failure().empty());
-    CHECK_FALSE(house.loader.unload("two"));
-    CHECK(house.loader.unload("two")->status == 404);
-    house.loader.end();
-    house.loader.end_unused();
+    CHECK_FALSE(fixture.loader.load("broken", test::source_path("models").string()));
+    CHECK(fixture.outcome("broken") == ModelState::failed);
+    CHECK_FALSE(fixture.models.find("broken")->failure().empty());
+    CHECK_FALSE(fixture.loader.unload("two"));
+    CHECK(fixture.loader.unload("two")->status == 404);
+    fixture.loader.end();
+    fixture.loader.end_unused();
     // While the broker's thread holds the unloaded one it is in use; the server asks again later.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (house.models.all_active().size() > 2 && std::chrono::steady_clock::now() < deadline) {
+    while (fixture.models.all_active().size() > 2 && std::chrono::steady_clock::now() < deadline) {
         std::this_thread::yield();
-        house.loader.end_unused();
+        fixture.loader.end_unused();
     }
-    CHECK(house.models.all_active().size() == 2);
+    CHECK(fixture.models.all_active().size() == 2);
 }
 
 TEST_CASE(
     "model loader: without a thread for a later model that model has failed, and others live") {
-    House house;
-    house.loader.add({"one"}, small_config());
-    house.loader.begin([](bool) {});
-    house.loader.wait();
+    Fixture fixture;
+    fixture.loader.add({"one"}, small_config());
+    fixture.loader.begin([](bool) {});
+    fixture.loader.wait();
     const std::string path = test::source_path("models/demo-draft").string();
     {
         const test::FewThreads none(0);
-        CHECK_FALSE(house.loader.load("two", path));
+        CHECK_FALSE(fixture.loader.load("two", path));
     }
-    CHECK(house.outcome("two") == ModelState::failed);
-    CHECK(house.models.find("two")->failure().find("a thread cannot be started") == 0);
-    CHECK(house.outcome("one") == ModelState::ready);
-    CHECK_FALSE(house.loader.unload("two"));
-    CHECK_FALSE(house.loader.load("two", path));
-    CHECK(house.outcome("two") == ModelState::ready);
+    CHECK(fixture.outcome("two") == ModelState::failed);
+    CHECK(fixture.models.find("two")->failure().find("a thread cannot be started") == 0);
+    CHECK(fixture.outcome("one") == ModelState::ready);
+    CHECK_FALSE(fixture.loader.unload("two"));
+    CHECK_FALSE(fixture.loader.load("two", path));
+    CHECK(fixture.outcome("two") == ModelState::ready);
 }
 
 TEST_CASE("model loader: a backup takes another one's names") {
-    ServerConfig config;
-    config.backup_model = test::source_path("models/demo-draft").string();
-    House house(config);
-    house.loader.add({"one", "also"}, small_config());
-    house.loader.begin([](bool) {});
-    house.loader.wait();
-    const auto first = house.models.find("one");
-    house.loader.replace(first);
+    Fixture fixture(test::source_path("models/demo-draft").string());
+    fixture.loader.add({"one", "also"}, small_config());
+    fixture.loader.begin([](bool) {});
+    fixture.loader.wait();
+    const auto first = fixture.models.find("one");
+    fixture.loader.replace(first);
     CHECK(first->state() == ModelState::unloading);
-    CHECK(house.models.find("also") != first);
-    CHECK(house.outcome("also") == ModelState::ready);
+    CHECK(fixture.models.find("also") != first);
+    CHECK(fixture.outcome("also") == ModelState::ready);
 }
 
 TEST_CASE("model loader: without a backup a model stays") {
-    House house;
-    house.loader.add({"one"}, small_config());
-    house.loader.replace(house.models.find("one"));
-    CHECK(house.models.find("one")->state() == ModelState::loading);
+    Fixture fixture;
+    fixture.loader.add({"one"}, small_config());
+    fixture.loader.replace(fixture.models.find("one"));
+    CHECK(fixture.models.find("one")->state() == ModelState::loading);
 }

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "kernels/error.h"
-#include "lib/server/config/server_config.h"
 
 using namespace nvllm;
 using namespace nvllm::server;
@@ -117,10 +116,10 @@ TEST_CASE("the value that is told is the worst, and values are never added up") 
 }
 
 TEST_CASE("a temperature to warn of is a rule more") {
-    ServerConfig config;
-    CHECK(make_alert_rules(config).empty());
-    config.temperature_alert = 85;
-    AlertRules rules = make_alert_rules(config);
+    AlertOptions options;
+    CHECK(make_alert_rules(options).empty());
+    options.temperature = 85;
+    AlertRules rules = make_alert_rules(options);
     CHECK(rules.update(values({{"nvllm_device_temperature_celsius", 85}})).empty());
     const auto hot = rules.update(values({{"nvllm_device_temperature_celsius", 86.5}}));
     REQUIRE(hot.size() == 1);

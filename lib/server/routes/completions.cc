@@ -1,0 +1,28 @@
+// POST /v1/completions: continues texts.
+#include "lib/server/openai/response_content.h"
+#include "lib/server/routes/generation_route.h"
+#include "lib/server/routes/routes.h"
+
+namespace nvllm::server {
+namespace {
+
+void start_completion(RouteContext& context, const TransactionPointer& transaction) {
+    start_generation(context, transaction, read_completion_request, "prompt");
+}
+
+}  // namespace
+
+constinit const Route routes::completions = {
+    .method = "POST",
+    .path = "/v1/completions",
+    .access = RouteAccess::user,
+    .summary = "Continues a text.",
+    .is_off_loop = true,
+    .has_json_body = true,
+    .schema = {.response =
+                   whole_or_stream_content<responses::Completion, responses::CompletionChunk>,
+               .body = RequestBodySchema{CallKind::completion, "CompletionRequest"},
+               .description = kWebSocketDescription},
+    .handle = start_completion};
+
+}  // namespace nvllm::server

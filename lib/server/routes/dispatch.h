@@ -1,0 +1,11 @@
+// Runs the handler of a route and turns every exception into a response.
+#pragma once
+
+#include "lib/server/routes/route_context.h"
+
+namespace nvllm::server {
+
+// Throws nothing. A route that tokenizes or computes is refused while memory is short.
+void run_route(const Route& route, RouteContext& context, const TransactionPointer& transaction);
+
+}  // namespace nvllm::server

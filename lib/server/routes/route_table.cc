@@ -1,0 +1,34 @@
+// The table.
+#include "lib/server/routes/route_table.h"
+
+#include <array>
+
+#include "lib/server/routes/routes.h"
+
+namespace nvllm::server {
+namespace {
+
+constexpr std::array<const Route*, 25> kRoutes = {
+    &routes::chat_page,    &routes::live,
+    &routes::ready,        &routes::health,
+    &routes::ping,         &routes::version,
+    &routes::openapi,      &routes::load,
+    &routes::metrics,      &routes::status,
+    &routes::models,       &routes::model,
+    &routes::completions,  &routes::chat_completions,
+    &routes::embeddings,   &routes::tokenize,
+    &routes::detokenize,   &routes::tokenizer_info,
+    &routes::drain,        &routes::reload_keys,
+    &routes::resize_cache, &routes::dump_state,
+    &routes::timeline,     &routes::load_model,
+    &routes::unload_model,
+};
+
+}  // namespace
+
+const RouteList& route_table() {
+    static const RouteList list{kRoutes};
+    return list;
+}
+
+}  // namespace nvllm::server

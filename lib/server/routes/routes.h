@@ -1,0 +1,32 @@
+// The routes, each defined in the file of its name.
+#pragma once
+
+#include "lib/server/access/route.h"
+
+namespace nvllm::server::routes {
+
+extern const Route chat_page;
+extern const Route live;
+extern const Route ready, health, ping;  // ready.cc
+extern const Route version;
+extern const Route openapi;
+extern const Route load;
+extern const Route metrics;
+extern const Route status;
+extern const Route models, model;  // models.cc
+extern const Route completions;
+extern const Route chat_completions;
+extern const Route embeddings;
+extern const Route tokenize;
+extern const Route detokenize;
+extern const Route tokenizer_info;
+
+// admin/
+extern const Route drain;
+extern const Route reload_keys;
+extern const Route resize_cache;
+extern const Route dump_state;
+extern const Route timeline;
+extern const Route load_model, unload_model;  // change_models.cc
+
+}  // namespace nvllm::server::routes

@@ -1,0 +1,147 @@
+// GET /nvllm/status: the state of the server, its models and its requests.
+#include <algorithm>
+#include <functional>
+
+#include "lib/cli/options.h"
+#include "lib/server/http/typed_response.h"
+#include "lib/server/openai/response_content.h"
+#include "lib/server/openai/status_response.h"
+#include "lib/server/routes/route_context.h"
+#include "lib/server/routes/routes.h"
+
+namespace nvllm::server {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+responses::EngineStatus engine_status(const Engine& engine) {
+    const EngineStats stats = engine.stats();
+    const EngineHealth health = engine.health();
+    const SchedulerStats& scheduler = stats.scheduler;
+    const BlockCounts& blocks = stats.cache.blocks;
+    responses::EngineStatus status;
+    status.requests = responses::SequenceCounts{
+        .running = scheduler.num_running,
+        .waiting = scheduler.num_waiting - scheduler.num_paused - scheduler.num_swapped,
+        .paused = scheduler.num_paused,
+        .swapped = scheduler.num_swapped};
+    responses::CacheStatus& cache = status.kv_cache.emplace();
+    cache.blocks_total = blocks.total;
+    cache.blocks_used = blocks.used;
+    cache.blocks_cached = blocks.cached;
+    cache.blocks_free = blocks.free;
+    cache.bytes_total = engine.memory_plan().bytes_of_blocks(blocks.total);
+    cache.block_size = engine.memory_plan().block_size;
+    if (const auto queried = static_cast<double>(stats.cache.queried_tokens); queried > 0) {
+        cache.hit_rate = static_cast<double>(stats.cache.hit_tokens) / queried;
+    }
+    cache.fragmentation = stats.fragmentation;
+    cache.preemptions = scheduler.preemptions;
+    status.worker = responses::WorkerStatus{.restarts = stats.faults.worker_restarts,
+                                            .weight_reloads = stats.faults.weight_reloads,
+                                            .out_of_memory = stats.faults.out_of_memory,
+                                            .pid = health.worker_pid};
+    status.health = responses::HealthStatus{.state = std::string(engine_state_name(health.state)),
+                                            .heartbeat_age_s = stats.seconds_since_heartbeat,
+                                            .last_fault = {}};
+    if (!health.last_fault.empty()) status.health->last_fault = health.last_fault;
+    return status;
+}
+
+// The longest under way first, as many as a page shows.
+constexpr size_t kMaxShownRequests = 100;
+
+std::vector<responses::RequestStatus> queue_of(const ActiveRequests& calls) {
+    std::vector<RequestStats> active;
+    for (const auto& call : calls.all()) active.push_back(call->stats());
+    std::ranges::sort(active, std::ranges::greater{}, &RequestStats::age_s);
+    if (active.size() > kMaxShownRequests) active.resize(kMaxShownRequests);
+    std::vector<responses::RequestStatus> queue;
+    for (const RequestStats& call : active) {
+        responses::RequestStatus& one = queue.emplace_back();
+        one.id = call.id;
+        one.state = call.is_scheduled ? "running" : "waiting";
+        one.age_s = call.age_s;
+        one.prompt_tokens = call.prompt_tokens;
+        one.generated_tokens = call.generated_tokens;
+        if (!call.is_scheduled) one.why_waiting = "for a slot or for blocks";
+    }
+    return queue;
+}
+
+responses::TokenCounts token_counts(const ActiveRequests& calls, const ModelSet& models) {
+    responses::TokenCounts tokens{.prompt_total = calls.counts().prompt_tokens,
+                                  .generated_total = calls.counts().generated_tokens};
+    for (const auto& call : calls.all()) {
+        const Usage usage = call->usage();
+        tokens.prompt_total += usage.prompt_tokens;
+        tokens.generated_total += usage.completion_tokens;
+    }
+    for (const auto& model : models.all()) {
+        if (model->state() != ModelState::ready) continue;
+        tokens.scheduled_total += model->engine()->stats().scheduler.scheduled_tokens;
+    }
+    return tokens;
+}
+
+Keyed<std::optional<std::string>> limits_of(const ServerConfig& config) {
+    Keyed<std::optional<std::string>> limits;
+    ServerConfig values = config;
+    OptionSet options;
+    options.add(server_options(), values);
+    for (const BoundOption& option : options.all()) {
+        if (option.field().group != "Limits") continue;
+        const auto texts = option.texts();
+        limits.emplace_back(option.field().name,
+                            texts.empty() ? std::nullopt : std::optional(texts.front()));
+    }
+    return limits;
+}
+
+void describe_first_model(responses::Status& status, const HostedModel& model,
+                          bool is_shutting_down) {
+    const responses::ModelStatus& first = status.models.front();
+    status.model = first.name;
+    status.engine = first.engine;
+    if (model.state() != ModelState::ready && !is_shutting_down) status.state = first.state;
+}
+
+HttpResponse status_response(const RouteContext& context, const HttpRequest&) {
+    const bool is_shutting_down = context.controls.is_shutting_down();
+    responses::Status status;
+    status.version = context.version;
+    status.state = is_shutting_down ? "shutting_down" : "ready";
+    status.uptime_s = seconds_since(context.started);
+    const auto models = context.models.all();
+    for (const auto& model : models) {
+        responses::ModelStatus& one = status.models.emplace_back();
+        one.name = model->name();
+        one.state = model_state_name(model->state());
+        if (model->state() == ModelState::ready) one.engine = engine_status(*model->engine());
+    }
+    if (!models.empty()) describe_first_model(status, *models.front(), is_shutting_down);
+    const RequestCounts& counts = context.active.counts();
+    status.calls = {.accepted = counts.accepted,
+                    .finished = counts.finished,
+                    .aborted = counts.aborted,
+                    .failed = counts.failed,
+                    .open = context.active.size()};
+    status.tokens = token_counts(context.active, context.models);
+    status.queue = queue_of(context.active);
+    status.limits = limits_of(context.config);
+    return typed_response(status);
+}
+
+}  // namespace
+
+constinit const Route routes::status = {.method = "GET",
+                                        .path = "/nvllm/status",
+                                        .access = RouteAccess::user,
+                                        .summary = "What the engine does, for people.",
+                                        .is_off_loop = true,
+                                        .schema = {.response = json_content<responses::Status>},
+                                        .handle = respond_at_once<status_response>};
+
+}  // namespace nvllm::server
