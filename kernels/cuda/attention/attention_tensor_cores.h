@@ -17,7 +17,7 @@
 #include "kernels/cuda/attention/attention_fragments.h"
 #include "kernels/cuda/attention/attention_tiles.h"
 #include "kernels/cuda/kv_store.h"
-#include "kernels/cuda/matmul/matmul.h"
+#include "kernels/cuda/matmul/matmul_selection.h"
 
 namespace nvllm::cuda {
 
