@@ -1,4 +1,4 @@
-// Tests of products with quantized weights: against double precision, and bit for bit across
+// Tests of matmuls with quantized weights: against double precision, and bit for bit across
 // batches, threads and orders of columns.
 #include "kernels/ops/matmul_quantized.h"
 
@@ -7,9 +7,9 @@
 #include <limits>
 #include <optional>
 
-#include "kept_values.h"
 #include "kernels/error.h"
 #include "reference.h"
+#include "sparse_values.h"
 #include "testing.h"
 
 using namespace nvllm;
@@ -20,7 +20,7 @@ using testing::same_bits;
 
 namespace {
 
-// What codes mean, from their definitions.
+// What quantized values mean, from their definitions.
 double meaning(WeightCode code, int8_t stored) {
     const auto bits = static_cast<uint8_t>(stored);
     if (code == WeightCode::int4 || code == WeightCode::int8) return stored;
@@ -34,7 +34,7 @@ double meaning(WeightCode code, int8_t stored) {
     return (bits & (wide ? 128 : 8)) != 0 ? -magnitude : magnitude;
 }
 
-int8_t any_code(WeightCode code, uint64_t random) {
+int8_t any_format(WeightCode code, uint64_t random) {
     if (code == WeightCode::int4) return static_cast<int8_t>(random % 16) - 8;
     if (code == WeightCode::float4) return static_cast<int8_t>(random % 16);
     const auto bits = static_cast<uint8_t>(random);
@@ -50,7 +50,7 @@ double meaning_of_float8(uint8_t bits) {
 struct Matrix {
     ops::QuantizedLayout layout;
     std::vector<int8_t> codes, zeros;
-    std::optional<testing::KeptValues> kept;
+    std::optional<testing::SparseValues> kept;
     std::vector<float> scales;
     std::vector<uint8_t> packed;
     std::vector<int32_t> columns;
@@ -68,14 +68,14 @@ struct Matrix {
             kept.emplace(layout, meaning_of_float8);
         } else {
             for (int64_t i = 0; i < layout.out * layout.in; ++i) {
-                codes.push_back(any_code(layout.code, next() >> 20));
+                codes.push_back(any_format(layout.code, next() >> 20));
             }
         }
         for (int64_t i = 0; i < layout.out * layout.groups(); ++i) {
             // Held exactly by every type.
             scales.push_back(static_cast<float>(next() % 7 + 1) * 0.015625f);
             if (layout.has_zero_points) {
-                zeros.push_back(any_code(WeightCode::int4, next() >> 20));
+                zeros.push_back(any_format(WeightCode::int4, next() >> 20));
             }
         }
         packed.resize(ops::quantized_weight_bytes(layout, 1));
@@ -191,15 +191,15 @@ ops::QuantizedLayout layout_of(WeightCode code, int64_t out, int64_t in, int64_t
 constexpr WeightCode kCodes[] = {WeightCode::int4, WeightCode::int8, WeightCode::float4,
                                  WeightCode::float8};
 
-constexpr WeightCode kSparseCodes[] = {WeightCode::sparse_bfloat16, WeightCode::sparse_float16,
-                                       WeightCode::sparse_float8};
-constexpr WeightCode kAllCodes[] = {WeightCode::int4,
-                                    WeightCode::int8,
-                                    WeightCode::float4,
-                                    WeightCode::float8,
-                                    WeightCode::sparse_bfloat16,
-                                    WeightCode::sparse_float16,
-                                    WeightCode::sparse_float8};
+constexpr WeightCode kSparseFormats[] = {WeightCode::sparse_bfloat16, WeightCode::sparse_float16,
+                                         WeightCode::sparse_float8};
+constexpr WeightCode kAllFormats[] = {WeightCode::int4,
+                                      WeightCode::int8,
+                                      WeightCode::float4,
+                                      WeightCode::float8,
+                                      WeightCode::sparse_bfloat16,
+                                      WeightCode::sparse_float16,
+                                      WeightCode::sparse_float8};
 
 bool is_integer(WeightCode code) { return code == WeightCode::int4 || code == WeightCode::int8; }
 
@@ -229,12 +229,12 @@ TEST_CASE("quantized products: sparse matrices match the reference for all types
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : kSparseCodes) {
+        for (const WeightCode code : kSparseFormats) {
             check_layout(machine, layout_of(code, 33, 100, 100), 3);
             check_layout(machine, layout_of(code, 16, 4, 4), 2);
             check_layout(machine, layout_of(code, 5, 72, 72), 1);
             check_layout(machine, layout_of(code, 130, 264, 32, false, DType::f16), 7);
-            // More than one stretch, with a short last one.
+            // More than one K-block, with a short last one.
             check_layout(machine, layout_of(code, 70, 2060, 2060, false, DType::bf16), 14);
         }
     });
@@ -244,7 +244,7 @@ TEST_CASE("quantized products: of x only what sparse matrices keep a weight for 
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : kSparseCodes) {
+        for (const WeightCode code : kSparseFormats) {
             for (const DType type : {DType::f32, DType::bf16}) {
                 Matrix matrix(machine, layout_of(code, 20, 96, 96));
                 std::vector<float> x = x_of(3, 96);
@@ -290,7 +290,7 @@ TEST_CASE("quantized products: sparse matrices are smaller, and keep two of four
 TEST_CASE("quantized products: one row gives the same bits alone and among many, on any threads") {
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : kAllCodes) {
+        for (const WeightCode code : kAllFormats) {
             for (const ops::ActivationRounding& activations :
                  {ops::ActivationRounding{},
                   {ActivationCode::int8, 0, 0.0f, 0.0f, false},

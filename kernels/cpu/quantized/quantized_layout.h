@@ -1,8 +1,8 @@
 // Where the parts of a packed quantized matrix lie.
 //
-// Codes come first: panels of 16 columns, each [words][16] with eight 4-bit or four 8-bit codes of
-// one column in a word; then scales, zero points and corrections, each [panels][groups][16].
-// Columns and values of k that pad the last panel and word are zeros.
+// Quantized values come first: panels of 16 columns, each [words][16] with eight 4-bit or four
+// 8-bit quantized values of one column in a word; then scales, zero points and corrections, each
+// [panels][groups][16]. Columns and values of k that pad the last panel and word are zeros.
 //
 // Panels of sparse matrices are [in / 32][1 + words][16]. The first word holds the places of the
 // values that are kept of 32: of each four, from the lowest bits on, two bits for the first and two
@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/quantized/quantized_codes.h"
+#include "kernels/cpu/quantized/dequantize_scalar.h"
 #include "kernels/ops/matmul_quantized.h"
 
 namespace nvllm::cpu {
@@ -22,7 +22,7 @@ namespace nvllm::cpu {
 struct PackedParts {
     int64_t panels;
     int64_t padded_in;    // a multiple of 8, of sparse matrices of 32
-    int64_t panel_bytes;  // of codes
+    int64_t panel_bytes;  // of quantized values
     size_t scales;        // offsets
     size_t zero_points;
     size_t corrections;

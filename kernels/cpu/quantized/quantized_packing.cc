@@ -28,11 +28,13 @@ struct Packing {
     int64_t place(int64_t panel, int64_t group, int64_t column) const {
         return (panel * layout.groups() + group) * kPanelColumns + column;
     }
-    const int8_t* codes_of(int64_t row) const { return plain.codes.as<int8_t>() + row * layout.in; }
+    const int8_t* quantized_of(int64_t row) const {
+        return plain.codes.as<int8_t>() + row * layout.in;
+    }
 };
 
-// Eight codes as the nibbles of a word, from the lowest on; integers of 4 bits are stored 8 above
-// what they are, so those that pad are 8.
+// Eight quantized values as the nibbles of a word, from the lowest on; integers of 4 bits are
+// stored 8 above what they are, so those that pad are 8.
 template <ops::WeightCode code>
 uint32_t word_of_nibbles(const int8_t (&codes)[8]) {
     uint64_t bytes;
@@ -45,12 +47,13 @@ uint32_t word_of_nibbles(const int8_t (&codes)[8]) {
 }
 
 template <ops::WeightCode code>
-void pack_codes(const Packing& packing, int64_t panel) {
+void pack_values(const Packing& packing, int64_t panel) {
     constexpr int64_t kTogether = 8;
     auto* words = reinterpret_cast<uint32_t*>(packing.packed + panel * packing.parts.panel_bytes);
     for (int64_t column = 0; column < kPanelColumns; ++column) {
         const bool is_there = column < packing.columns_of(panel);
-        const int8_t* codes = is_there ? packing.codes_of(panel * kPanelColumns + column) : nullptr;
+        const int8_t* codes =
+            is_there ? packing.quantized_of(panel * kPanelColumns + column) : nullptr;
         const int64_t count = is_there ? packing.layout.in : 0;
         uint32_t* to = words + column;
         for (int64_t k = 0; k < packing.parts.padded_in; k += kTogether) {
@@ -103,7 +106,7 @@ std::pair<int64_t, int64_t> kept_at(int64_t index, int64_t column) {
 
 // Values that pad are zeros, in places 0 and 1.
 template <ops::WeightCode code>
-void pack_kept(const Packing& packing, int64_t panel) {
+void pack_sparse(const Packing& packing, int64_t panel) {
     using T = std::conditional_t<code == ops::WeightCode::sparse_float8, uint8_t, uint16_t>;
     constexpr int64_t step_bytes = sparse_words(code) * kPanelColumns * 4;
     const int64_t in = packing.layout.in;
@@ -130,19 +133,19 @@ void pack_matrix(const Packing& packing, int64_t panel) {
     using Code = ops::WeightCode;
     switch (packing.layout.code) {
         case Code::int4:
-            return pack_codes<Code::int4>(packing, panel);
+            return pack_values<Code::int4>(packing, panel);
         case Code::float4:
-            return pack_codes<Code::float4>(packing, panel);
+            return pack_values<Code::float4>(packing, panel);
         case Code::int8:
-            return pack_codes<Code::int8>(packing, panel);
+            return pack_values<Code::int8>(packing, panel);
         case Code::float8:
-            return pack_codes<Code::float8>(packing, panel);
+            return pack_values<Code::float8>(packing, panel);
         case Code::sparse_bfloat16:
-            return pack_kept<Code::sparse_bfloat16>(packing, panel);
+            return pack_sparse<Code::sparse_bfloat16>(packing, panel);
         case Code::sparse_float16:
-            return pack_kept<Code::sparse_float16>(packing, panel);
+            return pack_sparse<Code::sparse_float16>(packing, panel);
         case Code::sparse_float8:
-            return pack_kept<Code::sparse_float8>(packing, panel);
+            return pack_sparse<Code::sparse_float8>(packing, panel);
     }
 }
 
@@ -186,8 +189,8 @@ void pack_corrections(const Packing& packing, int64_t panel) {
         for (int64_t column = 0; column < kPanelColumns; ++column) {
             int32_t sum = 0;
             if (column < packing.columns_of(panel)) {
-                const int8_t* codes = packing.codes_of(panel * kPanelColumns + column);
-                sum = kernels().quantized.sum_codes(codes + begin, end - begin);
+                const int8_t* codes = packing.quantized_of(panel * kPanelColumns + column);
+                sum = kernels().quantized.sum_quantized(codes + begin, end - begin);
             }
             to[packing.place(panel, group, column)] = -128 * sum;
         }

@@ -3,14 +3,14 @@
 // by x of float32 in float32.
 //
 // On tensor cores, grid: [columns, tokens] in tiles of 64 x 64 with four warps, or 32 columns x 16
-// tokens with two for at most 16. A warp has 16 columns, the rows of the left factor: it reads what
-// is kept straight from global memory into registers, units ahead of its use. x is the right factor
-// and goes through shared memory (6 or 24 KiB). In float32 a warp has 16 columns and up to four
-// tokens, eight warps a block, without shared memory; a column is four lanes' work, whose totals
-// are added last. pack_sparse_kernel: a thread for each lane of a unit.
+// tokens with two for at most 16. A warp has 16 columns, the rows of the left operand: it reads
+// what is kept straight from global memory into registers, units ahead of its use. x is the right
+// operand and goes through shared memory (6 or 24 KiB). In float32 a warp has 16 columns and up to
+// four tokens, eight warps a block, without shared memory; a column is four lanes' work, whose
+// totals are added last. pack_sparse_kernel: a thread for each lane of a unit.
 
+#include "kernels/cuda/quantized/packed_sparse_weights.h"
 #include "kernels/cuda/quantized/quantized_tiles.h"
-#include "kernels/cuda/quantized/sparse_codes.h"
 
 namespace nvllm::cuda {
 namespace {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(256) pack_sparse_kernel(PackSparseCall call) {
 }
 
 template <typename T, ops::WeightCode code, int token_tiles, int warps, int units_ahead>
-struct SparseProduct {
+struct SparseMatmulTile {
     static constexpr int kThreads = warps * 32;
     static constexpr int kTokens = token_tiles * 8;
     static constexpr int kColumns = warps * kSparseColumnTile;
@@ -169,12 +169,12 @@ __global__ void __launch_bounds__(warps * 32, kAnyOccupancy)
     matmul_sparse_kernel(QuantizedCall call) {
     gpu::wait_for_work_before();
     GPU_DYNAMIC_SHARED(T, memory);
-    SparseProduct<T, code, token_tiles, warps, units_ahead>::run(call, memory);
+    SparseMatmulTile<T, code, token_tiles, warps, units_ahead>::run(call, memory);
 }
 
 template <typename T, ops::WeightCode code, int token_tiles, int warps, int units_ahead>
-void launch_product(const Context& context, const QuantizedCall& call) {
-    launch_tiles<SparseProduct<T, code, token_tiles, warps, units_ahead>>(
+void launch_matmul(const Context& context, const QuantizedCall& call) {
+    launch_tiles<SparseMatmulTile<T, code, token_tiles, warps, units_ahead>>(
         context, matmul_sparse_kernel<T, code, token_tiles, warps, units_ahead>, call);
 }
 
@@ -182,9 +182,9 @@ void launch_product(const Context& context, const QuantizedCall& call) {
 template <typename T, ops::WeightCode code>
 void launch_on_tensor_cores(const Context& context, const QuantizedCall& call) {
     if (call.product.tokens <= 16) {
-        launch_product<T, code, 2, 2, 4>(context, call);
+        launch_matmul<T, code, 2, 2, 4>(context, call);
     } else {
-        launch_product<T, code, 8, 4, 2>(context, call);
+        launch_matmul<T, code, 8, 4, 2>(context, call);
     }
 }
 
@@ -281,8 +281,8 @@ __global__ void __launch_bounds__(SparseSimtGemm<code>::kThreads, kAnyOccupancy)
 
 }  // namespace
 
-void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layout,
-                       const ops::UnpackedQuantizedWeight& plain, unsigned char* packed) {
+void pack_sparse_values(const Context& context, const ops::QuantizedLayout& layout,
+                        const ops::UnpackedQuantizedWeight& plain, unsigned char* packed) {
     const PackedQuantized parts = packed_parts(layout);
     PackSparseCall call{};
     call.kept = plain.codes.data;
@@ -292,7 +292,7 @@ void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layou
     call.units = parts.units;
     call.in = layout.in;
     call.out = layout.out;
-    with_sparse_code(layout.code, [&](auto code) {
+    with_sparse_format(layout.code, [&](auto code) {
         gpu::launch(pack_sparse_kernel<decltype(code)::kValue>,
                     gpu::Launch{.grid = {blocks_for(call.tiles * call.units * 32, 256)},
                                 .block = {256},
@@ -303,7 +303,7 @@ void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layou
 
 void launch_gemm_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
                         DType compute_type) {
-    with_sparse_code(code, [&](auto known) {
+    with_sparse_format(code, [&](auto known) {
         constexpr ops::WeightCode kCode = decltype(known)::kValue;
         if (compute_type == DType::f32) {
             return launch_tiles<SparseSimtGemm<kCode>>(context, gemm_sparse_simt_kernel<kCode>,

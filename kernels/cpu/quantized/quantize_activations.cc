@@ -1,5 +1,5 @@
 // Dynamic and static rounding of activations.
-#include "kernels/cpu/quantized/activation_codes.h"
+#include "kernels/cpu/quantized/quantize_activations.h"
 
 #include <algorithm>
 #include <bit>

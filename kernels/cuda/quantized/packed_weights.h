@@ -1,14 +1,14 @@
-// How quantized weights are packed for the GPU, and how their codes become factors. For .cu files
-// only.
+// How quantized weights are packed for the GPU, and how their quantized values become operands. For
+// .cu files only.
 //
-// Codes: tiles of 8 columns (outputs), each a row of units of 128 values of k (4-bit codes) or 64
-// (8-bit ones). A unit is 16 bytes for each lane of a warp: what that lane holds of the right
-// factor of the unit's mma.m16n8k16 steps, so that one load feeds four or eight of them. Lane l has
-// column l / 4 and, of each step of 16 k, k = 2t, 2t + 1, 2t + 8, 2t + 9 with t = l % 4. Of 8-bit
-// codes a word is a step, a byte a code in that order. Of 4-bit codes a word is two steps; pair p
-// of codes (two a step) lies in bits 4p .. 4p + 3 and 16 + 4p .. 16 + 4p + 3, so that a mask gives
-// both halves of a register (Frantar et al. 2024, MARLIN, has the idea). Integers are stored plus 8
-// or 128.
+// Quantized values: tiles of 8 columns (outputs), each a row of units of 128 values of k (4-bit
+// values) or 64 (8-bit ones). A unit is 16 bytes for each lane of a warp: what that lane holds of
+// the right factor of the unit's mma.m16n8k16 steps, so that one load feeds four or eight of them.
+// Lane l has column l / 4 and, of each step of 16 k, k = 2t, 2t + 1, 2t + 8, 2t + 9 with t = l % 4.
+// Of 8-bit quantized values a word is a step, a byte a code in that order. Of 4-bit values a word
+// is two steps; pair p of quantized values (two a step) lies in bits 4p .. 4p + 3 and 16 + 4p .. 16
+// + 4p + 3, so that a mask gives both halves of a register (Frantar et al. 2024, MARLIN, has the
+// idea). Integers are stored plus 8 or 128.
 //
 // Then scales [groups][columns] and zero points likewise: neighbours are what one lane needs.
 #pragma once
@@ -25,9 +25,10 @@ struct Code {
     static constexpr ops::WeightCode kValue = value;
 };
 
-// body(Code<code>{}) for codes of every weight, and for those of what two of each four keep.
+// body(Code<code>{}) for quantized values of every weight, and for those of what two of each four
+// keep.
 template <typename Body>
-void with_dense_code(ops::WeightCode code, const Body& body) {
+void with_dense_format(ops::WeightCode code, const Body& body) {
     switch (code) {
         case ops::WeightCode::int4:
             return body(Code<ops::WeightCode::int4>{});
@@ -42,7 +43,7 @@ void with_dense_code(ops::WeightCode code, const Body& body) {
     }
 }
 template <typename Body>
-void with_sparse_code(ops::WeightCode code, const Body& body) {
+void with_sparse_format(ops::WeightCode code, const Body& body) {
     switch (code) {
         case ops::WeightCode::sparse_bfloat16:
             return body(Code<ops::WeightCode::sparse_bfloat16>{});
@@ -61,9 +62,9 @@ constexpr int kChunkBytes = 16;
 // Values of k of one product on tensor cores, whose rows of x are 32 bytes: a step, or two where
 // factors are bytes.
 template <typename T>
-constexpr int kProductDepth = 32 / static_cast<int>(sizeof(T));
+constexpr int kMmaDepth = 32 / static_cast<int>(sizeof(T));
 constexpr int kUnitBytes = 32 * kChunkBytes;
-// Sparse matrices: sparse_codes.h.
+// Sparse matrices: packed_sparse_weights.h.
 constexpr int kSparseColumnTile = 16;
 constexpr int kPlacesBytes = 32 * 4;
 constexpr __host__ __device__ int kept_bytes(ops::WeightCode code) {
@@ -114,14 +115,14 @@ __device__ __forceinline__ int k_of(int lane, int index) {
 }
 
 // Where value k of a row of x lies among factors of one byte: within a step in the order in which
-// lanes have codes, so that four neighbours are what k_of() gives to a lane.
+// lanes have quantized values, so that four neighbours are what k_of() gives to a lane.
 __device__ __forceinline__ int place_of(int k) {
     return (k & ~15) | (k & 6) << 1 | (k >> 2 & 2) | (k & 1);
 }
 
-// The four codes of a step, raw, one a byte of the result in the order of k_of().
+// The four quantized values of a step, raw, one a byte of the result in the order of k_of().
 template <ops::WeightCode code>
-__device__ __forceinline__ uint32_t codes_of_step(const uint32_t (&words)[4], int step) {
+__device__ __forceinline__ uint32_t quantized_of_step(const uint32_t (&words)[4], int step) {
     if constexpr (is_nibble(code)) {
         const uint32_t pairs = words[step >> 1] >> (8 * (step & 1));  // pairs 0 and 1 of the step
         return (pairs & 0xfu) | (pairs >> 16 & 0xfu) << 8 | (pairs >> 4 & 0xfu) << 16 |
@@ -147,12 +148,12 @@ __device__ __forceinline__ float factor_of(uint32_t raw, int zero_point) {
     }
 }
 
-// The right factor's fragment of a step, exact in T.
+// The right operand's fragment of a step, exact in T.
 template <typename T, ops::WeightCode code>
-struct Widen {
+struct Dequantize {
     static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step,
                                                     int zero_point, uint32_t (&b)[2]) {
-        const uint32_t raw = codes_of_step<code>(words, step);
+        const uint32_t raw = quantized_of_step<code>(words, step);
 #pragma unroll
         for (int pair = 0; pair < 2; ++pair) {
             b[pair] = gpu::pack2<T>(factor_of<code>(raw >> (16 * pair) & 0xffu, zero_point),
@@ -175,10 +176,10 @@ struct IntegerBase<__half> {
     static constexpr int kValue = 1024;
 };
 
-// 4-bit integers without a conversion: two codes at a time become base + code + 8, from which the
-// base, 8 and the zero point are taken.
+// 4-bit integers without a conversion: two quantized values at a time become base + code + 8, from
+// which the base, 8 and the zero point are taken.
 template <typename T>
-requires(sizeof(T) == 2) struct Widen<T, ops::WeightCode::int4> {
+requires(sizeof(T) == 2) struct Dequantize<T, ops::WeightCode::int4> {
     static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step,
                                                     int zero_point, uint32_t (&b)[2]) {
         using Base = IntegerBase<T>;
@@ -196,9 +197,9 @@ requires(sizeof(T) == 2) struct Widen<T, ops::WeightCode::int4> {
     }
 };
 
-// Codes of 8 bits four at a time.
+// Quantized values of 8 bits four at a time.
 template <typename T>
-requires(sizeof(T) == 2) struct Widen<T, ops::WeightCode::int8> {
+requires(sizeof(T) == 2) struct Dequantize<T, ops::WeightCode::int8> {
     static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step,
                                                     int zero_point, uint32_t (&b)[2]) {
         const auto less = static_cast<float>(zero_point);
@@ -211,15 +212,15 @@ requires(sizeof(T) == 2) struct Widen<T, ops::WeightCode::int8> {
     }
 };
 template <typename T>
-requires(sizeof(T) == 2) struct Widen<T, ops::WeightCode::float8> {
+requires(sizeof(T) == 2) struct Dequantize<T, ops::WeightCode::float8> {
     static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step, int,
                                                     uint32_t (&b)[2]) {
-        gpu::ByteQuads<__nv_fp8_e4m3>::widen<T>(words[step], b);
+        gpu::ByteQuads<__nv_fp8_e4m3>::dequantize<T>(words[step], b);
     }
 };
 
-// Four raw codes at once, as integers of one byte: less what was added for storage and less the
-// zero point. REQUIRES: of 8 bits no zero point, of 4 bits one from -8 to 119.
+// Four raw quantized values at once, as integers of one byte: less what was added for storage and
+// less the zero point. REQUIRES: of 8 bits no zero point, of 4 bits one from -8 to 119.
 template <ops::WeightCode code>
 __device__ __forceinline__ uint32_t integers_of(uint32_t raw, int zero_point) {
     constexpr uint32_t kSigns = 0x80808080u;
@@ -230,12 +231,13 @@ __device__ __forceinline__ uint32_t integers_of(uint32_t raw, int zero_point) {
 
 // Of two steps, as bytes.
 template <ops::WeightCode code>
-struct Widen<int8_t, code> {
+struct Dequantize<int8_t, code> {
     static __device__ __forceinline__ void fragment(const uint32_t (&words)[4], int step,
                                                     int zero_point, uint32_t (&b)[2]) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            b[half] = integers_of<code>(codes_of_step<code>(words, 2 * step + half), zero_point);
+            b[half] =
+                integers_of<code>(quantized_of_step<code>(words, 2 * step + half), zero_point);
         }
     }
 };
