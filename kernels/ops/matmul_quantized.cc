@@ -8,7 +8,7 @@ namespace nvllm::ops {
 namespace {
 
 void check_layout(const QuantizedLayout& layout) {
-    const bool integers = layout.code == WeightCode::int4 || layout.code == WeightCode::int8;
+    const bool integers = layout.code == WeightFormat::int4 || layout.code == WeightFormat::int8;
     NVLLM_CHECK(layout.out >= 1 && layout.in >= 1 && layout.group_size >= 1 &&
                     (integers || !layout.has_zero_points) && is_float_type(layout.scale_type),
                 "not the layout of a quantized matrix");

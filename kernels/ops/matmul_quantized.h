@@ -12,26 +12,26 @@
 
 namespace nvllm::ops {
 
-// What the code of a weight means.
-enum class WeightCode : uint8_t {
+// The format of one quantized weight.
+enum class WeightFormat : uint8_t {
     int4,    // -8 .. 7
     int8,    // -128 .. 127
     float4,  // E2M1: index of a magnitude (0, 0.5, 1, 1.5, 2, 3, 4, 6) in bits 0 .. 2, sign in bit
              // 3
     float8,  // E4M3 without infinities
-    // Two of each four neighbours in a row, with their places; the other two are zeros that are
+    // Two of each four neighbours in a row, with their indices; the other two are zeros that are
     // neither stored nor multiplied.
     sparse_bfloat16,
     sparse_float16,
     sparse_float8,
 };
-constexpr int kNumWeightCodes = 7;
+constexpr int kNumWeightFormats = 7;
 
-constexpr bool is_sparse(WeightCode code) { return code >= WeightCode::sparse_bfloat16; }
-// What a code, or a value that is kept, is before it is packed.
-constexpr DType plain_type(WeightCode code) {
-    if (code == WeightCode::sparse_bfloat16) return DType::bf16;
-    return code == WeightCode::sparse_float16 ? DType::f16 : DType::i8;
+constexpr bool is_sparse(WeightFormat code) { return code >= WeightFormat::sparse_bfloat16; }
+// The type of quantized values, or of the values of sparse weights, before they are packed.
+constexpr DType plain_type(WeightFormat code) {
+    if (code == WeightFormat::sparse_bfloat16) return DType::bf16;
+    return code == WeightFormat::sparse_float16 ? DType::f16 : DType::i8;
 }
 
 // Changes with what pack_weight() writes on the CPU, where files may keep it.
@@ -40,7 +40,7 @@ constexpr int kPackingVersion = 2;
 // A matrix [out, in] of quantized values; value = (code - zero point) * scale * factor. Sparse ones
 // have rows of a multiple of four.
 struct QuantizedLayout {
-    WeightCode code = WeightCode::int8;
+    WeightFormat code = WeightFormat::int8;
     int64_t out = 0;
     int64_t in = 0;
     int64_t group_size = 0;        // columns that share a scale: a multiple of 16, or at least `in`
@@ -53,17 +53,17 @@ struct QuantizedLayout {
 };
 
 // How x is rounded before it is multiplied.
-enum class ActivationCode : uint8_t {
+enum class ActivationFormat : uint8_t {
     compute_type,  // no more than every product does
     int8,          // symmetric: scale = largest magnitude / 127.5, values -128 .. 127
     int4,          // symmetric: scale = largest magnitude / 7.5, values -8 .. 7
     float8,        // E4M3: scale = largest magnitude / 448
     float4,        // E2M1
 };
-constexpr int kNumActivationCodes = 5;
+constexpr int kNumActivationFormats = 5;
 
 struct ActivationRounding {
-    ActivationCode code = ActivationCode::compute_type;
+    ActivationFormat code = ActivationFormat::compute_type;
     // Values of a row that share a scale; 0: all of them.
     int64_t group_size = 0;
     // int8, float8: of all values, instead of scales from the values themselves; 0: none.

@@ -154,15 +154,15 @@ void multiply_integers(const nvllm::cpu::QuantizedBlock& block) {
     nvllm::cpu::TileQuantizedMatmul<EmulatedTiles, Parts>::multiply(block);
 }
 
-using nvllm::ops::WeightCode;
+using nvllm::ops::WeightFormat;
 
 // Which values of k are neighbours in pairs of such quantized values, first those of the first
 // pair.
-template <WeightCode code>
+template <WeightFormat code>
 constexpr std::array<int, 8> order_of_pairs() {
     using nvllm::cpu::ScalarDequantizer;
     std::array<int, 8> order{0, 1, 2, 3, 4, 5, 6, 7};
-    const bool nibbles = code == WeightCode::int4 || code == WeightCode::float4;
+    const bool nibbles = code == WeightFormat::int4 || code == WeightFormat::float4;
     for (size_t i = 0; i < order.size() && !nvllm::ops::is_sparse(code); ++i) {
         order[i] = nibbles ? ScalarDequantizer::int4_order[i]
                            : ScalarDequantizer::int8_order[i % 4] + static_cast<int>(i / 4 * 4);
@@ -170,7 +170,7 @@ constexpr std::array<int, 8> order_of_pairs() {
     return order;
 }
 
-template <WeightCode code>
+template <WeightFormat code>
 void arrange_pairs(const float* x, int64_t count, void* arranged) {
     auto* out = static_cast<BFloat16*>(arranged);
     for (int64_t k = 0; k < count; k += 8) {
@@ -179,12 +179,12 @@ void arrange_pairs(const float* x, int64_t count, void* arranged) {
 }
 
 // Value by value, for sixteen columns.
-template <WeightCode code>
+template <WeightFormat code>
 class DequantizedSingly {
     using Codes = nvllm::cpu::ScalarDequantizer;
     static constexpr int columns = nvllm::cpu::kPanelColumns;
     static constexpr bool is_sparse = nvllm::ops::is_sparse(code);
-    static constexpr bool nibbles = code == WeightCode::int4 || code == WeightCode::float4;
+    static constexpr bool nibbles = code == WeightFormat::int4 || code == WeightFormat::float4;
 
   public:
     static constexpr int depth = is_sparse ? nvllm::cpu::kSparseDepth : nibbles ? 8 : 4;
@@ -216,12 +216,12 @@ class DequantizedSingly {
     float dequantized(uint32_t word, int column, int k) const {
         const uint32_t bits = word >> (nibbles ? 4 * k : 8 * k);
         const Codes::Words words{static_cast<int32_t>(bits)};
-        if constexpr (code == WeightCode::int4) {
+        if constexpr (code == WeightFormat::int4) {
             const int zero = zero_points_ == nullptr ? 0 : zero_points_[column];
             return Codes::int4<0>(words)[0] - static_cast<float>(zero);
         }
-        if constexpr (code == WeightCode::int8) return Codes::int8<0>(words)[0];
-        if constexpr (code == WeightCode::float4) return Codes::float4<0>(words)[0];
+        if constexpr (code == WeightFormat::int8) return Codes::int8<0>(words)[0];
+        if constexpr (code == WeightFormat::float4) return Codes::float4<0>(words)[0];
         return float8(bits & 255);
     }
     // As quantized_layout.h has it.
@@ -230,7 +230,7 @@ class DequantizedSingly {
         const uint32_t places = at[column] >> (4 * four);
         const bool is_first = static_cast<int>(places & 3) == k % 4;
         if (!is_first && static_cast<int>(places >> 2 & 3) != k % 4) return 0.0f;
-        if constexpr (code == WeightCode::sparse_float8) {
+        if constexpr (code == WeightFormat::sparse_float8) {
             const uint32_t word = at[(1 + four / 2) * columns + column];
             return float8(word >> (8 * (four % 2) + (is_first ? 0 : 16)) & 255);
         }
@@ -241,16 +241,16 @@ class DequantizedSingly {
     const int8_t* zero_points_;
 };
 
-template <WeightCode code>
+template <WeightFormat code>
 void multiply_pairs(const nvllm::cpu::QuantizedBlock& block) {
     nvllm::cpu::multiply_pairs_by_tiles<EmulatedTiles, nvllm::cpu::ScalarDequantizer,
                                         DequantizedSingly<code>>(block);
 }
 
-template <WeightCode... code>
+template <WeightFormat... code>
 void add_pairs(nvllm::cpu::QuantizedKernels& quantized) {
     ((quantized.pairs[static_cast<size_t>(code)] = {multiply_pairs<code>, arrange_pairs<code>,
-                                                    code == WeightCode::int4}),
+                                                    code == WeightFormat::int4}),
      ...);
 }
 
@@ -261,12 +261,12 @@ nvllm::cpu::Kernels table_with_emulated_tiles() {
     table.attention_vnni_pairs =
         nvllm::cpu::tile_attention_matmuls<EmulatedTiles, EmulatedPairs>(EmulatedPairs::pack);
     nvllm::cpu::QuantizedKernels& quantized = table.quantized;
-    add_pairs<WeightCode::int4, WeightCode::int8, WeightCode::float4, WeightCode::float8,
-              WeightCode::sparse_bfloat16, WeightCode::sparse_float8>(quantized);
+    add_pairs<WeightFormat::int4, WeightFormat::int8, WeightFormat::float4, WeightFormat::float8,
+              WeightFormat::sparse_bfloat16, WeightFormat::sparse_float8>(quantized);
     quantized.multiply_integers[0] = multiply_integers<nvllm::cpu::TileInt4<EmulatedDequantizer>>;
     quantized.multiply_integers[1] = multiply_integers<nvllm::cpu::TileInt8<EmulatedDequantizer>>;
-    quantized.arrange[0] = nvllm::cpu::arrange_quantized<EmulatedDequantizer, WeightCode::int4>;
-    quantized.arrange[1] = nvllm::cpu::arrange_quantized<EmulatedDequantizer, WeightCode::int8>;
+    quantized.arrange[0] = nvllm::cpu::arrange_quantized<EmulatedDequantizer, WeightFormat::int4>;
+    quantized.arrange[1] = nvllm::cpu::arrange_quantized<EmulatedDequantizer, WeightFormat::int8>;
     for (size_t& bytes : quantized.integer_bytes) bytes = sizeof(EmulatedDequantizer::X);
     return table;
 }

@@ -58,7 +58,7 @@ struct SparseValues {
 
     // What is stored then means.
     double store(uint8_t bits, float value, double (*float8)(uint8_t)) {
-        if (layout.code == ops::WeightCode::sparse_float8) {
+        if (layout.code == ops::WeightFormat::sparse_float8) {
             stored.push_back((bits & 127) == 127 ? uint8_t{0} : bits);  // no NaN
             return float8(stored.back());
         }

@@ -10,9 +10,9 @@ namespace {
 
 Kernels table_with_bytes() {
     Kernels table = kernel_table<Avx2, Avx2Dequantizer>();
-    constexpr auto int4 = static_cast<size_t>(ops::WeightCode::int4);
+    constexpr auto int4 = static_cast<size_t>(ops::WeightFormat::int4);
     table.quantized.multiply_integers[int4] = PartKernel<Int4Parts<Avx2Integers>>::multiply;
-    table.quantized.arrange[int4] = arrange_quantized<Avx2Integers, ops::WeightCode::int4>;
+    table.quantized.arrange[int4] = arrange_quantized<Avx2Integers, ops::WeightFormat::int4>;
     table.quantized.integer_bytes[int4] = sizeof(Avx2Integers::X);
     return table;
 }

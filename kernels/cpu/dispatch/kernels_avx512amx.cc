@@ -138,21 +138,21 @@ Kernels table_with_tiles() {
     table.matmul[bf16][bf16] = tile_matmul_kernels<AmxTiles>();
     table.attention_vnni_pairs =
         tile_attention_matmuls<AmxTiles, AttentionVnniPairs>(AttentionVnniPairs::pack);
-    using ops::WeightCode;
-    const auto pairs_of = [&](WeightCode code) -> QuantizedVnniPairs& {
+    using ops::WeightFormat;
+    const auto pairs_of = [&](WeightFormat code) -> QuantizedVnniPairs& {
         return table.quantized.pairs[static_cast<size_t>(code)];
     };
-    pairs_of(WeightCode::int4) = {multiply_int4, arrange_for_nibbles, true};
-    pairs_of(WeightCode::int8) = {multiply_pairs<DequantizedInt8>, arrange_for_bytes};
-    pairs_of(WeightCode::float4) = {
+    pairs_of(WeightFormat::int4) = {multiply_int4, arrange_for_nibbles, true};
+    pairs_of(WeightFormat::int8) = {multiply_pairs<DequantizedInt8>, arrange_for_bytes};
+    pairs_of(WeightFormat::float4) = {
         multiply_pairs<DequantizedParts<Int4Parts<NibbleVnniPairs<Float4Values>>>>,
         arrange_for_nibbles};
-    pairs_of(WeightCode::float8) = {multiply_pairs<DequantizedParts<Int8Parts<Float8VnniPairs>>>,
-                                    arrange_for_bytes};
-    pairs_of(WeightCode::sparse_bfloat16) = {
-        multiply_pairs<DequantizedSparsePairs<WeightCode::sparse_bfloat16>>, arrange_as_they_are};
-    pairs_of(WeightCode::sparse_float8) = {
-        multiply_pairs<DequantizedSparsePairs<WeightCode::sparse_float8>>, arrange_as_they_are};
+    pairs_of(WeightFormat::float8) = {multiply_pairs<DequantizedParts<Int8Parts<Float8VnniPairs>>>,
+                                      arrange_for_bytes};
+    pairs_of(WeightFormat::sparse_bfloat16) = {
+        multiply_pairs<DequantizedSparsePairs<WeightFormat::sparse_bfloat16>>, arrange_as_they_are};
+    pairs_of(WeightFormat::sparse_float8) = {
+        multiply_pairs<DequantizedSparsePairs<WeightFormat::sparse_float8>>, arrange_as_they_are};
     table.quantized.multiply_integers[0] = multiply_integers<0, TileInt4<VnniIntegers>>;
     table.quantized.multiply_integers[1] = multiply_integers<1, TileInt8<VnniIntegers>>;
     table.bfloat16_loop = tile_loop<TileProduct::bfloat16, 32>;

@@ -65,20 +65,20 @@ Kernels table_with_pairs() {
     constexpr auto bf16 = static_cast<size_t>(FloatType::bf16);
     Kernels table = avx512_kernels();
     table.matmul[bf16][bf16] = matmul_kernels<BFloat16Pairs, BFloat16>();
-    using ops::WeightCode;
-    const auto pairs_of = [&](WeightCode code) -> QuantizedVnniPairs& {
+    using ops::WeightFormat;
+    const auto pairs_of = [&](WeightFormat code) -> QuantizedVnniPairs& {
         return table.quantized.pairs[static_cast<size_t>(code)];
     };
-    pairs_of(WeightCode::int4) = {PartKernel<Int4Parts<NibbleVnniPairs<Int4Values>>>::multiply,
-                                  arrange_for_nibbles};
-    pairs_of(WeightCode::float4) = {PartKernel<Int4Parts<NibbleVnniPairs<Float4Values>>>::multiply,
+    pairs_of(WeightFormat::int4) = {PartKernel<Int4Parts<NibbleVnniPairs<Int4Values>>>::multiply,
                                     arrange_for_nibbles};
-    pairs_of(WeightCode::float8) = {PartKernel<Int8Parts<Float8VnniPairs>>::multiply,
-                                    arrange_for_bytes};
-    pairs_of(WeightCode::sparse_bfloat16) = {
-        PartKernel<SparseVnniPairs<WeightCode::sparse_bfloat16>>::multiply, arrange_as_they_are};
-    pairs_of(WeightCode::sparse_float8) = {
-        PartKernel<SparseVnniPairs<WeightCode::sparse_float8>>::multiply, arrange_as_they_are};
+    pairs_of(WeightFormat::float4) = {
+        PartKernel<Int4Parts<NibbleVnniPairs<Float4Values>>>::multiply, arrange_for_nibbles};
+    pairs_of(WeightFormat::float8) = {PartKernel<Int8Parts<Float8VnniPairs>>::multiply,
+                                      arrange_for_bytes};
+    pairs_of(WeightFormat::sparse_bfloat16) = {
+        PartKernel<SparseVnniPairs<WeightFormat::sparse_bfloat16>>::multiply, arrange_as_they_are};
+    pairs_of(WeightFormat::sparse_float8) = {
+        PartKernel<SparseVnniPairs<WeightFormat::sparse_float8>>::multiply, arrange_as_they_are};
     table.attention_vnni_pairs = attention_matmuls<AttentionVnniPairs>(AttentionVnniPairs::pack);
     table.bfloat16_loop = bfloat16_loop;
     return table;

@@ -78,7 +78,7 @@ class DequantizedDifferences {
 };
 
 // Of each four values of k two are kept, the others are zeros.
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 struct DequantizedSparsePairs {
     static constexpr int depth = kSparseDepth;
     static constexpr int words = sparse_words(code);

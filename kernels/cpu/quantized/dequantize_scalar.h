@@ -16,8 +16,8 @@ constexpr int kPanelColumns = 16;
 
 // Values of k of a sparse matrix whose places are one word, and the words of a column for so many.
 constexpr int kSparseDepth = 32;
-constexpr int sparse_words(ops::WeightCode code) {
-    return code == ops::WeightCode::sparse_float8 ? 5 : 9;
+constexpr int sparse_words(ops::WeightFormat code) {
+    return code == ops::WeightFormat::sparse_float8 ? 5 : 9;
 }
 
 struct ScalarDequantizer {

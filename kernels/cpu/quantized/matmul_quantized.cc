@@ -16,10 +16,10 @@
 namespace nvllm::cpu {
 namespace {
 
-using ops::ActivationCode;
-using ops::WeightCode;
+using ops::ActivationFormat;
+using ops::WeightFormat;
 
-static_assert(kNumWeightCodes == static_cast<size_t>(ops::kNumWeightCodes));
+static_assert(kNumWeightFormats == static_cast<size_t>(ops::kNumWeightFormats));
 
 constexpr int64_t kBlockTokens = 256;  // whose x and totals stay in the second-level cache
 constexpr int64_t kBlockPanels = kQuantizedColumns / kPanelColumns;
@@ -32,13 +32,13 @@ constexpr int64_t kRowPadding = 64;
 constexpr int64_t kMaxIntegerTerms = 100'000;  // sums of products of bytes fit into 32 bits
 constexpr int64_t kTotals = kBlockTokens * kQuantizedColumns;
 
-bool is_integer(ActivationCode code) {
-    return code == ActivationCode::int8 || code == ActivationCode::int4;
+bool is_integer(ActivationFormat code) {
+    return code == ActivationFormat::int8 || code == ActivationFormat::int4;
 }
 
 bool multiplies_integers(const ops::QuantizedLayout& layout,
                          const ops::ActivationRounding& activations) {
-    const bool weights = layout.code == WeightCode::int4 || layout.code == WeightCode::int8;
+    const bool weights = layout.code == WeightFormat::int4 || layout.code == WeightFormat::int8;
     return weights && is_integer(activations.code) && activations.group_size == 0 &&
            !layout.has_zero_points && layout.in <= kMaxIntegerTerms;
 }
@@ -49,9 +49,9 @@ enum class Rounded : uint8_t { float32, integers, pairs };
 // bfloat16 holds all values of activations in float8.
 bool fits_bfloat16(const ops::ActivationRounding& activations, DType compute_type) {
     const bool is_scaled = activations.powers_of_two || activations.global_scale > 0.0f;
-    return activations.code == ActivationCode::compute_type
+    return activations.code == ActivationFormat::compute_type
                ? compute_type == DType::bf16
-               : activations.code == ActivationCode::float8 && !is_scaled;
+               : activations.code == ActivationFormat::float8 && !is_scaled;
 }
 
 Rounded rounded_form(const ops::QuantizedWeight& weight, DType compute_type) {
@@ -83,7 +83,7 @@ struct Product {
     int64_t block_tokens = 0;
 
     const ops::QuantizedLayout& layout() const { return weight.layout; }
-    bool rounds() const { return weight.activations.code != ActivationCode::compute_type; }
+    bool rounds() const { return weight.activations.code != ActivationFormat::compute_type; }
     size_t value_bytes() const {
         if (form == Rounded::pairs) return sizeof(BFloat16);
         if (form == Rounded::float32) return sizeof(float);
@@ -194,7 +194,7 @@ void round_to_quantized(const Product& product, int64_t token, float* values, in
     std::fill(codes + in, codes + product.parts.padded_in, int8_t{0});
     const float* const x = ordered(product, token, values);
     round_to_integers(product.weight.activations, x, in, codes, product.scales_of(token));
-    if (product.layout().code == WeightCode::int4) correct_row(product, codes, token);
+    if (product.layout().code == WeightFormat::int4) correct_row(product, codes, token);
 }
 
 void round_row(const Product& product, int64_t token, float* values, int8_t* codes) {
@@ -356,11 +356,11 @@ void take_scratch(Product& product, ScratchArena& scratch) {
     product.scales_of_row = num_activation_scales(product.weight.activations, product.layout().in);
     product.x_scales =
         scratch.take_array<float>(tokens * static_cast<size_t>(product.scales_of_row));
-    if (product.form == Rounded::integers && product.layout().code == WeightCode::int4) {
+    if (product.form == Rounded::integers && product.layout().code == WeightFormat::int4) {
         product.corrections =
             scratch.take_array<int32_t>(tokens * static_cast<size_t>(product.layout().groups()));
     }
-    if (product.form == Rounded::float32 && product.layout().code == WeightCode::int4 &&
+    if (product.form == Rounded::float32 && product.layout().code == WeightFormat::int4 &&
         kernels().quantized.divide_for_int4 != nullptr) {
         for_each_k_block(rows_at(product, 0), kQuantizedBlockK,
                          [&](const QuantizedKBlock&) { ++product.x_k_blocks; });

@@ -29,24 +29,24 @@ constexpr bool leaves_int4_in_place() {
 }
 
 // Weights as float32, one k after the other.
-template <class C, ops::WeightCode code>
+template <class C, ops::WeightFormat code>
 struct DequantizedWeights {
     using F = typename C::F;
     using Words = typename C::Words;
     static constexpr bool nibbles =
-        code == ops::WeightCode::int4 || code == ops::WeightCode::float4;
+        code == ops::WeightFormat::int4 || code == ops::WeightFormat::float4;
     static constexpr int per_word = nibbles ? 8 : 4;
 
     template <int index>
     static F dequantize(Words words) {
-        if constexpr (code == ops::WeightCode::int4) return C::template int4<index>(words);
-        if constexpr (code == ops::WeightCode::int8) return C::template int8<index>(words);
-        if constexpr (code == ops::WeightCode::float4) return C::template float4<index>(words);
-        if constexpr (code == ops::WeightCode::float8) return C::template float8<index>(words);
+        if constexpr (code == ops::WeightFormat::int4) return C::template int4<index>(words);
+        if constexpr (code == ops::WeightFormat::int8) return C::template int8<index>(words);
+        if constexpr (code == ops::WeightFormat::float4) return C::template float4<index>(words);
+        if constexpr (code == ops::WeightFormat::float8) return C::template float8<index>(words);
     }
 };
 
-template <class C, ops::WeightCode code>
+template <class C, ops::WeightFormat code>
 class QuantizedKernel {
     using Tile = QuantizedTile<C>;
     using S = typename C::Simd;
@@ -57,8 +57,8 @@ class QuantizedKernel {
     static constexpr int vectors = Tile::vectors;
     static constexpr int per_word = Codes::per_word;
     static constexpr bool has_zeros =
-        code == ops::WeightCode::int4 || code == ops::WeightCode::int8;
-    static constexpr bool in_place = code == ops::WeightCode::int4 && leaves_int4_in_place<C>();
+        code == ops::WeightFormat::int4 || code == ops::WeightFormat::int8;
+    static constexpr bool in_place = code == ops::WeightFormat::int4 && leaves_int4_in_place<C>();
     // With sixteen registers a product takes no operand that it broadcasts itself, and six rows of
     // one panel leave room for its weights alone.
     static constexpr bool has_many_registers = S::lanes == 16;
@@ -329,7 +329,7 @@ constexpr auto divide_for_int4() -> void (*)(const QuantizedBlock&, float*, floa
 
 template <class C>
 QuantizedKernels quantized_kernels() {
-    using Code = ops::WeightCode;
+    using Code = ops::WeightFormat;
     return {{QuantizedKernel<C, Code::int4>::multiply, QuantizedKernel<C, Code::int8>::multiply,
              QuantizedKernel<C, Code::float4>::multiply, QuantizedKernel<C, Code::float8>::multiply,
              PartKernel<DequantizedSparse<C, Code::sparse_bfloat16>>::multiply,

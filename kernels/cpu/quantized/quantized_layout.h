@@ -38,16 +38,16 @@ struct PackedParts {
         corrections = in_lines(zero_points + (layout.has_zero_points ? values : 0));
         bytes = corrections + (has_corrections(layout) ? values * sizeof(int32_t) : 0);
     }
-    static constexpr bool is_nibble(ops::WeightCode code) {
-        return code == ops::WeightCode::int4 || code == ops::WeightCode::float4;
+    static constexpr bool is_nibble(ops::WeightFormat code) {
+        return code == ops::WeightFormat::int4 || code == ops::WeightFormat::float4;
     }
     static bool has_corrections(const ops::QuantizedLayout& layout) {
-        return layout.code == ops::WeightCode::int8 && !layout.has_zero_points;
+        return layout.code == ops::WeightFormat::int8 && !layout.has_zero_points;
     }
 
   private:
     static int64_t padded(int64_t in, int64_t depth) { return (in + depth - 1) / depth * depth; }
-    static int64_t bytes_of_panel(ops::WeightCode code, int64_t padded_in) {
+    static int64_t bytes_of_panel(ops::WeightFormat code, int64_t padded_in) {
         if (ops::is_sparse(code)) {
             return padded_in / kSparseDepth * sparse_words(code) * kPanelColumns * 4;
         }

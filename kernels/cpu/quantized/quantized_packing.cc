@@ -35,18 +35,18 @@ struct Packing {
 
 // Eight quantized values as the nibbles of a word, from the lowest on; integers of 4 bits are
 // stored 8 above what they are, so those that pad are 8.
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 uint32_t word_of_nibbles(const int8_t (&codes)[8]) {
     uint64_t bytes;
     std::memcpy(&bytes, codes, sizeof(bytes));
     bytes &= 0x0f0f0f0f0f0f0f0f;
-    if (code == ops::WeightCode::int4) bytes ^= 0x0808080808080808;
+    if (code == ops::WeightFormat::int4) bytes ^= 0x0808080808080808;
     bytes = (bytes | bytes >> 4) & 0x00ff00ff00ff00ff;
     bytes = (bytes | bytes >> 8) & 0x0000ffff0000ffff;
     return static_cast<uint32_t>(bytes | bytes >> 16);
 }
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 void pack_values(const Packing& packing, int64_t panel) {
     constexpr int64_t kTogether = 8;
     auto* words = reinterpret_cast<uint32_t*>(packing.packed + panel * packing.parts.panel_bytes);
@@ -89,14 +89,14 @@ struct TwoPlaces {
 
 // Where the two values of four `index` of 32 values of k lie, in bytes from the words behind those
 // of places on.
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 std::pair<int64_t, int64_t> kept_at(int64_t index, int64_t column) {
     constexpr int64_t row = kPanelColumns * 4;
-    if (code == ops::WeightCode::sparse_float8) {
+    if (code == ops::WeightFormat::sparse_float8) {
         const int64_t at = index / 2 * row + column * 4 + index % 2;
         return {at, at + 2};
     }
-    if (code == ops::WeightCode::sparse_bfloat16) {
+    if (code == ops::WeightFormat::sparse_bfloat16) {
         const int64_t at = index * row + column * 4;
         return {at, at + 2};
     }
@@ -105,9 +105,9 @@ std::pair<int64_t, int64_t> kept_at(int64_t index, int64_t column) {
 }
 
 // Values that pad are zeros, in places 0 and 1.
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 void pack_sparse(const Packing& packing, int64_t panel) {
-    using T = std::conditional_t<code == ops::WeightCode::sparse_float8, uint8_t, uint16_t>;
+    using T = std::conditional_t<code == ops::WeightFormat::sparse_float8, uint8_t, uint16_t>;
     constexpr int64_t step_bytes = sparse_words(code) * kPanelColumns * 4;
     const int64_t in = packing.layout.in;
     std::byte* const begin = packing.packed + panel * packing.parts.panel_bytes;
@@ -130,7 +130,7 @@ void pack_sparse(const Packing& packing, int64_t panel) {
 }
 
 void pack_matrix(const Packing& packing, int64_t panel) {
-    using Code = ops::WeightCode;
+    using Code = ops::WeightFormat;
     switch (packing.layout.code) {
         case Code::int4:
             return pack_values<Code::int4>(packing, panel);

@@ -115,7 +115,7 @@ struct Int8Parts : C {
 
 // What all sparse matrices have in common; a part is what is kept of four values of k, multiplied
 // by those of x that lie in its places.
-template <class C, ops::WeightCode code>
+template <class C, ops::WeightFormat code>
 struct SparseParts : FloatSums<C> {
     static constexpr int depth = kSparseDepth;
     static constexpr int words = sparse_words(code);
@@ -129,7 +129,7 @@ struct SparseParts : FloatSums<C> {
 };
 
 // Weights and x as float32.
-template <class C, ops::WeightCode code>
+template <class C, ops::WeightFormat code>
 struct DequantizedSparse : SparseParts<C, code> {
     using S = typename C::Simd;
     using F = typename C::F;
@@ -146,11 +146,11 @@ struct DequantizedSparse : SparseParts<C, code> {
         Weights kept;
         kept.first_place = C::template shifted_right<4 * part>(places);
         kept.second_place = C::template shifted_right<4 * part + 2>(places);
-        if constexpr (code == ops::WeightCode::sparse_float8) {
+        if constexpr (code == ops::WeightFormat::sparse_float8) {
             const Words words = C::load(at + (1 + part / 2) * kPanelColumns + v * S::lanes);
             kept.first = C::template float8<part % 2>(words);
             kept.second = C::template float8<part % 2 + 2>(words);
-        } else if constexpr (code == ops::WeightCode::sparse_bfloat16) {
+        } else if constexpr (code == ops::WeightFormat::sparse_bfloat16) {
             const auto* pairs =
                 reinterpret_cast<const BFloat16*>(at + (1 + part) * kPanelColumns + v * S::lanes);
             kept.first = S::load_even(pairs);
@@ -474,11 +474,11 @@ class PartKernel {
 };
 
 // A row of quantized values as the integer kernels read it; count is a multiple of 8.
-template <class C, ops::WeightCode code>
+template <class C, ops::WeightFormat code>
 void arrange_quantized(const int8_t* codes, int64_t count, void* arranged) {
     using X = typename C::X;
     auto* out = static_cast<X*>(arranged);
-    constexpr bool is_int4 = code == ops::WeightCode::int4;
+    constexpr bool is_int4 = code == ops::WeightFormat::int4;
     constexpr int shift = !is_int4 && C::x_is_shifted ? 128 : 0;
     // Of each eight quantized values.
     constexpr auto place = [](int i) {

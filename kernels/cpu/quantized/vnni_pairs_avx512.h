@@ -76,7 +76,7 @@ struct Float8VnniPairs : VnniPairs {
 };
 
 // Both values that are kept of four are a pair; those of x are put beside one another as they are.
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 struct SparseVnniPairs : SparseParts<Avx512Dequantizer, code> {
     using X = BFloat16;
     struct Weights {
@@ -103,7 +103,7 @@ struct SparseVnniPairs : SparseParts<Avx512Dequantizer, code> {
     // Both values of each column.
     template <int part>
     static __m512i kept(const uint32_t* at) {
-        if constexpr (code == ops::WeightCode::sparse_float8) {
+        if constexpr (code == ops::WeightFormat::sparse_float8) {
             return Float8VnniPairs::int8_weights<part % 2>(
                 Avx512Dequantizer::load(at + (1 + part / 2) * kPanelColumns));
         } else {

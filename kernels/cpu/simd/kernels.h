@@ -210,7 +210,7 @@ constexpr int64_t dequantized_values(int64_t in) {
     const int64_t all = kQuantizedColumns * in * 2 / static_cast<int64_t>(sizeof(float));
     return k_block < all ? all : k_block;
 }
-constexpr size_t kNumWeightCodes = 7;
+constexpr size_t kNumWeightFormats = 7;
 
 // Rows of x by up to four panels of 16 columns of quantized weights.
 struct QuantizedBlock {
@@ -264,13 +264,13 @@ struct QuantizedVnniPairs {
     bool takes_zero_points = false;
 };
 
-// By ops::WeightCode; integers of x times int4 and int8.
+// By ops::WeightFormat; integers of x times int4 and int8.
 struct QuantizedKernels {
-    void (*multiply[kNumWeightCodes])(const QuantizedBlock& block);
+    void (*multiply[kNumWeightFormats])(const QuantizedBlock& block);
     void (*multiply_integers[2])(const QuantizedBlock& block);
     void (*arrange[2])(const int8_t* codes, int64_t count, void* arranged);
     size_t integer_bytes[2];  // of one arranged code
-    QuantizedVnniPairs pairs[kNumWeightCodes];
+    QuantizedVnniPairs pairs[kNumWeightFormats];
     double (*int8_loop)(int64_t rounds);  // as Kernels::float32_loop, of integers
     // Divides a row of float32 x, in place, by what `multiply` of int4 quantized values takes them
     // times. sums: of each K-block of at most kQuantizedBlockK values, as for_each_k_block gives

@@ -22,7 +22,7 @@ struct DequantizeCall {
     void* values;
 };
 
-template <typename T, ops::WeightCode code>
+template <typename T, ops::WeightFormat code>
 __global__ void __launch_bounds__(ColumnChunk::kWarps * 32) dequantize_kernel(DequantizeCall call) {
     gpu::wait_for_work_before();
     constexpr int kDepth = unit_depth(code);
@@ -74,11 +74,11 @@ __global__ void __launch_bounds__(ColumnChunk::kWarps * 32) dequantize_kernel(De
     }
 }
 
-void dequantize(const Context& context, const DequantizeCall& call, ops::WeightCode code,
+void dequantize(const Context& context, const DequantizeCall& call, ops::WeightFormat code,
                 DType compute_type) {
     const auto launch = [&](auto kernel) { gpu::launch(kernel, call.chunk.launch(context), call); };
     with_dense_format(code, [&](auto known) {
-        constexpr ops::WeightCode kCode = decltype(known)::kValue;
+        constexpr ops::WeightFormat kCode = decltype(known)::kValue;
         if (compute_type == DType::bf16) {
             launch(dequantize_kernel<__nv_bfloat16, kCode>);
         } else {

@@ -34,7 +34,7 @@ struct Sharing {
     }
 };
 
-template <typename T, ops::WeightCode code>
+template <typename T, ops::WeightFormat code>
 struct QuantizedGemv : GemvTile {
     static constexpr int kDepth = unit_depth(code);
     static constexpr int kStep = kMmaDepth<T>;
@@ -288,7 +288,7 @@ struct QuantizedGemv : GemvTile {
     }
 };
 
-template <typename T, ops::WeightCode code>
+template <typename T, ops::WeightFormat code>
 __global__ void __launch_bounds__(kThreads, 4)
     gemv_quantized_kernel(QuantizedCall call, Sharing sharing) {
     GPU_DYNAMIC_SHARED(unsigned char, memory);
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(kThreads, 4)
 }
 
 // units_per_chunk of 0: warps cannot share the sums.
-template <typename T, ops::WeightCode code>
+template <typename T, ops::WeightFormat code>
 Sharing share(const QuantizedCall& call) {
     using Product = QuantizedGemv<T, code>;
     constexpr bool kExact = std::is_same_v<typename Product::Sum, int>;
@@ -333,14 +333,14 @@ Sharing share(const QuantizedCall& call) {
 
 // Calls `function` with the element type of x and the code of weights, where there is a kernel.
 template <typename Function>
-void with_operands(ops::WeightCode code, DType operand, Function&& function) {
+void with_operands(ops::WeightFormat code, DType operand, Function&& function) {
     with_dense_format(code, [&](auto known) {
-        constexpr ops::WeightCode kCode = decltype(known)::kValue;
+        constexpr ops::WeightFormat kCode = decltype(known)::kValue;
         if (operand == DType::bf16) {
             function.template operator()<__nv_bfloat16, kCode>();
         } else if (operand == DType::f16) {
             function.template operator()<__half, kCode>();
-        } else if constexpr (kCode == ops::WeightCode::int4 || kCode == ops::WeightCode::int8) {
+        } else if constexpr (kCode == ops::WeightFormat::int4 || kCode == ops::WeightFormat::int8) {
             // Of weights of one byte only integers are operands without a conversion.
             function.template operator()<int8_t, kCode>();
         }
@@ -349,18 +349,18 @@ void with_operands(ops::WeightCode code, DType operand, Function&& function) {
 
 }  // namespace
 
-bool can_gemv_quantized(const QuantizedCall& call, ops::WeightCode code, DType operand) {
+bool can_gemv_quantized(const QuantizedCall& call, ops::WeightFormat code, DType operand) {
     if (call.product.tokens > GemvTile::kMaxTokens || call.x_group_size > 0) return false;
     bool can = false;
-    with_operands(code, operand, [&]<typename T, ops::WeightCode kCode>() {
+    with_operands(code, operand, [&]<typename T, ops::WeightFormat kCode>() {
         can = share<T, kCode>(call).units_per_chunk > 0;
     });
     return can;
 }
 
-void launch_gemv_quantized(const Context& context, const QuantizedCall& call, ops::WeightCode code,
-                           DType operand) {
-    with_operands(code, operand, [&]<typename T, ops::WeightCode kCode>() {
+void launch_gemv_quantized(const Context& context, const QuantizedCall& call,
+                           ops::WeightFormat code, DType operand) {
+    with_operands(code, operand, [&]<typename T, ops::WeightFormat kCode>() {
         const Sharing sharing = share<T, kCode>(call);
         const size_t bytes = static_cast<size_t>(sharing.parts_per_window()) *
                              QuantizedGemv<T, kCode>::Window::kPartBytes;

@@ -20,7 +20,7 @@
 namespace nvllm::cuda {
 namespace {
 
-using ops::ActivationCode;
+using ops::ActivationFormat;
 using ops::ActivationRounding;
 
 constexpr int kRoundingThreads = 256;
@@ -96,32 +96,32 @@ __device__ __forceinline__ float clamped(float x, float low, float high) {
     return fminf(fmaxf(x, low), high);
 }
 
-__device__ __forceinline__ float round_value(ActivationCode code, float scaled) {
+__device__ __forceinline__ float round_value(ActivationFormat code, float scaled) {
     switch (code) {
-        case ActivationCode::int8:
+        case ActivationFormat::int8:
             return to_integer(clamped(scaled, -128.0f, 127.0f));
-        case ActivationCode::int4:
+        case ActivationFormat::int4:
             return to_integer(clamped(scaled, -8.0f, 7.0f));
-        case ActivationCode::float8:
+        case ActivationFormat::float8:
             return to_float8(scaled);
-        case ActivationCode::float4:
+        case ActivationFormat::float4:
             return to_float4(scaled);
         default:
             return scaled;
     }
 }
 
-__device__ __forceinline__ float half_range(ActivationCode code) {
-    if (code == ActivationCode::int8) return 127.5f;
-    if (code == ActivationCode::int4) return 7.5f;
-    return code == ActivationCode::float8 ? 448.0f : 6.0f;
+__device__ __forceinline__ float half_range(ActivationFormat code) {
+    if (code == ActivationFormat::int8) return 127.5f;
+    if (code == ActivationFormat::int4) return 7.5f;
+    return code == ActivationFormat::float8 ? 448.0f : 6.0f;
 }
 
 // The exponent of the largest magnitude, rounded up where its mantissa is 1.75 or more, less that
 // of the largest code.
-__device__ __forceinline__ float power_of_two(float largest, ActivationCode code) {
+__device__ __forceinline__ float power_of_two(float largest, ActivationFormat code) {
     const uint32_t raw = gpu::float_as_bits(largest) + (1u << 21);
-    int exponent = static_cast<int>(raw >> 23 & 0xffu) - (code == ActivationCode::float4 ? 2 : 8);
+    int exponent = static_cast<int>(raw >> 23 & 0xffu) - (code == ActivationFormat::float4 ? 2 : 8);
     exponent = exponent < 0 ? 0 : (exponent > 254 ? 254 : exponent);
     return exponent == 0 ? 0x1p-127f : gpu::bits_as_float(static_cast<uint32_t>(exponent) << 23);
 }
@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(kRoundingThreads, kAnyOccupancy)
          k += kRoundingThreads) {
         to[call.place(k)] = gpu::from_float<T>(0.0f);
     }
-    if (call.rounding.code == ActivationCode::compute_type) {
+    if (call.rounding.code == ActivationFormat::compute_type) {
         write_quantized<T, X>(call, token, 0, call.in, static_cast<int>(threadIdx.x),
                               kRoundingThreads, 1.0f);
     } else if (call.group_size < call.in) {
@@ -281,17 +281,17 @@ struct PackCall {
     DType scale_type;
 
     // As it is stored; what pads a matrix stands for 0.
-    template <ops::WeightCode code>
+    template <ops::WeightFormat code>
     __device__ __forceinline__ uint32_t raw(int64_t column, int64_t k) const {
         const bool exists = column < out && k < in;
         const int value = exists ? codes[column * in + k] : 0;
-        if (code == ops::WeightCode::int4) return static_cast<uint32_t>(value + 8) & 0xfu;
-        if (code == ops::WeightCode::int8) return static_cast<uint32_t>(value + 128) & 0xffu;
-        return static_cast<uint32_t>(value) & (code == ops::WeightCode::float4 ? 0xfu : 0xffu);
+        if (code == ops::WeightFormat::int4) return static_cast<uint32_t>(value + 8) & 0xfu;
+        if (code == ops::WeightFormat::int8) return static_cast<uint32_t>(value + 128) & 0xffu;
+        return static_cast<uint32_t>(value) & (code == ops::WeightFormat::float4 ? 0xfu : 0xffu);
     }
 };
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 __global__ void __launch_bounds__(256) pack_kernel(PackCall call) {
     const int64_t chunk = int64_t{blockIdx.x} * 256 + threadIdx.x;
     const int64_t unit = chunk / 32;
@@ -331,7 +331,7 @@ __global__ void __launch_bounds__(256) pack_scales_kernel(PackCall call) {
     points[index] = exists ? call.zero_points[from] : int8_t{0};
 }
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 void pack_values(const Context& context, const PackCall& call) {
     const int64_t chunks = call.parts.columns / kColumnTile * call.parts.units * 32;
     gpu::launch(
@@ -362,7 +362,7 @@ bool ends_with_steps(int64_t group_size, int64_t in, int64_t depth) {
 
 // How many k of a group are summed before the sum joins the others. Sums of sparse matrices, which
 // no warps share, stay whole.
-int sum_depth(ops::WeightCode code, int group_size, int in) {
+int sum_depth(ops::WeightFormat code, int group_size, int in) {
     const bool ends_alike = group_size % kLongestSum == 0 || group_size == in;
     const bool is_cut = !ops::is_sparse(code) && group_size > kLongestSum && ends_alike;
     return is_cut ? kLongestSum : group_size;
@@ -374,10 +374,10 @@ bool multiplies_integers(const ops::QuantizedWeight& weight, DType compute_type)
     constexpr int64_t kDepth = kMmaDepth<int8_t>;
     const ops::QuantizedLayout& layout = weight.layout;
     const ActivationRounding& rounding = weight.activations;
-    const bool has_integers = layout.code == ops::WeightCode::int4 ||
-                              (layout.code == ops::WeightCode::int8 && !layout.has_zero_points);
+    const bool has_integers = layout.code == ops::WeightFormat::int4 ||
+                              (layout.code == ops::WeightFormat::int8 && !layout.has_zero_points);
     const bool rounds_to_integers =
-        rounding.code == ActivationCode::int8 || rounding.code == ActivationCode::int4;
+        rounding.code == ActivationFormat::int8 || rounding.code == ActivationFormat::int4;
     return compute_type != DType::f32 && has_integers && rounds_to_integers &&
            ends_with_steps(layout.group_size, layout.in, kDepth) &&
            ends_with_steps(rounding.group_size, layout.in, kDepth) &&
@@ -404,7 +404,7 @@ RoundingCall round_rows(const Context& context, const ConstTensorView& x,
     rows.scales_inside = scales_inside;
     rows.are_placed = are_placed;
     rows.values = context.scratch->take(static_cast<size_t>(tokens * rows.padded_in) * sizeof(T));
-    if (rounding.code != ActivationCode::compute_type) {
+    if (rounding.code != ActivationFormat::compute_type) {
         rows.scales_stride = scales_inside ? 1 : num_scales(rounding, in);
         rows.scales =
             context.scratch->take_array<float>(static_cast<size_t>(tokens * rows.scales_stride));
@@ -440,7 +440,7 @@ bool can_multiply_quantized(const ops::QuantizedLayout& layout, const Activation
     const bool sparse = ops::is_sparse(layout.code);
     if (sparse && layout.in % 4 != 0) return false;
     // Values of the one 16-bit type are none of the other.
-    const DType other = layout.code == ops::WeightCode::sparse_float16 ? DType::bf16 : DType::f16;
+    const DType other = layout.code == ops::WeightFormat::sparse_float16 ? DType::bf16 : DType::f16;
     if (sparse && ops::plain_type(layout.code) != DType::i8 && terms.activations == other)
         return false;
     // Scales inside may be beyond what float16 has.
@@ -452,7 +452,7 @@ bool can_multiply_quantized(const ops::QuantizedLayout& layout, const Activation
 
 bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight,
                     DType compute_type) {
-    return weight.activations.code == ActivationCode::compute_type && x.dtype == compute_type &&
+    return weight.activations.code == ActivationFormat::compute_type && x.dtype == compute_type &&
            weight.columns.data == nullptr && row_layout(x).aligned;
 }
 

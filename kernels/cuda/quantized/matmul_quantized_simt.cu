@@ -9,7 +9,7 @@
 namespace nvllm::cuda {
 namespace {
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 struct SimtGemm {
     static constexpr int kWarps = 8;
     static constexpr int kThreads = kWarps * 32;
@@ -84,7 +84,7 @@ struct SimtGemm {
     }
 };
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 __global__ void __launch_bounds__(SimtGemm<code>::kThreads, kAnyOccupancy)
     gemm_quantized_simt_kernel(QuantizedCall call) {
     gpu::wait_for_work_before();
@@ -94,9 +94,9 @@ __global__ void __launch_bounds__(SimtGemm<code>::kThreads, kAnyOccupancy)
 }  // namespace
 
 void launch_gemm_quantized_simt(const Context& context, const QuantizedCall& call,
-                                ops::WeightCode code) {
+                                ops::WeightFormat code) {
     with_dense_format(code, [&](auto known) {
-        constexpr ops::WeightCode kCode = decltype(known)::kValue;
+        constexpr ops::WeightFormat kCode = decltype(known)::kValue;
         launch_tiles<SimtGemm<kCode>>(context, gemm_quantized_simt_kernel<kCode>, call);
     });
 }

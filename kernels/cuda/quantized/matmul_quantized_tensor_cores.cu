@@ -13,7 +13,7 @@
 namespace nvllm::cuda {
 namespace {
 
-template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
+template <typename T, ops::WeightFormat code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
 struct QuantizedMatmulTile {
     static constexpr int kThreads = warps * 32;
@@ -148,7 +148,7 @@ struct QuantizedMatmulTile {
     }
 };
 
-template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
+template <typename T, ops::WeightFormat code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
 __global__ void __launch_bounds__(warps * 32, token_tiles == 1 ? 5 : kAnyOccupancy)
     matmul_quantized_kernel(QuantizedCall call) {
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(warps * 32, token_tiles == 1 ? 5 : kAnyOccupan
     QuantizedMatmulTile<T, code, token_tiles, column_tiles, warps, units_ahead>::run(call, memory);
 }
 
-template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
+template <typename T, ops::WeightFormat code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
 void launch_matmul(const Context& context, const QuantizedCall& call) {
     launch_tiles<QuantizedMatmulTile<T, code, token_tiles, column_tiles, warps, units_ahead>>(
@@ -167,7 +167,7 @@ void launch_matmul(const Context& context, const QuantizedCall& call) {
 
 // Few tokens: memory is the limit, and many small blocks keep more bytes under way. Many: each
 // dequantized value serves 64 tokens.
-template <typename T, ops::WeightCode code>
+template <typename T, ops::WeightFormat code>
 void launch_matmul(const Context& context, const QuantizedCall& call) {
     if (call.product.tokens <= 16) {
         launch_matmul<T, code, 1, 1, 4, 4>(context, call);
@@ -177,7 +177,7 @@ void launch_matmul(const Context& context, const QuantizedCall& call) {
 }
 
 template <typename T>
-void launch_matmul(const Context& context, const QuantizedCall& call, ops::WeightCode code) {
+void launch_matmul(const Context& context, const QuantizedCall& call, ops::WeightFormat code) {
     with_dense_format(
         code, [&](auto known) { launch_matmul<T, decltype(known)::kValue>(context, call); });
 }
@@ -185,7 +185,7 @@ void launch_matmul(const Context& context, const QuantizedCall& call, ops::Weigh
 }  // namespace
 
 void launch_gemm_quantized_tensor_cores(const Context& context, const QuantizedCall& call,
-                                        ops::WeightCode code, DType compute_type) {
+                                        ops::WeightFormat code, DType compute_type) {
     if (compute_type == DType::bf16) {
         launch_matmul<__nv_bfloat16>(context, call, code);
     } else {
@@ -194,11 +194,11 @@ void launch_gemm_quantized_tensor_cores(const Context& context, const QuantizedC
 }
 
 void launch_gemm_quantized_integers(const Context& context, const QuantizedCall& call,
-                                    ops::WeightCode code) {
-    if (code == ops::WeightCode::int4) {
-        launch_matmul<int8_t, ops::WeightCode::int4>(context, call);
+                                    ops::WeightFormat code) {
+    if (code == ops::WeightFormat::int4) {
+        launch_matmul<int8_t, ops::WeightFormat::int4>(context, call);
     } else {
-        launch_matmul<int8_t, ops::WeightCode::int8>(context, call);
+        launch_matmul<int8_t, ops::WeightFormat::int8>(context, call);
     }
 }
 

@@ -28,7 +28,7 @@ constexpr int kSparseStepDepth = 32;
 constexpr uint32_t kNoPlaces = 0 | 1 << 2;
 
 // A lane's part of a unit.
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 struct SparseUnit {
     static constexpr int kChunks = kept_bytes(code);
     uint32_t places;
@@ -67,9 +67,9 @@ struct SparseUnit {
 
     __device__ __forceinline__ float factor(int step, int r, int index) const {
         const uint32_t bits = raw(step, r, index);
-        if constexpr (code == ops::WeightCode::sparse_float8) {
-            return factor_of<ops::WeightCode::float8>(bits, 0);
-        } else if constexpr (code == ops::WeightCode::sparse_bfloat16) {
+        if constexpr (code == ops::WeightFormat::sparse_float8) {
+            return factor_of<ops::WeightFormat::float8>(bits, 0);
+        } else if constexpr (code == ops::WeightFormat::sparse_bfloat16) {
             return gpu::bits_as_float(bits << 16);
         } else {
             return gpu::to_float(__ushort_as_half(static_cast<unsigned short>(bits)));

@@ -36,7 +36,7 @@ struct QuantizedCall {
     float factor;
 
     // Beyond the last tile or unit, the last: its quantized values are not used.
-    template <ops::WeightCode code>
+    template <ops::WeightFormat code>
     __device__ __forceinline__ const unsigned char* codes(int tile, int unit) const {
         const auto last_tile = static_cast<int>(parts.columns / column_tile(code)) - 1;
         const auto last_unit = static_cast<int>(parts.units) - 1;
@@ -267,7 +267,7 @@ struct ColumnChunk {
         return tile < tiles;
     }
     // The sixteen bytes of quantized values that a lane has of such a unit.
-    template <ops::WeightCode code>
+    template <ops::WeightFormat code>
     __device__ __forceinline__ void load(int tile, int unit, uint32_t (&words)[4]) const {
         const uint4 chunk = gpu::load_streaming16(weight.codes<code>(first_tile + tile, unit) +
                                                   gpu::lane_id() * kChunkBytes);
@@ -294,19 +294,19 @@ QuantizedRows quantized_rows(const Context& context, const ConstTensorView& x,
 
 // Whether there are at most kMaxGemvRows, and sums that warps can share. `operand`: the type of x
 // in the call, i8 where it is multiplied by integers.
-bool can_gemv_quantized(const QuantizedCall& call, ops::WeightCode code, DType operand);
+bool can_gemv_quantized(const QuantizedCall& call, ops::WeightFormat code, DType operand);
 // REQUIRES: can_gemv_quantized().
-void launch_gemv_quantized(const Context& context, const QuantizedCall& call, ops::WeightCode code,
-                           DType operand);
+void launch_gemv_quantized(const Context& context, const QuantizedCall& call,
+                           ops::WeightFormat code, DType operand);
 // The launches of matmul_quantized_tensor_cores.cu (x of bfloat16 or float16, or of one byte),
 // matmul_quantized_simt.cu (x of float32) and matmul_sparse.cu (two of each four weights).
 void launch_gemm_quantized_tensor_cores(const Context& context, const QuantizedCall& call,
-                                        ops::WeightCode code, DType compute_type);
+                                        ops::WeightFormat code, DType compute_type);
 void launch_gemm_quantized_integers(const Context& context, const QuantizedCall& call,
-                                    ops::WeightCode code);
+                                    ops::WeightFormat code);
 void launch_gemm_quantized_simt(const Context& context, const QuantizedCall& call,
-                                ops::WeightCode code);
-void launch_gemm_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
+                                ops::WeightFormat code);
+void launch_gemm_sparse(const Context& context, const QuantizedCall& call, ops::WeightFormat code,
                         DType compute_type);
 
 // What two of each four keep, into packed quantized values; scales are packed as those of other

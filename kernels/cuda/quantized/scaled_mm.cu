@@ -26,7 +26,7 @@ struct UnpackCall {
     float* scales;
 };
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 __global__ void __launch_bounds__(ColumnChunk::kWarps * 32) unpack_kernel(UnpackCall call) {
     gpu::wait_for_work_before();
     constexpr int kDepth = unit_depth(code);
@@ -42,7 +42,8 @@ __global__ void __launch_bounds__(ColumnChunk::kWarps * 32) unpack_kernel(Unpack
     const int column = lane / kChunks;
     uint32_t words[4];
     call.chunk.load<code>(tile, unit, words);
-    constexpr uint32_t kAbove = code == ops::WeightCode::int8 ? 0x80808080u : 0;  // of stored ones
+    constexpr uint32_t kAbove =
+        code == ops::WeightFormat::int8 ? 0x80808080u : 0;  // of stored ones
     unsigned char* const codes = memory[gpu::warp_id()];
 #pragma unroll
     for (int step = 0; step < kDepth / kStepDepth; ++step) {
@@ -124,9 +125,9 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(FinishCall call) {
 // As what weights, and x, are multiplied: float8 or int8; none: no scaled_mm.
 std::optional<DType> scaled_mm_type(const ops::QuantizedLayout& layout) {
     if (layout.groups() > 1 || layout.in % 16 != 0) return std::nullopt;
-    if (layout.code == ops::WeightCode::float8) return DType::f8_e4m3;
+    if (layout.code == ops::WeightFormat::float8) return DType::f8_e4m3;
     const bool fits = layout.in <= kMaxIntegerTerms && !layout.has_zero_points;
-    if (layout.code == ops::WeightCode::int8 && fits) return DType::i8;
+    if (layout.code == ops::WeightFormat::int8 && fits) return DType::i8;
     return std::nullopt;
 }
 
@@ -137,8 +138,8 @@ bool are_many(int64_t tokens, DType codes) {
 bool rounds_to(const ops::ActivationRounding& rounding, DType codes) {
     const bool has_row_scale =
         rounding.group_size == 0 && !rounding.powers_of_two && rounding.global_scale == 0.0f;
-    const ops::ActivationCode code =
-        codes == DType::i8 ? ops::ActivationCode::int8 : ops::ActivationCode::float8;
+    const ops::ActivationFormat code =
+        codes == DType::i8 ? ops::ActivationFormat::int8 : ops::ActivationFormat::float8;
     return has_row_scale && rounding.code == code;
 }
 
@@ -204,9 +205,9 @@ void finish(const Context& context, const ScaledMmArgs& part, const int32_t* sum
 void unpack(const Context& context, const UnpackCall& call, DType codes) {
     const gpu::Launch launch = call.chunk.launch(context);
     if (codes == DType::i8) {
-        gpu::launch(unpack_kernel<ops::WeightCode::int8>, launch, call);
+        gpu::launch(unpack_kernel<ops::WeightFormat::int8>, launch, call);
     } else {
-        gpu::launch(unpack_kernel<ops::WeightCode::float8>, launch, call);
+        gpu::launch(unpack_kernel<ops::WeightFormat::float8>, launch, call);
     }
 }
 
