@@ -1,6 +1,6 @@
 # Backend modules: shared libraries beside libnanovllm that are opened when one of their devices is asked for.
 
-# What the headers of kernels/ call, for modules, which share no code with whoever opens them.
+# What the headers of kernels/ call, for modules, which share no code with the program that opens them.
 add_library(nvllm_module_support STATIC EXCLUDE_FROM_ALL
     kernels/context.cc kernels/device.cc kernels/error.cc kernels/module_file.cc kernels/page_memory.cc
     kernels/shared_library.cc kernels/types.cc kernels/view.cc)

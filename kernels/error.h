@@ -10,7 +10,7 @@
 
 namespace nvllm {
 
-// What went wrong, in the classes that exit codes and HTTP statuses distinguish
+// What went wrong, in the classes that exit quantized values and HTTP statuses distinguish
 // (lib/base/error_kinds.h).
 enum class ErrorKind {
     usage,          // wrong flags or arguments

@@ -1,7 +1,7 @@
 // Random numbers as a pure function of a key and a counter: Philox4x32-10, for host and device.
 //
 // Salmon, Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011. There is no
-// state to share, save or restore: whoever knows key and counter gets the same numbers, in any
+// state to share, save or restore: the caller knows key and counter gets the same numbers, in any
 // order and on any thread.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Non-owning views of tensors: a pointer, an element type, a shape, strides and a device.
 //
-// A view never owns its memory; whoever made it keeps the memory alive. Strides count elements.
+// A view never owns its memory; the caller made it keeps the memory alive. Strides count elements.
 // Rank is at most 4. TensorView may be written through, ConstTensorView may not; the first converts
 // to the second.
 #pragma once

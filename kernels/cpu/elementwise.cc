@@ -68,14 +68,14 @@ void gather_rows(const Context& context, const ConstTensorView& x, const ConstTe
 
 void convert(const Context& context, const ConstTensorView& x, const TensorView& out) {
     const int64_t count = x.numel();
-    const auto widen = kernels().widen[float_type_index(x.dtype)];
+    const auto upcast = kernels().upcast[float_type_index(x.dtype)];
     const auto narrow = kernels().narrow[float_type_index(out.dtype)];
     context.threads->parallel_for(count, kValuesPerRange, [&](int64_t begin, int64_t end, int) {
         constexpr int64_t kPiece = 256;
         float values[kPiece];
         for (int64_t i = begin; i < end; i += kPiece) {
             const int64_t piece = std::min(kPiece, end - i);
-            widen(element(x.data, x.dtype, i), 1.0f, values, piece);
+            upcast(element(x.data, x.dtype, i), 1.0f, values, piece);
             narrow(values, element(out.data, out.dtype, i), piece);
         }
     });

@@ -10,12 +10,12 @@ namespace nvllm::cpu {
 void embedding(const Context& context, const ConstTensorView& table, const ConstTensorView& ids,
                float scale, const TensorView& out) {
     const int64_t hidden = table.dim(1);
-    const auto widen = kernels().widen[float_type_index(table.dtype)];
+    const auto upcast = kernels().upcast[float_type_index(table.dtype)];
     parallel_rows(context, ids.dim(0), hidden, [&](int64_t token) {
         const int64_t id = ids.as<int32_t>()[token];
         NVLLM_CHECK(id >= 0 && id < table.dim(0), "embedding: no row " + std::to_string(id));
-        widen(element(table.data, table.dtype, id * table.stride(0)), scale,
-              out.as<float>() + token * out.stride(0), hidden);
+        upcast(element(table.data, table.dtype, id * table.stride(0)), scale,
+               out.as<float>() + token * out.stride(0), hidden);
     });
 }
 

@@ -279,7 +279,7 @@ size_t gram_scratch_bytes(int64_t rows, int64_t size, DType compute_type,
 void mirror_lower(const Context& context, const TensorView& matrix) {
     const int64_t size = matrix.dim(0);
     float* const values = matrix.as<float>();
-    // Columns above the diagonal come from rows below it, which nobody writes.
+    // Columns above the diagonal come from rows below it, which are not written.
     context.threads->parallel_for(size, kTile, [&](int64_t begin, int64_t end, int) {
         for (int64_t column = begin + 1; column < size; ++column) {
             for (int64_t row = begin; row < std::min(end, column); ++row) {

@@ -20,11 +20,11 @@ double probe_read_bandwidth(ThreadPool& threads, size_t bytes, int repeats);
 // second (the best of five), on the instruction set in use.
 double probe_float32_peak(ThreadPool& threads);
 
-// The same for products of bfloat16 factors, as matmul with compute_type bfloat16 does them; equal
+// The same for products of bfloat16 operands, as matmul with compute_type bfloat16 does them; equal
 // to the float32 peak where there is no instruction for it.
 double probe_bfloat16_peak(ThreadPool& threads);
 
-// GOP/s of integer products and additions, as products of int8 codes do them.
+// GOP/s of integer products and additions, as matmuls of int8 do them.
 double probe_int8_peak(ThreadPool& threads);
 
 // Nanoseconds in which a cache line goes from the caller's core to another thread's and back: the

@@ -41,7 +41,7 @@ struct RowKernels {
     }
 
     template <typename T>
-    static void widen(const void* x, float scale, float* out, int64_t count) {
+    static void upcast(const void* x, float scale, float* out, int64_t count) {
         const T* source = static_cast<const T*>(x);
         const F factor = S::set(scale);
         for_each_vector(count, [=](int64_t i, auto n) {
@@ -79,23 +79,24 @@ struct RowKernels {
     }
 
     static float magnitude(const float* x, int64_t count) {
-        constexpr int chains = 4;  // each waits for itself
-        F most[chains] = {S::zero(), S::zero(), S::zero(), S::zero()};
-        F not_numbers[chains] = {S::zero(), S::zero(), S::zero(), S::zero()};
-        const auto take = [&](int chain, F value) {
-            most[chain] = S::max(most[chain], S::abs(value));
+        constexpr int accumulators = 4;  // each waits for itself
+        F most[accumulators] = {S::zero(), S::zero(), S::zero(), S::zero()};
+        F not_numbers[accumulators] = {S::zero(), S::zero(), S::zero(), S::zero()};
+        const auto take = [&](int accumulator, F value) {
+            most[accumulator] = S::max(most[accumulator], S::abs(value));
             // 0 times what is no number is none
-            not_numbers[chain] = S::fma(value, S::zero(), not_numbers[chain]);
+            not_numbers[accumulator] = S::fma(value, S::zero(), not_numbers[accumulator]);
         };
         int64_t i = 0;
-        for (; i + chains * L <= count; i += chains * L) {
+        for (; i + accumulators * L <= count; i += accumulators * L) {
 #pragma GCC unroll 4
-            for (int chain = 0; chain < chains; ++chain) take(chain, S::load(x + i + chain * L));
+            for (int accumulator = 0; accumulator < accumulators; ++accumulator)
+                take(accumulator, S::load(x + i + accumulator * L));
         }
         for_each_vector(count - i, [&](int64_t k, auto n) { take(0, load(x + i + k, n)); });
-        for (int chain = 1; chain < chains; ++chain) {
-            most[0] = S::max(most[0], most[chain]);
-            not_numbers[0] = S::add(not_numbers[0], not_numbers[chain]);
+        for (int accumulator = 1; accumulator < accumulators; ++accumulator) {
+            most[0] = S::max(most[0], most[accumulator]);
+            not_numbers[0] = S::add(not_numbers[0], not_numbers[accumulator]);
         }
         return S::reduce_add(not_numbers[0]) == 0.0f ? S::reduce_max(most[0]) : __builtin_nanf("");
     }
@@ -107,7 +108,7 @@ struct RowKernels {
     }
 
     static void scale(const float* x, float factor, float* out, int64_t count) {
-        widen<float>(x, factor, out, count);
+        upcast<float>(x, factor, out, count);
     }
 
     static void soft_cap(float cap, float* x, int64_t count) {

@@ -94,7 +94,7 @@ struct alignas(16) Packed {
     T values[16 / sizeof(T)];
 };
 
-// Sixteen bytes at `from` as values, widened.
+// Sixteen bytes at `from` as values, dequantized.
 template <typename T>
 __device__ __forceinline__ void load_packed(const T* from, float* values) {
     const uint4 bits = gpu::load16(from);

@@ -20,7 +20,7 @@ void set_batch_invariant(int, bool on) { is_batch_invariant = on; }
 
 MatmulSettings settings() {
     static constexpr GemmLibrary library = {multiply_by_library,
-                                            {library_takes_codes, multiply_codes_by_library}};
+                                            {library_takes_scaled_mm, scaled_mm_by_library}};
     return {is_batch_invariant, &library};
 }
 

@@ -189,7 +189,7 @@ void sort_by_expert(const Context& context, const ConstTensorView& experts,
 
 void grouped_matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& starts,
                     const ConstTensorView& weight, DType compute_type, const TensorView& y) {
-    MatmulCall call = describe_product(x, weight, {}, y);
+    MatmulCall call = describe_matmul(x, weight, {}, y);
     call.starts = starts.as<int32_t>();
     call.groups = static_cast<int>(weight.dim(0));
     call.weight_stride = weight.stride(0);

@@ -71,7 +71,7 @@ __device__ __forceinline__ SamplingScores scores_of(const Rows<const float>& log
 
 // Worse scores than `lowest` are cut away.
 __device__ __forceinline__ void keep_from(float lowest, SamplingScores& row) {
-    const uint64_t limit = code_of(lowest, 0) | 0xffffffffu;
+    const uint64_t limit = quantized_of_value(lowest, 0) | 0xffffffffu;
     if (limit < row.limit) row.limit = limit;
 }
 
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kSamplingThreads, kAnyOccupancy)
     const double log_total = log(static_cast<double>(total) * 0x1.0p-40);
     const int token = chosen[index];
     const bool exists = token >= 0 && token < row.vocab && best.code != kNoLimit;
-    const uint64_t own = exists ? code_of(row.scores[token], token) : 0;
+    const uint64_t own = exists ? quantized_of_value(row.scores[token], token) : 0;
     Weight better = 0;
     row.for_each_left([&](uint64_t code) { better += code < own ? 1 : 0; });
     better = gpu::block_sum(better, shared.weights);

@@ -2,9 +2,9 @@
 // only.
 //
 // A candidate is a code of 64 bits: the score's bits so turned that better scores are smaller, then
-// the token's id. Codes of a row are all different and in the order "best first, of equals the
-// lower id", so every cut and every draw is the search for one code. Weights are whole numbers
-// (units of 2^-40 of the best), and sums of them by integer atomics are exact in any order.
+// the token's id. Quantized values of a row are all different and in the order "best first, of
+// equals the lower id", so every cut and every draw is the search for one code. Weights are whole
+// numbers (units of 2^-40 of the best), and sums of them by integer atomics are exact in any order.
 //
 // A search takes one pass over the row that counts and weighs linear buckets of the distance to the
 // best score, and one that gathers the bucket in which something is decided into shared memory,
@@ -25,7 +25,7 @@ constexpr int kMaxGathered = 1024;
 constexpr float kBucketsPerUnit = 32.0f;
 constexpr uint64_t kNoLimit = ~uint64_t{0};
 
-__device__ __forceinline__ uint64_t code_of(float score, int token) {
+__device__ __forceinline__ uint64_t quantized_of_value(float score, int token) {
     const uint32_t bits = gpu::float_as_bits(score == 0.0f ? 0.0f : score);  // -0 equals 0
     const uint32_t ascending = (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
     return uint64_t{~ascending} << 32 | static_cast<uint32_t>(token);
@@ -96,7 +96,7 @@ struct SamplingScores {
     __device__ __forceinline__ void for_each_left(const Body& body) const {
         for_each([&](float score, int token) {
             if (score == -INFINITY) return;
-            const uint64_t code = code_of(score, token);
+            const uint64_t code = quantized_of_value(score, token);
             if (code <= limit) body(code);
         });
     }
@@ -112,7 +112,8 @@ struct SamplingScores {
     }
 };
 
-// Which candidates a search still looks at: a bucket, and codes with the same upper bits.
+// Which candidates a search still looks at: a bucket, and quantized values with the same upper
+// bits.
 struct SearchPart {
     int bucket = -1;  // all
     int shift = 64;
@@ -262,7 +263,7 @@ __device__ __forceinline__ BestScore find_best(const SamplingScores& row, uint64
     int wrong = 0;
     row.for_each([&](float score, int token) {
         wrong |= score != score || score == INFINITY ? 1 : 0;
-        const uint64_t code = code_of(score, token);
+        const uint64_t code = quantized_of_value(score, token);
         if (score != -INFINITY && code < best) best = code;
     });
     // The best is the largest of the complements.

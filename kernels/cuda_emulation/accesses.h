@@ -1,8 +1,8 @@
-// What threads read and write, told to those who watch: the race detector and the access counters.
+// Reports what threads read and write to the race detector and the access counters.
 //
-// Kernels compiled with access hooks tell of every load and store by themselves (hooks.cc); what
-// the emulation does on a thread's behalf is told here by the wrappers. Without hooks nobody
-// watches races, for only part of the accesses is seen.
+// Kernels compiled with access hooks report every load and store by themselves (hooks.cc); the
+// wrappers report here what the emulation does on a thread's behalf. Without hooks races are not
+// detected, because only part of the accesses is seen.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,7 @@ using Origin = const void*;
 #define NVLLM_CALLER __builtin_return_address(0)
 
 // A thread accesses bytes. Faults when another thread's access to one of them, or an asynchronous
-// copy, is not ordered with it. Addresses on the stacks of fibers are nobody's business and
-// ignored.
+// copy, is not ordered with it. Addresses on the stacks of fibers are ignored.
 void note_access(const Thread& thread, const void* address, size_t bytes, Access access,
                  Origin origin);
 

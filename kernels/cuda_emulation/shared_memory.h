@@ -1,7 +1,7 @@
 // A block's shared memory: one arena, filled with 0xFF before each block, with a gap after every
 // array.
 //
-// 0xFF is NaN in every float format and -1 in integers, so that reading what nobody wrote shows. A
+// 0xFF is NaN in every float format and -1 in integers, so that reading unwritten memory shows. A
 // gap that a block has written to is a fault at the block's end; AddressSanitizer reports it at
 // once, access hooks do as well.
 #pragma once

@@ -32,7 +32,7 @@ namespace emulation {
 
 // Bytes of a copy that `thread` started at its time `clock` have come.
 void complete_bytes(const void* barrier, uint32_t bytes, int thread, uint32_t clock);
-// Faults when nobody has made a barrier there.
+// Faults when there is no initialised barrier.
 void check_barrier(const void* barrier, const Site& where);
 // Forgets all barriers: a new block begins.
 void reset_transaction_barriers();

@@ -69,7 +69,7 @@ struct CpuPlacement {
     bool operator==(const CpuPlacement&) const = default;
 };
 
-// Of a pool on this machine when nobody asks for another number.
+// Of a pool on this machine unless another number is requested.
 int default_num_threads();
 
 // So many threads wherever the system puts them.

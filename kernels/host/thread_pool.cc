@@ -38,11 +38,11 @@ constexpr uint32_t kWorkers = 2;
 // Between two regions of a step there is less than this to do.
 constexpr auto kWorkerSpinTime = std::chrono::microseconds(50);
 // A worker that is inside for longer has most likely lost its core. The system gives it this one
-// only when nobody spins here, and not within half a millisecond of its last run: to sleep sooner
-// leaves the core idle.
+// only when no thread spins here, and not within half a millisecond of its last run: to sleep
+// sooner leaves the core idle.
 constexpr auto kCallerSpinTime = std::chrono::microseconds(600);
 constexpr int kPausesBetweenClockReads = 16;
-// Where threads of the pool share a core, whoever has work goes first, and nobody has to be woken.
+// Where threads of the pool share a core, the thread with work runs first, and no thread is woken.
 constexpr int kYieldsBeforeSleep = 4;
 
 void pause_briefly() {
@@ -92,7 +92,7 @@ struct ThreadPool::State {
     const bool spins;
     std::vector<std::thread> workers;
 
-    // The region; written by the caller while the gate is shut and nobody is inside.
+    // The region; written by the caller while the gate is shut and no worker is inside.
     const RangeFunction* function = nullptr;
     int64_t count = 0;
     int64_t grain = 1;
@@ -139,7 +139,7 @@ void ThreadPool::State::run_share(int share, int thread) {
     }
 }
 
-// False when the limit passed first: whoever asked may sleep.
+// False when the limit passed first: the calling thread may sleep.
 template <typename Condition>
 bool ThreadPool::State::wait_awake(Condition condition, std::chrono::microseconds spin_time) const {
     if (condition()) return true;
@@ -157,7 +157,7 @@ bool ThreadPool::State::wait_awake(Condition condition, std::chrono::microsecond
     return false;
 }
 
-// Nobody is inside and the gate is shut, so nothing but the epoch is kept.
+// No worker is inside and the gate is shut, so nothing but the epoch is kept.
 void ThreadPool::State::open_gate() {
     const uint32_t epoch = gate.load(std::memory_order_relaxed) & kEpochMask;
     const uint32_t before = gate.exchange((epoch + kEpochStep) | kOpen, std::memory_order_acq_rel);
@@ -194,7 +194,7 @@ std::optional<uint32_t> ThreadPool::State::wait_for_open_gate(uint32_t seen_epoc
     return value;
 }
 
-// Whoever opens the gate learns from its last value that somebody sleeps.
+// The thread that opens the gate learns from its last value that a worker sleeps.
 void ThreadPool::State::sleep_at_gate(uint32_t value) {
     const uint32_t asleep = value | kWorkersSleep;
     if (value == asleep || gate.compare_exchange_strong(value, asleep, std::memory_order_acq_rel)) {

@@ -10,8 +10,8 @@ namespace {
 void check_caches(const Context& context, const ConstTensorView& queries,
                   const ConstTensorView& keys, const ConstTensorView& values) {
     const KeyAxes axes = key_axes(context.device);
-    check_place(context, keys, "paged_attention");
-    check_place(context, values, "paged_attention");
+    check_device(context, keys, "paged_attention");
+    check_device(context, values, "paged_attention");
     NVLLM_CHECK(is_kv_type(keys.dtype) && keys.rank == 4 && has_contiguous_blocks(keys),
                 "paged_attention: keys " + keys.describe());
     NVLLM_CHECK(is_kv_type(values.dtype) && values.rank == 4 && has_contiguous_blocks(values) &&
@@ -35,7 +35,7 @@ void check_sequences(const Context& context, const ConstTensorView& queries,
                     block_tables.dim(0) == sequences &&
                     (block_tables.dim(1) <= 1 || block_tables.stride(1) == 1),
                 "paged_attention: block tables " + block_tables.describe());
-    check_place(context, block_tables, "paged_attention");
+    check_device(context, block_tables, "paged_attention");
     if (context.device.kind != DeviceKind::cpu) return;  // whose memory is not to be read here
     const int32_t* starts = query_start_loc.as<int32_t>();
     for (int64_t s = 0; s < sequences; ++s) {
@@ -76,7 +76,7 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     check_scales(context, value_cache, options.scales, "paged_attention");
     check_masks(context, queries, options);
     check_sequences(context, queries, key_cache, query_start_loc, seq_lens, block_tables);
-    check_place(context, out, "paged_attention");
+    check_device(context, out, "paged_attention");
     NVLLM_CHECK(same_rows(out, queries) && out.contiguous(),
                 "paged_attention: to " + out.describe());
     (device != nullptr ? device->paged_attention : cpu::paged_attention)(

@@ -47,11 +47,11 @@ struct PagedAttentionOptions {
 // large blocks are and how many threads run: a score is the sum over head_dim in ascending order by
 // fused multiply-add; positions are taken in tiles of kAttentionTile at absolute multiples of it;
 // each tile updates a running maximum, denominator and output (Milakov & Gimelshein 2018). These
-// begin anew at multiples of kAttentionSegment, and segments are joined in ascending order, so that
+// begin anew at multiples of kAttentionSegment, and segments are merged in ascending order, so that
 // threads may share a long context (Dao et al. 2023, Flash-Decoding). Within a tile probabilities
 // join the denominator as a balanced binary tree (position l with l + 32, and so on) and values
 // join the output in ascending order by fused multiply-add. Keys and values, both of one type, are
-// widened to float32; queries and probabilities are not rounded. Where they are bfloat16, head_dim
+// upcast to float32; queries and probabilities are not rounded. Where they are bfloat16, head_dim
 // is even and the CPU's instruction set multiplies pairs of such, queries and probabilities are
 // rounded to bfloat16 and pairs take the place of single products: those of dimensions 2 i and
 // 2 i + 1, and of positions so; denominators are sums of what was not rounded. Of float8_e4m3 the

@@ -16,7 +16,7 @@ void check_caches(const Context& context, int64_t kv_heads, const ViewLayout& ke
     for (const ViewLayout* cache : {&keys, &values}) {
         NVLLM_CHECK(cache->rank == 4 && is_kv_type(cache->dtype) && has_contiguous_blocks(*cache),
                     std::string(kOp) + ": cache " + cache->describe());
-        check_place(context, *cache, kOp);
+        check_device(context, *cache, kOp);
     }
     NVLLM_CHECK(keys.dtype == values.dtype && keys.dim(0) == values.dim(0) &&
                     keys.dim(1) == kv_heads && values.dim(1) == kv_heads &&

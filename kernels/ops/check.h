@@ -60,7 +60,7 @@ inline bool same_rows(const ViewLayout& a, const ViewLayout& b) {
     return a.dtype == b.dtype && same_shape(a, b);
 }
 
-inline void check_place(const Context& context, const ViewLayout& view, const char* op) {
+inline void check_device(const Context& context, const ViewLayout& view, const char* op) {
     NVLLM_CHECK(view.device == context.device,
                 std::string(op) + ": not in memory of the device: " + view.describe());
 }
@@ -72,7 +72,7 @@ inline void check_rows(const Context& context, const ViewLayout& view, int max_r
                 std::string(op) + " cannot take " + view.describe());
     NVLLM_CHECK(view.dim(view.rank - 1) <= 1 || view.stride(view.rank - 1) == 1,
                 std::string(op) + " needs the values of a row side by side: " + view.describe());
-    check_place(context, view, op);
+    check_device(context, view, op);
 }
 
 // Blocks along the first axis, each contiguous, with any gap between them.
@@ -95,7 +95,7 @@ inline void check_scales(const Context& context, const ViewLayout& values, const
                         view->dim(0) == values.dim(0) && view->dim(1) == values.dim(1) &&
                         view->dim(2) == values.dim(2) && has_contiguous_blocks(*view),
                     std::string(op) + ": scales " + view->describe() + " of " + values.describe());
-        check_place(context, *view, op);
+        check_device(context, *view, op);
     }
 }
 
@@ -105,7 +105,7 @@ inline void check_vector(const Context& context, const ViewLayout& view, DType d
     NVLLM_CHECK(view.dtype == dtype && view.rank == 1 && view.dim(0) == count && view.contiguous(),
                 std::string(op) + " needs " + dtype_name(dtype) + "[" + std::to_string(count) +
                     "], not " + view.describe());
-    check_place(context, view, op);
+    check_device(context, view, op);
 }
 
 // A contiguous vector of `count` weights: float32, bfloat16 or float16.

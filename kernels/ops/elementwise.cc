@@ -37,8 +37,8 @@ void convert(const Context& context, const ConstTensorView& x, const TensorView&
     NVLLM_CHECK(is_float_type(x.dtype) && is_float_type(out.dtype) && x.numel() == out.numel() &&
                     x.contiguous() && out.contiguous(),
                 "convert: " + x.describe() + " to " + out.describe());
-    check_place(context, x, "convert");
-    check_place(context, out, "convert");
+    check_device(context, x, "convert");
+    check_device(context, out, "convert");
     (device != nullptr ? device->convert : cpu::convert)(context, x, out);
 }
 
@@ -50,7 +50,7 @@ void fill_random(const Context& context, uint64_t key, const ConstTensorView& ta
                     count <= kLargestRandomTable && (count & (count - 1)) == 0,
                 "fill_random: " + table.describe() + " to " + out.describe());
     check_vector(context, table, out.dtype, count, "fill_random");
-    check_place(context, out, "fill_random");
+    check_device(context, out, "fill_random");
     optional_op(device, &BackendOps::fill_random, &cpu::fill_random, "fill_random")(context, key,
                                                                                     table, out);
 }

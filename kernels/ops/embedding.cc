@@ -12,7 +12,7 @@ void embedding(const Context& context, const ConstTensorView& table, const Const
     check_rows(context, out, 2, "embedding");
     NVLLM_CHECK(table.rank == 2 && is_float_type(table.dtype) && table.stride(1) == 1,
                 "embedding cannot take the table " + table.describe());
-    check_place(context, table, "embedding");
+    check_device(context, table, "embedding");
     NVLLM_CHECK(out.rank == 2 && out.dim(1) == table.dim(1), "embedding: to " + out.describe());
     check_vector(context, ids, DType::i32, out.dim(0), "embedding");
     (device != nullptr ? device->embedding : cpu::embedding)(context, table, ids, scale, out);

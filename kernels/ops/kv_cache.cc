@@ -11,7 +11,7 @@ void check_cache(const Context& context, const ViewLayout& cache, int head_dim_a
                  const ViewLayout& rows, const char* name) {
     NVLLM_CHECK(cache.rank == 4 && is_kv_type(cache.dtype) && has_contiguous_blocks(cache),
                 std::string("write_kv: cache ") + cache.describe());
-    check_place(context, cache, "write_kv");
+    check_device(context, cache, "write_kv");
     check_rows(context, rows, 3, "write_kv");
     NVLLM_CHECK(
         rows.rank == 3 && rows.dim(1) == cache.dim(1) && rows.dim(2) == cache.dim(head_dim_axis),
@@ -51,7 +51,7 @@ void copy_blocks(const Context& context, const ConstTensorView& pairs,
     for (const ViewLayout* view :
          {static_cast<const ViewLayout*>(&pairs), static_cast<const ViewLayout*>(&source),
           static_cast<const ViewLayout*>(&target)}) {
-        check_place(context, *view, "copy_blocks");
+        check_device(context, *view, "copy_blocks");
     }
     (device != nullptr ? device->copy_blocks : cpu::copy_blocks)(context, pairs, source, target);
 }

@@ -1,4 +1,4 @@
-// Checks of matrix products, and the choice of device.
+// Checks of matmuls, and the choice of device.
 #include "kernels/ops/matmul.h"
 
 #include "kernels/ops/check.h"
@@ -23,7 +23,7 @@ void check(const Context& context, const ConstTensorView& x, std::span<const Mat
         NVLLM_CHECK(x.rank == 2 && y.rank == 2 && x.dim(1) >= 1 && weight.dim(1) == x.dim(1) &&
                         y.dim(0) == x.dim(0),
                     "matmul: " + x.describe() + " by " + weight.describe() + " to " + y.describe());
-        check_place(context, weight, "matmul");
+        check_device(context, weight, "matmul");
         if (bias.data != nullptr) check_weights(context, bias, weight.dim(0), "matmul bias");
         columns += weight.dim(0);
     }

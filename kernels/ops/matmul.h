@@ -1,4 +1,4 @@
-// Products of activations with weights.
+// Matmuls of activations with weights.
 #pragma once
 
 #include <span>
@@ -21,10 +21,10 @@ enum class MatmulOutput : uint8_t {
 //   bias    same choice of types [out], or a view with data == nullptr
 //   y       float32 or the type of x [tokens, out], rows may be strided
 //
-// On a device weights and bias have the product type, and so has x unless it is float32.
+// On a device weights and bias have the compute type, and so has x unless it is float32.
 //
 // `compute_type` is the type the factors have when they are multiplied: with bfloat16 or float16 x
-// is rounded to that type first, with float32 it is not; weights are widened exactly. Sums are
+// is rounded to that type first, with float32 it is not; weights are upcast exactly. Sums are
 // float32 in one written order that depends on `in`, the types and the instruction set alone: never
 // on tokens, out, the other rows, or the number of threads.
 //
@@ -34,7 +34,7 @@ enum class MatmulOutput : uint8_t {
 // 1, ...; AVX-512 BF16 adds both products of a pair in one instruction. After every 1,024 values of
 // k the lanes are added as a balanced binary tree (l with l + L / 2, and so on), and that sum is
 // added to those before it; they begin with y where the product is accumulated, and end with the
-// bias. A tail is padded with zeros. With AMX and bfloat16 factors on both sides there are no
+// bias. A tail is padded with zeros. With AMX and bfloat16 operands on both sides there are no
 // lanes: of each 32 values of k those at even places are summed by fused multiply-adds in their
 // order, so are those at odd places, and both together are added to the sum, with subnormal numbers
 // as zeros.

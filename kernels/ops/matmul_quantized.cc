@@ -1,4 +1,4 @@
-// Checks of products with quantized weights, and the choice of device.
+// Checks of matmuls with quantized weights, and the choice of device.
 #include "kernels/ops/matmul_quantized.h"
 
 #include "kernels/ops/check.h"
@@ -8,7 +8,7 @@ namespace nvllm::ops {
 namespace {
 
 void check_layout(const QuantizedLayout& layout) {
-    const bool integers = layout.code == WeightCode::int4 || layout.code == WeightCode::int8;
+    const bool integers = layout.code == WeightFormat::int4 || layout.code == WeightFormat::int8;
     NVLLM_CHECK(layout.out >= 1 && layout.in >= 1 && layout.group_size >= 1 &&
                     (integers || !layout.has_zero_points) && is_float_type(layout.scale_type),
                 "not the layout of a quantized matrix");
@@ -27,7 +27,7 @@ bool is_of_groups(const ConstTensorView& view, DType type, const QuantizedLayout
 void check_packed(const Context& context, const QuantizedLayout& layout, const ViewLayout& packed,
                   size_t bytes) {
     check_layout(layout);
-    check_place(context, packed, "quantized weights");
+    check_device(context, packed, "quantized weights");
     NVLLM_CHECK(packed.dtype == DType::u8 && packed.contiguous() &&
                     static_cast<size_t>(packed.numel()) == bytes,
                 "quantized weights do not fit into " + packed.describe());
@@ -93,7 +93,7 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     NVLLM_CHECK(is_float_type(compute_type),
                 std::string("matmul_quantized cannot multiply in ") + dtype_name(compute_type));
     if (weight.columns.data != nullptr) {
-        check_place(context, weight.columns, "matmul_quantized columns");
+        check_device(context, weight.columns, "matmul_quantized columns");
         NVLLM_CHECK(weight.columns.dtype == DType::i32 && weight.columns.numel() == layout.in,
                     "matmul_quantized cannot take columns " + weight.columns.describe());
     }

@@ -10,7 +10,7 @@ namespace {
 void check_matrix(const Context& context, const ViewLayout& view, DType dtype, const char* op) {
     NVLLM_CHECK(view.dtype == dtype && view.rank == 2 && view.contiguous(),
                 std::string(op) + " cannot take " + view.describe());
-    check_place(context, view, op);
+    check_device(context, view, op);
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ void grouped_matmul(const Context& context, const ConstTensorView& x, const Cons
     const BackendOps* device = module_ops(context, kOp);
     check_rows(context, x, 2, kOp);
     check_rows(context, y, 2, kOp);
-    check_place(context, weight, kOp);
+    check_device(context, weight, kOp);
     NVLLM_CHECK(is_float_type(weight.dtype) && weight.rank == 3 && has_contiguous_blocks(weight),
                 std::string(kOp) + " cannot take weights " + weight.describe());
     check_vector(context, starts, DType::i32, weight.dim(0) + 1, kOp);

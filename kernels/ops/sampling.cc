@@ -20,7 +20,7 @@ void check_records(const Context& context, const ConstTensorView& records, int64
                     records.dim(1) == static_cast<int64_t>(bytes) &&
                     (count < 0 || records.dim(0) == count),
                 std::string(op) + ": records " + records.describe());
-    check_place(context, records, op);
+    check_device(context, records, op);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ void change_scores(const Context& context, const LogitsAdjustments& changes,
                         allowed.dim(0) == logits.dim(0) &&
                         allowed.dim(1) == (logits.dim(1) + 31) / 32,
                     std::string(kOp) + ": allowed tokens " + allowed.describe());
-        check_place(context, allowed, kOp);
+        check_device(context, allowed, kOp);
     }
     if (changes.biases.data != nullptr)
         check_records(context, changes.biases, -1, sizeof(LogitBias), kOp);
@@ -73,8 +73,8 @@ void logprobs(const Context& context, const ConstTensorView& logits, const Const
     NVLLM_CHECK(out.top_logprobs.dtype == DType::f32 && same_shape(top, out.top_logprobs) &&
                     out.top_logprobs.contiguous(),
                 std::string(kOp) + ": top logprobs " + out.top_logprobs.describe());
-    check_place(context, top, kOp);
-    check_place(context, out.top_logprobs, kOp);
+    check_device(context, top, kOp);
+    check_device(context, out.top_logprobs, kOp);
     optional_op(device, &BackendOps::logprobs, &cpu::logprobs, "logprobs")(context, logits, chosen,
                                                                            out);
 }

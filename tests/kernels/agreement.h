@@ -22,13 +22,13 @@ namespace testing {
 // A rounding to float32 changes a value by at most this part of it.
 constexpr double kUnit = 0x1p-24;
 constexpr double kSlack = 1.01;
-constexpr double kMinLanes = 4;  // the scalar kernels': the longest chains of additions
+constexpr double kMinLanes = 4;  // the scalar kernels': the longest accumulators of additions
 // Of exp(), in units of roundoff (2e-7, kernels/cpu/simd/vector_math.h), and of tanh().
 constexpr double kExpUnits = 4;
 constexpr double kTanhUnits = 16;
 
-// Most roundings of a term of a sum over `count` in lanes: its product, its chain, the tree over
-// the lanes (at most sixteen).
+// Most roundings of a term of a sum over `count` in lanes: its product, its accumulator, the tree
+// over the lanes (at most sixteen).
 inline double roundings_in_lanes(int64_t count) {
     return 1 + std::ceil(static_cast<double>(count) / kMinLanes) + 4;
 }

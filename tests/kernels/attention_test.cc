@@ -45,7 +45,7 @@ bool matches_reference(const Shape& shape, const Text& text, int64_t first,
     const std::vector<double> values =
         testing::as_stored(shape.dtype, text.values, shape.head_dim, options.scales.value);
     const std::vector<double> queries =
-        testing::as_factors(shape.dtype, text.queries, shape.head_dim);
+        testing::as_operands(shape.dtype, text.queries, shape.head_dim);
     // Values are at most 1, and weights of them add up to that.
     const double bound = 1e-5 + testing::probability_rounding(shape.dtype, shape.head_dim);
     for (int64_t t = first; t < text.length; ++t) {

@@ -8,8 +8,8 @@
 
 #include "kernels/cpu/attention/tile_attention.h"
 #include "kernels/cpu/matmul/tile_matmul.h"
-#include "kernels/cpu/quantized/tile_codes.h"
-#include "kernels/cpu/quantized/tile_stream.h"
+#include "kernels/cpu/quantized/tile_quantized_matmul.h"
+#include "kernels/cpu/quantized/tile_weight_stream.h"
 #include "kernels/cpu/simd/simd_scalar.h"
 #include "kernels/error.h"
 
@@ -56,8 +56,8 @@ float as_float(uint32_t bits) {
 float low(uint32_t pair) { return as_float(pair << 16); }
 float high(uint32_t pair) { return as_float(pair & 0xffff0000u); }
 
-// The products of bfloat16 factors that are neither subnormal nor too large are float32 numbers, so
-// that a multiplication and an addition do what the instruction's fused ones do.
+// The products of bfloat16 operands that are neither subnormal nor too large are float32 numbers,
+// so that a multiplication and an addition do what the instruction's fused ones do.
 bool products_are_exact(const Tile& a, const Tile& b) {
     double least = 1, most = 1;
     for (const Tile* tile : {&a, &b}) {
@@ -123,8 +123,8 @@ struct EmulatedPairs {
     }
 };
 
-// Codes arranged and shifted as VNNI wants them.
-struct EmulatedCodes : nvllm::cpu::ScalarCodes {
+// Quantized values arranged and shifted as VNNI wants them.
+struct EmulatedDequantizer : nvllm::cpu::ScalarDequantizer {
     using X = int8_t;
     static constexpr int int4_parts = 2;
     static constexpr int int8_parts = 1;
@@ -151,25 +151,26 @@ struct EmulatedCodes : nvllm::cpu::ScalarCodes {
 
 template <class Parts>
 void multiply_integers(const nvllm::cpu::QuantizedBlock& block) {
-    nvllm::cpu::TileCodes<EmulatedTiles, Parts>::multiply(block);
+    nvllm::cpu::TileQuantizedMatmul<EmulatedTiles, Parts>::multiply(block);
 }
 
-using nvllm::ops::WeightCode;
+using nvllm::ops::WeightFormat;
 
-// Which values of k are neighbours in pairs of such codes, first those of the first pair.
-template <WeightCode code>
+// Which values of k are neighbours in pairs of such quantized values, first those of the first
+// pair.
+template <WeightFormat code>
 constexpr std::array<int, 8> order_of_pairs() {
-    using nvllm::cpu::ScalarCodes;
+    using nvllm::cpu::ScalarDequantizer;
     std::array<int, 8> order{0, 1, 2, 3, 4, 5, 6, 7};
-    const bool nibbles = code == WeightCode::int4 || code == WeightCode::float4;
+    const bool nibbles = code == WeightFormat::int4 || code == WeightFormat::float4;
     for (size_t i = 0; i < order.size() && !nvllm::ops::is_sparse(code); ++i) {
-        order[i] = nibbles ? ScalarCodes::int4_order[i]
-                           : ScalarCodes::int8_order[i % 4] + static_cast<int>(i / 4 * 4);
+        order[i] = nibbles ? ScalarDequantizer::int4_order[i]
+                           : ScalarDequantizer::int8_order[i % 4] + static_cast<int>(i / 4 * 4);
     }
     return order;
 }
 
-template <WeightCode code>
+template <WeightFormat code>
 void arrange_pairs(const float* x, int64_t count, void* arranged) {
     auto* out = static_cast<BFloat16*>(arranged);
     for (int64_t k = 0; k < count; k += 8) {
@@ -178,12 +179,12 @@ void arrange_pairs(const float* x, int64_t count, void* arranged) {
 }
 
 // Value by value, for sixteen columns.
-template <WeightCode code>
-class WidenedOneByOne {
-    using Codes = nvllm::cpu::ScalarCodes;
+template <WeightFormat code>
+class DequantizedSingly {
+    using Codes = nvllm::cpu::ScalarDequantizer;
     static constexpr int columns = nvllm::cpu::kPanelColumns;
     static constexpr bool is_sparse = nvllm::ops::is_sparse(code);
-    static constexpr bool nibbles = code == WeightCode::int4 || code == WeightCode::float4;
+    static constexpr bool nibbles = code == WeightFormat::int4 || code == WeightFormat::float4;
 
   public:
     static constexpr int depth = is_sparse ? nvllm::cpu::kSparseDepth : nibbles ? 8 : 4;
@@ -191,7 +192,7 @@ class WidenedOneByOne {
     static constexpr int parts = depth / 2;
     using Pairs = std::array<uint32_t, columns>;
 
-    explicit WidenedOneByOne(const int8_t* zero_points) : zero_points_(zero_points) {}
+    explicit DequantizedSingly(const int8_t* zero_points) : zero_points_(zero_points) {}
 
     template <int part>
     Pairs pair(const uint32_t* at) const {
@@ -200,7 +201,7 @@ class WidenedOneByOne {
             constexpr std::array<int, 8> order = order_of_pairs<code>();
             const auto value = [&](int i) {
                 const int k = i / 8 * 8 + order[static_cast<size_t>(i % 8)];
-                return is_sparse ? kept(at, column, k) : widened(at[column], column, k);
+                return is_sparse ? kept(at, column, k) : dequantized(at[column], column, k);
             };
             const BFloat16 both[2] = {BFloat16(value(2 * part)), BFloat16(value(2 * part + 1))};
             std::memcpy(&pairs[static_cast<size_t>(column)], both, sizeof(both));
@@ -212,15 +213,15 @@ class WidenedOneByOne {
     static float float8(uint32_t byte) {
         return Codes::float8<0>(Codes::Words{static_cast<int32_t>(byte)})[0];
     }
-    float widened(uint32_t word, int column, int k) const {
+    float dequantized(uint32_t word, int column, int k) const {
         const uint32_t bits = word >> (nibbles ? 4 * k : 8 * k);
         const Codes::Words words{static_cast<int32_t>(bits)};
-        if constexpr (code == WeightCode::int4) {
+        if constexpr (code == WeightFormat::int4) {
             const int zero = zero_points_ == nullptr ? 0 : zero_points_[column];
             return Codes::int4<0>(words)[0] - static_cast<float>(zero);
         }
-        if constexpr (code == WeightCode::int8) return Codes::int8<0>(words)[0];
-        if constexpr (code == WeightCode::float4) return Codes::float4<0>(words)[0];
+        if constexpr (code == WeightFormat::int8) return Codes::int8<0>(words)[0];
+        if constexpr (code == WeightFormat::float4) return Codes::float4<0>(words)[0];
         return float8(bits & 255);
     }
     // As quantized_layout.h has it.
@@ -229,7 +230,7 @@ class WidenedOneByOne {
         const uint32_t places = at[column] >> (4 * four);
         const bool is_first = static_cast<int>(places & 3) == k % 4;
         if (!is_first && static_cast<int>(places >> 2 & 3) != k % 4) return 0.0f;
-        if constexpr (code == WeightCode::sparse_float8) {
+        if constexpr (code == WeightFormat::sparse_float8) {
             const uint32_t word = at[(1 + four / 2) * columns + column];
             return float8(word >> (8 * (four % 2) + (is_first ? 0 : 16)) & 255);
         }
@@ -240,16 +241,16 @@ class WidenedOneByOne {
     const int8_t* zero_points_;
 };
 
-template <WeightCode code>
+template <WeightFormat code>
 void multiply_pairs(const nvllm::cpu::QuantizedBlock& block) {
-    nvllm::cpu::multiply_pairs_by_tiles<EmulatedTiles, nvllm::cpu::ScalarCodes,
-                                        WidenedOneByOne<code>>(block);
+    nvllm::cpu::multiply_pairs_by_tiles<EmulatedTiles, nvllm::cpu::ScalarDequantizer,
+                                        DequantizedSingly<code>>(block);
 }
 
-template <WeightCode... code>
+template <WeightFormat... code>
 void add_pairs(nvllm::cpu::QuantizedKernels& quantized) {
     ((quantized.pairs[static_cast<size_t>(code)] = {multiply_pairs<code>, arrange_pairs<code>,
-                                                    code == WeightCode::int4}),
+                                                    code == WeightFormat::int4}),
      ...);
 }
 
@@ -257,16 +258,16 @@ nvllm::cpu::Kernels table_with_emulated_tiles() {
     constexpr auto bf16 = static_cast<size_t>(nvllm::cpu::FloatType::bf16);
     nvllm::cpu::Kernels table = nvllm::cpu::scalar_kernels();
     table.matmul[bf16][bf16] = nvllm::cpu::tile_matmul_kernels<EmulatedTiles>();
-    table.attention_pairs =
+    table.attention_vnni_pairs =
         nvllm::cpu::tile_attention_matmuls<EmulatedTiles, EmulatedPairs>(EmulatedPairs::pack);
     nvllm::cpu::QuantizedKernels& quantized = table.quantized;
-    add_pairs<WeightCode::int4, WeightCode::int8, WeightCode::float4, WeightCode::float8,
-              WeightCode::sparse_bfloat16, WeightCode::sparse_float8>(quantized);
-    quantized.multiply_integers[0] = multiply_integers<nvllm::cpu::TileInt4<EmulatedCodes>>;
-    quantized.multiply_integers[1] = multiply_integers<nvllm::cpu::TileInt8<EmulatedCodes>>;
-    quantized.arrange[0] = nvllm::cpu::arrange_codes<EmulatedCodes, WeightCode::int4>;
-    quantized.arrange[1] = nvllm::cpu::arrange_codes<EmulatedCodes, WeightCode::int8>;
-    for (size_t& bytes : quantized.integer_bytes) bytes = sizeof(EmulatedCodes::X);
+    add_pairs<WeightFormat::int4, WeightFormat::int8, WeightFormat::float4, WeightFormat::float8,
+              WeightFormat::sparse_bfloat16, WeightFormat::sparse_float8>(quantized);
+    quantized.multiply_integers[0] = multiply_integers<nvllm::cpu::TileInt4<EmulatedDequantizer>>;
+    quantized.multiply_integers[1] = multiply_integers<nvllm::cpu::TileInt8<EmulatedDequantizer>>;
+    quantized.arrange[0] = nvllm::cpu::arrange_quantized<EmulatedDequantizer, WeightFormat::int4>;
+    quantized.arrange[1] = nvllm::cpu::arrange_quantized<EmulatedDequantizer, WeightFormat::int8>;
+    for (size_t& bytes : quantized.integer_bytes) bytes = sizeof(EmulatedDequantizer::X);
     return table;
 }
 
@@ -311,25 +312,25 @@ void EmulatedTiles::multiply_bf16(int sum, int left, int right) {
     const Tile& b = configured(right);
     check_shapes(c, a, b);
     const bool exact = products_are_exact(a, b);
-    float even_factors[kTileRows][kTileRows] = {}, odd_factors[kTileRows][kTileRows] = {};
+    float even_operands[kTileRows][kTileRows] = {}, odd_operands[kTileRows][kTileRows] = {};
     for (int k = 0; k < b.shape.rows; ++k) {
         for (int n = 0; n < b.num_words(); ++n) {
-            even_factors[k][n] = low(b.words[k][n]);
-            odd_factors[k][n] = high(b.words[k][n]);
+            even_operands[k][n] = low(b.words[k][n]);
+            odd_operands[k][n] = high(b.words[k][n]);
         }
     }
     for (int m = 0; m < c.shape.rows; ++m) {
         float even[kTileRows] = {}, odd[kTileRows] = {};
         for (int k = 0; k < a.num_words(); ++k) {
-            const float even_factor = low(a.words[m][k]);
-            const float odd_factor = high(a.words[m][k]);
+            const float even_operand = low(a.words[m][k]);
+            const float odd_operand = high(a.words[m][k]);
             for (int n = 0; exact && n < c.num_words(); n += 4) {
-                multiply_add(even_factor, even_factors[k] + n, even + n);
-                multiply_add(odd_factor, odd_factors[k] + n, odd + n);
+                multiply_add(even_operand, even_operands[k] + n, even + n);
+                multiply_add(odd_operand, odd_operands[k] + n, odd + n);
             }
             for (int n = 0; !exact && n < c.num_words(); ++n) {
-                even[n] = multiply_add(even_factor, even_factors[k][n], even[n]);
-                odd[n] = multiply_add(odd_factor, odd_factors[k][n], odd[n]);
+                even[n] = multiply_add(even_operand, even_operands[k][n], even[n]);
+                odd[n] = multiply_add(odd_operand, odd_operands[k][n], odd[n]);
             }
         }
         for (int n = 0; n < c.num_words(); ++n) {

@@ -52,7 +52,7 @@ struct EmulatedTiles {
     static void multiply_bytes(int sum, int left, int right);
 };
 
-// The scalar kernels, but for products of bfloat16 factors and of integers.
+// The scalar kernels, but for products of bfloat16 operands and of integers.
 const nvllm::cpu::Kernels& emulated_amx_kernels();
 
 }  // namespace testing

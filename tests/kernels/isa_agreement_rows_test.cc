@@ -313,7 +313,7 @@ void check_conversion(const Context& context, Random& random, DType from, DType 
     Buffer expected(to, count);
     for (int64_t i = 0; i < count; ++i) expected.set(i, x.at(i));
     testing::for_each_isa([&](cpu::Isa isa) {
-        // One value more, which nobody may touch.
+        // One value more, which no kernel may touch.
         Buffer out(to, std::vector<float>(static_cast<size_t>(count + 1), 3.0f));
         ops::convert(context, x.view(), out.view({count + 1}).rows(0, count));
         bool same = out[count] == 3.0f;

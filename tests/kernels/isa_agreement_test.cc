@@ -148,7 +148,7 @@ struct AttentionProblem {
         const auto key = [&](int64_t p, int64_t d) { return keys[at(p, d)]; };
         const auto row = text.queries.begin() + position * shape.width() + head * shape.head_dim;
         const reference::Values query =
-            testing::as_factors(shape.dtype, {row, row + shape.head_dim}, shape.head_dim);
+            testing::as_operands(shape.dtype, {row, row + shape.head_dim}, shape.head_dim);
         const int64_t end = options.causal ? position + 1 : length;
         const int64_t first =
             options.window > 0 ? std::max<int64_t>(0, position + 1 - options.window) : 0;

@@ -44,7 +44,7 @@ TEST_CASE("every instruction set converts as the scalar types do") {
             testing::Buffer narrowed(types[type], count);
             std::vector<float> widened(values.size());
             cpu::kernels().narrow[type](values.data(), narrowed.view({count}).data, count);
-            cpu::kernels().widen[type](narrowed.view({count}).data, 1.0f, widened.data(), count);
+            cpu::kernels().upcast[type](narrowed.view({count}).data, 1.0f, widened.data(), count);
             for (int64_t i = 0; i < count; ++i) {
                 REQUIRE(testing::close(narrowed[i], expected[i], 0));
                 REQUIRE(testing::close(widened[static_cast<size_t>(i)], expected[i], 0));

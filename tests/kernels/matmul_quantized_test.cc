@@ -1,4 +1,4 @@
-// Tests of products with quantized weights: against double precision, and bit for bit across
+// Tests of matmuls with quantized weights: against double precision, and bit for bit across
 // batches, threads and orders of columns.
 #include "kernels/ops/matmul_quantized.h"
 
@@ -7,24 +7,24 @@
 #include <limits>
 #include <optional>
 
-#include "kept_values.h"
 #include "kernels/error.h"
 #include "reference.h"
+#include "sparse_values.h"
 #include "testing.h"
 
 using namespace nvllm;
-using ops::ActivationCode;
+using ops::ActivationFormat;
 using ops::MatmulOutput;
-using ops::WeightCode;
+using ops::WeightFormat;
 using testing::same_bits;
 
 namespace {
 
-// What codes mean, from their definitions.
-double meaning(WeightCode code, int8_t stored) {
+// What quantized values mean, from their definitions.
+double meaning(WeightFormat code, int8_t stored) {
     const auto bits = static_cast<uint8_t>(stored);
-    if (code == WeightCode::int4 || code == WeightCode::int8) return stored;
-    const bool wide = code != WeightCode::float4;
+    if (code == WeightFormat::int4 || code == WeightFormat::int8) return stored;
+    const bool wide = code != WeightFormat::float4;
     const int mantissa_bits = wide ? 3 : 1;
     const int bias = wide ? 7 : 1;
     const int exponent = (bits >> mantissa_bits) & (wide ? 15 : 3);
@@ -34,23 +34,23 @@ double meaning(WeightCode code, int8_t stored) {
     return (bits & (wide ? 128 : 8)) != 0 ? -magnitude : magnitude;
 }
 
-int8_t any_code(WeightCode code, uint64_t random) {
-    if (code == WeightCode::int4) return static_cast<int8_t>(random % 16) - 8;
-    if (code == WeightCode::float4) return static_cast<int8_t>(random % 16);
+int8_t any_format(WeightFormat code, uint64_t random) {
+    if (code == WeightFormat::int4) return static_cast<int8_t>(random % 16) - 8;
+    if (code == WeightFormat::float4) return static_cast<int8_t>(random % 16);
     const auto bits = static_cast<uint8_t>(random);
-    const bool is_nan = code != WeightCode::int8 && (bits & 127) == 127;
+    const bool is_nan = code != WeightFormat::int8 && (bits & 127) == 127;
     return static_cast<int8_t>(is_nan ? 0 : bits);
 }
 
 double meaning_of_float8(uint8_t bits) {
-    return meaning(WeightCode::float8, static_cast<int8_t>(bits));
+    return meaning(WeightFormat::float8, static_cast<int8_t>(bits));
 }
 
 // A matrix as a file has it, and packed.
 struct Matrix {
     ops::QuantizedLayout layout;
     std::vector<int8_t> codes, zeros;
-    std::optional<testing::KeptValues> kept;
+    std::optional<testing::SparseValues> kept;
     std::vector<float> scales;
     std::vector<uint8_t> packed;
     std::vector<int32_t> columns;
@@ -68,14 +68,14 @@ struct Matrix {
             kept.emplace(layout, meaning_of_float8);
         } else {
             for (int64_t i = 0; i < layout.out * layout.in; ++i) {
-                codes.push_back(any_code(layout.code, next() >> 20));
+                codes.push_back(any_format(layout.code, next() >> 20));
             }
         }
         for (int64_t i = 0; i < layout.out * layout.groups(); ++i) {
             // Held exactly by every type.
             scales.push_back(static_cast<float>(next() % 7 + 1) * 0.015625f);
             if (layout.has_zero_points) {
-                zeros.push_back(any_code(WeightCode::int4, next() >> 20));
+                zeros.push_back(any_format(WeightFormat::int4, next() >> 20));
             }
         }
         packed.resize(ops::quantized_weight_bytes(layout, 1));
@@ -183,25 +183,27 @@ void check_layout(testing::Machine& machine, const ops::QuantizedLayout& layout,
     }
 }
 
-ops::QuantizedLayout layout_of(WeightCode code, int64_t out, int64_t in, int64_t group_size,
+ops::QuantizedLayout layout_of(WeightFormat code, int64_t out, int64_t in, int64_t group_size,
                                bool zeros = false, DType scale_type = DType::f32) {
     return {code, out, in, group_size, zeros, scale_type};
 }
 
-constexpr WeightCode kCodes[] = {WeightCode::int4, WeightCode::int8, WeightCode::float4,
-                                 WeightCode::float8};
+constexpr WeightFormat kCodes[] = {WeightFormat::int4, WeightFormat::int8, WeightFormat::float4,
+                                   WeightFormat::float8};
 
-constexpr WeightCode kSparseCodes[] = {WeightCode::sparse_bfloat16, WeightCode::sparse_float16,
-                                       WeightCode::sparse_float8};
-constexpr WeightCode kAllCodes[] = {WeightCode::int4,
-                                    WeightCode::int8,
-                                    WeightCode::float4,
-                                    WeightCode::float8,
-                                    WeightCode::sparse_bfloat16,
-                                    WeightCode::sparse_float16,
-                                    WeightCode::sparse_float8};
+constexpr WeightFormat kSparseFormats[] = {
+    WeightFormat::sparse_bfloat16, WeightFormat::sparse_float16, WeightFormat::sparse_float8};
+constexpr WeightFormat kAllFormats[] = {WeightFormat::int4,
+                                        WeightFormat::int8,
+                                        WeightFormat::float4,
+                                        WeightFormat::float8,
+                                        WeightFormat::sparse_bfloat16,
+                                        WeightFormat::sparse_float16,
+                                        WeightFormat::sparse_float8};
 
-bool is_integer(WeightCode code) { return code == WeightCode::int4 || code == WeightCode::int8; }
+bool is_integer(WeightFormat code) {
+    return code == WeightFormat::int4 || code == WeightFormat::int8;
+}
 
 }  // namespace
 
@@ -209,7 +211,7 @@ TEST_CASE("quantized products match the reference for all codes, groups and odd 
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : kCodes) {
+        for (const WeightFormat code : kCodes) {
             check_layout(machine, layout_of(code, 33, 100, 100), 3);
             check_layout(machine, layout_of(code, 5, 72, 16), 1);
             check_layout(machine, layout_of(code, 70, 300, 128, false, DType::bf16), 14);
@@ -229,12 +231,12 @@ TEST_CASE("quantized products: sparse matrices match the reference for all types
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : kSparseCodes) {
+        for (const WeightFormat code : kSparseFormats) {
             check_layout(machine, layout_of(code, 33, 100, 100), 3);
             check_layout(machine, layout_of(code, 16, 4, 4), 2);
             check_layout(machine, layout_of(code, 5, 72, 72), 1);
             check_layout(machine, layout_of(code, 130, 264, 32, false, DType::f16), 7);
-            // More than one stretch, with a short last one.
+            // More than one K-block, with a short last one.
             check_layout(machine, layout_of(code, 70, 2060, 2060, false, DType::bf16), 14);
         }
     });
@@ -244,7 +246,7 @@ TEST_CASE("quantized products: of x only what sparse matrices keep a weight for 
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : kSparseCodes) {
+        for (const WeightFormat code : kSparseFormats) {
             for (const DType type : {DType::f32, DType::bf16}) {
                 Matrix matrix(machine, layout_of(code, 20, 96, 96));
                 std::vector<float> x = x_of(3, 96);
@@ -255,7 +257,7 @@ TEST_CASE("quantized products: of x only what sparse matrices keep a weight for 
                     const bool is_kept = matrix.kept->keeps(static_cast<int64_t>(i % 20), 5);
                     // To tiles what is not kept is a zero.
                     const bool is_zero = isa == cpu::Isa::amx && type == DType::bf16 &&
-                                         code != WeightCode::sparse_float16;
+                                         code != WeightFormat::sparse_float16;
                     CHECK(std::isnan(y[i]) == (i / 20 == 1 && (is_kept || is_zero)));
                     reached += is_kept ? 1 : 0;
                 }
@@ -268,34 +270,34 @@ TEST_CASE("quantized products: of x only what sparse matrices keep a weight for 
 
 TEST_CASE("quantized products: sparse matrices are smaller, and keep two of four") {
     testing::Machine machine;
-    const auto bytes_of = [](WeightCode code) {
+    const auto bytes_of = [](WeightFormat code) {
         return ops::quantized_weight_bytes(layout_of(code, 1024, 1024, 1024, false, DType::bf16),
                                            1);
     };
     // A sixteenth for places, and scales of each row.
-    CHECK(bytes_of(WeightCode::sparse_bfloat16) == 1024 * 1024 * 2 * 9 / 16 + 1024 * 2);
-    CHECK(bytes_of(WeightCode::sparse_float16) == bytes_of(WeightCode::sparse_bfloat16));
-    CHECK(bytes_of(WeightCode::sparse_float8) == 1024 * 1024 * 5 / 8 + 1024 * 2);
+    CHECK(bytes_of(WeightFormat::sparse_bfloat16) == 1024 * 1024 * 2 * 9 / 16 + 1024 * 2);
+    CHECK(bytes_of(WeightFormat::sparse_float16) == bytes_of(WeightFormat::sparse_bfloat16));
+    CHECK(bytes_of(WeightFormat::sparse_float8) == 1024 * 1024 * 5 / 8 + 1024 * 2);
 
-    Matrix matrix(machine, layout_of(WeightCode::sparse_bfloat16, 20, 96, 96));
+    Matrix matrix(machine, layout_of(WeightFormat::sparse_bfloat16, 20, 96, 96));
     matrix.kept->places[12 * 7 + 3] ^= 16;
     CHECK_THROWS_AS(matrix.pack(machine), Error);
     CHECK_FALSE(
-        ops::can_multiply_quantized(layout_of(WeightCode::sparse_float8, 20, 96, 48), {}, 1));
-    CHECK(ops::can_multiply_quantized(layout_of(WeightCode::sparse_float8, 20, 96, 32), {}, 1));
+        ops::can_multiply_quantized(layout_of(WeightFormat::sparse_float8, 20, 96, 48), {}, 1));
+    CHECK(ops::can_multiply_quantized(layout_of(WeightFormat::sparse_float8, 20, 96, 32), {}, 1));
     CHECK_FALSE(
-        ops::can_multiply_quantized(layout_of(WeightCode::sparse_bfloat16, 20, 98, 98), {}, 1));
+        ops::can_multiply_quantized(layout_of(WeightFormat::sparse_bfloat16, 20, 98, 98), {}, 1));
 }
 
 TEST_CASE("quantized products: one row gives the same bits alone and among many, on any threads") {
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : kAllCodes) {
+        for (const WeightFormat code : kAllFormats) {
             for (const ops::ActivationRounding& activations :
                  {ops::ActivationRounding{},
-                  {ActivationCode::int8, 0, 0.0f, 0.0f, false},
-                  {ActivationCode::float8, 0, 0.0f, 0.0f, false},
-                  {ActivationCode::float8, 64, 0.0f, 0.0f, false}}) {
+                  {ActivationFormat::int8, 0, 0.0f, 0.0f, false},
+                  {ActivationFormat::float8, 0, 0.0f, 0.0f, false},
+                  {ActivationFormat::float8, 64, 0.0f, 0.0f, false}}) {
                 for (const ops::QuantizedLayout& layout :
                      {layout_of(code, 100, 320, 64), layout_of(code, 100, 328, 64),
                       layout_of(code, 20, 576, 576), layout_of(code, 100, 320, 64, true),
@@ -323,8 +325,8 @@ TEST_CASE("quantized products: one row gives the same bits alone and among many,
 
 TEST_CASE("quantized products: columns in another order give what they give in theirs") {
     testing::Machine machine;
-    for (const auto activations : {ActivationCode::compute_type, ActivationCode::int8}) {
-        Matrix matrix(machine, layout_of(WeightCode::int4, 20, 64, 16));
+    for (const auto activations : {ActivationFormat::compute_type, ActivationFormat::int8}) {
+        Matrix matrix(machine, layout_of(WeightFormat::int4, 20, 64, 16));
         matrix.activations.code = activations;
         const std::vector<float> x = x_of(3, 64);
         const std::vector<float> expected = run(machine, matrix, x, {3});
@@ -343,10 +345,10 @@ TEST_CASE("quantized products: columns in another order give what they give in t
 TEST_CASE("quantized products: long rows of integers in groups, the last one short") {
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : {WeightCode::int4, WeightCode::int8}) {
+        for (const WeightFormat code : {WeightFormat::int4, WeightFormat::int8}) {
             testing::Machine machine;
             Matrix matrix(machine, layout_of(code, 70, 17 * 128 + 8, 128));
-            matrix.activations = {ActivationCode::int8, 0, 0.0f, 0.0f, false};
+            matrix.activations = {ActivationFormat::int8, 0, 0.0f, 0.0f, false};
             constexpr int64_t all = 70;
             const std::vector<float> x = x_of(all, matrix.layout.in);
             const std::vector<float> many = run(machine, matrix, x, {all});
@@ -363,13 +365,13 @@ TEST_CASE("quantized products round x to integers of each row") {
     std::vector<std::vector<float>> of_isas;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : kCodes) {
-            for (const auto activations : {ActivationCode::int8, ActivationCode::int4}) {
+        for (const WeightFormat code : kCodes) {
+            for (const auto activations : {ActivationFormat::int8, ActivationFormat::int4}) {
                 Matrix matrix(machine, layout_of(code, 50, 200, 200));
                 matrix.activations.code = activations;
                 std::vector<float> x = x_of(9, 200);
                 std::fill(x.begin(), x.begin() + 200, 0.0f);
-                const bool wide = activations == ActivationCode::int8;
+                const bool wide = activations == ActivationFormat::int8;
                 std::vector<double> rounded;
                 for (size_t row = 0; row < 9; ++row) {
                     float largest = 0;
@@ -398,17 +400,17 @@ TEST_CASE("quantized products: what is no number does not become one, and stays 
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        for (const WeightCode code : kCodes) {
+        for (const WeightFormat code : kCodes) {
             for (const ops::ActivationRounding& rounding :
                  {ops::ActivationRounding{},
-                  {ActivationCode::int8, 0, 0.0f, 0.0f, false},
-                  {ActivationCode::int8, 0, 0.01f, 0.0f, false},
-                  {ActivationCode::int4, 0, 0.0f, 0.0f, false},
-                  {ActivationCode::float8, 32, 0.0f, 0.0f, false},
-                  {ActivationCode::float8, 0, 0.01f, 0.0f, false},
-                  {ActivationCode::float8, 32, 0.0f, 0.0f, true},
-                  {ActivationCode::float4, 32, 0.0f, 0.0f, true},
-                  {ActivationCode::float4, 16, 0.0f, 300.0f, false}}) {
+                  {ActivationFormat::int8, 0, 0.0f, 0.0f, false},
+                  {ActivationFormat::int8, 0, 0.01f, 0.0f, false},
+                  {ActivationFormat::int4, 0, 0.0f, 0.0f, false},
+                  {ActivationFormat::float8, 32, 0.0f, 0.0f, false},
+                  {ActivationFormat::float8, 0, 0.01f, 0.0f, false},
+                  {ActivationFormat::float8, 32, 0.0f, 0.0f, true},
+                  {ActivationFormat::float4, 32, 0.0f, 0.0f, true},
+                  {ActivationFormat::float4, 16, 0.0f, 300.0f, false}}) {
                 CAPTURE(static_cast<int>(rounding.code));
                 CAPTURE(rounding.scale);
                 Matrix matrix(machine, layout_of(code, 20, 96, 96));
@@ -430,19 +432,19 @@ TEST_CASE("quantized products: sums of integers reach the largest values without
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
-        const auto check = [&](WeightCode code, int weight) {
+        const auto check = [&](WeightFormat code, int weight) {
             CAPTURE(weight);
             Matrix matrix(machine, layout_of(code, 17, 4096, 4096));
             std::fill(matrix.codes.begin(), matrix.codes.end(), static_cast<int8_t>(weight));
             matrix.pack(machine);
-            matrix.activations = {ActivationCode::int8, 0, 1.0f, 0.0f, false};
+            matrix.activations = {ActivationFormat::int8, 0, 1.0f, 0.0f, false};
             const std::vector<float> x(2 * 4096, -500.0f);
             std::vector<double> clamped(x.size(), -128.0);
             CHECK(matches(matrix, clamped, {2}, run(machine, matrix, x, {2}), 1e-7));
         };
         // Both ends: some instruction sets multiply them as the ends of an unsigned range.
-        for (const int weight : {-8, 7}) check(WeightCode::int4, weight);
-        for (const int weight : {-128, 127}) check(WeightCode::int8, weight);
+        for (const int weight : {-8, 7}) check(WeightFormat::int4, weight);
+        for (const int weight : {-128, 127}) check(WeightFormat::int8, weight);
     });
 }
 
@@ -451,21 +453,21 @@ TEST_CASE("quantized products: float activations by row, by group, given and MX"
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
         const std::vector<ops::ActivationRounding> roundings = {
-            {ActivationCode::float8, 0, 0.0f, 0.0f, false},
-            {ActivationCode::float8, 32, 0.0f, 0.0f, false},
-            {ActivationCode::float8, 0, 0.01f, 0.0f, false},
-            {ActivationCode::float8, 32, 0.0f, 0.0f, true},
-            {ActivationCode::float4, 32, 0.0f, 0.0f, true},
-            {ActivationCode::float4, 16, 0.0f, 300.0f, false}};
+            {ActivationFormat::float8, 0, 0.0f, 0.0f, false},
+            {ActivationFormat::float8, 32, 0.0f, 0.0f, false},
+            {ActivationFormat::float8, 0, 0.01f, 0.0f, false},
+            {ActivationFormat::float8, 32, 0.0f, 0.0f, true},
+            {ActivationFormat::float4, 32, 0.0f, 0.0f, true},
+            {ActivationFormat::float4, 16, 0.0f, 300.0f, false}};
         for (const ops::ActivationRounding& rounding : roundings) {
             CAPTURE(static_cast<int>(rounding.code));
             CAPTURE(rounding.group_size);
-            Matrix matrix(machine, layout_of(WeightCode::float8, 20, 96, 48));
+            Matrix matrix(machine, layout_of(WeightFormat::float8, 20, 96, 48));
             matrix.activations = rounding;
             // Values of the formats times scales that every rounding above chooses exactly.
             std::vector<float> x;
             for (int i = 0; i < 3 * 96; ++i) {
-                const float values[] = {rounding.code == ActivationCode::float4 ? 6.0f : 7.0f,
+                const float values[] = {rounding.code == ActivationFormat::float4 ? 6.0f : 7.0f,
                                         -0.5f,
                                         1.5f,
                                         0.0f,
@@ -479,7 +481,7 @@ TEST_CASE("quantized products: float activations by row, by group, given and MX"
             CHECK(matches(matrix, exact, {3}, run(machine, matrix, x, {3}),
                           rounding.global_scale > 0.0f ? 0.03 : 1e-6));
             // And what lies between is rounded, within half a step.
-            const bool coarse = rounding.code == ActivationCode::float4;
+            const bool coarse = rounding.code == ActivationFormat::float4;
             const std::vector<float> other = x_of(3, 96);
             const std::vector<double> plain(other.begin(), other.end());
             const std::vector<float> y = run(machine, matrix, other, {3});
@@ -491,7 +493,7 @@ TEST_CASE("quantized products: float activations by row, by group, given and MX"
 
 TEST_CASE("quantized products stay within the scratch they announce, and check what they get") {
     testing::Machine machine;
-    const ops::QuantizedLayout layout = layout_of(WeightCode::int4, 48, 256, 64);
+    const ops::QuantizedLayout layout = layout_of(WeightFormat::int4, 48, 256, 64);
     Matrix matrix(machine, layout);
     ThreadPool threads(3);
     ScratchArena scratch(ops::matmul_quantized_scratch_bytes(30, layout, 3));
@@ -506,9 +508,9 @@ TEST_CASE("quantized products stay within the scratch they announce, and check w
                               DType::bf16, MatmulOutput::overwrite, out);
     };
     for (const ops::ActivationRounding& activations :
-         {ops::ActivationRounding{ActivationCode::int8, 0, 0.0f, 0.0f, false},
+         {ops::ActivationRounding{ActivationFormat::int8, 0, 0.0f, 0.0f, false},
           {},
-          {ActivationCode::float8, 8, 0.0f, 0.0f, false}}) {
+          {ActivationFormat::float8, 8, 0.0f, 0.0f, false}}) {
         matrix.activations = activations;
         multiply(matrix.weight());
         CHECK(scratch.num_growths() == 0);
@@ -517,5 +519,5 @@ TEST_CASE("quantized products stay within the scratch they announce, and check w
     wrong.layout.in = 128;
     CHECK_THROWS_AS(multiply(wrong), Error);
     CHECK(ops::can_multiply_quantized(layout, {}, 1));
-    CHECK_FALSE(ops::can_multiply_quantized(layout_of(WeightCode::int4, 48, 256, 20), {}, 1));
+    CHECK_FALSE(ops::can_multiply_quantized(layout_of(WeightFormat::int4, 48, 256, 20), {}, 1));
 }

@@ -1,4 +1,4 @@
-// Tests of matrix products: against double precision, and bit for bit across batches and threads.
+// Tests of matmuls: against double precision, and bit for bit across batches and threads.
 #include "kernels/ops/matmul.h"
 
 #include <algorithm>
@@ -131,7 +131,7 @@ TEST_CASE("a row has the same bits alone, among 512, and with any number of thre
                                                         {DType::f32, DType::f32},
                                                         {DType::bf16, DType::f32},
                                                         {DType::f16, DType::f16}}) {
-            const int64_t in = 1100, out = 131;  // a stretch of k, and more
+            const int64_t in = 1100, out = 131;  // a K-block of k, and more
             Case all({512, in, out, weight_type, compute_type});
             testing::Machine one_thread(1);
             const std::vector<float> expected = all.run(one_thread, MatmulOutput::overwrite, true);

@@ -58,8 +58,8 @@ inline std::vector<double> as_stored(nvllm::DType dtype, const std::vector<float
 }
 
 // Queries as they meet keys that are stored in `dtype`.
-inline std::vector<double> as_factors(nvllm::DType dtype, const std::vector<float>& x,
-                                      int64_t head_dim) {
+inline std::vector<double> as_operands(nvllm::DType dtype, const std::vector<float>& x,
+                                       int64_t head_dim) {
     return as_stored(nvllm::cpu::attention_compute_type(dtype, head_dim), x, head_dim, 1.0f);
 }
 

@@ -2,7 +2,7 @@
 // et al. 2022).
 //
 // A work item is one kv head of one sequence with a run of its queries, or several with few
-// queries: all query heads of the group share the tile of keys and values that is widened for them.
+// queries: all query heads of the group share the tile of keys and values that is upcast for them.
 // Rows of a kv head are (query, head of the group) pairs. Positions are taken in segments, each
 // with a softmax of its own, that are joined in their order; where there are fewer items than would
 // keep all threads busy, each segment is an item.
@@ -28,7 +28,7 @@ int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) 
 
 const AttentionMatmuls& products_for(DType cached, int64_t head_dim) {
     return attention_compute_type(cached, head_dim) == DType::bf16
-               ? kernels().attention_pairs
+               ? kernels().attention_vnni_pairs
                : kernels().attention[kv_type_index(cached)];
 }
 
@@ -70,7 +70,7 @@ struct Workspace {
     uint64_t* ancestors;  // of rows of a tree: which of the step's rows they see
     uint64_t* seen;       // the same by the positions of a tile
     State segment;        // of the segment that is worked on
-    State joined;         // of those before it
+    State merged;         // of those before it
 
     static size_t bytes(int64_t rows, int64_t width) {
         const int64_t floats =
@@ -101,7 +101,7 @@ struct Workspace {
           ancestors(reinterpret_cast<uint64_t*>(std::exchange(next, next + 2 * rows))),
           seen(reinterpret_cast<uint64_t*>(std::exchange(next, next + 2 * rows))),
           segment(std::exchange(next, next + State::num_floats(rows, width)), rows, width),
-          joined(next, rows, width) {}
+          merged(next, rows, width) {}
 };
 
 int64_t rows_per_item(int64_t heads) {
@@ -116,7 +116,7 @@ struct CachedHead {
 
 // Where a tile's positions lie for the first head of an item. Of positions that are not to be read,
 // before and behind the others, it is where their neighbours lie.
-struct TilePlaces {
+struct TileOffsets {
     const std::byte* keys[kTile];  // of each vector of positions, where these fill blocks and heads
     const std::byte* values[kTile];
 };
@@ -126,7 +126,7 @@ struct Place {
     const AttentionItem& item;
     int64_t tile;  // its first position
     int64_t kv_head;
-    const TilePlaces& places;
+    const TileOffsets& places;
 
     CachedHead head() const { return {item.sequence, kv_head}; }
 };
@@ -205,12 +205,12 @@ void load_queries(const AttentionBatch& batch, const AttentionItem& item, const 
 }
 
 // The queries of an item that see anything of a tile.
-struct Seeing {
+struct MaskRange {
     int64_t first;
     int64_t count;
 };
 
-Seeing queries_that_see(const AttentionBatch& batch, const AttentionItem& item, int64_t tile) {
+MaskRange queries_that_see(const AttentionBatch& batch, const AttentionItem& item, int64_t tile) {
     if (!batch.options.causal) return {0, item.num_queries};
     const int64_t first = std::max<int64_t>(0, tile - item.first_position);
     const int64_t window = batch.options.window;
@@ -221,8 +221,8 @@ Seeing queries_that_see(const AttentionBatch& batch, const AttentionItem& item, 
 }
 
 void set_visible(const AttentionBatch& batch, const AttentionItem& item, int64_t tile,
-                 const Seeing& seeing, const Workspace& space) {
-    for (int64_t query = seeing.first; query < seeing.first + seeing.count; ++query) {
+                 const MaskRange& mask_range, const Workspace& space) {
+    for (int64_t query = mask_range.first; query < mask_range.first + mask_range.count; ++query) {
         const int64_t position = item.first_position + query;
         const int64_t visible_end = batch.options.causal ? position + 1 : item.end;
         for (int64_t row = query * batch.group; row < (query + 1) * batch.group; ++row) {
@@ -248,12 +248,12 @@ bool vectors_fill_blocks_and_heads(const AttentionBatch& batch) {
 }
 
 // Whether they multiply keys and values as these lie.
-bool are_few_rows(const AttentionBatch& batch, int64_t rows) {
+bool is_decode(const AttentionBatch& batch, int64_t rows) {
     return rows <= kFewAttentionRows && vectors_fill_blocks_and_heads(batch);
 }
 
 void find_places(const AttentionBatch& batch, const AttentionItem& item, int64_t tile,
-                 TilePlaces& places) {
+                 TileOffsets& places) {
     const CachedHead head{item.sequence, item.kv_head};
     const int64_t begin = std::max(tile, batch.first_visible(item.first_position));
     const int64_t end = std::min(tile + kTile, item.end);
@@ -283,7 +283,7 @@ ptrdiff_t head_bytes(const ConstTensorView& cache) {
 
 // From part `first` on.
 PlacedParts parts_of(const ConstTensorView& cache, const TileWork& work,
-                     const std::byte* const (TilePlaces::*parts)[kTile], int64_t first) {
+                     const std::byte* const (TileOffsets::*parts)[kTile], int64_t first) {
     const int64_t head = work.place.kv_head - work.place.item.kv_head;
     const int64_t next_head = work.next.kv_head - work.next.item.kv_head;
     return {work.place.places.*parts + first, head * head_bytes(cache),
@@ -294,11 +294,11 @@ void score_few(const AttentionBatch& batch, const TileWork& work, const Workspac
     const int64_t lanes = kernels().lanes;
     const int64_t tile = work.place.tile;
     const int64_t first = (work.begin - tile) / lanes;
-    batch.products.few_scores({space.queries + work.row * batch.width, batch.width, work.rows,
-                               batch.head_dim,
-                               parts_of(batch.key_cache, work, &TilePlaces::keys, first),
-                               batch.block_size, divided_up(work.end - tile, lanes) - first,
-                               space.scores + work.row * kTile + first * lanes, kTile});
+    batch.products.decode_scores({space.queries + work.row * batch.width, batch.width, work.rows,
+                                  batch.head_dim,
+                                  parts_of(batch.key_cache, work, &TileOffsets::keys, first),
+                                  batch.block_size, divided_up(work.end - tile, lanes) - first,
+                                  space.scores + work.row * kTile + first * lanes, kTile});
 }
 
 // Keys are loaded block by block, side by side from the tile's first position on. What is wanted
@@ -325,13 +325,13 @@ void add_values(const AttentionBatch& batch, const TileWork& work, bool few, con
     const int64_t together = products.step * products.words_at_once;
     const int64_t first = (work.begin - work.place.tile) / together * together;
     const int64_t positions = divided_up(work.end - work.place.tile - first, together) * together;
-    const PlacedParts values = parts_of(batch.value_cache, work, &TilePlaces::values, first);
+    const PlacedParts values = parts_of(batch.value_cache, work, &TileOffsets::values, first);
     const float* const weights = space.scores + work.row * kTile + first / products.step;
     const float* const correction = space.correction + work.row;
     float* const outputs = state.outputs + work.row * batch.width;
     if (few) {
-        products.few_sums({weights, kTile, correction, work.rows, values, positions, batch.head_dim,
-                           outputs, batch.width});
+        products.decode_matmul({weights, kTile, correction, work.rows, values, positions,
+                                batch.head_dim, outputs, batch.width});
         return;
     }
     products.load_values({values, positions, batch.head_dim, space.values, batch.width});
@@ -356,16 +356,16 @@ void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, in
               const Place& next, const Workspace& space, const State& state) {
     const AttentionItem& item = place.item;
     const int64_t tile = place.tile;
-    const Seeing seeing = queries_that_see(batch, item, tile);
+    const MaskRange mask_range = queries_that_see(batch, item, tile);
     const TileWork work{
-        place, next, begin, end, seeing.first * batch.group, seeing.count * batch.group};
-    const bool few = are_few_rows(batch, work.rows);
+        place, next, begin, end, mask_range.first * batch.group, mask_range.count * batch.group};
+    const bool few = is_decode(batch, work.rows);
     const int64_t row = work.row;
     const bool scaled = batch.key_cache.dtype == DType::i8;
     float* const scores = space.scores + row * kTile;
     few ? score_few(batch, work, space) : score_many(batch, work, space);
     if (scaled) scale_positions(batch, batch.options.scales.keys, work, scores);
-    set_visible(batch, item, tile, seeing, space);
+    set_visible(batch, item, tile, mask_range, space);
     const bool is_tree = batch.is_tree(item.sequence);
     if (is_tree) {
         set_seen(batch, item, tile, {space.ancestors + row, space.seen + row, work.rows});
@@ -384,9 +384,9 @@ void add_segment(const AttentionBatch& batch, const AttentionItem& item, int64_t
                  const AttentionItem& after, const Workspace& space, const State& state) {
     state.clear(rows_of(batch, item), batch.width);
     const int64_t first = batch.first_visible(item.first_position);
-    TilePlaces places[2];
-    TilePlaces* here = places;
-    TilePlaces* there = places + 1;
+    TileOffsets places[2];
+    TileOffsets* here = places;
+    TileOffsets* there = places + 1;
     find_places(batch, item, begin, *here);
     for (int64_t tile = begin; tile < end; tile += kTile, std::swap(here, there)) {
         const bool is_last = tile + kTile >= item.end;
@@ -407,9 +407,9 @@ void add_segment(const AttentionBatch& batch, const AttentionItem& item, int64_t
 }
 
 // `into` becomes the softmax over the positions of both.
-void join(const AttentionBatch& batch, const State& into, const State& next, int64_t rows) {
-    kernels().join_softmax({into.outputs, into.maximum, into.denominator, next.outputs,
-                            next.maximum, next.denominator, rows, batch.width});
+void merge(const AttentionBatch& batch, const State& into, const State& next, int64_t rows) {
+    kernels().merge_softmax({into.outputs, into.maximum, into.denominator, next.outputs,
+                             next.maximum, next.denominator, rows, batch.width});
 }
 
 // What a head's sums are multiplied with at the end where there are sinks. Maxima are powers of
@@ -461,19 +461,19 @@ void run_item(const AttentionBatch& batch, const AttentionItem& item, const Atte
               const Workspace& space) {
     load_queries(batch, item, space);
     int64_t end = segment_end(item, item.begin);
-    add_segment(batch, item, item.begin, end, after, space, space.joined);
+    add_segment(batch, item, item.begin, end, after, space, space.merged);
     for (int64_t begin = end; begin < item.end; begin = end) {
         end = segment_end(item, begin);
         add_segment(batch, item, begin, end, after, space, space.segment);
-        join(batch, space.joined, space.segment, rows_of(batch, item));
+        merge(batch, space.merged, space.segment, rows_of(batch, item));
     }
-    store_outputs(batch, item, space.joined);
+    store_outputs(batch, item, space.merged);
 }
 
 }  // namespace
 
 DType attention_compute_type(DType cached, int64_t head_dim) {
-    const int64_t step = kernels().attention_pairs.step;
+    const int64_t step = kernels().attention_vnni_pairs.step;
     const bool are_pairs = cached == DType::bf16 && step > 0 && head_dim % step == 0;
     return are_pairs ? DType::bf16 : DType::f32;
 }
@@ -549,8 +549,8 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
         if (batch.num_items(sequence) == 0) return;
         const AttentionItem item = find_item(batch, first);
         for (int64_t part = 1; part < batch.num_segments(sequence); ++part) {
-            join(batch, state_of(first), state_of(first + part * items_of_heads),
-                 rows_of(batch, item));
+            merge(batch, state_of(first), state_of(first + part * items_of_heads),
+                  rows_of(batch, item));
         }
         store_outputs(batch, item, state_of(first));
     });

@@ -16,7 +16,7 @@
 namespace nvllm::cpu {
 
 constexpr int64_t kAttentionRowsPerItem = 192;
-// So few rows of a head multiply keys and values as these lie; with more it pays to widen them
+// So few rows of a head multiply keys and values as these lie; with more it pays to upcast them
 // first.
 constexpr int64_t kFewAttentionRows = 12;
 // Rows of items that are segments, for each head of the model: what these leave is kept until all

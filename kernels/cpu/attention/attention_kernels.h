@@ -39,7 +39,7 @@ struct AttentionKernels {
 
     // Both are brought to the larger maximum, the next is added to the first. A state without
     // positions changes nothing.
-    static void join_softmax(const SoftmaxStates& states) {
+    static void merge_softmax(const SoftmaxStates& states) {
         for (int64_t row = 0; row < states.rows; ++row) {
             const F before = S::set(states.maximum[row]);
             const F next = S::set(states.next_maximum[row]);

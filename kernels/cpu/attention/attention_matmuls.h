@@ -132,7 +132,7 @@ struct AttentionMatmulKernels {
         });
     }
 
-    static void few_scores(const FewScores& few) {
+    static void decode_scores(const DecodeScores& few) {
         for_each_tile_of_rows<S::outer_rows>(few.rows, [&](int64_t row, auto rows) {
             int64_t vector = 0;
             for (; vector + S::outer_vectors <= few.vectors; vector += S::outer_vectors) {
@@ -142,7 +142,7 @@ struct AttentionMatmulKernels {
         });
     }
 
-    static void few_sums(const FewSums& few) {
+    static void decode_matmul(const DecodeMatmul& few) {
         for_each_tile_of_rows<S::outer_rows>(few.rows, [&](int64_t row, auto rows) {
             // Of the registers that fewer rows leave, more values are summed at one time.
             constexpr int vectors = S::outer_vectors * (rows() * 3 <= S::outer_rows ? 2 : 1);
@@ -195,7 +195,7 @@ struct AttentionMatmulKernels {
         }
     }
     template <int rows, int vectors>
-    static void score_tile(const FewScores& few, int64_t row, int64_t vector) {
+    static void score_tile(const DecodeScores& few, int64_t row, int64_t vector) {
         const float* queries = few.queries + row * few.query_stride;
         const T* keys[vectors];
         const T* next[vectors];
@@ -218,7 +218,7 @@ struct AttentionMatmulKernels {
     }
 
     template <int rows, int vectors>
-    static void sum_tile(const FewSums& few, int64_t row, int64_t column) {
+    static void sum_tile(const DecodeMatmul& few, int64_t row, int64_t column) {
         const float* weights = few.weights + row * few.weight_stride;
         const PlacedParts& parts = few.values;
         float* out = few.out + row * few.out_stride + column;
@@ -266,8 +266,8 @@ AttentionMatmuls attention_matmuls(void (*pack)(float*, int64_t, int64_t, int64_
             .load_keys = Products::load_keys,
             .load_values = Products::load_values,
             .outer_product = Products::outer_product,
-            .few_scores = Products::few_scores,
-            .few_sums = Products::few_sums};
+            .decode_scores = Products::decode_scores,
+            .decode_matmul = Products::decode_matmul};
 }
 
 }  // namespace nvllm::cpu

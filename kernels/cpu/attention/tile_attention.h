@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/attention/attention_matmuls.h"
-#include "kernels/cpu/attention/few_rows_by_chains.h"
+#include "kernels/cpu/attention/decode_attention.h"
 #include "kernels/cpu/matmul/tile_pairs.h"
 #include "kernels/cpu/simd/kernels.h"
 
@@ -100,8 +100,8 @@ AttentionMatmuls tile_attention_matmuls(void (*pack)(float*, int64_t, int64_t, i
             .load_keys = Loads::load_keys,
             .load_values = Loads::load_values,
             .outer_product = TileAttention<Tiles, typename M::Simd>::outer_product,
-            .few_scores = FewRowsByChains<typename M::Simd>::few_scores,
-            .few_sums = FewRowsByChains<typename M::Simd>::few_sums};
+            .decode_scores = DecodeAttention<typename M::Simd>::decode_scores,
+            .decode_matmul = DecodeAttention<typename M::Simd>::decode_matmul};
 }
 
 }  // namespace nvllm::cpu

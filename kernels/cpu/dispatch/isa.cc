@@ -90,7 +90,7 @@ bool is_intel() {
 }
 
 // On Intel's processors one bfloat16 dot product takes the time of four float32 multiply-adds and
-// does the work of two (measured on a Xeon of family 6, model 207), so widening to float32 is
+// does the work of two (measured on a Xeon of family 6, model 207), so upcasting to float32 is
 // faster there.
 bool prefers_bf16_dot_products() {
 #if defined(__x86_64__)
@@ -170,10 +170,11 @@ void set_kernels_for_testing(Isa isa, const Kernels& (*kernels)()) {
 // away costs it a fifth of the bandwidth. A Xeon gains 5 % (AVX-512) and 10 % (AVX2) by that.
 int64_t bytes_fetched_ahead() { return is_intel() ? 1024 : 256; }
 
-// A Xeon decodes faster by these, 2 to 5 % and 2 to 37 %; a Zen 3, which has no AVX-512, gets codes
-// from memory 5 to 15 % faster by the second (docs/notes/cpu.md); a Zen 4 has run neither.
+// A Xeon decodes faster by these, 2 to 5 % and 2 to 37 %; a Zen 3, which has no AVX-512, gets
+// quantized values from memory 5 to 15 % faster by the second (docs/notes/cpu.md); a Zen 4 has run
+// neither.
 int64_t bytes_fetched_early() { return is_intel() ? 2048 : 0; }
-bool fetches_codes_early() {
+bool prefetches_weights() {
     static const bool found = is_intel() || !isa_supported(Isa::avx512);
     return found;
 }

@@ -33,9 +33,9 @@ int64_t bytes_fetched_ahead();
 // rows of x wait for them; 0: it is not.
 int64_t bytes_fetched_early();
 
-// Whether panels of codes that come from memory are best asked for twice: from further away, for
-// the second-level cache, and then for the first.
-bool fetches_codes_early();
+// Whether panels of quantized values that come from memory are best asked for twice: from further
+// away, for the second-level cache, and then for the first.
+bool prefetches_weights();
 
 // Replaces the choice; requires isa_supported(isa). Not while an op runs.
 void set_isa_for_testing(Isa isa);

@@ -14,11 +14,11 @@ namespace nvllm::cpu {
 // Products of x rounded to X, by type of the weights.
 template <class S, typename X>
 MatmulByWeight matmul_row() {
-    return {matmul_kernels<UpcastOperands<S, float>, X>(), matmul_kernels<WidenedPairs<S>, X>(),
+    return {matmul_kernels<UpcastOperands<S, float>, X>(), matmul_kernels<DequantizedPairs<S>, X>(),
             matmul_kernels<UpcastOperands<S, Float16>, X>()};
 }
 
-// S: a set of vectors; C: how it widens codes.
+// S: a set of vectors; C: how it upcasts quantized values.
 template <class S, class C>
 Kernels kernel_table() {
     using Rows = RowKernels<S>;
@@ -27,7 +27,8 @@ Kernels kernel_table() {
     using B = BFloat16;
     using H = Float16;
     Kernels table = {
-        .widen = {Rows::template widen<float>, Rows::template widen<B>, Rows::template widen<H>},
+        .upcast = {Rows::template upcast<float>, Rows::template upcast<B>,
+                   Rows::template upcast<H>},
         .narrow = {Rows::template narrow<float>, Rows::template narrow<B>,
                    Rows::template narrow<H>},
         .narrow_f8 = Rows::template narrow_scaled<Float8E4M3>,
@@ -52,13 +53,13 @@ Kernels kernel_table() {
         .quantized = quantized_kernels<C>(),
         .lanes = S::lanes,
         .softmax_tile = Attention::softmax_tile,
-        .join_softmax = Attention::join_softmax,
+        .merge_softmax = Attention::merge_softmax,
         .attention = {attention_matmuls<SingleOperands<S, float>>(),
                       attention_matmuls<SingleOperands<S, B>>(),
                       attention_matmuls<SingleOperands<S, H>>(),
                       attention_matmuls<SingleOperands<S, Float8E4M3>>(),
                       attention_matmuls<SingleOperands<S, int8_t>>()},
-        .attention_pairs = {},
+        .attention_vnni_pairs = {},
         .scale_tile = Attention::scale_tile,
         .scale = Rows::scale,
         .read_one_stream = ProbeKernels<S>::template read_memory<1>,

@@ -1,7 +1,7 @@
 // The kernels for AVX2 with FMA and F16C.
 #if defined(__x86_64__)
 #include "kernels/cpu/dispatch/kernel_table.h"
-#include "kernels/cpu/quantized/quantized_codes_avx2.h"
+#include "kernels/cpu/quantized/dequantize_avx2.h"
 #include "kernels/cpu/simd/simd_avx2.h"
 
 namespace nvllm::cpu {
@@ -9,11 +9,11 @@ namespace nvllm::cpu {
 namespace {
 
 Kernels table_with_bytes() {
-    Kernels table = kernel_table<Avx2, Avx2Codes>();
-    constexpr auto int4 = static_cast<size_t>(ops::WeightCode::int4);
-    table.quantized.multiply_integers[int4] = PartKernel<Int4Parts<Avx2ByteCodes>>::multiply;
-    table.quantized.arrange[int4] = arrange_codes<Avx2ByteCodes, ops::WeightCode::int4>;
-    table.quantized.integer_bytes[int4] = sizeof(Avx2ByteCodes::X);
+    Kernels table = kernel_table<Avx2, Avx2Dequantizer>();
+    constexpr auto int4 = static_cast<size_t>(ops::WeightFormat::int4);
+    table.quantized.multiply_integers[int4] = PartKernel<Int4Parts<Avx2Integers>>::multiply;
+    table.quantized.arrange[int4] = arrange_quantized<Avx2Integers, ops::WeightFormat::int4>;
+    table.quantized.integer_bytes[int4] = sizeof(Avx2Integers::X);
     return table;
 }
 

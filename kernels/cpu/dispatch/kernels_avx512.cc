@@ -1,7 +1,7 @@
 // The kernels for AVX-512 F, BW, DQ and VL.
 #if defined(__x86_64__)
 #include "kernels/cpu/dispatch/kernel_table.h"
-#include "kernels/cpu/quantized/quantized_codes_avx512.h"
+#include "kernels/cpu/quantized/dequantize_avx512.h"
 #include "kernels/cpu/simd/simd_avx512.h"
 
 namespace nvllm::cpu {
@@ -10,7 +10,7 @@ namespace {
 
 // Integer sums are exact, so products by VNNI are the same.
 Kernels table_for_this_machine() {
-    Kernels table = kernel_table<Avx512, Avx512Codes>();
+    Kernels table = kernel_table<Avx512, Avx512Dequantizer>();
     if (__builtin_cpu_supports("avx512vnni")) {
         const QuantizedKernels& vnni = avx512vnni_kernels();
         for (size_t i = 0; i < 2; ++i) {

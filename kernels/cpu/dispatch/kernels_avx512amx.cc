@@ -1,14 +1,14 @@
-// The kernels for AVX-512 with AMX: those of AVX-512, but for products of bfloat16 factors, of
-// integers and of codes that bfloat16 holds.
+// The kernels for AVX-512 with AMX: those of AVX-512, but for products of bfloat16 operands, of
+// integers and of quantized values that bfloat16 holds.
 #if defined(__x86_64__)
-#include "kernels/cpu/attention/attention_pairs_avx512.h"
+#include "kernels/cpu/attention/attention_vnni_pairs_avx512.h"
 #include "kernels/cpu/attention/tile_attention.h"
 #include "kernels/cpu/matmul/tile_matmul.h"
-#include "kernels/cpu/quantized/code_pairs_avx512.h"
-#include "kernels/cpu/quantized/codes_for_tiles_avx512.h"
-#include "kernels/cpu/quantized/quantized_codes_vnni.h"
-#include "kernels/cpu/quantized/tile_codes.h"
-#include "kernels/cpu/quantized/tile_stream.h"
+#include "kernels/cpu/quantized/dequantize_for_tiles_avx512.h"
+#include "kernels/cpu/quantized/integers_vnni.h"
+#include "kernels/cpu/quantized/tile_quantized_matmul.h"
+#include "kernels/cpu/quantized/tile_weight_stream.h"
+#include "kernels/cpu/quantized/vnni_pairs_avx512.h"
 #include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/simd/simd_avx512.h"
 #include "kernels/cpu/simd/tiles_amx.h"
@@ -95,14 +95,14 @@ constexpr int64_t kMinRowsOfTiles = 8;
 
 template <class W>
 void multiply_pairs(const QuantizedBlock& block) {
-    multiply_pairs_by_tiles<AmxTiles, Avx512Codes, W>(block);
+    multiply_pairs_by_tiles<AmxTiles, Avx512Dequantizer, W>(block);
 }
 
 void multiply_int4(const QuantizedBlock& block) {
     if (block.zero_points == nullptr) {
-        multiply_pairs<WidenedParts<Int4Parts<NibblePairs<Int4Values>>>>(block);
+        multiply_pairs<DequantizedParts<Int4Parts<NibbleVnniPairs<Int4Values>>>>(block);
     } else {
-        multiply_pairs<WidenedDifferences>(block);
+        multiply_pairs<DequantizedDifferences>(block);
     }
 }
 
@@ -111,14 +111,14 @@ void multiply_integers(const QuantizedBlock& block) {
     if (block.rows < kMinRowsOfTiles) {
         avx512vnni_kernels().multiply_integers[code](block);
     } else {
-        TileCodes<AmxTiles, Parts>::multiply(block);
+        TileQuantizedMatmul<AmxTiles, Parts>::multiply(block);
     }
 }
 
 // Products of `depth` values of k.
 template <TileProduct product, int64_t depth>
 double tile_loop(int64_t rounds) {
-    constexpr int chains = 4;
+    constexpr int accumulators = 4;
     TileShapes shapes;
     for (TileShape& shape : shapes.of) shape = {kTileRows, kTileRowBytes};
     AmxTiles::configure(shapes);
@@ -129,30 +129,32 @@ double tile_loop(int64_t rounds) {
         AmxTiles::multiply<product, 3, 5, 7>();
     }
     AmxTiles::release();
-    return 2.0 * chains * kTileRows * kTileRows * depth;
+    return 2.0 * accumulators * kTileRows * kTileRows * depth;
 }
 
 Kernels table_with_tiles() {
     constexpr auto bf16 = static_cast<size_t>(FloatType::bf16);
     Kernels table = avx512_kernels();
     table.matmul[bf16][bf16] = tile_matmul_kernels<AmxTiles>();
-    table.attention_pairs = tile_attention_matmuls<AmxTiles, AttentionPairs>(AttentionPairs::pack);
-    using ops::WeightCode;
-    const auto pairs_of = [&](WeightCode code) -> QuantizedPairs& {
+    table.attention_vnni_pairs =
+        tile_attention_matmuls<AmxTiles, AttentionVnniPairs>(AttentionVnniPairs::pack);
+    using ops::WeightFormat;
+    const auto pairs_of = [&](WeightFormat code) -> QuantizedVnniPairs& {
         return table.quantized.pairs[static_cast<size_t>(code)];
     };
-    pairs_of(WeightCode::int4) = {multiply_int4, arrange_for_nibbles, true};
-    pairs_of(WeightCode::int8) = {multiply_pairs<WidenedInt8>, arrange_for_bytes};
-    pairs_of(WeightCode::float4) = {
-        multiply_pairs<WidenedParts<Int4Parts<NibblePairs<Float4Values>>>>, arrange_for_nibbles};
-    pairs_of(WeightCode::float8) = {multiply_pairs<WidenedParts<Int8Parts<Float8Pairs>>>,
-                                    arrange_for_bytes};
-    pairs_of(WeightCode::sparse_bfloat16) = {
-        multiply_pairs<WidenedSparsePairs<WeightCode::sparse_bfloat16>>, arrange_as_they_are};
-    pairs_of(WeightCode::sparse_float8) = {
-        multiply_pairs<WidenedSparsePairs<WeightCode::sparse_float8>>, arrange_as_they_are};
-    table.quantized.multiply_integers[0] = multiply_integers<0, TileInt4<VnniCodes>>;
-    table.quantized.multiply_integers[1] = multiply_integers<1, TileInt8<VnniCodes>>;
+    pairs_of(WeightFormat::int4) = {multiply_int4, arrange_for_nibbles, true};
+    pairs_of(WeightFormat::int8) = {multiply_pairs<DequantizedInt8>, arrange_for_bytes};
+    pairs_of(WeightFormat::float4) = {
+        multiply_pairs<DequantizedParts<Int4Parts<NibbleVnniPairs<Float4Values>>>>,
+        arrange_for_nibbles};
+    pairs_of(WeightFormat::float8) = {multiply_pairs<DequantizedParts<Int8Parts<Float8VnniPairs>>>,
+                                      arrange_for_bytes};
+    pairs_of(WeightFormat::sparse_bfloat16) = {
+        multiply_pairs<DequantizedSparsePairs<WeightFormat::sparse_bfloat16>>, arrange_as_they_are};
+    pairs_of(WeightFormat::sparse_float8) = {
+        multiply_pairs<DequantizedSparsePairs<WeightFormat::sparse_float8>>, arrange_as_they_are};
+    table.quantized.multiply_integers[0] = multiply_integers<0, TileInt4<VnniIntegers>>;
+    table.quantized.multiply_integers[1] = multiply_integers<1, TileInt8<VnniIntegers>>;
     table.bfloat16_loop = tile_loop<TileProduct::bfloat16, 32>;
     table.quantized.int8_loop = tile_loop<TileProduct::unsigned_by_signed, 64>;
     return table;

@@ -1,4 +1,4 @@
-// Matrix products on the CPU: x is packed once, then blocks of (tokens, columns) are shared out to
+// Matmuls on the CPU: x is packed once, then blocks of (tokens, columns) are shared out to
 // threads.
 #include "kernels/ops/cpu_ops.h"
 
@@ -144,8 +144,8 @@ struct Columns {
         const ConstTensorView& weight = by->weight;
         return element(weight.data, weight.dtype, of_weight * weight.dim(1));
     }
-    void widen_bias(float* out) const {
-        kernels().widen[float_type_index(by->bias.dtype)](
+    void upcast_bias(float* out) const {
+        kernels().upcast[float_type_index(by->bias.dtype)](
             element(by->bias.data, by->bias.dtype, of_weight), 1.0f, out, count);
     }
 };
@@ -183,7 +183,7 @@ void multiply_block(const Product& product, int64_t token, const Columns& column
     float bias[kMaxStreamColumns];
     block.bias = nullptr;
     if (columns.by->bias.data != nullptr) {
-        columns.widen_bias(bias);
+        columns.upcast_bias(bias);
         block.bias = bias;
     }
     product.kernel.multiply(block);

@@ -1,17 +1,17 @@
-// Matrix products of packed x panels with rows of weights, as dot products along k.
+// Matmuls of packed x panels with rows of weights, as dot products along k.
 //
 // A register tile holds one vector of partial sums for each (row of x, row of weight) pair. Every
-// pair has its own chain of fused multiply-adds over a stretch of k and its own reduction, and the
-// sums of its stretches are added in their order, so a result does not depend on what else is in
-// the tile.
+// pair has its own accumulator of fused multiply-adds over a K-block of k and its own reduction,
+// and the sums of its K-blocks are added in their order, so a result does not depend on what else
+// is in the tile.
 //
-// With few rows of x weights are read straight from where they lie: they come from memory, once.
-// A block's rows are then dealt out so that each row of a group follows the one that the group
-// before had in its place: a few long streams, which every processor fetches ahead of; rows side by
-// side, two to a page, cost one of them (Zen 4) half of the bandwidth. One panel has them asked for
-// twice where the processor gains by that; from two panels on, the next block is fetched while this
-// one is used again. With many rows of x a block of weights is packed as x is, widened once instead
-// of once for every panel, one stretch of k after the other: then a panel's stretch stays in the
+// With few rows of x weights are read straight from where they lie: they come from memory, once. A
+// block's rows are then dealt out so that each row of a group follows the one that the group before
+// had in its place: a few long streams, which every processor fetches ahead of; rows side by side,
+// two to a page, cost one of them (Zen 4) half of the bandwidth. One panel has them asked for twice
+// where the processor gains by that; from two panels on, the next block is fetched while this one
+// is used again. With many rows of x a block of weights is packed as x is, upcast once instead of
+// once for every panel, one K-block of k after the other: then a panel's K-block stays in the
 // first-level cache for all groups of the block, the block's in the second-level cache for all
 // panels; the next panel is fetched, and in the end what will be packed next. Where registers are
 // few matmul_by_columns.h multiplies many rows.
@@ -36,7 +36,7 @@ constexpr int kTileColumns = 4;
 // lane's values of a step are loaded, exchanged between columns and stored as float32, one value
 // `apart` from the other.
 
-// Factors as float32: weights of type W are widened in registers.
+// Factors as float32: weights of type W are upcast in registers.
 template <class S, typename W>
 struct UpcastOperands {
     using Simd = S;
@@ -70,11 +70,11 @@ struct UpcastOperands {
     }
 };
 
-// The same for bfloat16 weights, which widen cheapest in pairs: as 32-bit words, the odd one of a
+// The same for bfloat16 weights, which upcast cheapest in pairs: as 32-bit words, the odd one of a
 // pair is the word with its lower half cleared, and the even one is the word shifted up. Lane l has
 // k = 2 l, then 2 l + 1.
 template <class S>
-struct WidenedPairs {
+struct DequantizedPairs {
     using Simd = S;
     using Weight = BFloat16;
     using Packed = float;
@@ -252,7 +252,7 @@ struct MatmulTile {
     static constexpr int max_rows = Operands::rows;
     static constexpr int columns = kTileColumns;
 
-    // The products of one stretch [begin, end) of k, which is full or ends with the rows, summed up
+    // The products of one K-block [begin, end) of k, which is full or ends with the rows, summed up
     // for each row. x: one panel, from k = begin.
     template <int rows, class Weights>
     [[gnu::always_inline]] static void multiply(const Packed* x, int64_t begin, int64_t end,
@@ -329,8 +329,8 @@ struct MatmulKernel {
     static constexpr int max_rows = Tile::max_rows;
     static constexpr int64_t step = Tile::step;
     static_assert(kBlockK % step == 0);
-    // Beyond that many, widening the weights anew for each costs more than packing them once, which
-    // does not go on while they come from memory. Few rows share what is widened for them.
+    // Beyond that many, upcasting the weights anew for each costs more than packing them once,
+    // which does not go on while they come from memory. Few rows share what is upcast for them.
     static constexpr int64_t kFewPanels = max_rows >= 6 ? 10 : 4;
     static constexpr int64_t max_in_place_tokens = kFewPanels * max_rows;
 
@@ -461,7 +461,7 @@ struct MatmulKernel {
         }
     }
 
-    // Where weight row `row` goes on after this stretch, or that row of the block that follows; for
+    // Where weight row `row` goes on after this K-block, or that row of the block that follows; for
     // a row that is none, something that is at hand already.
     static const Weight* row_to_pack(const MatmulBlock& block, int64_t row, int64_t k) {
         const bool is_last = k + kBlockK >= block.in;
@@ -470,7 +470,7 @@ struct MatmulKernel {
         return static_cast<const Weight*>(first) + row * block.in + (is_last ? 0 : k + kBlockK);
     }
 
-    // All rows from k = begin on, up to the end of the stretch. A function of its own: among others
+    // All rows from k = begin on, up to the end of the K-block. A function of its own: among others
     // its loop lacks registers.
     [[gnu::noinline]] static void pack_weights(const MatmulBlock& block, int64_t begin,
                                                Packed* out) {
@@ -545,7 +545,7 @@ struct MatmulKernel {
         return y;
     }
 
-    // Sums of the stretch at k. y: the group's first column.
+    // Sums of the K-block at k. y: the group's first column.
     template <int rows>
     static void store_group(const MatmulBlock& block, const Group& group, int64_t k,
                             const Four* sums, float* y) {

@@ -1,4 +1,4 @@
-// What kernels of matrix products ask of a block: its stretches of k and its panels of packed x.
+// What kernels of matmuls ask of a block: its K-blocks of k and its panels of packed x.
 // Factors is part of every name here, so that no instruction set gets another's code.
 #pragma once
 
@@ -26,11 +26,11 @@ class MatmulPanels {
     static constexpr int64_t step = Operands::step;
 
   public:
-    // Where the stretch ends that begins at k = `begin`.
+    // Where the K-block ends that begins at k = `begin`.
     static int64_t k_block_end(const MatmulBlock& block, int64_t begin) {
         return begin + kBlockK < block.in ? begin + kBlockK : block.in;
     }
-    // Values of k of that stretch, the last one's filled up to a multiple of a step.
+    // Values of k of that K-block, the last one's filled up to a multiple of a step.
     static int64_t packed_length(const MatmulBlock& block, int64_t begin) {
         return (k_block_end(block, begin) - begin + step - 1) / step * step;
     }

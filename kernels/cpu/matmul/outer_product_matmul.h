@@ -1,12 +1,12 @@
-// Matrix products of many rows of x, columns side by side in a vector.
+// Matmuls of many rows of x, columns side by side in a vector.
 //
-// The sums are those of MatmulTile, bit for bit: along a stretch of k each has one chain of
-// fused multiply-adds for every lane, and the chains are then added together. Where a vector of
-// MatmulTile holds all chains of one sum, one here holds the same chain of several columns, and a
-// tile works off one chain after the other. Each value that it loads so meets more others, which
-// counts where there are few registers, and chains are added without exchanging lanes. x and
-// weights are packed for it chain by chain, as float32: to widen weights at each product would take
-// the units that multiply.
+// The sums are those of MatmulTile, bit for bit: along a K-block of k each has one accumulator of
+// fused multiply-adds for every lane, and the accumulators are then added together. Where a vector
+// of MatmulTile holds all accumulators of one sum, one here holds the same accumulator of several
+// columns, and a tile works off one accumulator after the other. Each value that it loads so meets
+// more others, which counts where there are few registers, and accumulators are added without
+// exchanging lanes. x and weights are packed for it accumulator by accumulator, as float32: to
+// upcast weights at each product would take the units that multiply.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ class OuterProductMatmul {
     static constexpr int max_rows = Operands::Simd::outer_rows;
     static constexpr int columns = Operands::Simd::outer_vectors * Operands::Simd::lanes;
 
-    // Rows [0, rows) of x, rounded to X, into a panel: of each stretch the chains, [rows] of each
-    // value.
+    // Rows [0, rows) of x, rounded to X, into a panel: of each K-block the accumulators, [rows] of
+    // each value.
     template <typename X>
     static void pack_panel(const float* x, int64_t stride, int64_t rows, int64_t in, void* packed) {
         auto* out = static_cast<float*>(packed);
         for (int64_t begin = 0; begin < in; begin += kBlockK) {
             const int64_t length = least(kBlockK, (in - begin + step - 1) / step * step);
-            Chains chains(out, length, rows);
+            Accumulators accumulators(out, length, rows);
             for (int64_t k = begin; k < begin + length; k += step) {
-                F values[parts][chain_count] = {};
+                F values[parts][num_accumulators] = {};
                 for (int64_t row = 0; row < rows; ++row) {
                     float rounded[step];
                     pack_step<Operands, X>(x + row * stride + k, in - k, rounded);
@@ -40,7 +40,7 @@ class OuterProductMatmul {
                 }
                 for (int part = 0; part < parts; ++part) {
                     S::transpose(values[part]);
-                    chains.append(values[part]);
+                    accumulators.append(values[part]);
                 }
             }
             out += length * rows;
@@ -61,17 +61,17 @@ class OuterProductMatmul {
     using F = typename S::F;
     using Weight = typename Operands::Weight;
     static constexpr int vectors = S::outer_vectors;
-    static constexpr int chain_count = S::lanes;
+    static constexpr int num_accumulators = S::lanes;
     static constexpr int parts = Operands::parts;
     static constexpr int64_t step = Operands::step;
     using Panels = MatmulPanels<Operands, max_rows>;
     using Panel = typename Panels::Panel;
     static_assert(kBlockK % step == 0);
     static_assert(kMaxMatmulColumns % columns == 0);
-    static_assert(max_rows <= chain_count);
+    static_assert(max_rows <= num_accumulators);
     static_assert(sizeof(typename Operands::Packed) == sizeof(float));
-    static_assert(kMaxMatmulColumns >= 2 * columns);         // room for what lies between chains
-    static constexpr int64_t kStepValues = parts * columns;  // in a chain
+    static_assert(kMaxMatmulColumns >= 2 * columns);  // room for what lies between accumulators
+    static constexpr int64_t kStepValues = parts * columns;  // in an accumulator
     static constexpr int64_t kLine = 64;                     // bytes
     static constexpr int64_t kLineValues = kLine / sizeof(Weight);
     static constexpr int kLineSteps = kLineValues / step;
@@ -79,17 +79,17 @@ class OuterProductMatmul {
     // Not std::min, which every instruction set would share.
     static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-    // The chains of a stretch of x, which grow value by value.
-    class Chains {
+    // The accumulators of a K-block of x, which grow value by value.
+    class Accumulators {
       public:
-        Chains(float* out, int64_t length, int64_t rows)
-            : out_(out), chain_(length / chain_count * rows), rows_(rows) {}
+        Accumulators(float* out, int64_t length, int64_t rows)
+            : out_(out), accumulator_(length / num_accumulators * rows), rows_(rows) {}
 
-        // Values of the rows in each chain; a vector is longer than them.
+        // Values of the rows in each accumulator; a vector is longer than them.
         void append(const F* values) {
-            const bool fits = at_ + S::lanes <= chain_;
-            for (int i = 0; i < chain_count; ++i) {
-                float* const to = out_ + i * chain_ + at_;
+            const bool fits = at_ + S::lanes <= accumulator_;
+            for (int i = 0; i < num_accumulators; ++i) {
+                float* const to = out_ + i * accumulator_ + at_;
                 if (fits) {
                     S::store(to, values[i]);
                 } else {
@@ -101,18 +101,18 @@ class OuterProductMatmul {
 
       private:
         float* const out_;
-        const int64_t chain_;
+        const int64_t accumulator_;
         const int64_t rows_;
         int64_t at_ = 0;
     };
 
-    // Where columns of a block begin, in a stretch that does at k.
+    // Where columns of a block begin, in a K-block that does at k.
     struct Place {
         int64_t column;
         int64_t k;
     };
 
-    // A stretch of rows of weights, fetched a few lines at a time for the second-level cache, in
+    // A K-block of rows of weights, fetched a few lines at a time for the second-level cache, in
     // `turns` turns.
     class Upcoming {
       public:
@@ -166,9 +166,9 @@ class OuterProductMatmul {
     static void multiply_columns(const MatmulBlock& block, const Panels& panels,
                                  const Place& place) {
         auto* const packed = static_cast<float*>(block.packed_weight);
-        const int64_t length = Panels::packed_length(block, place.k) / chain_count;
+        const int64_t length = Panels::packed_length(block, place.k) / num_accumulators;
         pack_columns(block, place, length, packed);
-        Upcoming upcoming = after(block, place, panels.count() * chain_count);
+        Upcoming upcoming = after(block, place, panels.count() * num_accumulators);
         for (int64_t i = 0; i < panels.count(); ++i) {
             const Panel panel = panels.at(i);
             Panels::with_rows(panel, [&](auto rows) {
@@ -177,9 +177,9 @@ class OuterProductMatmul {
         }
     }
 
-    // The columns at `place`: [chains][length][columns]. length: values of k in a chain.
-    // Those that there are not are the last one again: the sums are the same code's, the surplus is
-    // dropped.
+    // The columns at `place`: [accumulators][length][columns]. length: values of k in an
+    // accumulator. Those that there are not are the last one again: the sums are the same code's,
+    // the surplus is dropped.
     [[gnu::noinline]] static void pack_columns(const MatmulBlock& block, const Place& place,
                                                int64_t length, float* out) {
         const Weight* rows[columns];
@@ -188,7 +188,7 @@ class OuterProductMatmul {
             rows[c] = static_cast<const Weight*>(block.weight) + of_block * block.in + place.k;
         }
         const int64_t count = Panels::k_block_end(block, place.k) - place.k;
-        const int64_t spacing = chain_spacing(length);
+        const int64_t spacing = accumulator_spacing(length);
         // Each row's line is used up at once: rows that lie a power of two apart push each other
         // out of the first-level cache.
         int64_t k = 0;
@@ -218,41 +218,42 @@ class OuterProductMatmul {
                 S::transpose(words);
                 float* const to = out + i * kStepValues + v * S::lanes;
 #pragma GCC unroll 16
-                for (int chain = 0; chain < chain_count; ++chain) {
-                    Operands::store_words(to + chain * spacing, columns, words[chain]);
+                for (int accumulator = 0; accumulator < num_accumulators; ++accumulator) {
+                    Operands::store_words(to + accumulator * spacing, columns, words[accumulator]);
                 }
             }
         }
     }
 
-    // From one chain to the next: a line more than it takes, or all begin in the same set of the
-    // first-level cache.
-    static int64_t chain_spacing(int64_t length) {
+    // From one accumulator to the next: a line more than it takes, or all begin in the same set of
+    // the first-level cache.
+    static int64_t accumulator_spacing(int64_t length) {
         return length * columns + kLine / static_cast<int64_t>(sizeof(float));
     }
 
-    // A stretch of a panel by the columns at `place`.
+    // A K-block of a panel by the columns at `place`.
     template <int rows>
     static void multiply_panel(const MatmulBlock& block, const Panel& panel, const Place& place,
                                int64_t length, const float* packed, Upcoming& upcoming) {
         float* const y = block.y + panel.token * block.y_stride + place.column;
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) __builtin_prefetch(y + r * block.y_stride, 1, 3);
-        F sums[chain_count * rows * vectors];
+        F sums[num_accumulators * rows * vectors];
         const float* x = panel.x + rows * place.k;
-        for (int chain = 0; chain < chain_count; ++chain) {
+        for (int accumulator = 0; accumulator < num_accumulators; ++accumulator) {
             upcoming.fetch();
-            sum_chain<rows>(x + chain * length * rows, packed + chain * chain_spacing(length),
-                            length, sums + chain * rows * vectors);
+            sum_accumulator<rows>(x + accumulator * length * rows,
+                                  packed + accumulator * accumulator_spacing(length), length,
+                                  sums + accumulator * rows * vectors);
         }
-        add_chains<rows>(sums);
+        add_accumulators<rows>(sums);
         store_sums<rows>(block, place, sums, y);
     }
 
     // sums: [rows][vectors].
     template <int rows>
-    [[gnu::noinline]] static void sum_chain(const float* x, const float* weights, int64_t length,
-                                            F* sums) {
+    [[gnu::noinline]] static void sum_accumulator(const float* x, const float* weights,
+                                                  int64_t length, F* sums) {
         F total[rows * vectors];
 #pragma GCC unroll 32
         for (int i = 0; i < rows * vectors; ++i) total[i] = S::zero();
@@ -280,11 +281,12 @@ class OuterProductMatmul {
         }
     }
 
-    // Into the first chain, as S::reduce_add4 adds lanes: those half of them apart, and so on.
+    // Into the first accumulator, as S::reduce_add4 adds lanes: those half of them apart, and so
+    // on.
     template <int rows>
-    static void add_chains(F* sums) {
+    static void add_accumulators(F* sums) {
         constexpr int each = rows * vectors;
-        for (int apart = chain_count / 2; apart > 0; apart /= 2) {
+        for (int apart = num_accumulators / 2; apart > 0; apart /= 2) {
             for (int i = 0; i < apart * each; ++i)
                 sums[i] = S::add(sums[i], sums[i + apart * each]);
         }

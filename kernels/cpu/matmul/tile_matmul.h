@@ -1,8 +1,8 @@
-// Matrix products of bfloat16 with bfloat16 weights by tiles.
+// Matmuls of bfloat16 with bfloat16 weights by tiles.
 //
-// Sixteen weight rows, where they lie, are the left factor of a tile product and sixteen rows of x,
-// packed, the right one; the sums of a column lie side by side and are turned at the end. Sums are
-// in the order of TilePairs, so a row's bits are the same in any batch.
+// Sixteen weight rows, where they lie, are the left operand of a tile product and sixteen rows of
+// x, packed, the right one; the sums of a column lie side by side and are turned at the end. Sums
+// are in the order of TilePairs, so a row's bits are the same in any batch.
 //
 // Of up to 96 rows of x weights are read as streams, sixteen columns of a tile far from each other,
 // and multiplied by all rows at once: a tile product takes 16 cycles, in which memory gives a
@@ -38,7 +38,7 @@ class TileMatmul {
 
     static void multiply(const MatmulBlock& block) {
         Pairs pairs;
-        if (block.tokens <= kFewRows) return multiply_streams<kStreamsOfFew, 1>(block, pairs);
+        if (block.tokens <= kMaxGemvRows) return multiply_streams<kStreamsOfFew, 1>(block, pairs);
         switch (num_panels(block)) {
             case 1:
                 return multiply_streams<kStreams, 1>(block, pairs);
@@ -75,7 +75,7 @@ class TileMatmul {
     // Up to 96 rows of x wait for weights, which come from memory once: as long streams, in each of
     // which the next row follows. Of up to eight rows four streams come fastest (eight 3 to 5 %
     // slower); of more, sixteen, which ask for x a quarter as often.
-    static constexpr int64_t kFewRows = 8;
+    static constexpr int64_t kMaxGemvRows = 8;
     static constexpr int kStreamsOfFew = 4;
     static constexpr int kStreams = 16;
     static constexpr int64_t ahead_bytes(int streams, int panels) {
@@ -178,7 +178,7 @@ class TileMatmul {
         using Registers = StreamTiles<Tiles, panels>;
         constexpr int second = Registers::halves - 1;
         alignas(64) float sums[kMaxStreamColumns * panels * kTileRows];  // [columns][sum_rows]
-        // A last panel that is not full gets sums of what lies behind it, too, which nobody reads;
+        // A last panel that is not full gets sums of what lies behind it, too, which are not read;
         // a single one is multiplied as it is.
         const int64_t sum_rows = panels == 1 ? block.tokens : panels * kTileRows;
         const int64_t length = block.columns / streams;

@@ -1,4 +1,4 @@
-// Four tiles of sums: two tiles of left factors by two tiles of right ones, or one of either.
+// Four tiles of sums: two tiles of left operands by two tiles of right ones, or one of either.
 //
 // Each factor that is loaded is used twice, the most that eight tiles allow. The order of a sum of
 // bfloat16 products is the instruction's: of each 32 values of k those at even places are
@@ -14,7 +14,7 @@
 
 namespace nvllm::cpu {
 
-// Rows of the left factors and columns of the right ones; 0 in the second place: there is none.
+// Rows of the left operands and columns of the right ones; 0 in the second place: there is none.
 struct TilePairShape {
     int64_t rows[2];
     int64_t columns[2];

@@ -1,4 +1,4 @@
-// Products with quantized weights on the CPU: x is rounded once, then blocks of (tokens, panels)
+// Matmuls with quantized weights on the CPU: x is rounded once, then blocks of (tokens, panels)
 // are shared out to threads.
 #include "kernels/ops/cpu_ops.h"
 
@@ -8,7 +8,7 @@
 #include "kernels/cpu/dispatch/isa.h"
 #include "kernels/cpu/matmul/guided_ranges.h"
 #include "kernels/cpu/matmul/tile_order.h"
-#include "kernels/cpu/quantized/activation_codes.h"
+#include "kernels/cpu/quantized/quantize_activations.h"
 #include "kernels/cpu/quantized/quantized_layout.h"
 #include "kernels/cpu/quantized/quantized_tile.h"
 #include "kernels/cpu/simd/rows.h"
@@ -16,28 +16,29 @@
 namespace nvllm::cpu {
 namespace {
 
-using ops::ActivationCode;
-using ops::WeightCode;
+using ops::ActivationFormat;
+using ops::WeightFormat;
 
-static_assert(kNumWeightCodes == static_cast<size_t>(ops::kNumWeightCodes));
+static_assert(kNumWeightFormats == static_cast<size_t>(ops::kNumWeightFormats));
 
 constexpr int64_t kBlockTokens = 256;  // whose x and totals stay in the second-level cache
 constexpr int64_t kBlockPanels = kQuantizedColumns / kPanelColumns;
 constexpr int64_t kBlocksPerThread = 4;
-constexpr int64_t kRowsThatTakeTime = 32;  // in which the next block's codes can be fetched
+// In which the next weights can be prefetched.
+constexpr int64_t kRowsThatTakeTime = 32;
 // Bytes behind each row of x: in rows of a power of two, all would begin in a few sets of the
 // cache.
 constexpr int64_t kRowPadding = 64;
 constexpr int64_t kMaxIntegerTerms = 100'000;  // sums of products of bytes fit into 32 bits
 constexpr int64_t kTotals = kBlockTokens * kQuantizedColumns;
 
-bool is_integer(ActivationCode code) {
-    return code == ActivationCode::int8 || code == ActivationCode::int4;
+bool is_integer(ActivationFormat code) {
+    return code == ActivationFormat::int8 || code == ActivationFormat::int4;
 }
 
 bool multiplies_integers(const ops::QuantizedLayout& layout,
                          const ops::ActivationRounding& activations) {
-    const bool weights = layout.code == WeightCode::int4 || layout.code == WeightCode::int8;
+    const bool weights = layout.code == WeightFormat::int4 || layout.code == WeightFormat::int8;
     return weights && is_integer(activations.code) && activations.group_size == 0 &&
            !layout.has_zero_points && layout.in <= kMaxIntegerTerms;
 }
@@ -48,15 +49,15 @@ enum class Rounded : uint8_t { float32, integers, pairs };
 // bfloat16 holds all values of activations in float8.
 bool fits_bfloat16(const ops::ActivationRounding& activations, DType compute_type) {
     const bool is_scaled = activations.powers_of_two || activations.global_scale > 0.0f;
-    return activations.code == ActivationCode::compute_type
+    return activations.code == ActivationFormat::compute_type
                ? compute_type == DType::bf16
-               : activations.code == ActivationCode::float8 && !is_scaled;
+               : activations.code == ActivationFormat::float8 && !is_scaled;
 }
 
 Rounded rounded_form(const ops::QuantizedWeight& weight, DType compute_type) {
     const ops::QuantizedLayout& layout = weight.layout;
     if (multiplies_integers(layout, weight.activations)) return Rounded::integers;
-    const QuantizedPairs& pairs = kernels().quantized.pairs[static_cast<size_t>(layout.code)];
+    const QuantizedVnniPairs& pairs = kernels().quantized.pairs[static_cast<size_t>(layout.code)];
     const bool has_pairs =
         pairs.multiply != nullptr && (pairs.takes_zero_points || !layout.has_zero_points);
     return has_pairs && fits_bfloat16(weight.activations, compute_type) ? Rounded::pairs
@@ -74,7 +75,7 @@ struct Product {
     Rounded form;
     int64_t tokens;
     int64_t scales_of_row = 0;
-    std::byte* rounded = nullptr;    // rows of x, padded_in codes or values each
+    std::byte* rounded = nullptr;    // rows of x, padded_in quantized values or values each
     float* x_scales = nullptr;       // [tokens, scales_of_row]
     int32_t* corrections = nullptr;  // [tokens, groups]
     float* x_sums = nullptr;         // [tokens, x_k_blocks]
@@ -82,7 +83,7 @@ struct Product {
     int64_t block_tokens = 0;
 
     const ops::QuantizedLayout& layout() const { return weight.layout; }
-    bool rounds() const { return weight.activations.code != ActivationCode::compute_type; }
+    bool rounds() const { return weight.activations.code != ActivationFormat::compute_type; }
     size_t value_bytes() const {
         if (form == Rounded::pairs) return sizeof(BFloat16);
         if (form == Rounded::float32) return sizeof(float);
@@ -97,14 +98,14 @@ struct Product {
     }
 };
 
-// Sums of codes of a group, times what 4-bit weights are shifted by.
+// Sums of quantized values of a group, times what 4-bit weights are shifted by.
 void correct_row(const Product& product, const int8_t* codes, int64_t token) {
     const ops::QuantizedLayout& layout = product.layout();
     for (int64_t group = 0; group < layout.groups(); ++group) {
         const int64_t begin = group * layout.group_size;
         const int64_t end = std::min(begin + layout.group_size, layout.in);
         product.corrections[token * layout.groups() + group] =
-            -8 * kernels().quantized.sum_codes(codes + begin, end - begin);
+            -8 * kernels().quantized.sum_quantized(codes + begin, end - begin);
     }
 }
 
@@ -119,7 +120,7 @@ void round_to_compute_type(const Product& product, const float* x, float* row) {
     for (int64_t k = 0; k < product.layout().in; k += kPiece) {
         const int64_t count = std::min(kPiece, product.layout().in - k);
         kernels().narrow[type](x + k, narrow, count);
-        kernels().widen[type](narrow, 1.0f, row + k, count);
+        kernels().upcast[type](narrow, 1.0f, row + k, count);
     }
 }
 
@@ -169,7 +170,7 @@ QuantizedBlock rows_at(const Product& product, int64_t token) {
     return block;
 }
 
-// The same as the kernels of the weights' codes multiply them.
+// The same as the kernels of the weights' quantized values multiply them.
 void round_to_operands(const Product& product, int64_t token, float* row) {
     round_to_floats(product, token, row);
     if (product.x_sums == nullptr) return;
@@ -188,12 +189,12 @@ const float* floats_for_pairs(const Product& product, int64_t token, float* room
 }
 
 // The same as integers; `values` has room for a row in another order.
-void round_to_codes(const Product& product, int64_t token, float* values, int8_t* codes) {
+void round_to_quantized(const Product& product, int64_t token, float* values, int8_t* codes) {
     const int64_t in = product.layout().in;
     std::fill(codes + in, codes + product.parts.padded_in, int8_t{0});
     const float* const x = ordered(product, token, values);
     round_to_integers(product.weight.activations, x, in, codes, product.scales_of(token));
-    if (product.layout().code == WeightCode::int4) correct_row(product, codes, token);
+    if (product.layout().code == WeightFormat::int4) correct_row(product, codes, token);
 }
 
 void round_row(const Product& product, int64_t token, float* values, int8_t* codes) {
@@ -205,7 +206,7 @@ void round_row(const Product& product, int64_t token, float* values, int8_t* cod
             round_to_operands(product, token, reinterpret_cast<float*>(row));
             break;
         case Rounded::integers:
-            round_to_codes(product, token, values, codes);
+            round_to_quantized(product, token, values, codes);
             kernels().quantized.arrange[code](codes, count, row);
             break;
         case Rounded::pairs:
@@ -215,7 +216,8 @@ void round_row(const Product& product, int64_t token, float* values, int8_t* cod
     }
 }
 
-// Room for one row of float32 and its codes, for each thread; reused by the blocks afterwards.
+// Room for one row of float32 and its quantized values, for each thread; reused by the blocks
+// afterwards.
 size_t row_bytes(int64_t padded_in) { return static_cast<size_t>(padded_in) * (sizeof(float) + 1); }
 
 void round_x(const Product& product, std::byte* rows, ThreadPool& threads) {
@@ -258,10 +260,10 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
     QuantizedBlock block = rows_at(product, token);
     block.codes = packed + group.first * product.parts.panel_bytes;
     block.panel_bytes = group.spacing * product.parts.panel_bytes;
-    block.codes_bytes = product.parts.panel_bytes;
-    block.fetches_early = block.rows < kRowsThatTakeTime && fetches_codes_early();
+    block.quantized_bytes = product.parts.panel_bytes;
+    block.fetches_early = block.rows < kRowsThatTakeTime && prefetches_weights();
     if (next.count > 0 && block.rows >= kRowsThatTakeTime) {
-        block.next_codes = packed + next.first * product.parts.panel_bytes;
+        block.weight_prefetch = packed + next.first * product.parts.panel_bytes;
         block.next_panel_bytes = next.spacing * product.parts.panel_bytes;
         block.next_panels = next.count;
     }
@@ -276,7 +278,7 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
     block.corrections =
         reinterpret_cast<const int32_t*>(packed + product.parts.corrections) + place;
     block.totals = memory;
-    block.widened = memory + kTotals;
+    block.dequantized = memory + kTotals;
     block.factor = product.weight.factor;
     if (product.rounds() && has_row_scale(product.weight.activations)) {
         block.row_scales = product.x_scales + token;
@@ -290,14 +292,14 @@ QuantizedBlock block_at(const Product& product, int64_t token, const PanelGroup&
 }
 
 // float32 [panels, 16], with zeros where there is none.
-void widen_bias(const Product& product, const PanelGroup& group, float* bias) {
+void upcast_bias(const Product& product, const PanelGroup& group, float* bias) {
     std::fill(bias, bias + kQuantizedColumns, 0.0f);
     if (product.bias.data == nullptr) return;
-    const auto widen = kernels().widen[float_type_index(product.bias.dtype)];
+    const auto upcast = kernels().upcast[float_type_index(product.bias.dtype)];
     for (int i = 0; i < group.count; ++i) {
         const int64_t panel = group.panel(i);
-        widen(element(product.bias.data, product.bias.dtype, panel * kPanelColumns), 1.0f,
-              bias + i * kPanelColumns, columns_of(product, panel));
+        upcast(element(product.bias.data, product.bias.dtype, panel * kPanelColumns), 1.0f,
+               bias + i * kPanelColumns, columns_of(product, panel));
     }
 }
 
@@ -305,7 +307,7 @@ void multiply_block(const Product& product, int64_t token, const PanelGroup& gro
                     const PanelGroup& next, float* memory) {
     QuantizedBlock block = block_at(product, token, group, next, memory);
     float bias[kQuantizedColumns];
-    widen_bias(product, group, bias);
+    upcast_bias(product, group, bias);
     block.bias = bias;
     const auto code = static_cast<size_t>(product.layout().code);
     const QuantizedKernels& kernel = kernels().quantized;
@@ -354,11 +356,11 @@ void take_scratch(Product& product, ScratchArena& scratch) {
     product.scales_of_row = num_activation_scales(product.weight.activations, product.layout().in);
     product.x_scales =
         scratch.take_array<float>(tokens * static_cast<size_t>(product.scales_of_row));
-    if (product.form == Rounded::integers && product.layout().code == WeightCode::int4) {
+    if (product.form == Rounded::integers && product.layout().code == WeightFormat::int4) {
         product.corrections =
             scratch.take_array<int32_t>(tokens * static_cast<size_t>(product.layout().groups()));
     }
-    if (product.form == Rounded::float32 && product.layout().code == WeightCode::int4 &&
+    if (product.form == Rounded::float32 && product.layout().code == WeightFormat::int4 &&
         kernels().quantized.divide_for_int4 != nullptr) {
         for_each_k_block(rows_at(product, 0), kQuantizedBlockK,
                          [&](const QuantizedKBlock&) { ++product.x_k_blocks; });
@@ -368,7 +370,7 @@ void take_scratch(Product& product, ScratchArena& scratch) {
 }
 
 size_t thread_bytes(int64_t padded_in) {
-    const auto block_values = static_cast<size_t>(kTotals + widened_values(padded_in));
+    const auto block_values = static_cast<size_t>(kTotals + dequantized_values(padded_in));
     return std::max(block_values * sizeof(float), (row_bytes(padded_in) + 63) / 64 * 64);
 }
 

@@ -1,14 +1,14 @@
 // Products of rows of x with panels of quantized weights.
 //
-// Every output has a lane of its own, so nothing is added across lanes: a stretch of k is summed in
+// Every output has a lane of its own, so nothing is added across lanes: a K-block of k is summed in
 // order into one register for each (row, vector of columns), then scaled and added to a total in
-// memory; the last stretch's becomes a result. With few rows codes are widened as they are
-// multiplied; with many, those of a stretch are widened once into memory that stays in the
-// first-level cache. Both give the same factors to the same chain of multiply-adds.
+// memory; the last K-block's becomes a result. With few rows quantized values are dequantized as
+// they are multiplied; with many, those of a K-block are dequantized once into memory that stays in
+// the first-level cache. Both give the same factors to the same accumulator of multiply-adds.
 //
-// An instruction set may multiply 4-bit codes as they lie in their words: 8 above what they are,
+// An instruction set may multiply 4-bit values as they lie in their words: 8 above what they are,
 // and times a power of two that x is divided by beforehand. What the sum has too much, 8 and the
-// zero point times the sum of x, is taken off when a stretch has been summed.
+// zero point times the sum of x, is taken off when a K-block has been summed.
 #pragma once
 
 #include <cstdint>
@@ -22,55 +22,55 @@
 
 namespace nvllm::cpu {
 
-// Of a codes' instruction set: whether int4() leaves codes in their places.
+// Of an instruction set: whether int4() leaves quantized values in their places.
 template <class C>
 constexpr bool leaves_int4_in_place() {
     return requires { C::int4_factors; };
 }
 
 // Weights as float32, one k after the other.
-template <class C, ops::WeightCode code>
-struct WidenedCodes {
+template <class C, ops::WeightFormat code>
+struct DequantizedWeights {
     using F = typename C::F;
     using Words = typename C::Words;
     static constexpr bool nibbles =
-        code == ops::WeightCode::int4 || code == ops::WeightCode::float4;
+        code == ops::WeightFormat::int4 || code == ops::WeightFormat::float4;
     static constexpr int per_word = nibbles ? 8 : 4;
 
     template <int index>
-    static F widen(Words words) {
-        if constexpr (code == ops::WeightCode::int4) return C::template int4<index>(words);
-        if constexpr (code == ops::WeightCode::int8) return C::template int8<index>(words);
-        if constexpr (code == ops::WeightCode::float4) return C::template float4<index>(words);
-        if constexpr (code == ops::WeightCode::float8) return C::template float8<index>(words);
+    static F dequantize(Words words) {
+        if constexpr (code == ops::WeightFormat::int4) return C::template int4<index>(words);
+        if constexpr (code == ops::WeightFormat::int8) return C::template int8<index>(words);
+        if constexpr (code == ops::WeightFormat::float4) return C::template float4<index>(words);
+        if constexpr (code == ops::WeightFormat::float8) return C::template float8<index>(words);
     }
 };
 
-template <class C, ops::WeightCode code>
+template <class C, ops::WeightFormat code>
 class QuantizedKernel {
     using Tile = QuantizedTile<C>;
     using S = typename C::Simd;
     using F = typename C::F;
     using Words = typename C::Words;
-    using Codes = WidenedCodes<C, code>;
+    using Codes = DequantizedWeights<C, code>;
     static constexpr int lanes = Tile::lanes;
     static constexpr int vectors = Tile::vectors;
     static constexpr int per_word = Codes::per_word;
     static constexpr bool has_zeros =
-        code == ops::WeightCode::int4 || code == ops::WeightCode::int8;
-    static constexpr bool in_place = code == ops::WeightCode::int4 && leaves_int4_in_place<C>();
+        code == ops::WeightFormat::int4 || code == ops::WeightFormat::int8;
+    static constexpr bool in_place = code == ops::WeightFormat::int4 && leaves_int4_in_place<C>();
     // With sixteen registers a product takes no operand that it broadcasts itself, and six rows of
     // one panel leave room for its weights alone.
     static constexpr bool has_many_registers = S::lanes == 16;
     static constexpr int max_rows = 6;
     static constexpr int panels_of(int rows) {
         if (has_many_registers) return 4;
-        // Few chains of sums would wait for themselves.
+        // Few accumulators of sums would wait for themselves.
         if (!in_place) return rows == 1 ? 2 : 1;
         return rows == 1 ? 4 : rows <= 3 ? 2 : 1;
     }
-    // From so many rows on widening once pays; the sooner the more it costs.
-    static constexpr int64_t rows_to_widen_once = [] {
+    // From so many rows on dequantizing once pays; the sooner the more it costs.
+    static constexpr int64_t rows_to_dequantize_once = [] {
         if (in_place) return 4 * max_rows + 1;
         return (has_many_registers || has_zeros ? 2 : 1) * max_rows + 1;
     }();
@@ -89,20 +89,21 @@ class QuantizedKernel {
     // `subtracts`: zero points are taken off each weight.
     template <bool subtracts>
     static void multiply_all(const QuantizedBlock& block) {
-        const bool widens_once = block.rows >= rows_to_widen_once;
-        NextCodes next(block, block.groups * (block.rows / max_rows + 1));
+        const bool dequantizes_once = block.rows >= rows_to_dequantize_once;
+        WeightPrefetch next(block, block.groups * (block.rows / max_rows + 1));
         const float* x_sums = block.x_sums;
         for_each_k_block(block, kQuantizedBlockK, [&](const QuantizedKBlock& k_block) {
-            if (widens_once) {
+            if (dequantizes_once) {
                 for (int panel = 0; panel < block.panels; ++panel) {
-                    widen_panel<subtracts>(block, k_block, panel);
+                    dequantize_panel<subtracts>(block, k_block, panel);
                 }
             }
             for (int64_t row = 0; row < block.rows;) {
                 next.fetch_part();
-                row += widens_once ? some_rows<max_rows, WidenedOnce>(block, k_block, row, x_sums)
-                                   : some_rows<max_rows, WidenedAnew<subtracts>>(block, k_block,
-                                                                                 row, x_sums);
+                row += dequantizes_once
+                           ? some_rows<max_rows, DequantizedOnce>(block, k_block, row, x_sums)
+                           : some_rows<max_rows, DequantizedPerUse<subtracts>>(block, k_block, row,
+                                                                               x_sums);
             }
             if constexpr (in_place) ++x_sums;
         });
@@ -127,8 +128,8 @@ class QuantizedKernel {
         return rows;
     }
 
-    // What sums of codes that were left in place have too much is taken off, in vector `v` of a
-    // panel's columns. x_sums: of the stretch in the first of the rows.
+    // What sums of quantized values that were left in place have too much is taken off, in vector
+    // `v` of a panel's columns. x_sums: of the K-block in the first of the rows.
     template <int rows>
     static void correct(const QuantizedBlock& block, const QuantizedKBlock& k_block, int panel,
                         int v, const float* x_sums, F (&sums)[rows]) {
@@ -147,12 +148,12 @@ class QuantizedKernel {
 
     // One step of k of a panel, from its words.
     template <bool zeros>
-    struct WidenedAnew {
+    struct DequantizedPerUse {
         const uint32_t* words;
         F zero[vectors];
         const uint32_t* at = nullptr;
 
-        WidenedAnew(const QuantizedBlock& block, const QuantizedKBlock& k_block, int panel)
+        DequantizedPerUse(const QuantizedBlock& block, const QuantizedKBlock& k_block, int panel)
             : words(words_at<per_word>(block, panel, k_block.first)) {
             if constexpr (zeros) {
                 for (int v = 0; v < vectors; ++v) {
@@ -166,25 +167,25 @@ class QuantizedKernel {
             // Panels follow one another; so what lies ahead is wanted too.
             __builtin_prefetch(at + 512);
         }
-        // Codes in their places are masked out of memory by several panels side by side, whose sums
-        // need the registers: or gcc would keep words in them, and sums in memory.
+        // Quantized values in their places are masked out of memory by several panels side by side,
+        // whose sums need the registers: or gcc would keep words in them, and sums in memory.
         void forget_words() {
             if constexpr (in_place) asm("" : "+r"(at));
         }
         template <int index>
         F get(int v) const {
-            const F value = Codes::template widen<index>(C::load(at + v * lanes));
+            const F value = Codes::template dequantize<index>(C::load(at + v * lanes));
             if constexpr (zeros) return S::sub(value, zero[v]);
             return value;
         }
     };
 
-    // The same from memory: float32 [stretch][16].
-    struct WidenedOnce {
+    // The same from memory: float32 [K-block][16].
+    struct DequantizedOnce {
         const float* values;
         const float* at = nullptr;
-        WidenedOnce(const QuantizedBlock& block, const QuantizedKBlock&, int panel)
-            : values(block.widened + panel * kQuantizedBlockK * kPanelColumns) {}
+        DequantizedOnce(const QuantizedBlock& block, const QuantizedKBlock&, int panel)
+            : values(block.dequantized + panel * kQuantizedBlockK * kPanelColumns) {}
         void go_to(int64_t step) { at = values + step * per_word * kPanelColumns; }
         void forget_words() {}
         template <int index>
@@ -194,14 +195,14 @@ class QuantizedKernel {
     };
 
     template <bool zeros>
-    static void widen_panel(const QuantizedBlock& block, const QuantizedKBlock& k_block,
-                            int panel) {
-        WidenedAnew<zeros> source(block, k_block, panel);
-        float* out = block.widened + panel * kQuantizedBlockK * kPanelColumns;
+    static void dequantize_panel(const QuantizedBlock& block, const QuantizedKBlock& k_block,
+                                 int panel) {
+        DequantizedPerUse<zeros> source(block, k_block, panel);
+        float* out = block.dequantized + panel * kQuantizedBlockK * kPanelColumns;
         const int64_t steps = (k_block.end - k_block.first) / per_word;
         for (int64_t step = 0; step < steps; ++step) {
             source.go_to(step);
-            for_each_code([&](auto index) {
+            for_each_format([&](auto index) {
                 for (int v = 0; v < vectors; ++v) {
                     S::store(out + v * lanes, source.template get<index()>(v));
                 }
@@ -211,7 +212,7 @@ class QuantizedKernel {
     }
 
     template <typename Body>
-    [[gnu::always_inline]] static void for_each_code(Body body) {
+    [[gnu::always_inline]] static void for_each_format(Body body) {
         [&]<int... index>(std::integer_sequence<int, index...>) {
             (body(std::integral_constant<int, index>()), ...);
         }
@@ -262,7 +263,7 @@ class QuantizedKernel {
         const int64_t steps = (k_block.end - k_block.first) / per_word;
         for (int64_t step = 0; step < steps; ++step) {
             sources.go_to(step);
-            add_codes<0>(step * per_word, x, sources, sum);
+            add_quantized<0>(step * per_word, x, sources, sum);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < panels * vectors; ++i) {
@@ -273,9 +274,9 @@ class QuantizedKernel {
     }
 
     template <int index, int rows, int panels, class Source>
-    [[gnu::always_inline]] static void add_codes(int64_t k, const float* const* x,
-                                                 Sources<Source, panels>& sources,
-                                                 F (&sum)[panels * vectors][rows]) {
+    [[gnu::always_inline]] static void add_quantized(int64_t k, const float* const* x,
+                                                     Sources<Source, panels>& sources,
+                                                     F (&sum)[panels * vectors][rows]) {
         if constexpr (panels > 1) sources.forget_words();
         if constexpr (has_many_registers || panels > 1 || rows <= vectors) {
 #pragma GCC unroll 8
@@ -303,7 +304,7 @@ class QuantizedKernel {
                 }
             }
         }
-        if constexpr (index + 1 < per_word) add_codes<index + 1>(k, x, sources, sum);
+        if constexpr (index + 1 < per_word) add_quantized<index + 1>(k, x, sources, sum);
     }
 };
 
@@ -328,19 +329,19 @@ constexpr auto divide_for_int4() -> void (*)(const QuantizedBlock&, float*, floa
 
 template <class C>
 QuantizedKernels quantized_kernels() {
-    using Code = ops::WeightCode;
+    using Code = ops::WeightFormat;
     return {{QuantizedKernel<C, Code::int4>::multiply, QuantizedKernel<C, Code::int8>::multiply,
              QuantizedKernel<C, Code::float4>::multiply, QuantizedKernel<C, Code::float8>::multiply,
-             PartKernel<WidenedSparse<C, Code::sparse_bfloat16>>::multiply,
-             PartKernel<WidenedSparse<C, Code::sparse_float16>>::multiply,
-             PartKernel<WidenedSparse<C, Code::sparse_float8>>::multiply},
+             PartKernel<DequantizedSparse<C, Code::sparse_bfloat16>>::multiply,
+             PartKernel<DequantizedSparse<C, Code::sparse_float16>>::multiply,
+             PartKernel<DequantizedSparse<C, Code::sparse_float8>>::multiply},
             {PartKernel<Int4Parts<C>>::multiply, PartKernel<Int8Parts<C>>::multiply},
-            {arrange_codes<C, Code::int4>, arrange_codes<C, Code::int8>},
+            {arrange_quantized<C, Code::int4>, arrange_quantized<C, Code::int8>},
             {sizeof(typename C::X), sizeof(typename C::X)},
             {},
             int8_loop<C>,
             divide_for_int4<C>(),
-            sum_codes<C>};
+            sum_quantized<C>};
 }
 
 }  // namespace nvllm::cpu

@@ -1,8 +1,8 @@
 // Where the parts of a packed quantized matrix lie.
 //
-// Codes come first: panels of 16 columns, each [words][16] with eight 4-bit or four 8-bit codes of
-// one column in a word; then scales, zero points and corrections, each [panels][groups][16].
-// Columns and values of k that pad the last panel and word are zeros.
+// Quantized values come first: panels of 16 columns, each [words][16] with eight 4-bit or four
+// 8-bit quantized values of one column in a word; then scales, zero points and corrections, each
+// [panels][groups][16]. Columns and values of k that pad the last panel and word are zeros.
 //
 // Panels of sparse matrices are [in / 32][1 + words][16]. The first word holds the places of the
 // values that are kept of 32: of each four, from the lowest bits on, two bits for the first and two
@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/quantized/quantized_codes.h"
+#include "kernels/cpu/quantized/dequantize_scalar.h"
 #include "kernels/ops/matmul_quantized.h"
 
 namespace nvllm::cpu {
@@ -22,7 +22,7 @@ namespace nvllm::cpu {
 struct PackedParts {
     int64_t panels;
     int64_t padded_in;    // a multiple of 8, of sparse matrices of 32
-    int64_t panel_bytes;  // of codes
+    int64_t panel_bytes;  // of quantized values
     size_t scales;        // offsets
     size_t zero_points;
     size_t corrections;
@@ -38,16 +38,16 @@ struct PackedParts {
         corrections = in_lines(zero_points + (layout.has_zero_points ? values : 0));
         bytes = corrections + (has_corrections(layout) ? values * sizeof(int32_t) : 0);
     }
-    static constexpr bool is_nibble(ops::WeightCode code) {
-        return code == ops::WeightCode::int4 || code == ops::WeightCode::float4;
+    static constexpr bool is_nibble(ops::WeightFormat code) {
+        return code == ops::WeightFormat::int4 || code == ops::WeightFormat::float4;
     }
     static bool has_corrections(const ops::QuantizedLayout& layout) {
-        return layout.code == ops::WeightCode::int8 && !layout.has_zero_points;
+        return layout.code == ops::WeightFormat::int8 && !layout.has_zero_points;
     }
 
   private:
     static int64_t padded(int64_t in, int64_t depth) { return (in + depth - 1) / depth * depth; }
-    static int64_t bytes_of_panel(ops::WeightCode code, int64_t padded_in) {
+    static int64_t bytes_of_panel(ops::WeightFormat code, int64_t padded_in) {
         if (ops::is_sparse(code)) {
             return padded_in / kSparseDepth * sparse_words(code) * kPanelColumns * 4;
         }

@@ -28,29 +28,32 @@ struct Packing {
     int64_t place(int64_t panel, int64_t group, int64_t column) const {
         return (panel * layout.groups() + group) * kPanelColumns + column;
     }
-    const int8_t* codes_of(int64_t row) const { return plain.codes.as<int8_t>() + row * layout.in; }
+    const int8_t* quantized_of(int64_t row) const {
+        return plain.codes.as<int8_t>() + row * layout.in;
+    }
 };
 
-// Eight codes as the nibbles of a word, from the lowest on; integers of 4 bits are stored 8 above
-// what they are, so those that pad are 8.
-template <ops::WeightCode code>
+// Eight quantized values as the nibbles of a word, from the lowest on; integers of 4 bits are
+// stored 8 above what they are, so those that pad are 8.
+template <ops::WeightFormat code>
 uint32_t word_of_nibbles(const int8_t (&codes)[8]) {
     uint64_t bytes;
     std::memcpy(&bytes, codes, sizeof(bytes));
     bytes &= 0x0f0f0f0f0f0f0f0f;
-    if (code == ops::WeightCode::int4) bytes ^= 0x0808080808080808;
+    if (code == ops::WeightFormat::int4) bytes ^= 0x0808080808080808;
     bytes = (bytes | bytes >> 4) & 0x00ff00ff00ff00ff;
     bytes = (bytes | bytes >> 8) & 0x0000ffff0000ffff;
     return static_cast<uint32_t>(bytes | bytes >> 16);
 }
 
-template <ops::WeightCode code>
-void pack_codes(const Packing& packing, int64_t panel) {
+template <ops::WeightFormat code>
+void pack_values(const Packing& packing, int64_t panel) {
     constexpr int64_t kTogether = 8;
     auto* words = reinterpret_cast<uint32_t*>(packing.packed + panel * packing.parts.panel_bytes);
     for (int64_t column = 0; column < kPanelColumns; ++column) {
         const bool is_there = column < packing.columns_of(panel);
-        const int8_t* codes = is_there ? packing.codes_of(panel * kPanelColumns + column) : nullptr;
+        const int8_t* codes =
+            is_there ? packing.quantized_of(panel * kPanelColumns + column) : nullptr;
         const int64_t count = is_there ? packing.layout.in : 0;
         uint32_t* to = words + column;
         for (int64_t k = 0; k < packing.parts.padded_in; k += kTogether) {
@@ -86,14 +89,14 @@ struct TwoPlaces {
 
 // Where the two values of four `index` of 32 values of k lie, in bytes from the words behind those
 // of places on.
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 std::pair<int64_t, int64_t> kept_at(int64_t index, int64_t column) {
     constexpr int64_t row = kPanelColumns * 4;
-    if (code == ops::WeightCode::sparse_float8) {
+    if (code == ops::WeightFormat::sparse_float8) {
         const int64_t at = index / 2 * row + column * 4 + index % 2;
         return {at, at + 2};
     }
-    if (code == ops::WeightCode::sparse_bfloat16) {
+    if (code == ops::WeightFormat::sparse_bfloat16) {
         const int64_t at = index * row + column * 4;
         return {at, at + 2};
     }
@@ -102,9 +105,9 @@ std::pair<int64_t, int64_t> kept_at(int64_t index, int64_t column) {
 }
 
 // Values that pad are zeros, in places 0 and 1.
-template <ops::WeightCode code>
-void pack_kept(const Packing& packing, int64_t panel) {
-    using T = std::conditional_t<code == ops::WeightCode::sparse_float8, uint8_t, uint16_t>;
+template <ops::WeightFormat code>
+void pack_sparse(const Packing& packing, int64_t panel) {
+    using T = std::conditional_t<code == ops::WeightFormat::sparse_float8, uint8_t, uint16_t>;
     constexpr int64_t step_bytes = sparse_words(code) * kPanelColumns * 4;
     const int64_t in = packing.layout.in;
     std::byte* const begin = packing.packed + panel * packing.parts.panel_bytes;
@@ -127,22 +130,22 @@ void pack_kept(const Packing& packing, int64_t panel) {
 }
 
 void pack_matrix(const Packing& packing, int64_t panel) {
-    using Code = ops::WeightCode;
+    using Code = ops::WeightFormat;
     switch (packing.layout.code) {
         case Code::int4:
-            return pack_codes<Code::int4>(packing, panel);
+            return pack_values<Code::int4>(packing, panel);
         case Code::float4:
-            return pack_codes<Code::float4>(packing, panel);
+            return pack_values<Code::float4>(packing, panel);
         case Code::int8:
-            return pack_codes<Code::int8>(packing, panel);
+            return pack_values<Code::int8>(packing, panel);
         case Code::float8:
-            return pack_codes<Code::float8>(packing, panel);
+            return pack_values<Code::float8>(packing, panel);
         case Code::sparse_bfloat16:
-            return pack_kept<Code::sparse_bfloat16>(packing, panel);
+            return pack_sparse<Code::sparse_bfloat16>(packing, panel);
         case Code::sparse_float16:
-            return pack_kept<Code::sparse_float16>(packing, panel);
+            return pack_sparse<Code::sparse_float16>(packing, panel);
         case Code::sparse_float8:
-            return pack_kept<Code::sparse_float8>(packing, panel);
+            return pack_sparse<Code::sparse_float8>(packing, panel);
     }
 }
 
@@ -186,8 +189,8 @@ void pack_corrections(const Packing& packing, int64_t panel) {
         for (int64_t column = 0; column < kPanelColumns; ++column) {
             int32_t sum = 0;
             if (column < packing.columns_of(panel)) {
-                const int8_t* codes = packing.codes_of(panel * kPanelColumns + column);
-                sum = kernels().quantized.sum_codes(codes + begin, end - begin);
+                const int8_t* codes = packing.quantized_of(panel * kPanelColumns + column);
+                sum = kernels().quantized.sum_quantized(codes + begin, end - begin);
             }
             to[packing.place(panel, group, column)] = -128 * sum;
         }

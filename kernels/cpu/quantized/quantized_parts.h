@@ -21,10 +21,10 @@ struct FloatSums : C {
     static typename C::F to_float(Sum sum) { return sum; }
 };
 
-// Stretches that end where groups do.
+// K-blocks that end where groups do.
 constexpr int64_t kWholeGroups = std::numeric_limits<int64_t>::max() / 2;
 
-// Of a codes' instruction set that sums few products in 16 bits: steps whose sums are exact so, and
+// Of an instruction set that sums few products in 16 bits: steps whose sums are exact so, and
 // only then added to those of 32 bits. None: products are added to these at once.
 template <class C>
 constexpr int short_steps() {
@@ -52,7 +52,7 @@ void spread_words(const uint32_t* from, int64_t count, uint32_t* to, Change chan
     }
 }
 
-// Words of eight codes, in parts as C says; so are those of four below.
+// Words of eight quantized values, in parts as C says; so are those of four below.
 template <class C>
 struct Int4Parts : C {
     using Weights = typename C::Words;
@@ -72,8 +72,8 @@ struct Int4Parts : C {
     static void add(Weights weights, const typename C::X* x, typename C::Sum& sum) {
         C::add_int4(weights, x, sum);
     }
-    // What the codes' shifts into unsigned ranges add to a sum is taken off first: sums of a vector
-    // of columns, as a function of the row.
+    // What the quantized values' shifts into unsigned ranges add to a sum is taken off first: sums
+    // of a vector of columns, as a function of the row.
     static auto first_sums(const QuantizedBlock& block, const QuantizedKBlock& k_block, int, int) {
         const int32_t* const corrections = block.x_corrections + k_block.group;
         return [corrections, groups = block.groups](int64_t row) {
@@ -115,7 +115,7 @@ struct Int8Parts : C {
 
 // What all sparse matrices have in common; a part is what is kept of four values of k, multiplied
 // by those of x that lie in its places.
-template <class C, ops::WeightCode code>
+template <class C, ops::WeightFormat code>
 struct SparseParts : FloatSums<C> {
     static constexpr int depth = kSparseDepth;
     static constexpr int words = sparse_words(code);
@@ -129,8 +129,8 @@ struct SparseParts : FloatSums<C> {
 };
 
 // Weights and x as float32.
-template <class C, ops::WeightCode code>
-struct WidenedSparse : SparseParts<C, code> {
+template <class C, ops::WeightFormat code>
+struct DequantizedSparse : SparseParts<C, code> {
     using S = typename C::Simd;
     using F = typename C::F;
     using Words = typename C::Words;
@@ -146,11 +146,11 @@ struct WidenedSparse : SparseParts<C, code> {
         Weights kept;
         kept.first_place = C::template shifted_right<4 * part>(places);
         kept.second_place = C::template shifted_right<4 * part + 2>(places);
-        if constexpr (code == ops::WeightCode::sparse_float8) {
+        if constexpr (code == ops::WeightFormat::sparse_float8) {
             const Words words = C::load(at + (1 + part / 2) * kPanelColumns + v * S::lanes);
             kept.first = C::template float8<part % 2>(words);
             kept.second = C::template float8<part % 2 + 2>(words);
-        } else if constexpr (code == ops::WeightCode::sparse_bfloat16) {
+        } else if constexpr (code == ops::WeightFormat::sparse_bfloat16) {
             const auto* pairs =
                 reinterpret_cast<const BFloat16*>(at + (1 + part) * kPanelColumns + v * S::lanes);
             kept.first = S::load_even(pairs);
@@ -170,7 +170,7 @@ struct WidenedSparse : SparseParts<C, code> {
 };
 
 // P: what parts are and how they are multiplied, as above. Sums of integers are exact, so that
-// their order does not matter; others are of one chain, k rising.
+// their order does not matter; others are of one accumulator, k rising.
 template <class P>
 class PartKernel {
     using Tile = QuantizedTile<P>;
@@ -182,10 +182,11 @@ class PartKernel {
     static constexpr int64_t row_bytes = kPanelColumns * 4;  // of words
     static constexpr int max_rows = S::lanes == 16 ? 6 : 4;
     static constexpr int max_panels = S::lanes == 16 ? 4 : 1;
-    // Whose totals stay in the first-level cache from one stretch to the next, beside its codes.
+    // Whose totals stay in the first-level cache from one K-block to the next, beside its quantized
+    // values.
     static constexpr int64_t kRowsAtOnce = 8 * max_rows;
-    // From so many rows on it pays to spread words once for all of them. Fewer wait for codes to
-    // come from memory, and products must not wait until all have come.
+    // From so many rows on it pays to spread words once for all of them. Fewer wait for quantized
+    // values to come from memory, and products must not wait until all have come.
     static constexpr int64_t rows_to_spread_once = kRowsAtOnce + 1;
     // Whether totals of many rows stay in registers, beside the sums of a group of half as many
     // panels: groups are short, and to store a tile's totals after each takes the time of some of
@@ -199,7 +200,7 @@ class PartKernel {
                                                           ? 8
                                                           : std::numeric_limits<int64_t>::max();
 
-    // Where a stretch's weights come from: words as they are packed. `early`: they are asked for
+    // Where a K-block's weights come from: words as they are packed. `early`: they are asked for
     // twice.
     template <bool early>
     struct PackedWords {
@@ -245,7 +246,7 @@ class PartKernel {
         int64_t panel_bytes;
 
         SpreadWords(const QuantizedBlock& block, const QuantizedKBlock& k_block)
-            : codes(reinterpret_cast<const std::byte*>(block.widened) +
+            : codes(reinterpret_cast<const std::byte*>(block.dequantized) +
                     k_block.first / P::depth * (words * row_bytes)),
               panel_bytes(block.in / P::depth * (words * row_bytes)) {}
         template <int part>
@@ -255,7 +256,7 @@ class PartKernel {
         template <int panels>
         void fetch_ahead(const std::byte*) const {}  // they are near
         static void spread(const QuantizedBlock& block) {
-            auto* to = reinterpret_cast<uint32_t*>(block.widened);
+            auto* to = reinterpret_cast<uint32_t*>(block.dequantized);
             for (int panel = 0; panel < block.panels; ++panel) {
                 spread_words<P>(words_at<P::depth>(block, panel, 0), block.in, to,
                                 [](auto weights) { return weights; });
@@ -285,7 +286,7 @@ class PartKernel {
   private:
     template <class Source>
     static void multiply(const QuantizedBlock& block) {
-        NextCodes next(block, block.groups * (block.rows / max_rows + 1));
+        WeightPrefetch next(block, block.groups * (block.rows / max_rows + 1));
         for (int64_t first = 0; first < block.rows; first += kRowsAtOnce) {
             const int64_t end = least(first + kRowsAtOnce, block.rows);
             for_each_k_block(block, P::longest_k_block, [&](const QuantizedKBlock& k_block) {
@@ -299,8 +300,8 @@ class PartKernel {
 
     // The same by spread words, group after group for few columns and rows, as keeps_totals has it.
     static void multiply_many_rows(const QuantizedBlock& block) {
-        NextCodes next(block,
-                       (block.panels / panels_with_totals + 1) * (block.rows / max_rows + 1));
+        WeightPrefetch next(block,
+                            (block.panels / panels_with_totals + 1) * (block.rows / max_rows + 1));
         for (int panel = 0; panel < block.panels;) {
             if (block.panels - panel >= panels_with_totals) {
                 multiply_panels<panels_with_totals>(block, panel, next);
@@ -311,7 +312,7 @@ class PartKernel {
         }
     }
     template <int panels>
-    static void multiply_panels(const QuantizedBlock& block, int first, NextCodes& next) {
+    static void multiply_panels(const QuantizedBlock& block, int first, WeightPrefetch& next) {
         const QuantizedBlock part = part_of(block, first, panels);
         SpreadWords::spread(part);
         for (int64_t row = 0; row < part.rows;) {
@@ -472,14 +473,14 @@ class PartKernel {
     }
 };
 
-// A row of codes as the integer kernels read it; count is a multiple of 8.
-template <class C, ops::WeightCode code>
-void arrange_codes(const int8_t* codes, int64_t count, void* arranged) {
+// A row of quantized values as the integer kernels read it; count is a multiple of 8.
+template <class C, ops::WeightFormat code>
+void arrange_quantized(const int8_t* codes, int64_t count, void* arranged) {
     using X = typename C::X;
     auto* out = static_cast<X*>(arranged);
-    constexpr bool is_int4 = code == ops::WeightCode::int4;
+    constexpr bool is_int4 = code == ops::WeightFormat::int4;
     constexpr int shift = !is_int4 && C::x_is_shifted ? 128 : 0;
-    // Of each eight codes.
+    // Of each eight quantized values.
     constexpr auto place = [](int i) {
         return is_int4 ? C::int4_order[i] : i / 4 * 4 + C::int8_order[i % 4];
     };
@@ -504,7 +505,7 @@ void arrange_codes(const int8_t* codes, int64_t count, void* arranged) {
 
 // One for each instruction set, which the compiler takes it to.
 template <class C>
-int32_t sum_codes(const int8_t* codes, int64_t count) {
+int32_t sum_quantized(const int8_t* codes, int64_t count) {
     int32_t sum = 0;
     for (int64_t k = 0; k < count; ++k) sum += codes[k];
     return sum;

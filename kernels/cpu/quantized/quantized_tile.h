@@ -1,14 +1,14 @@
-// What products with quantized weights have in common: stretches of k, and sums that are scaled.
+// What matmuls with quantized weights have in common: K-blocks of k, and sums that are scaled.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cpu/quantized/quantized_codes.h"
+#include "kernels/cpu/quantized/dequantize_scalar.h"
 #include "kernels/cpu/simd/kernels.h"
 
 namespace nvllm::cpu {
 
-// Codes `first` to `end` of k, all of them of one group, with the scales of each panel.
+// Quantized values `first` to `end` of k, all of them of one group, with the scales of each panel.
 struct QuantizedKBlock {
     int64_t first;
     int64_t end;
@@ -33,7 +33,7 @@ template <int depth, int words = 1>
            k / depth * (words * kPanelColumns);
 }
 
-// Where a stretch from `first` on ends, no longer than `longest` and within a group that ends at
+// Where a K-block from `first` on ends, no longer than `longest` and within a group that ends at
 // `last`.
 [[gnu::always_inline]] inline int64_t end_of_k_block(const QuantizedBlock& block, int64_t first,
                                                      int64_t last, int64_t longest) {
@@ -49,7 +49,7 @@ template <int depth, int words = 1>
     return {first, end_of_k_block(block, first, last, longest), group};
 }
 
-// Calls body(stretch) for all stretches of a row in order.
+// Calls body(K-block) for all K-blocks of a row in order.
 template <typename Body>
 void for_each_k_block(const QuantizedBlock& block, int64_t longest, Body body) {
     for (int64_t group = 0; group < block.groups; ++group) {
@@ -69,7 +69,7 @@ void for_each_k_block(const QuantizedBlock& block, int64_t longest, Body body) {
     const auto scale_bytes = static_cast<int64_t>(dtype_bytes(block.scale_type));
     QuantizedBlock part = block;
     part.codes += first * block.panel_bytes;
-    part.next_codes = nullptr;
+    part.weight_prefetch = nullptr;
     part.panels = panels;
     part.scales = static_cast<const std::byte*>(block.scales) + place * scale_bytes;
     if (block.zero_points != nullptr) part.zero_points += place;
@@ -89,20 +89,21 @@ void for_each_k_block(const QuantizedBlock& block, int64_t longest, Body body) {
     for (int p = 0; p < panels; ++p, y += block.y_panel_stride) __builtin_prefetch(y, 1, 3);
 }
 
-// The codes of the next block, which are fetched part by part while those of this one are
-// multiplied by many rows.
-class NextCodes {
+// The quantized values of the next block, which are fetched part by part while those of this one
+// are multiplied by many rows.
+class WeightPrefetch {
   public:
-    [[gnu::always_inline]] NextCodes(const QuantizedBlock& block, int64_t parts)
+    [[gnu::always_inline]] WeightPrefetch(const QuantizedBlock& block, int64_t parts)
         : block_(block),
-          end_(block.next_codes == nullptr ? 0 : block.codes_bytes),
+          end_(block.weight_prefetch == nullptr ? 0 : block.quantized_bytes),
           part_bytes_((end_ / kLine + parts - 1) / parts * kLine) {}
 
     [[gnu::always_inline]] void fetch_part() {
         const int64_t end = least(at_ + part_bytes_, end_);
         for (; at_ < end; at_ += kLine) {
             for (int p = 0; p < block_.next_panels; ++p) {
-                __builtin_prefetch(block_.next_codes + p * block_.next_panel_bytes + at_, 0, 2);
+                __builtin_prefetch(block_.weight_prefetch + p * block_.next_panel_bytes + at_, 0,
+                                   2);
             }
         }
     }
@@ -143,7 +144,7 @@ struct QuantizedTile {
     }
 
     // Adds sum * scale of the weights (* scale of x) to totals, for the rows of a tile from `row`
-    // on; with the last stretch results are written.
+    // on; with the last K-block results are written.
     template <int rows>
     [[gnu::always_inline]] static void add_sums(const QuantizedBlock& block,
                                                 const QuantizedKBlock& k_block, int64_t row,
@@ -225,7 +226,7 @@ struct QuantizedTile {
     }
 
   private:
-    // What most stretches need; nothing of the block is read between rows.
+    // What most K-blocks need; nothing of the block is read between rows.
     template <typename Sum>
     [[gnu::always_inline]] static void add_to_totals(float* total, bool are_first, int64_t rows,
                                                      F scales, Sum sum) {

@@ -153,7 +153,7 @@ struct ValuesToLoad {
 
 // Scores of a few queries with positions of a tile, vector by vector of them, from keys as they lie
 // in the cache.
-struct FewScores {
+struct DecodeScores {
     const float* queries;  // [rows, head_dim / step], rows query_stride apart
     int64_t query_stride;
     int64_t rows;
@@ -167,7 +167,7 @@ struct FewScores {
 
 // out = out * factor + weights · values, positions in ascending order, with values as they lie in
 // the cache.
-struct FewSums {
+struct DecodeMatmul {
     const float* weights;  // [rows, positions / step], rows weight_stride apart
     int64_t weight_stride;
     const float* factor;  // [rows]
@@ -195,22 +195,22 @@ struct AttentionMatmuls {
                           const float* factor);
     // The same products with keys and values as they lie; for a few rows that is less work than to
     // load a tile for them, and memory is asked for something all the time.
-    void (*few_scores)(const FewScores& scores);
-    void (*few_sums)(const FewSums& sums);
+    void (*decode_scores)(const DecodeScores& scores);
+    void (*decode_matmul)(const DecodeMatmul& sums);
 };
 
-// Columns that rows of quantized products are computed for at a time, and values of k whose
+// Columns that rows of quantized matmuls are computed for at a time, and values of k whose
 // products are summed before they are scaled.
 constexpr int64_t kQuantizedColumns = 64;
 constexpr int64_t kQuantizedBlockK = 128;
-// float32 values of room for codes that are multiplied in another form than they are stored in: of
-// all columns a stretch in float32, or two bytes for each of `in` values of k.
-constexpr int64_t widened_values(int64_t in) {
+// float32 values of room for quantized values that are multiplied in another form than they are
+// stored in: of all columns a K-block in float32, or two bytes for each of `in` values of k.
+constexpr int64_t dequantized_values(int64_t in) {
     const int64_t k_block = kQuantizedBlockK * kQuantizedColumns;
     const int64_t all = kQuantizedColumns * in * 2 / static_cast<int64_t>(sizeof(float));
     return k_block < all ? all : k_block;
 }
-constexpr size_t kNumWeightCodes = 7;
+constexpr size_t kNumWeightFormats = 7;
 
 // Rows of x by up to four panels of 16 columns of quantized weights.
 struct QuantizedBlock {
@@ -219,31 +219,33 @@ struct QuantizedBlock {
     int64_t rows;
     const float* x_scales;  // [rows, groups of x], rows x_scale_stride apart; null: none
     int64_t x_scale_stride;
-    int64_t x_group_size;          // no stretch crosses such a group
-    const int32_t* x_corrections;  // [rows, groups]: of int4 weights, -8 * sum of a group's codes
+    int64_t x_group_size;  // no K-block crosses such a group
+    const int32_t*
+        x_corrections;  // [rows, groups]: of int4 weights, -8 * sum of a group's quantized values
     // [rows, x_k_blocks]: what divide_for_int4 summed up; null where it is not called.
     const float* x_sums;
     int64_t x_k_blocks;
     const std::byte* codes;  // panels, panel_bytes apart
     int64_t panel_bytes;
-    int64_t codes_bytes;  // of one panel
-    bool fetches_early;   // codes are asked for twice, as fetches_codes_early() has it
+    int64_t quantized_bytes;  // of one panel
+    bool fetches_early;  // quantized values are asked for twice, as prefetches_weights() has it
     // Panels that the thread will probably multiply next, where there is time to fetch them; null:
     // none.
-    const std::byte* next_codes;
+    const std::byte* weight_prefetch;
     int64_t next_panel_bytes;
     int next_panels;
     int64_t panel_groups;  // scales of one panel and the next are so many groups apart
     int panels;
     DType scale_type;
-    const void* scales;          // [panels, panel_groups, 16]
-    const int8_t* zero_points;   // the same; null: none
-    const int32_t* corrections;  // the same: of int8 weights, -128 * sum of a group's codes
-    int64_t in;                  // a multiple of 8; of 32 where weights are sparse
-    int64_t group_size;          // the same
+    const void* scales;         // [panels, panel_groups, 16]
+    const int8_t* zero_points;  // the same; null: none
+    const int32_t*
+        corrections;     // the same: of int8 weights, -128 * sum of a group's quantized values
+    int64_t in;          // a multiple of 8; of 32 where weights are sparse
+    int64_t group_size;  // the same
     int64_t groups;
-    float* totals;   // room for [rows, kQuantizedColumns], sums of the groups so far
-    float* widened;  // room for widened_values(in)
+    float* totals;       // room for [rows, kQuantizedColumns], sums of the groups so far
+    float* dequantized;  // room for dequantized_values(in)
     // y = total * factor * the row's scale + bias (+ y)
     float factor;
     const float* row_scales;  // [rows]; null: 1
@@ -256,30 +258,31 @@ struct QuantizedBlock {
 };
 
 // Products of bfloat16 with weights, pair by pair; null: no instruction.
-struct QuantizedPairs {
+struct QuantizedVnniPairs {
     void (*multiply)(const QuantizedBlock& block);
     void (*arrange)(const float* x, int64_t count, void* arranged);  // x is rounded to bfloat16
     bool takes_zero_points = false;
 };
 
-// By ops::WeightCode; integers of x times int4 and int8.
+// By ops::WeightFormat; integers of x times int4 and int8.
 struct QuantizedKernels {
-    void (*multiply[kNumWeightCodes])(const QuantizedBlock& block);
+    void (*multiply[kNumWeightFormats])(const QuantizedBlock& block);
     void (*multiply_integers[2])(const QuantizedBlock& block);
     void (*arrange[2])(const int8_t* codes, int64_t count, void* arranged);
     size_t integer_bytes[2];  // of one arranged code
-    QuantizedPairs pairs[kNumWeightCodes];
+    QuantizedVnniPairs pairs[kNumWeightFormats];
     double (*int8_loop)(int64_t rounds);  // as Kernels::float32_loop, of integers
-    // Divides a row of float32 x, in place, by what `multiply` of int4 codes takes them times.
-    // sums: of each stretch of at most kQuantizedStretch values, as for_each_k_block gives them for
-    // this block, what they summed up to before. Null: it takes codes for what they are.
+    // Divides a row of float32 x, in place, by what `multiply` of int4 quantized values takes them
+    // times. sums: of each K-block of at most kQuantizedBlockK values, as for_each_k_block gives
+    // them for this block, what they summed up to before. Null: it takes quantized values as they
+    // are.
     void (*divide_for_int4)(const QuantizedBlock& block, float* x, float* sums);
-    int32_t (*sum_codes)(const int8_t* codes, int64_t count);
+    int32_t (*sum_quantized)(const int8_t* codes, int64_t count);
 };
 
 struct Kernels {
     // Rows of values: out = x * scale in float32, and x rounded to nearest even.
-    void (*widen[kNumFloatTypes])(const void* x, float scale, float* out, int64_t count);
+    void (*upcast[kNumFloatTypes])(const void* x, float scale, float* out, int64_t count);
     void (*narrow[kNumFloatTypes])(const float* x, void* out, int64_t count);
     // x * factor as Float8E4M3, and as int8, which it lies within.
     void (*narrow_f8)(const float* x, float factor, void* out, int64_t count);
@@ -313,9 +316,9 @@ struct Kernels {
     // Lanes of a vector; rows of the tiles below are padded to a multiple of it.
     int64_t lanes;
     void (*softmax_tile)(const SoftmaxTile& tile);
-    void (*join_softmax)(const SoftmaxStates& states);
+    void (*merge_softmax)(const SoftmaxStates& states);
     AttentionMatmuls attention[kNumKvTypes];  // of float32 words
-    AttentionMatmuls attention_pairs;         // of bfloat16 words, keys and values
+    AttentionMatmuls attention_vnni_pairs;    // of bfloat16 words, keys and values
     // Rows of 64 values, times a factor for each column.
     void (*scale_tile)(float* rows, int64_t num_rows, const float* factors);
     // out = x * factor

@@ -36,21 +36,22 @@ struct ProbeKernels {
         keep(S::max(S::max(sums[0], sums[1]), S::max(sums[2], sums[3])));
     }
 
-    // Twelve chains: enough for the latency of two multipliers, few enough for sixteen registers.
-    static constexpr int chains = 12;
+    // Twelve accumulators: enough for the latency of two multipliers, few enough for sixteen
+    // registers.
+    static constexpr int accumulators = 12;
 
     static double float32_loop(int64_t rounds) {
-        F sums[chains];
+        F sums[accumulators];
 #pragma GCC unroll 12
-        for (int i = 0; i < chains; ++i) sums[i] = S::set(static_cast<float>(i));
+        for (int i = 0; i < accumulators; ++i) sums[i] = S::set(static_cast<float>(i));
         F factor = S::set(0.999f);
         for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
-            for (int i = 0; i < chains; ++i) sums[i] = S::fma(sums[i], factor, factor);
+            for (int i = 0; i < accumulators; ++i) sums[i] = S::fma(sums[i], factor, factor);
         }
 #pragma GCC unroll 12
-        for (int i = 0; i < chains; ++i) keep(sums[i]);
-        return 2.0 * chains * S::lanes;
+        for (int i = 0; i < accumulators; ++i) keep(sums[i]);
+        return 2.0 * accumulators * S::lanes;
     }
 
     // Hides a value from the optimiser, which would otherwise drop the loop that makes it.
@@ -61,27 +62,29 @@ struct ProbeKernels {
     }
 };
 
-// C: codes of weights, as in quantized_codes.h.
+// C: quantized values of weights, as in dequantize_scalar.h.
 template <class C>
 double int8_loop(int64_t rounds) {
-    constexpr int chains = ProbeKernels<typename C::Simd>::chains;
+    constexpr int accumulators = ProbeKernels<typename C::Simd>::accumulators;
     constexpr int lanes = C::Simd::lanes;
     uint32_t codes[lanes];
     for (int i = 0; i < lanes; ++i) codes[i] = 0x01010101u * static_cast<uint32_t>(i + 1);
-    typename C::X x[4 * chains];  // of each chain its own, or the compiler makes one of them
-    for (int i = 0; i < 4 * chains; ++i) x[i] = static_cast<typename C::X>(i);
-    typename C::Sum sums[chains];
+    typename C::X
+        x[4 * accumulators];  // of each accumulator its own, or the compiler makes one of them
+    for (int i = 0; i < 4 * accumulators; ++i) x[i] = static_cast<typename C::X>(i);
+    typename C::Sum sums[accumulators];
 #pragma GCC unroll 12
-    for (int i = 0; i < chains; ++i) sums[i] = C::no_sums();
+    for (int i = 0; i < accumulators; ++i) sums[i] = C::no_sums();
     const auto weights = C::template int8_weights<0>(C::load(codes));
     for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
-        for (int i = 0; i < chains; ++i) C::add_int8(weights, x + 4 * i, sums[i]);
+        for (int i = 0; i < accumulators; ++i) C::add_int8(weights, x + 4 * i, sums[i]);
         asm volatile("" : : "r"(x) : "memory");  // x is loaded anew
     }
 #pragma GCC unroll 12
-    for (int i = 0; i < chains; ++i) ProbeKernels<typename C::Simd>::keep(C::to_float(sums[i]));
-    return 2.0 * chains * lanes * 4 / C::int8_parts;
+    for (int i = 0; i < accumulators; ++i)
+        ProbeKernels<typename C::Simd>::keep(C::to_float(sums[i]));
+    return 2.0 * accumulators * lanes * 4 / C::int8_parts;
 }
 
 }  // namespace nvllm::cpu

@@ -26,24 +26,24 @@ struct Avx2 {
 
     static F load(const float* p) { return _mm256_loadu_ps(p); }
     static F load(const BFloat16* p) {
-        return widen_bf16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+        return upcast_bf16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     }
     static F load(const Float16* p) {
         return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     }
     static F load(const Float8E4M3* p) {
-        return widen_f8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+        return upcast_f8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
     }
     static F load(const int8_t* p) {
-        return widen_i8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+        return upcast_i8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
     }
     static F load(const float* p, int64_t count) { return _mm256_maskload_ps(p, mask(count)); }
-    static F load(const BFloat16* p, int64_t count) { return widen_bf16(load_halves(p, count)); }
+    static F load(const BFloat16* p, int64_t count) { return upcast_bf16(load_halves(p, count)); }
     static F load(const Float16* p, int64_t count) {
         return _mm256_cvtph_ps(load_halves(p, count));
     }
-    static F load(const Float8E4M3* p, int64_t count) { return widen_f8(load_bytes(p, count)); }
-    static F load(const int8_t* p, int64_t count) { return widen_i8(load_bytes(p, count)); }
+    static F load(const Float8E4M3* p, int64_t count) { return upcast_f8(load_bytes(p, count)); }
+    static F load(const int8_t* p, int64_t count) { return upcast_i8(load_bytes(p, count)); }
     static F load_even(const BFloat16* p) { return even_of(load_words(p)); }
     static F load_odd(const BFloat16* p) {
         // Products have no register to spare: the mask comes from memory, and the words anew where
@@ -95,7 +95,7 @@ struct Avx2 {
     static void store(int8_t* p, F x, int64_t count) { store_bytes(p, narrow_i8(x), count); }
 
     static F round_to(const float*, F x) { return x; }
-    static F round_to(const BFloat16*, F x) { return widen_bf16(narrow_bf16(x)); }
+    static F round_to(const BFloat16*, F x) { return upcast_bf16(narrow_bf16(x)); }
     static F round_to(const Float16*, F x) { return _mm256_cvtph_ps(narrow_f16(x)); }
 
     template <typename Vector>
@@ -192,7 +192,7 @@ struct Avx2 {
     static F in_order(F x) {
         return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));
     }
-    static F widen_bf16(__m128i bits) {
+    static F upcast_bf16(__m128i bits) {
         return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
     }
     // To nearest even; a NaN stays one, as in BFloat16.
@@ -211,7 +211,7 @@ struct Avx2 {
     }
     // As a float16 with the exponent's bias eight too small, so that subnormals are none of
     // float32's; NaN, all ones, gets float16's exponent of NaN.
-    static F widen_f8(__m128i bytes) {
+    static F upcast_f8(__m128i bytes) {
         const __m128i shifted = _mm_slli_epi16(_mm_cvtepi8_epi16(bytes), 7);
         const __m128i half = _mm_and_si128(shifted, _mm_set1_epi16(static_cast<int16_t>(0xbfff)));
         const __m128i magnitude = _mm_and_si128(half, _mm_set1_epi16(0x3fff));
@@ -219,7 +219,7 @@ struct Avx2 {
         const __m128i fixed = _mm_or_si128(half, _mm_and_si128(is_nan, _mm_set1_epi16(0x4000)));
         return _mm256_mul_ps(_mm256_cvtph_ps(fixed), _mm256_set1_ps(256.0f));
     }
-    static F widen_i8(__m128i bytes) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)); }
+    static F upcast_i8(__m128i bytes) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)); }
     // As Float8E4M3 does it; in the lower eight bytes.
     static __m128i narrow_f8(F x) {
         const __m256i raw = _mm256_castps_si256(x);

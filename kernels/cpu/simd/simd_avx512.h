@@ -33,29 +33,29 @@ struct Avx512 {
 
     static F load(const float* p) { return _mm512_loadu_ps(p); }
     static F load(const BFloat16* p) {
-        return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+        return upcast_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     }
     static F load(const Float16* p) {
         return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     }
     static F load(const Float8E4M3* p) {
-        return widen_f8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+        return upcast_f8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     }
     static F load(const int8_t* p) {
-        return widen_i8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+        return upcast_i8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     }
     static F load(const float* p, int64_t count) { return _mm512_maskz_loadu_ps(mask(count), p); }
     static F load(const BFloat16* p, int64_t count) {
-        return widen_bf16(_mm256_maskz_loadu_epi16(mask(count), p));
+        return upcast_bf16(_mm256_maskz_loadu_epi16(mask(count), p));
     }
     static F load(const Float16* p, int64_t count) {
         return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask(count), p));
     }
     static F load(const Float8E4M3* p, int64_t count) {
-        return widen_f8(_mm_maskz_loadu_epi8(mask(count), p));
+        return upcast_f8(_mm_maskz_loadu_epi8(mask(count), p));
     }
     static F load(const int8_t* p, int64_t count) {
-        return widen_i8(_mm_maskz_loadu_epi8(mask(count), p));
+        return upcast_i8(_mm_maskz_loadu_epi8(mask(count), p));
     }
     static F load_even(const BFloat16* p) {
         return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
@@ -104,7 +104,7 @@ struct Avx512 {
     }
 
     static F round_to(const float*, F x) { return x; }
-    static F round_to(const BFloat16*, F x) { return widen_bf16(narrow_bf16(x)); }
+    static F round_to(const BFloat16*, F x) { return upcast_bf16(narrow_bf16(x)); }
     static F round_to(const Float16*, F x) { return _mm512_cvtph_ps(narrow_f16(x)); }
 
     template <typename Vector>
@@ -177,7 +177,7 @@ struct Avx512 {
             _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
         return _mm512_add_epi32(even, _mm512_set1_epi32(first));
     }
-    static F widen_bf16(__m256i bits) {
+    static F upcast_bf16(__m256i bits) {
         return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
     }
     // To nearest even; a NaN stays one, as in BFloat16.
@@ -196,7 +196,7 @@ struct Avx512 {
     }
     // As a float16 with the exponent's bias eight too small, so that subnormals are none of
     // float32's; NaN, all ones, gets float16's exponent of NaN.
-    static F widen_f8(__m128i bytes) {
+    static F upcast_f8(__m128i bytes) {
         const __m256i shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 7);
         const __m256i half =
             _mm256_and_si256(shifted, _mm256_set1_epi16(static_cast<int16_t>(0xbfff)));
@@ -205,7 +205,7 @@ struct Avx512 {
         const __m256i fixed = _mm256_mask_add_epi16(half, is_nan, half, _mm256_set1_epi16(0x4000));
         return _mm512_mul_ps(_mm512_cvtph_ps(fixed), _mm512_set1_ps(256.0f));
     }
-    static F widen_i8(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)); }
+    static F upcast_i8(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)); }
     // As Float8E4M3 does it.
     static __m128i narrow_f8(F x) {
         const __m512i raw = _mm512_castps_si512(x);

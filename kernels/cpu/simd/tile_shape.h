@@ -23,7 +23,7 @@ struct TileShapes {
     bool operator==(const TileShapes&) const = default;
 };
 
-// Words of two bfloat16; of four bytes, signed but for those of the left factor where it says so.
+// Words of two bfloat16; of four bytes, signed but for those of the left operand where it says so.
 enum class TileProduct : uint8_t { bfloat16, unsigned_by_signed, signed_by_signed };
 
 }  // namespace nvllm::cpu

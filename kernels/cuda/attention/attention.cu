@@ -18,7 +18,7 @@ namespace nvllm::cuda {
 namespace {
 
 constexpr float kLog2OfE = 1.44269504f;
-constexpr int kFewRows = 16;          // rows of a sequence that one warp takes
+constexpr int kMaxDecodeRows = 16;    // rows of a sequence that one warp takes
 constexpr int64_t kManyBlocks = 264;  // two a multiprocessor of the largest GPU
 constexpr int64_t kMaxSplits = 512;
 // 8,192 splits of a token's 32 heads of 128 values take 130 MiB: somewhat above a power of two, so
@@ -111,12 +111,12 @@ AttentionCall describe(const ConstTensorView& queries, const ConstTensorView& ke
 }
 
 // Splits apart where there are too few rows to fill the GPU otherwise, and scratch holds them.
-bool wants_splits_apart(const AttentionCall& call, int64_t splits, bool few_rows) {
+bool wants_split_kv(const AttentionCall& call, int64_t splits, bool is_decode) {
     if (splits <= 1) return false;
     const int64_t group = call.heads / call.kv_heads;
     const int64_t blocks =
-        num_tiles(call.tokens, call.sequences, group, few_rows ? 16 : 64) * call.kv_heads;
-    if (!few_rows && blocks >= kManyBlocks) return false;
+        num_tiles(call.tokens, call.sequences, group, is_decode ? 16 : 64) * call.kv_heads;
+    if (!is_decode && blocks >= kManyBlocks) return false;
     return bytes_of_splits(splits, call.tokens, call.heads, call.head_dim) <=
            paged_attention_scratch_bytes(call.tokens, call.heads, call.head_dim, 1);
 }
@@ -149,11 +149,11 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     const bool of_bytes = dtype_bytes(key_cache.dtype) == 1;
     const bool tensor_cores = queries.dtype != DType::f32 && call.cache_aligned &&
                               (of_bytes || queries.dtype == key_cache.dtype);
-    const bool few_rows =
-        int64_t{call.tokens} * (call.heads / call.kv_heads) <= int64_t{call.sequences} * kFewRows;
+    const bool is_decode = int64_t{call.tokens} * (call.heads / call.kv_heads) <=
+                           int64_t{call.sequences} * kMaxDecodeRows;
     const int64_t splits = blocks_for(block_tables.dim(1) * key_cache.dim(2), kSplit);
     const ScratchArena::Scope scope(*context.scratch);
-    const bool apart = wants_splits_apart(call, splits, few_rows);
+    const bool apart = wants_split_kv(call, splits, is_decode);
     if (apart) {
         const auto parts = static_cast<size_t>(splits * call.tokens * call.heads);
         auto* const memory = static_cast<float*>(
@@ -163,11 +163,11 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     }
     const uint32_t blocks_in_z = apart ? static_cast<uint32_t>(splits) : 1;
     if (tensor_cores && of_bytes) {
-        attend_to_byte_storage(context, call, key_cache.dtype, blocks_in_z, few_rows);
+        attend_quantized_kv(context, call, key_cache.dtype, blocks_in_z, is_decode);
     } else if (tensor_cores) {
-        attend_on_tensor_cores(context, call, blocks_in_z, few_rows);
+        attend_on_tensor_cores(context, call, blocks_in_z, is_decode);
     } else {
-        attend_exactly(context, call, key_cache.dtype, blocks_in_z);
+        attend_simt(context, call, key_cache.dtype, blocks_in_z);
     }
     if (apart) merge(context, call);
 }

@@ -50,7 +50,7 @@ struct QueryFragments {
     }
 };
 
-// Accumulators of two tiles of scores as the left factor's fragment.
+// Accumulators of two tiles of scores as the left operand's fragment.
 template <typename T>
 __device__ __forceinline__ void weights_fragment(const float (&low)[4], const float (&high)[4],
                                                  uint32_t (&a)[4]) {
@@ -139,7 +139,7 @@ struct StoredFragments {
     }
 };
 
-// In one byte each, widened to T in registers.
+// In one byte each, dequantized to T in registers.
 template <typename T, typename C, int dim>
 requires(sizeof(C) == 1) struct StoredFragments<T, C, dim> {
     static constexpr int kPerChunk = 16;
@@ -171,7 +171,7 @@ requires(sizeof(C) == 1) struct StoredFragments<T, C, dim> {
 #pragma unroll
                 for (int m = 0; m < 4; ++m) {
                     uint32_t pairs[2];
-                    Bytes::template widen<T>(b[m], pairs);
+                    Bytes::template dequantize<T>(b[m], pairs);
                     gpu::mma_m16n8k16<T>(scores[j], a[m], pairs);
                 }
             }
@@ -217,12 +217,12 @@ requires(sizeof(C) == 1) struct StoredFragments<T, C, dim> {
                                                           float (&odd)[4]) {
         constexpr uint32_t kByColumn = 0x3120;  // bytes 0 and 2, then 1 and 3
         uint32_t low_pairs[2], high_pairs[2];
-        Bytes::template widen<T>(gpu::permute_bytes(low, 0, kByColumn), low_pairs);
-        Bytes::template widen<T>(gpu::permute_bytes(high, 0, kByColumn), high_pairs);
-        const uint32_t even_factor[2] = {low_pairs[0], high_pairs[0]};
-        const uint32_t odd_factor[2] = {low_pairs[1], high_pairs[1]};
-        gpu::mma_m16n8k16<T>(even, a, even_factor);
-        gpu::mma_m16n8k16<T>(odd, a, odd_factor);
+        Bytes::template dequantize<T>(gpu::permute_bytes(low, 0, kByColumn), low_pairs);
+        Bytes::template dequantize<T>(gpu::permute_bytes(high, 0, kByColumn), high_pairs);
+        const uint32_t even_operand[2] = {low_pairs[0], high_pairs[0]};
+        const uint32_t odd_operand[2] = {low_pairs[1], high_pairs[1]};
+        gpu::mma_m16n8k16<T>(even, a, even_operand);
+        gpu::mma_m16n8k16<T>(odd, a, odd_operand);
     }
 };
 

@@ -22,7 +22,7 @@ constexpr int kRowsPerWarp = kRows / kWarps;
 constexpr int kWeightPitch = kRows + 4;  // of the weights of one position
 
 template <typename C, int dim>
-struct ExactAttention {
+struct SimtAttention {
     static constexpr int kPitch = dim + 4;
     static constexpr int kColumns =
         dim < kThreads ? dim : kThreads;  // that threads stand side by side
@@ -233,9 +233,9 @@ struct ExactAttention {
 
     // The split joins the totals, and the next begins. Those who read `keep` before have met a
     // barrier since, and those who write it next will.
-    static __device__ __forceinline__ void join_split(const AttentionCall& call,
-                                                      const Shared& shared, Softmax& softmax,
-                                                      Softmax& total, Sums& sums, Sums& totals) {
+    static __device__ __forceinline__ void merge_split(const AttentionCall& call,
+                                                       const Shared& shared, Softmax& softmax,
+                                                       Softmax& total, Sums& sums, Sums& totals) {
 #pragma unroll
         for (int r = 0; r < kRowsPerWarp; ++r) {
             const Fold fold = fold_weights(call.score_factor, softmax.max[r], softmax.sum[r],
@@ -359,7 +359,7 @@ struct ExactAttention {
             multiply_values(shared, sums);
             __syncthreads();
             const bool split_ends = (first + kTile) % kSplit == 0 || first + kTile >= end;
-            if (!apart && split_ends) join_split(call, shared, softmax, total, sums, totals);
+            if (!apart && split_ends) merge_split(call, shared, softmax, total, sums, totals);
         }
         if (apart) {
             write_partial(call, tile, softmax, sums);
@@ -372,7 +372,7 @@ struct ExactAttention {
 template <typename C, int dim>
 __global__ void __launch_bounds__(kThreads, kAnyOccupancy) attention_kernel(AttentionCall call) {
     GPU_DYNAMIC_SHARED(unsigned char, memory);
-    ExactAttention<C, dim>::run(call, memory);
+    SimtAttention<C, dim>::run(call, memory);
 }
 
 template <typename C, int dim>
@@ -382,15 +382,15 @@ void launch_attention(const Context& context, const AttentionCall& call, uint32_
                 gpu::Launch{.grid = {static_cast<uint32_t>(tiles),
                                      static_cast<uint32_t>(call.kv_heads), splits},
                             .block = {kThreads},
-                            .shared_bytes = ExactAttention<C, dim>::kSharedBytes,
+                            .shared_bytes = SimtAttention<C, dim>::kSharedBytes,
                             .stream = context.stream},
                 call);
 }
 
 }  // namespace
 
-void attend_exactly(const Context& context, const AttentionCall& call, DType cache_type,
-                    uint32_t splits) {
+void attend_simt(const Context& context, const AttentionCall& call, DType cache_type,
+                 uint32_t splits) {
     with_kv_type(cache_type, [&](auto stored) {
         using C = typename decltype(stored)::Type;
         if (call.head_dim <= 64) {

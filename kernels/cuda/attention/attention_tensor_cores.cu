@@ -4,11 +4,11 @@
 namespace nvllm::cuda {
 
 void attend_on_tensor_cores(const Context& context, const AttentionCall& call, uint32_t splits,
-                            bool few_rows) {
+                            bool is_decode) {
     if (call.activation == DType::bf16) {
-        launch_tensor_attention<__nv_bfloat16, __nv_bfloat16>(context, call, splits, few_rows);
+        launch_tensor_attention<__nv_bfloat16, __nv_bfloat16>(context, call, splits, is_decode);
     } else {
-        launch_tensor_attention<__half, __half>(context, call, splits, few_rows);
+        launch_tensor_attention<__half, __half>(context, call, splits, is_decode);
     }
 }
 

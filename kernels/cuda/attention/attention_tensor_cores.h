@@ -17,14 +17,14 @@
 #include "kernels/cuda/attention/attention_fragments.h"
 #include "kernels/cuda/attention/attention_tiles.h"
 #include "kernels/cuda/kv_store.h"
-#include "kernels/cuda/matmul/matmul.h"
+#include "kernels/cuda/matmul/matmul_selection.h"
 
 namespace nvllm::cuda {
 
 // share_rows: all warps have the same 16 rows. Each multiplies its part of a tile's keys; what
 // comes of it they exchange, weigh all of it alike, and each multiplies its part of the values'
-// columns. A value's chain of sums is as with one warp. stages: tiles of keys, and of values, that
-// lie in shared memory, 1 or 2.
+// columns. A value's accumulator of sums is as with one warp. stages: tiles of keys, and of values,
+// that lie in shared memory, 1 or 2.
 template <typename T, typename C, int dim, int warps, bool share_rows, int stages>
 struct TensorAttention {
     static constexpr int kThreads = warps * 32;
@@ -499,8 +499,8 @@ void launch_tensor_attention(const Context& context, const AttentionCall& call, 
 
 template <typename T, typename C, int dim>
 void launch_tensor_attention(const Context& context, const AttentionCall& call, uint32_t splits,
-                             bool few_rows) {
-    if (few_rows) {
+                             bool is_decode) {
+    if (is_decode) {
         // Four warps wait for memory less than one; of storage in bytes a part of the values has
         // at least 32 columns.
         constexpr int kWarps = dim * sizeof(C) >= 128 ? 4 : 2;
@@ -513,13 +513,13 @@ void launch_tensor_attention(const Context& context, const AttentionCall& call, 
 // Over storage of C for the call's size of heads.
 template <typename T, typename C>
 void launch_tensor_attention(const Context& context, const AttentionCall& call, uint32_t splits,
-                             bool few_rows) {
+                             bool is_decode) {
     if (call.head_dim <= 64) {
-        launch_tensor_attention<T, C, 64>(context, call, splits, few_rows);
+        launch_tensor_attention<T, C, 64>(context, call, splits, is_decode);
     } else if (call.head_dim <= 128) {
-        launch_tensor_attention<T, C, 128>(context, call, splits, few_rows);
+        launch_tensor_attention<T, C, 128>(context, call, splits, is_decode);
     } else {
-        launch_tensor_attention<T, C, 256>(context, call, splits, few_rows);
+        launch_tensor_attention<T, C, 256>(context, call, splits, is_decode);
     }
 }
 

@@ -268,10 +268,10 @@ __device__ __forceinline__ void store_activation(const AttentionCall& call, int6
 // Launches of attention_tensor_cores.cu, attention_byte_storage.cu and attention_exact.cu; `splits`
 // blocks in z.
 void attend_on_tensor_cores(const Context& context, const AttentionCall& call, uint32_t splits,
-                            bool few_rows);
-void attend_to_byte_storage(const Context& context, const AttentionCall& call, DType cache_type,
-                            uint32_t splits, bool few_rows);
-void attend_exactly(const Context& context, const AttentionCall& call, DType cache_type,
-                    uint32_t splits);
+                            bool is_decode);
+void attend_quantized_kv(const Context& context, const AttentionCall& call, DType cache_type,
+                         uint32_t splits, bool is_decode);
+void attend_simt(const Context& context, const AttentionCall& call, DType cache_type,
+                 uint32_t splits);
 
 }  // namespace nvllm::cuda

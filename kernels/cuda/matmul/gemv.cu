@@ -25,7 +25,7 @@ struct Gemv : GemvTile {
         return unit * kDepth + span * kSpanDepth + 8 * (gpu::lane_id() & 3);
     }
 
-    // Columns beyond the last: the last, whose sums nobody writes.
+    // Columns beyond the last: the last, whose sums are not written.
     static __device__ __forceinline__ void load(const MatmulCall& call, int first_column, int unit,
                                                 Unit& values) {
         const T* const weight = static_cast<const T*>(call.weight);

@@ -1,10 +1,11 @@
 // What products of at most eight rows share, whose time is that of reading the weights. For .cu
 // files only.
 //
-// Weights are the left factor of a product on tensor cores, 16 columns of y, and the rows of x the
+// Weights are the left operand of a product on tensor cores, 16 columns of y, and the rows of x the
 // right one. A block has those 16 columns; each of its warps sums parts of k of its own, and at
 // last a thread for each value of y adds what the warps have, in the order of k or of the warps.
-// First codes or values are read before the work before is waited for: nothing else writes weights.
+// First quantized values or values are read before the work before is waited for: nothing else
+// writes weights.
 #pragma once
 
 #include "kernels/cuda/matmul/matmul.h"

@@ -10,8 +10,8 @@
 
 namespace nvllm::cuda {
 
-MatmulCall describe_product(const ConstTensorView& x, const ConstTensorView& weight,
-                            const ConstTensorView& bias, const TensorView& y) {
+MatmulCall describe_matmul(const ConstTensorView& x, const ConstTensorView& weight,
+                           const ConstTensorView& bias, const TensorView& y) {
     MatmulCall call{};
     call.x = x.data;
     call.weight = weight.data;
@@ -34,7 +34,7 @@ MatmulCall describe_product(const ConstTensorView& x, const ConstTensorView& wei
 void gemm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
           const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
           const TensorView& y) {
-    MatmulCall call = describe_product(x, weight, bias, y);
+    MatmulCall call = describe_matmul(x, weight, bias, y);
     call.accumulate = output == ops::MatmulOutput::accumulate;
     select_gemm(context, call, weight.dtype, compute_type);
 }
@@ -42,7 +42,7 @@ void gemm(const Context& context, const ConstTensorView& x, const ConstTensorVie
 void gemv(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
           const ConstTensorView& bias, DType compute_type, ops::MatmulOutput output,
           const TensorView& y) {
-    MatmulCall call = describe_product(x, weight, bias, y);
+    MatmulCall call = describe_matmul(x, weight, bias, y);
     call.accumulate = output == ops::MatmulOutput::accumulate;
     launch_gemv(context, call, compute_type);
 }

@@ -134,7 +134,7 @@ constexpr Candidate<QuantizedChoice> kQuantized[] = {
 struct PackedChoice {
     const Context& context;
     const QuantizedCall& call;
-    ops::WeightCode code;
+    ops::WeightFormat code;
     DType operand;
 };
 
@@ -189,7 +189,7 @@ const char* select_gemm(const Context& context, const MatmulCall& call, DType we
 }
 
 const char* select_gemm_quantized(const Context& context, const QuantizedCall& call,
-                                  ops::WeightCode code, DType operand) {
+                                  ops::WeightFormat code, DType operand) {
     return launch_first(kPacked, PackedChoice{context, call, code, operand});
 }
 

@@ -65,6 +65,6 @@ const char* select_gemm(const Context& context, const MatmulCall& call, DType we
 // Our own kernels that read packed weights. `operand` is the type of x in the call: the compute
 // type, or i8 where x and weights are multiplied as integers.
 const char* select_gemm_quantized(const Context& context, const QuantizedCall& call,
-                                  ops::WeightCode code, DType operand);
+                                  ops::WeightFormat code, DType operand);
 
 }  // namespace nvllm::cuda

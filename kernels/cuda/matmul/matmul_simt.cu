@@ -1,8 +1,8 @@
-// Matrix products in float32.
+// Matmuls in float32.
 //
 // Grid: [columns / 64, tokens / 64], blocks of 256 threads with 4 x 4 outputs each; shared memory:
 // 16 k of 64 rows of x and of the weights in float32, 8.5 KiB. Each weight is read once for 64
-// tokens, each value of x once for 64 columns. x is rounded to the product's type first.
+// tokens, each value of x once for 64 columns. x is rounded to the compute type first.
 #include "kernels/cuda/matmul/matmul_tiles.h"
 
 namespace nvllm::cuda {

@@ -1,4 +1,4 @@
-// Matrix products of bfloat16 or float16 on tensor cores, sums in float32.
+// Matmuls of bfloat16 or float16 on tensor cores, sums in float32.
 //
 // Grid: [columns, tokens] in tiles of 128 x 128 with eight warps, 64 x 64 with four where there are
 // at most 64 tokens, or 32 columns x 16 tokens with two for at most 16: then memory is the limit,

@@ -1,7 +1,7 @@
-// What the kernels of matrix products share. For .cu files only.
+// What the kernels of matmuls share. For .cu files only.
 //
-// Every output is one chain of sums over k in ascending order, whatever tile it falls into: its
-// bits do not depend on the number of rows beside it.
+// Every output is one accumulator of sums over k in ascending order, whatever tile it falls into:
+// its bits do not depend on the number of rows beside it.
 #pragma once
 
 #include "kernels/cuda/elements.h"
@@ -61,8 +61,8 @@ inline uint32_t num_row_tiles(const MatmulCall& call, int rows) {
 }
 
 // What matmul() and grouped_matmul() have in common.
-MatmulCall describe_product(const ConstTensorView& x, const ConstTensorView& weight,
-                            const ConstTensorView& bias, const TensorView& y);
+MatmulCall describe_matmul(const ConstTensorView& x, const ConstTensorView& weight,
+                           const ConstTensorView& bias, const TensorView& y);
 
 template <typename T>
 __device__ __forceinline__ float load_as_float(const void* data, int64_t index) {

@@ -110,7 +110,7 @@ struct ByteQuads<__nv_fp8_e4m3> {
         return multiply2<T>((high & 0x80008000u) | (magnitude >> shift) | exponent, factor);
     }
     template <typename T>
-    static __device__ __forceinline__ void widen(uint32_t bytes, uint32_t (&pairs)[2]) {
+    static __device__ __forceinline__ void dequantize(uint32_t bytes, uint32_t (&pairs)[2]) {
         pairs[0] = pair<T>(bytes, 0x1404u);
         pairs[1] = pair<T>(bytes, 0x3424u);
     }
@@ -124,7 +124,7 @@ struct ByteQuads<int8_t> {
         return bits_as_float(bits) - 8388736.0f;
     }
     template <typename T>
-    static __device__ __forceinline__ void widen(uint32_t bytes, uint32_t (&pairs)[2]) {
+    static __device__ __forceinline__ void dequantize(uint32_t bytes, uint32_t (&pairs)[2]) {
         const uint32_t shifted = bytes ^ 0x80808080u;
         pairs[0] = pack2<T>(value(shifted, 0), value(shifted, 1));
         pairs[1] = pack2<T>(value(shifted, 2), value(shifted, 3));

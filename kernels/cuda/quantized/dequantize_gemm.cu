@@ -1,28 +1,29 @@
 // Products of many rows with quantized weights by way of a dense matrix.
 //
-// widen_kernel: a warp for each unit of packed codes, four in a block. Lanes have codes of a column
-// two by two (quantized_codes.h), so the values go through shared memory, 9 KiB a block, to be
-// written 16 bytes at a time. Each code is read once, each value written once: 2.5 bytes a weight
-// of 4 bits; the dense product reads the 2 of a slab again, in part from the second-level cache.
+// dequantize_kernel: a warp for each unit of packed quantized values, four in a block. Lanes have
+// quantized values of a column two by two (packed_weights.h), so the values go through shared
+// memory, 9 KiB a block, to be written 16 bytes at a time. Each code is read once, each value
+// written once: 2.5 bytes a weight of 4 bits; the dense matmul reads the 2 of a chunk again, in
+// part from the second-level cache.
 #include "kernels/cuda/quantized/dequantize_gemm.h"
 
 #include <algorithm>
 
 #include "kernels/cuda/matmul/matmul_selection.h"
-#include "kernels/cuda/quantized/quantized_codes.h"
+#include "kernels/cuda/quantized/packed_weights.h"
 #include "kernels/cuda/quantized/quantized_tiles.h"
 
 namespace nvllm::cuda {
 namespace {
 
-// A slab on its way to values [columns, in], as plain data.
-struct WidenCall {
+// A chunk on its way to values [columns, in], as plain data.
+struct DequantizeCall {
     ColumnChunk chunk;
     void* values;
 };
 
-template <typename T, ops::WeightCode code>
-__global__ void __launch_bounds__(ColumnChunk::kWarps * 32) widen_kernel(WidenCall call) {
+template <typename T, ops::WeightFormat code>
+__global__ void __launch_bounds__(ColumnChunk::kWarps * 32) dequantize_kernel(DequantizeCall call) {
     gpu::wait_for_work_before();
     constexpr int kDepth = unit_depth(code);
     constexpr int kSteps = kDepth / kStepDepth;
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(ColumnChunk::kWarps * 32) widen_kernel(WidenCa
             }
         }
         uint32_t pairs[2];
-        Widen<T, code>::fragment(words, step, zero_point, pairs);
+        Dequantize<T, code>::fragment(words, step, zero_point, pairs);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const float2 codes = gpu::unpack2<T>(pairs[i]);
@@ -73,20 +74,20 @@ __global__ void __launch_bounds__(ColumnChunk::kWarps * 32) widen_kernel(WidenCa
     }
 }
 
-void widen(const Context& context, const WidenCall& call, ops::WeightCode code,
-           DType compute_type) {
+void dequantize(const Context& context, const DequantizeCall& call, ops::WeightFormat code,
+                DType compute_type) {
     const auto launch = [&](auto kernel) { gpu::launch(kernel, call.chunk.launch(context), call); };
-    with_dense_code(code, [&](auto known) {
-        constexpr ops::WeightCode kCode = decltype(known)::kValue;
+    with_dense_format(code, [&](auto known) {
+        constexpr ops::WeightFormat kCode = decltype(known)::kValue;
         if (compute_type == DType::bf16) {
-            launch(widen_kernel<__nv_bfloat16, kCode>);
+            launch(dequantize_kernel<__nv_bfloat16, kCode>);
         } else {
-            launch(widen_kernel<__half, kCode>);
+            launch(dequantize_kernel<__half, kCode>);
         }
     });
 }
 
-bool can_widen(int64_t tokens, const ops::QuantizedLayout& layout) {
+bool can_dequantize_layout(int64_t tokens, const ops::QuantizedLayout& layout) {
     return tokens >= kMinDequantizeRows && !ops::is_sparse(layout.code) && layout.in % kRun == 0;
 }
 
@@ -101,7 +102,7 @@ int64_t chunk_columns(const ops::QuantizedLayout& layout, int64_t chunk_bytes,
 
 bool can_dequantize(const ConstTensorView& x, const ops::QuantizedWeight& weight,
                     DType compute_type) {
-    return can_widen(x.dim(0), weight.layout) && compute_type != DType::f32 &&
+    return can_dequantize_layout(x.dim(0), weight.layout) && compute_type != DType::f32 &&
            weight.activations.global_scale == 0.0f;
 }
 
@@ -113,7 +114,7 @@ void dequantize_gemm(const Context& context, const ConstTensorView& x,
     const ops::QuantizedLayout& layout = weight.layout;
     const int64_t at_once = chunk_columns(layout, chunk_bytes, 2);
     const ScratchArena::Scope scope(*context.scratch);
-    WidenCall call{};
+    DequantizeCall call{};
     call.chunk.weight = describe_weight(weight);
     call.values = context.scratch->take(static_cast<size_t>(at_once * layout.in) * 2);
     const ConstTensorView rows = takes_as_it_is(x, weight, compute_type)
@@ -122,7 +123,7 @@ void dequantize_gemm(const Context& context, const ConstTensorView& x,
     for (int64_t first = 0; first < layout.out; first += at_once) {
         const int64_t columns = std::min(at_once, layout.out - first);
         call.chunk.take_columns(first, columns);
-        widen(context, call, layout.code, compute_type);
+        dequantize(context, call, layout.code, compute_type);
         const ConstTensorView chunk(call.values, compute_type, {columns, layout.in}, x.device);
         const ConstTensorView chunk_bias =
             bias.data != nullptr ? bias.columns(first, columns) : ConstTensorView();
@@ -131,8 +132,8 @@ void dequantize_gemm(const Context& context, const ConstTensorView& x,
 }
 
 size_t dequantize_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout) {
-    if (!can_widen(tokens, layout)) return 0;
-    // A slab, and rows of x and their scales.
+    if (!can_dequantize_layout(tokens, layout)) return 0;
+    // A chunk, and rows of x and their scales.
     const int64_t values = (chunk_columns(layout, kColumnChunkBytes, 2) + tokens) * layout.in;
     return static_cast<size_t>(2 * values + 4 * tokens) + 256;
 }

@@ -1,5 +1,5 @@
 // Products of many rows with quantized weights, which become a dense matrix on the way: of values,
-// or of their codes, where a library multiplies those.
+// or of their quantized values, where a library multiplies those.
 #pragma once
 
 #include <functional>
@@ -9,23 +9,23 @@
 
 namespace nvllm::cuda {
 
-// As large as the second-level cache of the largest GPUs: a slab is read soon after it is written.
+// As large as the second-level cache of the largest GPUs: a chunk is read soon after it is written.
 constexpr int64_t kColumnChunkBytes = int64_t{64} << 20;
 
-// Columns of a slab, whole tiles of them: as many as `chunk_bytes` hold, at least one tile.
+// Columns of a chunk, whole tiles of them: as many as `chunk_bytes` hold, at least one tile.
 int64_t chunk_columns(const ops::QuantizedLayout& layout, int64_t chunk_bytes, int64_t value_bytes);
 
-// How slabs of the dense matrix are multiplied.
+// How chunks of the dense matrix are multiplied.
 using DenseGemm = std::function<decltype(ops::matmul)>;
 
 // Whether rows are so many that it pays, and scales of x can go into its values. Scaled weights,
-// and codes of x with their scales, are rounded to the product type, as `transformers` does, and
-// the order of sums is the dense product's: rows of such a step have other bits than those of a
-// smaller one.
+// and quantized values of x with their scales, are rounded to the compute type, as `transformers`
+// does, and the order of sums is the dense matmul's: rows of such a step have other bits than those
+// of a smaller one.
 bool can_dequantize(const ConstTensorView& x, const ops::QuantizedWeight& weight,
                     DType compute_type);
 
-// Slabs of whole tiles of columns that have at most `chunk_bytes`, or one tile. REQUIRES:
+// Chunks of whole tiles of columns that have at most `chunk_bytes`, or one tile. REQUIRES:
 // can_dequantize().
 void dequantize_gemm(const Context& context, const ConstTensorView& x,
                      const ops::QuantizedWeight& weight, const ConstTensorView& bias,

@@ -4,8 +4,8 @@
 // together, or one unit of several groups. Each sum is a part in shared memory (640 bytes, and 128
 // for scales and zero points); a thread for each value of y takes the parts in the order of k, so
 // its bits are those of the kernels for more rows. Parts of some rounds of all warps are a window
-// (24 KiB). Codes are read once, four units of a warp under way; x and scales once a block. Blocks
-// are small, so that four of a multiprocessor wait for different things.
+// (24 KiB). Quantized values are read once, four units of a warp under way; x and scales once a
+// block. Blocks are small, so that four of a multiprocessor wait for different things.
 #include <algorithm>
 #include <type_traits>
 
@@ -34,13 +34,13 @@ struct Sharing {
     }
 };
 
-template <typename T, ops::WeightCode code>
+template <typename T, ops::WeightFormat code>
 struct QuantizedGemv : GemvTile {
     static constexpr int kDepth = unit_depth(code);
-    static constexpr int kStep = kProductDepth<T>;
+    static constexpr int kStep = kMmaDepth<T>;
     static constexpr int kAhead = 4;
     using Sum = std::conditional_t<sizeof(T) == 1, int, float>;
-    using Unit = uint32_t[2][4];  // codes of two tiles of columns
+    using Unit = uint32_t[2][4];  // quantized values of two tiles of columns
 
     // What a window has in shared memory; scales and zero points [part][column].
     struct Window {
@@ -75,7 +75,7 @@ struct QuantizedGemv : GemvTile {
         return static_cast<int>(blockIdx.x) * (kColumns / kColumnTile);
     }
 
-    // Where this lane's codes of the block's two tiles begin.
+    // Where this lane's quantized values of the block's two tiles begin.
     struct Codes {
         const unsigned char* tiles[2];
 
@@ -178,8 +178,8 @@ struct QuantizedGemv : GemvTile {
         const auto multiply_step = [&](int step) {
             uint32_t low[2];
             uint32_t high[2];
-            Widen<T, code>::fragment(words[0], step, zero_points[0], low);
-            Widen<T, code>::fragment(words[1], step, zero_points[1], high);
+            Dequantize<T, code>::fragment(words[0], step, zero_points[0], low);
+            Dequantize<T, code>::fragment(words[1], step, zero_points[1], high);
             const uint32_t weights[4] = {low[0], high[0], low[1], high[1]};
             multiply_fragments<T>(sums, weights, rows[step]);
         };
@@ -288,7 +288,7 @@ struct QuantizedGemv : GemvTile {
     }
 };
 
-template <typename T, ops::WeightCode code>
+template <typename T, ops::WeightFormat code>
 __global__ void __launch_bounds__(kThreads, 4)
     gemv_quantized_kernel(QuantizedCall call, Sharing sharing) {
     GPU_DYNAMIC_SHARED(unsigned char, memory);
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(kThreads, 4)
 }
 
 // units_per_chunk of 0: warps cannot share the sums.
-template <typename T, ops::WeightCode code>
+template <typename T, ops::WeightFormat code>
 Sharing share(const QuantizedCall& call) {
     using Product = QuantizedGemv<T, code>;
     constexpr bool kExact = std::is_same_v<typename Product::Sum, int>;
@@ -333,14 +333,14 @@ Sharing share(const QuantizedCall& call) {
 
 // Calls `function` with the element type of x and the code of weights, where there is a kernel.
 template <typename Function>
-void with_operands(ops::WeightCode code, DType operand, Function&& function) {
-    with_dense_code(code, [&](auto known) {
-        constexpr ops::WeightCode kCode = decltype(known)::kValue;
+void with_operands(ops::WeightFormat code, DType operand, Function&& function) {
+    with_dense_format(code, [&](auto known) {
+        constexpr ops::WeightFormat kCode = decltype(known)::kValue;
         if (operand == DType::bf16) {
             function.template operator()<__nv_bfloat16, kCode>();
         } else if (operand == DType::f16) {
             function.template operator()<__half, kCode>();
-        } else if constexpr (kCode == ops::WeightCode::int4 || kCode == ops::WeightCode::int8) {
+        } else if constexpr (kCode == ops::WeightFormat::int4 || kCode == ops::WeightFormat::int8) {
             // Of weights of one byte only integers are operands without a conversion.
             function.template operator()<int8_t, kCode>();
         }
@@ -349,18 +349,18 @@ void with_operands(ops::WeightCode code, DType operand, Function&& function) {
 
 }  // namespace
 
-bool can_gemv_quantized(const QuantizedCall& call, ops::WeightCode code, DType operand) {
+bool can_gemv_quantized(const QuantizedCall& call, ops::WeightFormat code, DType operand) {
     if (call.product.tokens > GemvTile::kMaxTokens || call.x_group_size > 0) return false;
     bool can = false;
-    with_operands(code, operand, [&]<typename T, ops::WeightCode kCode>() {
+    with_operands(code, operand, [&]<typename T, ops::WeightFormat kCode>() {
         can = share<T, kCode>(call).units_per_chunk > 0;
     });
     return can;
 }
 
-void launch_gemv_quantized(const Context& context, const QuantizedCall& call, ops::WeightCode code,
-                           DType operand) {
-    with_operands(code, operand, [&]<typename T, ops::WeightCode kCode>() {
+void launch_gemv_quantized(const Context& context, const QuantizedCall& call,
+                           ops::WeightFormat code, DType operand) {
+    with_operands(code, operand, [&]<typename T, ops::WeightFormat kCode>() {
         const Sharing sharing = share<T, kCode>(call);
         const size_t bytes = static_cast<size_t>(sharing.parts_per_window()) *
                              QuantizedGemv<T, kCode>::Window::kPartBytes;

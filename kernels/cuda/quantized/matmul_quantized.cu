@@ -3,7 +3,7 @@
 // round_rows_kernel: a block of 256 threads a token, its values read once, by runs of 8, and kept
 // until the row's scale is known (those of rows beyond 8,192, and of groups, are read twice),
 // written once; 128 bytes of shared memory. pack_kernel: a thread for each 16 bytes of packed
-// codes.
+// quantized values.
 #include "kernels/cuda/quantized/matmul_quantized.h"
 
 #include <algorithm>
@@ -12,19 +12,19 @@
 #include "kernels/cuda/matmul/matmul_selection.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/quantized/dequantize_gemm.h"
+#include "kernels/cuda/quantized/packed_sparse_weights.h"
 #include "kernels/cuda/quantized/quantized_tiles.h"
 #include "kernels/cuda/quantized/scaled_mm.h"
-#include "kernels/cuda/quantized/sparse_codes.h"
 #include "kernels/error.h"
 
 namespace nvllm::cuda {
 namespace {
 
-using ops::ActivationCode;
+using ops::ActivationFormat;
 using ops::ActivationRounding;
 
 constexpr int kRoundingThreads = 256;
-constexpr int kKeptRuns = 4;  // of a row, by each thread
+constexpr int kCachedRuns = 4;  // of a row, by each thread
 constexpr uint32_t kInfinityBits = 0x7f800000u;
 constexpr uint32_t kNaNBits = 0x7fc00000u;
 
@@ -96,32 +96,32 @@ __device__ __forceinline__ float clamped(float x, float low, float high) {
     return fminf(fmaxf(x, low), high);
 }
 
-__device__ __forceinline__ float round_value(ActivationCode code, float scaled) {
+__device__ __forceinline__ float round_value(ActivationFormat code, float scaled) {
     switch (code) {
-        case ActivationCode::int8:
+        case ActivationFormat::int8:
             return to_integer(clamped(scaled, -128.0f, 127.0f));
-        case ActivationCode::int4:
+        case ActivationFormat::int4:
             return to_integer(clamped(scaled, -8.0f, 7.0f));
-        case ActivationCode::float8:
+        case ActivationFormat::float8:
             return to_float8(scaled);
-        case ActivationCode::float4:
+        case ActivationFormat::float4:
             return to_float4(scaled);
         default:
             return scaled;
     }
 }
 
-__device__ __forceinline__ float half_range(ActivationCode code) {
-    if (code == ActivationCode::int8) return 127.5f;
-    if (code == ActivationCode::int4) return 7.5f;
-    return code == ActivationCode::float8 ? 448.0f : 6.0f;
+__device__ __forceinline__ float half_range(ActivationFormat code) {
+    if (code == ActivationFormat::int8) return 127.5f;
+    if (code == ActivationFormat::int4) return 7.5f;
+    return code == ActivationFormat::float8 ? 448.0f : 6.0f;
 }
 
 // The exponent of the largest magnitude, rounded up where its mantissa is 1.75 or more, less that
 // of the largest code.
-__device__ __forceinline__ float power_of_two(float largest, ActivationCode code) {
+__device__ __forceinline__ float power_of_two(float largest, ActivationFormat code) {
     const uint32_t raw = gpu::float_as_bits(largest) + (1u << 21);
-    int exponent = static_cast<int>(raw >> 23 & 0xffu) - (code == ActivationCode::float4 ? 2 : 8);
+    int exponent = static_cast<int>(raw >> 23 & 0xffu) - (code == ActivationFormat::float4 ? 2 : 8);
     exponent = exponent < 0 ? 0 : (exponent > 254 ? 254 : exponent);
     return exponent == 0 ? 0x1p-127f : gpu::bits_as_float(static_cast<uint32_t>(exponent) << 23);
 }
@@ -134,8 +134,8 @@ __device__ __forceinline__ uint32_t magnitude_bits(float x) {
 __device__ __forceinline__ uint32_t larger(uint32_t a, uint32_t b) { return a < b ? b : a; }
 
 // Of a group whose largest value has these magnitude_bits(). A group of zeros has any scale; one
-// with a value that is not finite has none (kernels/cpu/quantized/activation_codes.cc), nor have
-// its products.
+// with a value that is not finite has none (kernels/cpu/quantized/quantize_activations.cc), nor
+// have its products.
 __device__ __forceinline__ float scale_of(const ActivationRounding& rounding, uint32_t magnitude) {
     if (magnitude >= kInfinityBits) return gpu::bits_as_float(kNaNBits);
     const float largest = gpu::bits_as_float(magnitude);
@@ -147,20 +147,20 @@ __device__ __forceinline__ float scale_of(const ActivationRounding& rounding, ui
 }
 
 // What is stored for a value, where `scale` is its scale and `divisor` what that makes of it.
-__device__ __forceinline__ float coded(const RoundingCall& call, float value, float scale,
-                                       float divisor) {
+__device__ __forceinline__ float quantized_value(const RoundingCall& call, float value, float scale,
+                                                 float divisor) {
     const float code = round_value(call.rounding.code, value / divisor);
     return call.scales_inside ? code * scale : code;
 }
 
 template <typename T, typename X>
-__device__ __forceinline__ void write_codes(const RoundingCall& call, int64_t token, int begin,
-                                            int end, int first, int step, float scale) {
+__device__ __forceinline__ void write_quantized(const RoundingCall& call, int64_t token, int begin,
+                                                int end, int first, int step, float scale) {
     const float divisor = call.divisor(scale);
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     for (int k = begin + first; k < end; k += step) {
         to[call.place(k)] =
-            gpu::from_float<T>(coded(call, call.value<X>(token, k), scale, divisor));
+            gpu::from_float<T>(quantized_value(call, call.value<X>(token, k), scale, divisor));
     }
 }
 
@@ -170,7 +170,7 @@ __device__ __forceinline__ void write_run(const RoundingCall& call, int64_t toke
                                           float scale, float (&run)[kRun]) {
     const float divisor = call.divisor(scale);
 #pragma unroll
-    for (float& value : run) value = coded(call, value, scale, divisor);
+    for (float& value : run) value = quantized_value(call, value, scale, divisor);
     T* const to = static_cast<T*>(call.values) + token * call.padded_in;
     if constexpr (std::is_same_v<T, int8_t>) {
         if (call.are_placed) {
@@ -199,7 +199,7 @@ __device__ __forceinline__ void round_groups(const RoundingCall& call, int64_t t
             largest = larger(largest, magnitude_bits(call.value<X>(token, k)));
         }
         const float scale = scale_of(call.rounding, gpu::warp_max(largest));
-        write_codes<T, X>(call, token, begin, end, gpu::lane_id(), 32, scale);
+        write_quantized<T, X>(call, token, begin, end, gpu::lane_id(), 32, scale);
         if (call.scales != nullptr && !call.scales_inside && gpu::lane_id() == 0) {
             call.scales[token * call.scales_stride + group] = scale;
         }
@@ -212,30 +212,30 @@ __device__ __forceinline__ void round_row(const RoundingCall& call, int64_t toke
     const auto begin_of = [](int run) {
         return (run * kRoundingThreads + static_cast<int>(threadIdx.x)) * kRun;
     };
-    float kept[kKeptRuns][kRun];
+    float kept[kCachedRuns][kRun];
     uint32_t largest = 0;
     const auto find_largest = [&](const float(&run)[kRun]) {
 #pragma unroll
         for (const float value : run) largest = larger(largest, magnitude_bits(value));
     };
 #pragma unroll
-    for (int i = 0; i < kKeptRuns; ++i) {
+    for (int i = 0; i < kCachedRuns; ++i) {
         if (begin_of(i) >= call.in) break;
         call.load<X>(token, begin_of(i), kept[i]);
         find_largest(kept[i]);
     }
     float run[kRun];
-    for (int i = kKeptRuns; begin_of(i) < call.in; ++i) {
+    for (int i = kCachedRuns; begin_of(i) < call.in; ++i) {
         call.load<X>(token, begin_of(i), run);
         find_largest(run);
     }
     const float scale = scale_of(call.rounding, gpu::block_max(largest, parts));
 #pragma unroll
-    for (int i = 0; i < kKeptRuns; ++i) {
+    for (int i = 0; i < kCachedRuns; ++i) {
         if (begin_of(i) >= call.in) break;
         write_run<T>(call, token, begin_of(i), scale, kept[i]);
     }
-    for (int i = kKeptRuns; begin_of(i) < call.in; ++i) {
+    for (int i = kCachedRuns; begin_of(i) < call.in; ++i) {
         call.load<X>(token, begin_of(i), run);
         write_run<T>(call, token, begin_of(i), scale, run);
     }
@@ -255,9 +255,9 @@ __global__ void __launch_bounds__(kRoundingThreads, kAnyOccupancy)
          k += kRoundingThreads) {
         to[call.place(k)] = gpu::from_float<T>(0.0f);
     }
-    if (call.rounding.code == ActivationCode::compute_type) {
-        write_codes<T, X>(call, token, 0, call.in, static_cast<int>(threadIdx.x), kRoundingThreads,
-                          1.0f);
+    if (call.rounding.code == ActivationFormat::compute_type) {
+        write_quantized<T, X>(call, token, 0, call.in, static_cast<int>(threadIdx.x),
+                              kRoundingThreads, 1.0f);
     } else if (call.group_size < call.in) {
         round_groups<T, X>(call, token);
         if (call.scales_inside && threadIdx.x == 0) {
@@ -281,17 +281,17 @@ struct PackCall {
     DType scale_type;
 
     // As it is stored; what pads a matrix stands for 0.
-    template <ops::WeightCode code>
+    template <ops::WeightFormat code>
     __device__ __forceinline__ uint32_t raw(int64_t column, int64_t k) const {
         const bool exists = column < out && k < in;
         const int value = exists ? codes[column * in + k] : 0;
-        if (code == ops::WeightCode::int4) return static_cast<uint32_t>(value + 8) & 0xfu;
-        if (code == ops::WeightCode::int8) return static_cast<uint32_t>(value + 128) & 0xffu;
-        return static_cast<uint32_t>(value) & (code == ops::WeightCode::float4 ? 0xfu : 0xffu);
+        if (code == ops::WeightFormat::int4) return static_cast<uint32_t>(value + 8) & 0xfu;
+        if (code == ops::WeightFormat::int8) return static_cast<uint32_t>(value + 128) & 0xffu;
+        return static_cast<uint32_t>(value) & (code == ops::WeightFormat::float4 ? 0xfu : 0xffu);
     }
 };
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 __global__ void __launch_bounds__(256) pack_kernel(PackCall call) {
     const int64_t chunk = int64_t{blockIdx.x} * 256 + threadIdx.x;
     const int64_t unit = chunk / 32;
@@ -331,8 +331,8 @@ __global__ void __launch_bounds__(256) pack_scales_kernel(PackCall call) {
     points[index] = exists ? call.zero_points[from] : int8_t{0};
 }
 
-template <ops::WeightCode code>
-void pack_codes(const Context& context, const PackCall& call) {
+template <ops::WeightFormat code>
+void pack_values(const Context& context, const PackCall& call) {
     const int64_t chunks = call.parts.columns / kColumnTile * call.parts.units * 32;
     gpu::launch(
         pack_kernel<code>,
@@ -362,22 +362,22 @@ bool ends_with_steps(int64_t group_size, int64_t in, int64_t depth) {
 
 // How many k of a group are summed before the sum joins the others. Sums of sparse matrices, which
 // no warps share, stay whole.
-int sum_depth(ops::WeightCode code, int group_size, int in) {
+int sum_depth(ops::WeightFormat code, int group_size, int in) {
     const bool ends_alike = group_size % kLongestSum == 0 || group_size == in;
     const bool is_cut = !ops::is_sparse(code) && group_size > kLongestSum && ends_alike;
     return is_cut ? kLongestSum : group_size;
 }
 
-// Whether factors of a layout and x's codes are multiplied as integers of one byte: a code less its
-// zero point fits one, no step belongs to two groups, and no sum of a group leaves 32 bits.
+// Whether weights of a layout and quantized x are multiplied as integers of one byte: a code less
+// its zero point fits one, no step belongs to two groups, and no sum of a group leaves 32 bits.
 bool multiplies_integers(const ops::QuantizedWeight& weight, DType compute_type) {
-    constexpr int64_t kDepth = kProductDepth<int8_t>;
+    constexpr int64_t kDepth = kMmaDepth<int8_t>;
     const ops::QuantizedLayout& layout = weight.layout;
     const ActivationRounding& rounding = weight.activations;
-    const bool has_integers = layout.code == ops::WeightCode::int4 ||
-                              (layout.code == ops::WeightCode::int8 && !layout.has_zero_points);
+    const bool has_integers = layout.code == ops::WeightFormat::int4 ||
+                              (layout.code == ops::WeightFormat::int8 && !layout.has_zero_points);
     const bool rounds_to_integers =
-        rounding.code == ActivationCode::int8 || rounding.code == ActivationCode::int4;
+        rounding.code == ActivationFormat::int8 || rounding.code == ActivationFormat::int4;
     return compute_type != DType::f32 && has_integers && rounds_to_integers &&
            ends_with_steps(layout.group_size, layout.in, kDepth) &&
            ends_with_steps(rounding.group_size, layout.in, kDepth) &&
@@ -404,7 +404,7 @@ RoundingCall round_rows(const Context& context, const ConstTensorView& x,
     rows.scales_inside = scales_inside;
     rows.are_placed = are_placed;
     rows.values = context.scratch->take(static_cast<size_t>(tokens * rows.padded_in) * sizeof(T));
-    if (rounding.code != ActivationCode::compute_type) {
+    if (rounding.code != ActivationFormat::compute_type) {
         rows.scales_stride = scales_inside ? 1 : num_scales(rounding, in);
         rows.scales =
             context.scratch->take_array<float>(static_cast<size_t>(tokens * rows.scales_stride));
@@ -420,7 +420,7 @@ RoundingCall round_rows(const Context& context, const ConstTensorView& x,
     return rows;
 }
 
-// The same for a product with codes, which is told where they are.
+// The same for a product with quantized values, which is told where they are.
 template <typename T>
 void round_rows(const Context& context, const ConstTensorView& x,
                 const ops::QuantizedWeight& weight, QuantizedCall& call) {
@@ -440,7 +440,7 @@ bool can_multiply_quantized(const ops::QuantizedLayout& layout, const Activation
     const bool sparse = ops::is_sparse(layout.code);
     if (sparse && layout.in % 4 != 0) return false;
     // Values of the one 16-bit type are none of the other.
-    const DType other = layout.code == ops::WeightCode::sparse_float16 ? DType::bf16 : DType::f16;
+    const DType other = layout.code == ops::WeightFormat::sparse_float16 ? DType::bf16 : DType::f16;
     if (sparse && ops::plain_type(layout.code) != DType::i8 && terms.activations == other)
         return false;
     // Scales inside may be beyond what float16 has.
@@ -452,7 +452,7 @@ bool can_multiply_quantized(const ops::QuantizedLayout& layout, const Activation
 
 bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight,
                     DType compute_type) {
-    return weight.activations.code == ActivationCode::compute_type && x.dtype == compute_type &&
+    return weight.activations.code == ActivationFormat::compute_type && x.dtype == compute_type &&
            weight.columns.data == nullptr && row_layout(x).aligned;
 }
 
@@ -465,8 +465,8 @@ ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
         .columns(0, x.dim(1));
 }
 
-CodedRows rounded_codes(const Context& context, const ConstTensorView& x,
-                        const ops::QuantizedWeight& weight, DType codes) {
+QuantizedRows quantized_rows(const Context& context, const ConstTensorView& x,
+                             const ops::QuantizedWeight& weight, DType codes) {
     const RoundingCall rows = codes == DType::i8
                                   ? round_rows<int8_t>(context, x, weight, false)
                                   : round_rows<__nv_fp8_e4m3>(context, x, weight, false);
@@ -503,11 +503,11 @@ void pack_weight(const Context& context, const ops::QuantizedLayout& layout,
     call.one_row_of_scales = plain.scales.dim(0) == 1;
     call.scale_type = layout.scale_type;
     if (ops::is_sparse(layout.code)) {
-        pack_sparse_codes(context, layout, plain, call.packed);
+        pack_sparse_values(context, layout, plain, call.packed);
     } else {
         call.codes = plain.codes.as<int8_t>();
-        with_dense_code(layout.code,
-                        [&](auto code) { pack_codes<decltype(code)::kValue>(context, call); });
+        with_dense_format(layout.code,
+                          [&](auto code) { pack_values<decltype(code)::kValue>(context, call); });
     }
     const int64_t values = call.parts.groups * call.parts.columns;
     gpu::launch(
@@ -522,7 +522,7 @@ void gemm_quantized(const Context& context, const ConstTensorView& x,
     if (y.numel() == 0) return;
     const ops::QuantizedLayout& layout = weight.layout;
     QuantizedCall call = describe_weight(weight);
-    call.product = describe_product(x, weight.packed, bias, y);
+    call.product = describe_matmul(x, weight.packed, bias, y);
     call.product.accumulate = output == ops::MatmulOutput::accumulate;
     call.x = x.data;
     call.x_stride = x.stride(0);

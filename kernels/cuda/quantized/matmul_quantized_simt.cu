@@ -1,14 +1,15 @@
 // Products of float32 with quantized weights, in float32.
 //
 // A warp takes a tile of 8 columns for up to four tokens, eight warps a block, without shared
-// memory. A lane multiplies the codes that are its own in the packing (quantized_codes.h), so a
-// column is four lanes' work; their totals are added last. Each code is read once for four tokens.
+// memory. A lane multiplies the quantized values that are its own in the packing
+// (packed_weights.h), so a column is four lanes' work; their totals are added last. Each code is
+// read once for four tokens.
 #include "kernels/cuda/quantized/quantized_tiles.h"
 
 namespace nvllm::cuda {
 namespace {
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 struct SimtGemm {
     static constexpr int kWarps = 8;
     static constexpr int kThreads = kWarps * 32;
@@ -21,7 +22,7 @@ struct SimtGemm {
                                                          const uint32_t (&words)[4], int unit,
                                                          int step, int zero_point,
                                                          float (&sums)[kTokens]) {
-        const uint32_t raw = codes_of_step<code>(words, step);
+        const uint32_t raw = quantized_of_step<code>(words, step);
         const float* const x = static_cast<const float*>(call.x);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -83,9 +84,9 @@ struct SimtGemm {
     }
 };
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 __global__ void __launch_bounds__(SimtGemm<code>::kThreads, kAnyOccupancy)
-    matmul_quantized_exact_kernel(QuantizedCall call) {
+    gemm_quantized_simt_kernel(QuantizedCall call) {
     gpu::wait_for_work_before();
     SimtGemm<code>::run(call);
 }
@@ -93,10 +94,10 @@ __global__ void __launch_bounds__(SimtGemm<code>::kThreads, kAnyOccupancy)
 }  // namespace
 
 void launch_gemm_quantized_simt(const Context& context, const QuantizedCall& call,
-                                ops::WeightCode code) {
-    with_dense_code(code, [&](auto known) {
-        constexpr ops::WeightCode kCode = decltype(known)::kValue;
-        launch_tiles<SimtGemm<kCode>>(context, matmul_quantized_exact_kernel<kCode>, call);
+                                ops::WeightFormat code) {
+    with_dense_format(code, [&](auto known) {
+        constexpr ops::WeightFormat kCode = decltype(known)::kValue;
+        launch_tiles<SimtGemm<kCode>>(context, gemm_quantized_simt_kernel<kCode>, call);
     });
 }
 

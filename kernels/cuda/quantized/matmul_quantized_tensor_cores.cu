@@ -1,11 +1,11 @@
-// Products with quantized weights on tensor cores: codes are widened in registers to x's type,
-// bfloat16 or float16, and summed in float32; or both factors are integers of one byte, whose sums
-// are exact.
+// Matmuls with quantized weights on tensor cores: quantized values are dequantized in registers to
+// x's type, bfloat16 or float16, and summed in float32; or both factors are integers of one byte,
+// whose sums are exact.
 //
 // Grid: [columns, tokens] in tiles of 64 x 64 with four warps, or 32 columns x 16 tokens for at
-// most 16. A warp has its own columns: it reads their codes straight from global memory into
-// registers, 512 bytes at a time and several units ahead of their use, each once for the tokens of
-// a tile. x goes through shared memory (3 to 48 KiB).
+// most 16. A warp has its own columns: it reads their quantized values straight from global memory
+// into registers, 512 bytes at a time and several units ahead of their use, each once for the
+// tokens of a tile. x goes through shared memory (3 to 48 KiB).
 #include <type_traits>
 
 #include "kernels/cuda/quantized/quantized_tiles.h"
@@ -13,14 +13,14 @@
 namespace nvllm::cuda {
 namespace {
 
-template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
+template <typename T, ops::WeightFormat code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
-struct QuantizedProduct {
+struct QuantizedMatmulTile {
     static constexpr int kThreads = warps * 32;
     static constexpr int kTokens = token_tiles * 16;
     static constexpr int kColumns = warps * column_tiles * kColumnTile;
     static constexpr int kDepth = unit_depth(code);
-    static constexpr int kStep = kProductDepth<T>;
+    static constexpr int kStep = kMmaDepth<T>;
     using Stages = RowStages<T, kTokens, kDepth, kThreads>;
     static constexpr size_t kSharedBytes = Stages::kBytes;
 
@@ -30,7 +30,7 @@ struct QuantizedProduct {
     using Totals = Tile<float>;
     using Units = uint32_t[column_tiles][4];
 
-    // This lane's codes of a unit.
+    // This lane's quantized values of a unit.
     static __device__ __forceinline__ void load_unit(const QuantizedCall& call, int first_tile,
                                                      int unit, Units& words) {
 #pragma unroll
@@ -58,7 +58,7 @@ struct QuantizedProduct {
 #pragma unroll
         for (int j = 0; j < column_tiles; ++j) {
             uint32_t b[2];
-            Widen<T, code>::fragment(words[j], step, zero_points[j], b);
+            Dequantize<T, code>::fragment(words[j], step, zero_points[j], b);
 #pragma unroll
             for (int i = 0; i < token_tiles; ++i) multiply_fragments<T>(sums[i][j], a[i], b);
         }
@@ -148,57 +148,57 @@ struct QuantizedProduct {
     }
 };
 
-template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
+template <typename T, ops::WeightFormat code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
 __global__ void __launch_bounds__(warps * 32, token_tiles == 1 ? 5 : kAnyOccupancy)
     matmul_quantized_kernel(QuantizedCall call) {
     gpu::wait_for_work_before();
     GPU_DYNAMIC_SHARED(T, memory);
-    QuantizedProduct<T, code, token_tiles, column_tiles, warps, units_ahead>::run(call, memory);
+    QuantizedMatmulTile<T, code, token_tiles, column_tiles, warps, units_ahead>::run(call, memory);
 }
 
-template <typename T, ops::WeightCode code, int token_tiles, int column_tiles, int warps,
+template <typename T, ops::WeightFormat code, int token_tiles, int column_tiles, int warps,
           int units_ahead>
-void launch_product(const Context& context, const QuantizedCall& call) {
-    launch_tiles<QuantizedProduct<T, code, token_tiles, column_tiles, warps, units_ahead>>(
+void launch_matmul(const Context& context, const QuantizedCall& call) {
+    launch_tiles<QuantizedMatmulTile<T, code, token_tiles, column_tiles, warps, units_ahead>>(
         context, matmul_quantized_kernel<T, code, token_tiles, column_tiles, warps, units_ahead>,
         call);
 }
 
 // Few tokens: memory is the limit, and many small blocks keep more bytes under way. Many: each
-// widened code serves 64 tokens.
-template <typename T, ops::WeightCode code>
-void launch_product(const Context& context, const QuantizedCall& call) {
+// dequantized value serves 64 tokens.
+template <typename T, ops::WeightFormat code>
+void launch_matmul(const Context& context, const QuantizedCall& call) {
     if (call.product.tokens <= 16) {
-        launch_product<T, code, 1, 1, 4, 4>(context, call);
+        launch_matmul<T, code, 1, 1, 4, 4>(context, call);
     } else {
-        launch_product<T, code, 4, 2, 4, 2>(context, call);
+        launch_matmul<T, code, 4, 2, 4, 2>(context, call);
     }
 }
 
 template <typename T>
-void launch_product(const Context& context, const QuantizedCall& call, ops::WeightCode code) {
-    with_dense_code(code,
-                    [&](auto known) { launch_product<T, decltype(known)::kValue>(context, call); });
+void launch_matmul(const Context& context, const QuantizedCall& call, ops::WeightFormat code) {
+    with_dense_format(
+        code, [&](auto known) { launch_matmul<T, decltype(known)::kValue>(context, call); });
 }
 
 }  // namespace
 
 void launch_gemm_quantized_tensor_cores(const Context& context, const QuantizedCall& call,
-                                        ops::WeightCode code, DType compute_type) {
+                                        ops::WeightFormat code, DType compute_type) {
     if (compute_type == DType::bf16) {
-        launch_product<__nv_bfloat16>(context, call, code);
+        launch_matmul<__nv_bfloat16>(context, call, code);
     } else {
-        launch_product<__half>(context, call, code);
+        launch_matmul<__half>(context, call, code);
     }
 }
 
 void launch_gemm_quantized_integers(const Context& context, const QuantizedCall& call,
-                                    ops::WeightCode code) {
-    if (code == ops::WeightCode::int4) {
-        launch_product<int8_t, ops::WeightCode::int4>(context, call);
+                                    ops::WeightFormat code) {
+    if (code == ops::WeightFormat::int4) {
+        launch_matmul<int8_t, ops::WeightFormat::int4>(context, call);
     } else {
-        launch_product<int8_t, ops::WeightCode::int8>(context, call);
+        launch_matmul<int8_t, ops::WeightFormat::int8>(context, call);
     }
 }
 

@@ -3,14 +3,14 @@
 // by x of float32 in float32.
 //
 // On tensor cores, grid: [columns, tokens] in tiles of 64 x 64 with four warps, or 32 columns x 16
-// tokens with two for at most 16. A warp has 16 columns, the rows of the left factor: it reads what
-// is kept straight from global memory into registers, units ahead of its use. x is the right factor
-// and goes through shared memory (6 or 24 KiB). In float32 a warp has 16 columns and up to four
-// tokens, eight warps a block, without shared memory; a column is four lanes' work, whose totals
-// are added last. pack_sparse_kernel: a thread for each lane of a unit.
+// tokens with two for at most 16. A warp has 16 columns, the rows of the left operand: it reads
+// what is kept straight from global memory into registers, units ahead of its use. x is the right
+// operand and goes through shared memory (6 or 24 KiB). In float32 a warp has 16 columns and up to
+// four tokens, eight warps a block, without shared memory; a column is four lanes' work, whose
+// totals are added last. pack_sparse_kernel: a thread for each lane of a unit.
 
+#include "kernels/cuda/quantized/packed_sparse_weights.h"
 #include "kernels/cuda/quantized/quantized_tiles.h"
-#include "kernels/cuda/quantized/sparse_codes.h"
 
 namespace nvllm::cuda {
 namespace {
@@ -38,7 +38,7 @@ struct PackSparseCall {
         const uint32_t last = (bits & 8u) != 0 ? 3u : ((bits & 4u) != 0 ? 2u : 1u);
         return first | last << 2;
     }
-    template <ops::WeightCode code>
+    template <ops::WeightFormat code>
     __device__ __forceinline__ uint32_t raw(int64_t column, int64_t four, int index) const {
         if (!exists(column, four)) return 0;
         const int64_t at = column * (in / 2) + 2 * four + index;
@@ -47,7 +47,7 @@ struct PackSparseCall {
     }
 };
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 __global__ void __launch_bounds__(256) pack_sparse_kernel(PackSparseCall call) {
     const int64_t index = int64_t{blockIdx.x} * 256 + threadIdx.x;
     const int64_t number = index / 32;
@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(256) pack_sparse_kernel(PackSparseCall call) {
     unit.store(call.packed + number * unit_bytes(code), lane);
 }
 
-template <typename T, ops::WeightCode code, int token_tiles, int warps, int units_ahead>
-struct SparseProduct {
+template <typename T, ops::WeightFormat code, int token_tiles, int warps, int units_ahead>
+struct SparseMatmulTile {
     static constexpr int kThreads = warps * 32;
     static constexpr int kTokens = token_tiles * 8;
     static constexpr int kColumns = warps * kSparseColumnTile;
@@ -164,31 +164,31 @@ struct SparseProduct {
     }
 };
 
-template <typename T, ops::WeightCode code, int token_tiles, int warps, int units_ahead>
+template <typename T, ops::WeightFormat code, int token_tiles, int warps, int units_ahead>
 __global__ void __launch_bounds__(warps * 32, kAnyOccupancy)
     matmul_sparse_kernel(QuantizedCall call) {
     gpu::wait_for_work_before();
     GPU_DYNAMIC_SHARED(T, memory);
-    SparseProduct<T, code, token_tiles, warps, units_ahead>::run(call, memory);
+    SparseMatmulTile<T, code, token_tiles, warps, units_ahead>::run(call, memory);
 }
 
-template <typename T, ops::WeightCode code, int token_tiles, int warps, int units_ahead>
-void launch_product(const Context& context, const QuantizedCall& call) {
-    launch_tiles<SparseProduct<T, code, token_tiles, warps, units_ahead>>(
+template <typename T, ops::WeightFormat code, int token_tiles, int warps, int units_ahead>
+void launch_matmul(const Context& context, const QuantizedCall& call) {
+    launch_tiles<SparseMatmulTile<T, code, token_tiles, warps, units_ahead>>(
         context, matmul_sparse_kernel<T, code, token_tiles, warps, units_ahead>, call);
 }
 
 // Few tokens: memory is the limit. Many: what is read serves 64 tokens.
-template <typename T, ops::WeightCode code>
+template <typename T, ops::WeightFormat code>
 void launch_on_tensor_cores(const Context& context, const QuantizedCall& call) {
     if (call.product.tokens <= 16) {
-        launch_product<T, code, 2, 2, 4>(context, call);
+        launch_matmul<T, code, 2, 2, 4>(context, call);
     } else {
-        launch_product<T, code, 8, 4, 2>(context, call);
+        launch_matmul<T, code, 8, 4, 2>(context, call);
     }
 }
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 struct SparseSimtGemm {
     static constexpr int kWarps = 8;
     static constexpr int kThreads = kWarps * 32;
@@ -272,7 +272,7 @@ struct SparseSimtGemm {
     }
 };
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 __global__ void __launch_bounds__(SparseSimtGemm<code>::kThreads, kAnyOccupancy)
     gemm_sparse_simt_kernel(QuantizedCall call) {
     gpu::wait_for_work_before();
@@ -281,8 +281,8 @@ __global__ void __launch_bounds__(SparseSimtGemm<code>::kThreads, kAnyOccupancy)
 
 }  // namespace
 
-void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layout,
-                       const ops::UnpackedQuantizedWeight& plain, unsigned char* packed) {
+void pack_sparse_values(const Context& context, const ops::QuantizedLayout& layout,
+                        const ops::UnpackedQuantizedWeight& plain, unsigned char* packed) {
     const PackedQuantized parts = packed_parts(layout);
     PackSparseCall call{};
     call.kept = plain.codes.data;
@@ -292,7 +292,7 @@ void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layou
     call.units = parts.units;
     call.in = layout.in;
     call.out = layout.out;
-    with_sparse_code(layout.code, [&](auto code) {
+    with_sparse_format(layout.code, [&](auto code) {
         gpu::launch(pack_sparse_kernel<decltype(code)::kValue>,
                     gpu::Launch{.grid = {blocks_for(call.tiles * call.units * 32, 256)},
                                 .block = {256},
@@ -301,20 +301,20 @@ void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layou
     });
 }
 
-void launch_gemm_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
+void launch_gemm_sparse(const Context& context, const QuantizedCall& call, ops::WeightFormat code,
                         DType compute_type) {
-    with_sparse_code(code, [&](auto known) {
-        constexpr ops::WeightCode kCode = decltype(known)::kValue;
+    with_sparse_format(code, [&](auto known) {
+        constexpr ops::WeightFormat kCode = decltype(known)::kValue;
         if (compute_type == DType::f32) {
             return launch_tiles<SparseSimtGemm<kCode>>(context, gemm_sparse_simt_kernel<kCode>,
                                                        call);
         }
-        if constexpr (kCode != ops::WeightCode::sparse_float16) {
+        if constexpr (kCode != ops::WeightFormat::sparse_float16) {
             if (compute_type == DType::bf16) {
                 return launch_on_tensor_cores<__nv_bfloat16, kCode>(context, call);
             }
         }
-        if constexpr (kCode != ops::WeightCode::sparse_bfloat16) {
+        if constexpr (kCode != ops::WeightFormat::sparse_bfloat16) {
             if (compute_type == DType::f16) {
                 return launch_on_tensor_cores<__half, kCode>(context, call);
             }

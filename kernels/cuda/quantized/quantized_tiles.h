@@ -1,15 +1,15 @@
-// What the kernels of products with quantized weights share. For .cu files only.
+// What the kernels of matmuls with quantized weights share. For .cu files only.
 //
-// Every output is one chain of sums, whatever tile it falls into: its bits do not depend on the
-// rows beside it. The products of a group of weights (and of a group of x, where x has scales of
-// groups) are summed by rising k, beginning with 0, or exactly where both are integers; that sum,
-// times the scale or scales, joins the groups before it. Inexact sums of longer groups, but for
-// those of sparse weights, are cut every kLongestSum k, so that warps can share them. At last come
-// the factor, the scale of the row of x, y and the bias.
+// Every output is one accumulator of sums, whatever tile it falls into: its bits do not depend on
+// the rows beside it. The products of a group of weights (and of a group of x, where x has scales
+// of groups) are summed by rising k, beginning with 0, or exactly where both are integers; that
+// sum, times the scale or scales, joins the groups before it. Inexact sums of longer groups, but
+// for those of sparse weights, are cut every kLongestSum k, so that warps can share them. At last
+// come the factor, the scale of the row of x, y and the bias.
 #pragma once
 
 #include "kernels/cuda/matmul/matmul_tiles.h"
-#include "kernels/cuda/quantized/quantized_codes.h"
+#include "kernels/cuda/quantized/packed_weights.h"
 
 namespace nvllm::cuda {
 
@@ -17,9 +17,9 @@ constexpr int kLongestSum = 256;
 // Products of -128 by -128 whose sum fits 32 bits.
 constexpr int64_t kMaxIntegerTerms = (int64_t{1} << 17) - 1;
 
-// A product, as plain data. x of `product`: rounded to the product's type, or codes as values of
-// that type or as bytes in the order of place_of(); rows are whole runs of 16 bytes, and zero
-// beyond `in`.
+// A product, as plain data. x of `product`: rounded to the compute type, or quantized values as
+// values of that type or as bytes in the order of place_of(); rows are whole runs of 16 bytes, and
+// zero beyond `in`.
 struct QuantizedCall {
     MatmulCall product;
     const void* x;
@@ -35,8 +35,8 @@ struct QuantizedCall {
     int64_t x_scales_stride;
     float factor;
 
-    // Beyond the last tile or unit, the last: nobody uses its codes.
-    template <ops::WeightCode code>
+    // Beyond the last tile or unit, the last: its quantized values are not used.
+    template <ops::WeightFormat code>
     __device__ __forceinline__ const unsigned char* codes(int tile, int unit) const {
         const auto last_tile = static_cast<int>(parts.columns / column_tile(code)) - 1;
         const auto last_unit = static_cast<int>(parts.units) - 1;
@@ -158,8 +158,8 @@ struct RowStages {
     }
 };
 
-// All units of a tile in turn: load(unit, codes) reads a unit's codes into registers, `ahead` units
-// before multiply(unit, stage, codes) takes them.
+// All units of a tile in turn: load(unit, codes) reads a unit's quantized values into registers,
+// `ahead` units before multiply(unit, stage, codes) takes them.
 template <typename Stages, typename Codes, int ahead, typename T, typename Load, typename Multiply>
 __device__ __forceinline__ void run_units(const QuantizedCall& call, int first_token, T* memory,
                                           const Load& load, const Multiply& multiply) {
@@ -231,8 +231,8 @@ void launch_tiles(const Context& context, void (*kernel)(QuantizedCall),
 // Whether x is multiplied as it is.
 bool takes_as_it_is(const ConstTensorView& x, const ops::QuantizedWeight& weight,
                     DType compute_type);
-// x as its codes stand for it, scales included, as 16-bit values in scratch. REQUIRES: no global
-// scale.
+// x as its quantized values stand for it, scales included, as 16-bit values in scratch. REQUIRES:
+// no global scale.
 ConstTensorView rounded_rows(const Context& context, const ConstTensorView& x,
                              const ops::QuantizedWeight& weight, DType compute_type);
 
@@ -258,7 +258,7 @@ struct ColumnChunk {
                 .overlaps = true};
     }
 
-    // This warp's tile of the slab and unit of it; false beyond the last.
+    // This warp's tile of the chunk and unit of it; false beyond the last.
     __device__ __forceinline__ bool find(int& tile, int& unit) const {
         const auto units = static_cast<int>(weight.parts.units);
         const int64_t number = int64_t{blockIdx.x} * kWarps + gpu::warp_id();
@@ -266,8 +266,8 @@ struct ColumnChunk {
         unit = static_cast<int>(number % units);
         return tile < tiles;
     }
-    // The sixteen bytes of codes that a lane has of such a unit.
-    template <ops::WeightCode code>
+    // The sixteen bytes of quantized values that a lane has of such a unit.
+    template <ops::WeightFormat code>
     __device__ __forceinline__ void load(int tile, int unit, uint32_t (&words)[4]) const {
         const uint4 chunk = gpu::load_streaming16(weight.codes<code>(first_tile + tile, unit) +
                                                   gpu::lane_id() * kChunkBytes);
@@ -276,40 +276,42 @@ struct ColumnChunk {
         words[2] = chunk.z;
         words[3] = chunk.w;
     }
-    // The matrix' column of a column of a tile of the slab.
+    // The matrix' column of a column of a tile of the chunk.
     __device__ __forceinline__ int64_t column(int tile, int of_tile) const {
         return int64_t{first_tile + tile} * kColumnTile + of_tile;
     }
 };
 
-// Codes of rows in float8 or int8, and what each row's are to be multiplied with.
-struct CodedRows {
+// Quantized rows in float8 or int8, and what each row's are to be multiplied with.
+struct QuantizedRows {
     ConstTensorView codes;
     const float* scales;
 };
-// x so, in scratch, in the order of k. REQUIRES: rounded to such codes with one scale a row.
-CodedRows rounded_codes(const Context& context, const ConstTensorView& x,
-                        const ops::QuantizedWeight& weight, DType codes);
+// x so, in scratch, in the order of k. REQUIRES: rounded to such quantized values with one scale a
+// row.
+QuantizedRows quantized_rows(const Context& context, const ConstTensorView& x,
+                             const ops::QuantizedWeight& weight, DType codes);
 
 // Whether there are at most kMaxGemvRows, and sums that warps can share. `operand`: the type of x
 // in the call, i8 where it is multiplied by integers.
-bool can_gemv_quantized(const QuantizedCall& call, ops::WeightCode code, DType operand);
+bool can_gemv_quantized(const QuantizedCall& call, ops::WeightFormat code, DType operand);
 // REQUIRES: can_gemv_quantized().
-void launch_gemv_quantized(const Context& context, const QuantizedCall& call, ops::WeightCode code,
-                           DType operand);
+void launch_gemv_quantized(const Context& context, const QuantizedCall& call,
+                           ops::WeightFormat code, DType operand);
 // The launches of matmul_quantized_tensor_cores.cu (x of bfloat16 or float16, or of one byte),
 // matmul_quantized_simt.cu (x of float32) and matmul_sparse.cu (two of each four weights).
 void launch_gemm_quantized_tensor_cores(const Context& context, const QuantizedCall& call,
-                                        ops::WeightCode code, DType compute_type);
+                                        ops::WeightFormat code, DType compute_type);
 void launch_gemm_quantized_integers(const Context& context, const QuantizedCall& call,
-                                    ops::WeightCode code);
+                                    ops::WeightFormat code);
 void launch_gemm_quantized_simt(const Context& context, const QuantizedCall& call,
-                                ops::WeightCode code);
-void launch_gemm_sparse(const Context& context, const QuantizedCall& call, ops::WeightCode code,
+                                ops::WeightFormat code);
+void launch_gemm_sparse(const Context& context, const QuantizedCall& call, ops::WeightFormat code,
                         DType compute_type);
 
-// What two of each four keep, into packed codes; scales are packed as those of other codes.
-void pack_sparse_codes(const Context& context, const ops::QuantizedLayout& layout,
-                       const ops::UnpackedQuantizedWeight& plain, unsigned char* packed);
+// What two of each four keep, into packed quantized values; scales are packed as those of other
+// quantized values.
+void pack_sparse_values(const Context& context, const ops::QuantizedLayout& layout,
+                        const ops::UnpackedQuantizedWeight& plain, unsigned char* packed);
 
 }  // namespace nvllm::cuda

@@ -1,17 +1,17 @@
-// Products of many rows with quantized weights by their codes.
+// Products of many rows with quantized weights, quantized by quantized.
 //
-// unpack_kernel: a warp for each unit of packed codes, four in a block. Lanes have codes of a
-// column two by two (quantized_codes.h), so they go through shared memory, 2.5 KiB a block, to be
-// written 16 bytes at a time; each is read and written once. finish_kernel: a thread for eight sums
-// of integers, which are read once, in part from the second-level cache, and written once as values
-// of y.
+// unpack_kernel: a warp for each unit of packed quantized values, four in a block. Lanes have
+// quantized values of a column two by two (packed_weights.h), so they go through shared memory, 2.5
+// KiB a block, to be written 16 bytes at a time; each is read and written once. finish_kernel: a
+// thread for eight sums of integers, which are read once, in part from the second-level cache, and
+// written once as values of y.
 #include "kernels/cuda/quantized/scaled_mm.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "kernels/cuda/matmul/matmul_selection.h"
-#include "kernels/cuda/quantized/quantized_codes.h"
+#include "kernels/cuda/quantized/packed_weights.h"
 #include "kernels/cuda/quantized/quantized_tiles.h"
 
 namespace nvllm::cuda {
@@ -19,14 +19,14 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A slab on its way to codes [columns, in] and scales [columns], as plain data.
+// A chunk on its way to quantized values [columns, in] and scales [columns], as plain data.
 struct UnpackCall {
     ColumnChunk chunk;
     unsigned char* codes;
     float* scales;
 };
 
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 __global__ void __launch_bounds__(ColumnChunk::kWarps * 32) unpack_kernel(UnpackCall call) {
     gpu::wait_for_work_before();
     constexpr int kDepth = unit_depth(code);
@@ -42,7 +42,8 @@ __global__ void __launch_bounds__(ColumnChunk::kWarps * 32) unpack_kernel(Unpack
     const int column = lane / kChunks;
     uint32_t words[4];
     call.chunk.load<code>(tile, unit, words);
-    constexpr uint32_t kAbove = code == ops::WeightCode::int8 ? 0x80808080u : 0;  // of stored ones
+    constexpr uint32_t kAbove =
+        code == ops::WeightFormat::int8 ? 0x80808080u : 0;  // of stored ones
     unsigned char* const codes = memory[gpu::warp_id()];
 #pragma unroll
     for (int step = 0; step < kDepth / kStepDepth; ++step) {
@@ -121,12 +122,12 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(FinishCall call) {
     store_run(y, left, call.y_aligned, values);
 }
 
-// As what weights, and x, are multiplied: float8 or int8; none: not as codes.
-std::optional<DType> type_of_codes(const ops::QuantizedLayout& layout) {
+// As what weights, and x, are multiplied: float8 or int8; none: no scaled_mm.
+std::optional<DType> scaled_mm_type(const ops::QuantizedLayout& layout) {
     if (layout.groups() > 1 || layout.in % 16 != 0) return std::nullopt;
-    if (layout.code == ops::WeightCode::float8) return DType::f8_e4m3;
+    if (layout.code == ops::WeightFormat::float8) return DType::f8_e4m3;
     const bool fits = layout.in <= kMaxIntegerTerms && !layout.has_zero_points;
-    if (layout.code == ops::WeightCode::int8 && fits) return DType::i8;
+    if (layout.code == ops::WeightFormat::int8 && fits) return DType::i8;
     return std::nullopt;
 }
 
@@ -137,24 +138,24 @@ bool are_many(int64_t tokens, DType codes) {
 bool rounds_to(const ops::ActivationRounding& rounding, DType codes) {
     const bool has_row_scale =
         rounding.group_size == 0 && !rounding.powers_of_two && rounding.global_scale == 0.0f;
-    const ops::ActivationCode code =
-        codes == DType::i8 ? ops::ActivationCode::int8 : ops::ActivationCode::float8;
+    const ops::ActivationFormat code =
+        codes == DType::i8 ? ops::ActivationFormat::int8 : ops::ActivationFormat::float8;
     return has_row_scale && rounding.code == code;
 }
 
 int64_t whole_runs(int64_t columns) { return int64_t{blocks_for(columns, kRun)} * kRun; }
 
-// Columns of a slab, whole tiles, and whole sixteens where there are so many.
+// Columns of a chunk, whole tiles, and whole sixteens where there are so many.
 int64_t columns_at_once(int64_t tokens, const ops::QuantizedLayout& layout, int64_t chunk_bytes) {
     int64_t columns = chunk_columns(layout, chunk_bytes, 1);
-    if (type_of_codes(layout) == DType::i8) {
+    if (scaled_mm_type(layout) == DType::i8) {
         const int64_t sums = chunk_bytes / 4 / tokens / kColumnTile * kColumnTile;
         columns = std::min(columns, std::max<int64_t>(sums, kColumnTile));
     }
     return columns > 16 ? columns / 16 * 16 : columns;
 }
 
-// A product with columns [first, first + columns), its slab's.
+// A product with columns [first, first + columns), its chunk's.
 ScaledMmArgs part_of(const ScaledMmArgs& all, int64_t first, int64_t columns) {
     ScaledMmArgs part = all;
     part.weight = all.weight.rows(0, columns);
@@ -204,16 +205,16 @@ void finish(const Context& context, const ScaledMmArgs& part, const int32_t* sum
 void unpack(const Context& context, const UnpackCall& call, DType codes) {
     const gpu::Launch launch = call.chunk.launch(context);
     if (codes == DType::i8) {
-        gpu::launch(unpack_kernel<ops::WeightCode::int8>, launch, call);
+        gpu::launch(unpack_kernel<ops::WeightFormat::int8>, launch, call);
     } else {
-        gpu::launch(unpack_kernel<ops::WeightCode::float8>, launch, call);
+        gpu::launch(unpack_kernel<ops::WeightFormat::float8>, launch, call);
     }
 }
 
 }  // namespace
 
 bool can_scaled_mm(const ConstTensorView& x, const ops::QuantizedWeight& weight) {
-    const std::optional<DType> codes = type_of_codes(weight.layout);
+    const std::optional<DType> codes = scaled_mm_type(weight.layout);
     return codes && are_many(x.dim(0), *codes) && rounds_to(weight.activations, *codes);
 }
 
@@ -222,7 +223,7 @@ bool scaled_mm(const Context& context, const ConstTensorView& x, const ops::Quan
                const ScaledMmLibrary& library, int64_t chunk_bytes) {
     const ops::QuantizedLayout& layout = weight.layout;
     const int64_t tokens = x.dim(0);
-    const std::optional<DType> codes = type_of_codes(layout);
+    const std::optional<DType> codes = scaled_mm_type(layout);
     const int64_t at_once = std::min(columns_at_once(tokens, layout, chunk_bytes), layout.out);
     const ScratchArena::Scope scope(*context.scratch);
     const auto room = static_cast<size_t>(whole_runs(at_once));
@@ -235,7 +236,7 @@ bool scaled_mm(const Context& context, const ConstTensorView& x, const ops::Quan
             ? context.scratch->take_array<int32_t>(room * static_cast<size_t>(tokens))
             : nullptr;
     ScaledMmArgs product{};
-    // Whether a library takes such codes does not depend on where those of x lie.
+    // Whether a library takes such quantized values does not depend on where those of x lie.
     product.x = ConstTensorView(call.codes, *codes, {tokens, layout.in}, x.device);
     product.weight = ConstTensorView(call.codes, *codes, {at_once, layout.in}, x.device);
     product.weight_scales = call.scales;
@@ -249,7 +250,7 @@ bool scaled_mm(const Context& context, const ConstTensorView& x, const ops::Quan
     const int64_t rest = layout.out % at_once;
     if (!library.takes(context, as_multiplied(0, at_once))) return false;
     if (rest > 0 && !library.takes(context, as_multiplied(layout.out - rest, rest))) return false;
-    const CodedRows rows = rounded_codes(context, x, weight, *codes);
+    const QuantizedRows rows = quantized_rows(context, x, weight, *codes);
     product.x = rows.codes;
     product.x_scales = rows.scales;
     for (int64_t first = 0; first < layout.out; first += at_once) {
@@ -263,7 +264,7 @@ bool scaled_mm(const Context& context, const ConstTensorView& x, const ops::Quan
 }
 
 size_t quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout) {
-    const std::optional<DType> codes = type_of_codes(layout);
+    const std::optional<DType> codes = scaled_mm_type(layout);
     if (!codes || !are_many(tokens, *codes)) return 0;
     const int64_t columns =
         whole_runs(std::min(columns_at_once(tokens, layout, kColumnChunkBytes), layout.out));

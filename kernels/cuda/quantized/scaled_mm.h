@@ -1,5 +1,5 @@
-// Products of many rows with quantized weights by their codes, where weights and rows of x have a
-// scale each: a library multiplies the codes.
+// Products of many rows with quantized weights, quantized by quantized, where weights and rows of x
+// have a scale each: a library multiplies the quantized values.
 #pragma once
 
 #include "kernels/cuda/quantized/dequantize_gemm.h"
@@ -8,7 +8,7 @@
 
 namespace nvllm::cuda {
 
-// What multiplies matrices of codes.
+// What multiplies matrices of quantized values.
 struct ScaledMmLibrary {
     bool (*takes)(const Context& context, const ScaledMmArgs& product);
     void (*multiply)(const Context& context, const ScaledMmArgs& product);
@@ -26,7 +26,7 @@ bool scaled_mm(const Context& context, const ConstTensorView& x, const ops::Quan
                const ConstTensorView& bias, ops::MatmulOutput output, const TensorView& y,
                const ScaledMmLibrary& library, int64_t chunk_bytes = kColumnChunkBytes);
 
-// 0 where products with such a matrix are never of codes.
+// 0 where products with such a matrix are never of quantized values.
 size_t quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout);
 
 }  // namespace nvllm::cuda

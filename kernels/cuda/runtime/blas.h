@@ -1,4 +1,4 @@
-// Dense products by a library, where there is one. blas_cublaslt.cc opens cuBLASLt when the first
+// Dense matmuls by a library, where there is one. blas_cublaslt.cc opens cuBLASLt when the first
 // product asks for it; cuda_emulation/runtime/blas_host.cc has none.
 #pragma once
 
@@ -22,21 +22,21 @@ bool multiply_by_library(const Context& context, const ConstTensorView& x,
                          DType compute_type, ops::MatmulOutput output, bool invariant,
                          const TensorView& y);
 
-// y = x weight^T of codes: of float8, each sum times the scale of its row and that of its column;
-// of int8, y being int32, as they are.
+// y = x weight^T of quantized values: of float8, each sum times the scale of its row and that of
+// its column; of int8, y being int32, as they are.
 struct ScaledMmArgs {
     ConstTensorView x;           // [tokens, in]
     const float* x_scales;       // [tokens]; of int8: null
     ConstTensorView weight;      // [columns, in]
     const float* weight_scales;  // [columns]; the same
-    ConstTensorView bias;        // as a dense product's; of int8: none
+    ConstTensorView bias;        // as a dense matmul's; of int8: none
     ops::MatmulOutput output;
     TensorView y;
 };
 
-// Whether the library multiplies such codes, wherever they lie.
-bool library_takes_codes(const Context& context, const ScaledMmArgs& product);
-// REQUIRES: library_takes_codes().
-void multiply_codes_by_library(const Context& context, const ScaledMmArgs& product);
+// Whether the library multiplies such quantized values, wherever they lie.
+bool library_takes_scaled_mm(const Context& context, const ScaledMmArgs& product);
+// REQUIRES: library_takes_scaled_mm().
+void scaled_mm_by_library(const Context& context, const ScaledMmArgs& product);
 
 }  // namespace nvllm::cuda

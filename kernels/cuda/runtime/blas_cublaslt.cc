@@ -1,4 +1,4 @@
-// Dense products by cuBLASLt: a plan for each shape and its types, found once and kept.
+// Dense matmuls by cuBLASLt: a plan for each shape and its types, found once and kept.
 //
 // Matrices are row-major here and column-major there: y^T = W x^T, with W [in, out] as it lies,
 // transposed, and x [in, tokens], y [out, tokens] as they lie. Under batch invariance one algorithm
@@ -46,7 +46,7 @@ struct Shape {
     bool are_integers() const { return factors == DType::i8; }
 };
 
-// Where a product's operands lie; scales of codes only.
+// Where a product's operands lie; scales of quantized values only.
 struct Operands {
     const void* x;
     const void* weight;
@@ -155,13 +155,13 @@ std::optional<cublasLtMatmulAlgo_t> find_algorithm(const CublasLt& library, cubl
     return best.algo;
 }
 
-// Who is told what makes products slow; null before somebody asks.
-std::atomic<void (*)(const char*)> told{nullptr};
+// Receives warnings about slow matmuls; null before warn_about_blas().
+std::atomic<void (*)(const char*)> warning_listener{nullptr};
 
 // An algorithm was chosen for matrices of that shape, and these lie where it does not take them.
 void warn_of_refusal(const Shape& shape, cublasStatus_t status) {
     static std::atomic<bool> is_said{false};
-    const auto warn = told.load();
+    const auto warn = warning_listener.load();
     if (warn == nullptr || is_said.exchange(true)) return;
     warn(("cuBLASLt refused a product that it had planned (" + std::to_string(shape.tokens) +
           " rows of " + std::to_string(shape.in) + " by " + std::to_string(shape.out) +
@@ -296,7 +296,7 @@ std::string describe_blas() {
 
 void warn_about_blas(void (*warn)(const char* sentence)) {
     static std::atomic<bool> is_said{false};
-    told = warn;
+    warning_listener = warn;
     const std::string& fault = cublaslt().fault;
     if (fault.empty() || is_said.exchange(true)) return;
     warn((fault + ": products of many rows are computed by kernels of the module, several times "
@@ -316,14 +316,14 @@ bool multiply_by_library(const Context& context, const ConstTensorView& x,
         .multiply(context, shape, {x.data, weight.data, bias.data, y.data});
 }
 
-bool library_takes_codes(const Context& context, const ScaledMmArgs& product) {
+bool library_takes_scaled_mm(const Context& context, const ScaledMmArgs& product) {
     if (!is_aligned(product.x) || !is_aligned(product.weight) || !is_aligned(product.y)) {
         return false;
     }
     return products_of(context.device.index).takes(shape_of(product));
 }
 
-void multiply_codes_by_library(const Context& context, const ScaledMmArgs& product) {
+void scaled_mm_by_library(const Context& context, const ScaledMmArgs& product) {
     const Operands operands{product.x.data, product.weight.data, product.bias.data,
                             product.y.data, product.x_scales,    product.weight_scales};
     NVLLM_CHECK(products_of(context.device.index).multiply(context, shape_of(product), operands),

@@ -1,9 +1,9 @@
 // The device layer in host memory: everything is done at once, and a graph is a list of what was
 // put into its stream.
 //
-// With NVLLM_EMULATED_CUDA=late in the environment work is put off until somebody waits for it, as
+// With NVLLM_EMULATED_CUDA=late in the environment work is put off until a thread waits for it, as
 // on a slow GPU: memory that is changed or read too early gives other results. Work of all threads
-// is in one list then, and whoever waits does it in that order.
+// is in one list then, and the thread that waits does it in that order.
 //
 // Memory of the device has a size, so that too little of it can be tested.
 #include <chrono>
@@ -64,7 +64,8 @@ std::deque<Work>& put_off() {
     return work;
 }
 
-// REQUIRES: late_mutex is held, so that nobody goes on while what they wait for is being done.
+// REQUIRES: late_mutex is held, so that no thread goes on while the work it waits for is being
+// done.
 void do_next() {
     const Work next = std::move(put_off().front());
     put_off().pop_front();

@@ -136,18 +136,18 @@ ScratchTerms terms_of(const Context& context) {
 // A scheme of weights and activations, by the name that users know.
 struct QuantizedKind {
     const char* name;
-    ops::WeightCode weights;
+    ops::WeightFormat weights;
     int64_t group_size;  // 0: whole rows
-    ops::ActivationCode activations;
+    ops::ActivationFormat activations;
 };
 
 constexpr auto kQuantizedKinds = std::to_array<QuantizedKind>({
-    {"W4A16", ops::WeightCode::int4, 128, ops::ActivationCode::compute_type},
-    {"W8A16", ops::WeightCode::int8, 0, ops::ActivationCode::compute_type},
-    {"W4A8", ops::WeightCode::int4, 128, ops::ActivationCode::int8},
-    {"W8A8", ops::WeightCode::int8, 0, ops::ActivationCode::int8},
-    {"FP8", ops::WeightCode::float8, 0, ops::ActivationCode::float8},
-    {"2:4", ops::WeightCode::sparse_bfloat16, 0, ops::ActivationCode::compute_type},
+    {"W4A16", ops::WeightFormat::int4, 128, ops::ActivationFormat::compute_type},
+    {"W8A16", ops::WeightFormat::int8, 0, ops::ActivationFormat::compute_type},
+    {"W4A8", ops::WeightFormat::int4, 128, ops::ActivationFormat::int8},
+    {"W8A8", ops::WeightFormat::int8, 0, ops::ActivationFormat::int8},
+    {"FP8", ops::WeightFormat::float8, 0, ops::ActivationFormat::float8},
+    {"2:4", ops::WeightFormat::sparse_bfloat16, 0, ops::ActivationFormat::compute_type},
 });
 
 ops::QuantizedLayout layout_of(const QuantizedKind& kind, int64_t in, int64_t out) {
@@ -212,7 +212,7 @@ KernelCase quantized_case(const Context& context, const KernelShapes& shapes,
     made.flops = 2.0 * terms * static_cast<double>(tokens * in) * static_cast<double>(out);
     made.bytes = static_cast<double>(bytes) +
                  static_cast<double>(tokens * (in + out)) * size_of(context.activations);
-    made.integers = kind.activations == ops::ActivationCode::int8;
+    made.integers = kind.activations == ops::ActivationFormat::int8;
     const Copies weights = packed_copies(context, layout, shapes);
     const auto x = make_operand(context, context.activations, tokens * in, shapes.seed);
     const auto y = make_operand(context, context.activations, tokens * out, shapes.seed);

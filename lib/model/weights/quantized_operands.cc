@@ -8,20 +8,20 @@
 namespace nvllm {
 namespace {
 
-ops::WeightCode code_of(const QuantizationArguments& arguments) {
+ops::WeightFormat code_of(const QuantizationArguments& arguments) {
     const bool narrow = arguments.bits <= 4;
     if (arguments.kind == NumberKind::integer) {
-        return narrow ? ops::WeightCode::int4 : ops::WeightCode::int8;
+        return narrow ? ops::WeightFormat::int4 : ops::WeightFormat::int8;
     }
-    return narrow ? ops::WeightCode::float4 : ops::WeightCode::float8;
+    return narrow ? ops::WeightFormat::float4 : ops::WeightFormat::float8;
 }
 
-std::optional<ops::ActivationCode> activation_code(const QuantizationArguments& inputs) {
+std::optional<ops::ActivationFormat> activation_code(const QuantizationArguments& inputs) {
     if (inputs.kind == NumberKind::integer) {
         if (!inputs.symmetric || (inputs.bits != 8 && inputs.bits != 4)) return std::nullopt;
-        return inputs.bits == 8 ? ops::ActivationCode::int8 : ops::ActivationCode::int4;
+        return inputs.bits == 8 ? ops::ActivationFormat::int8 : ops::ActivationFormat::int4;
     }
-    return inputs.bits == 8 ? ops::ActivationCode::float8 : ops::ActivationCode::float4;
+    return inputs.bits == 8 ? ops::ActivationFormat::float8 : ops::ActivationFormat::float4;
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ ops::ActivationRounding operand_rounding(const QuantizationScheme& scheme,
                                          const QuantizedMatrix& matrix) {
     if (!scheme.input_activations) return {};
     const QuantizationArguments& inputs = *scheme.input_activations;
-    const std::optional<ops::ActivationCode> code = activation_code(inputs);
+    const std::optional<ops::ActivationFormat> code = activation_code(inputs);
     if (!code) return {};
     ops::ActivationRounding rounding;
     rounding.code = *code;

@@ -154,9 +154,9 @@ std::vector<ops::QuantizedLayout> layouts_of(const WeightSource& source, const L
     const std::optional<ops::QuantizedLayout> layout = operand_layout(matrix, scale_type);
     if (!layout) return {};
     std::vector<ops::QuantizedLayout> layouts = {*layout};
-    if (layout->code == ops::WeightCode::float8 && source.keeps_files() &&
+    if (layout->code == ops::WeightFormat::float8 && source.keeps_files() &&
         stores_sparse(source, linear)) {
-        layouts.insert(layouts.begin(), *layout)->code = ops::WeightCode::sparse_float8;
+        layouts.insert(layouts.begin(), *layout)->code = ops::WeightFormat::sparse_float8;
     }
     return layouts;
 }
@@ -197,15 +197,15 @@ Tensor read_any_bias(WeightSource& source, const LinearSpec& linear) {
     return read_bias(source, with_bias);
 }
 
-std::string counted_name(const QuantizationScheme& scheme, ops::WeightCode code) {
+std::string counted_name(const QuantizationScheme& scheme, ops::WeightFormat code) {
     return scheme_name(scheme) + (is_sparse(code) ? ", 2:4" : "");
 }
 
 // A matrix of values of this type whose scales are 1. Empty: no op multiplies it.
 std::optional<ops::QuantizedLayout> sparse_layout(const SparseMatrix& matrix) {
     ops::QuantizedLayout layout;
-    for (const ops::WeightCode code :
-         {ops::WeightCode::sparse_bfloat16, ops::WeightCode::sparse_float16}) {
+    for (const ops::WeightFormat code :
+         {ops::WeightFormat::sparse_bfloat16, ops::WeightFormat::sparse_float16}) {
         if (matrix.kept.view().dtype != ops::plain_type(code)) continue;
         layout.code = code;
         layout.out = matrix.out();

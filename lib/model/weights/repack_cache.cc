@@ -62,18 +62,18 @@ ops::QuantizedWeight read_description(const std::string& text, const std::string
     const auto scale_type = dtype_from_name(object.at("scale_type").get<std::string>());
     const int code = object.at("code").get<int>();
     const int x_code = object.at("x_code").get<int>();
-    if (!scale_type || code < 0 || code >= ops::kNumWeightCodes || x_code < 0 ||
-        x_code >= ops::kNumActivationCodes) {
+    if (!scale_type || code < 0 || code >= ops::kNumWeightFormats || x_code < 0 ||
+        x_code >= ops::kNumActivationFormats) {
         throw Error(ErrorKind::bad_data, place + ": no description of a repacked linear");
     }
-    layout.code = static_cast<ops::WeightCode>(code);
+    layout.code = static_cast<ops::WeightFormat>(code);
     layout.out = object.at("out").get<int64_t>();
     layout.in = object.at("in").get<int64_t>();
     layout.group_size = object.at("group_size").get<int64_t>();
     layout.has_zero_points = object.at("has_zero_points").get<bool>();
     layout.scale_type = *scale_type;
     weight.factor = object.at("factor").get<float>();
-    weight.activations.code = static_cast<ops::ActivationCode>(x_code);
+    weight.activations.code = static_cast<ops::ActivationFormat>(x_code);
     weight.activations.group_size = object.at("x_group_size").get<int64_t>();
     weight.activations.scale = object.at("x_scale").get<float>();
     weight.activations.global_scale = object.at("x_global_scale").get<float>();

@@ -28,7 +28,7 @@ inline bool matches(const Buffer& out, nvllm::DType dtype, double absolute,
     return true;
 }
 
-inline std::vector<double> widened(const Buffer& buffer, int64_t first, int64_t count) {
+inline std::vector<double> dequantized(const Buffer& buffer, int64_t first, int64_t count) {
     std::vector<double> values;
     for (int64_t i = 0; i < count; ++i) values.push_back(buffer[first + i]);
     return values;

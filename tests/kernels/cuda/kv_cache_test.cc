@@ -50,9 +50,10 @@ void check_scaled_writing(DType dtype, DType stored, int64_t head_dim, int64_t g
     Buffer rows(dtype, testing::Random(7).values(5 * (2 * width + gap), 30.0f));
     for (int64_t i = 0; i < head_dim; ++i) rows.set(2 * width + gap + i, 0.0f);
     rows.set(3 * (2 * width + gap) + 1, std::nanf(""));
-    std::vector<float> widened;
+    std::vector<float> dequantized;
     for (int64_t t = 0; t < 4; ++t) {
-        for (int64_t i = 0; i < 2 * width; ++i) widened.push_back(rows[t * (2 * width + gap) + i]);
+        for (int64_t i = 0; i < 2 * width; ++i)
+            dequantized.push_back(rows[t * (2 * width + gap) + i]);
     }
     std::vector<int64_t> slots{9, 0, 3, 7}, device_slots{9, 0, 3, 7, -1};
     struct Storage {
@@ -75,7 +76,7 @@ void check_scaled_writing(DType dtype, DType stored, int64_t head_dim, int64_t g
                    testing::view(device_slots, {5}),
                    device.keys.view({blocks, kv_heads, block_size, head_dim}),
                    device.values.view({blocks, kv_heads, block_size, head_dim}), scales(device));
-    const TensorView wide = testing::view(widened, {4, 2 * width});
+    const TensorView wide = testing::view(dequantized, {4, 2 * width});
     cpu::write_kv(machine.context(), wide.columns(0, width).split_last(kv_heads),
                   wide.columns(width, width).split_last(kv_heads), testing::view(slots, {4}),
                   host.keys.view({blocks, kv_heads, head_dim, block_size}),

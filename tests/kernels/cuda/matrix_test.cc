@@ -79,7 +79,7 @@ std::vector<uint32_t> pack(int elements, int width_bits, PlaceOf place, int (*va
 }
 
 template <typename Sum>
-void check_product(int depth, Bits bits, void (*multiply)(Sum*, const uint32_t*, const uint32_t*)) {
+void check_matmul(int depth, Bits bits, void (*multiply)(Sum*, const uint32_t*, const uint32_t*)) {
     const bool wide = depth == 16;
     const auto a =
         wide ? pack(8, 16, place_in_a16, a_value, bits) : pack(16, 8, place_in_a8, a_value, bits);
@@ -123,9 +123,9 @@ std::vector<uint32_t> sparse_places(int pair) {
     return places;
 }
 
-void check_sparse_product(Bits bits, int pair,
-                          void (*multiply)(int, float*, const uint32_t*, const uint32_t*,
-                                           const uint32_t*)) {
+void check_sparse_matmul(Bits bits, int pair,
+                         void (*multiply)(int, float*, const uint32_t*, const uint32_t*,
+                                          const uint32_t*)) {
     const int kDepth = 32;
     // What is kept lies as a dense factor of half the depth does.
     std::vector<uint32_t> a(32 * 4), b(32 * 4);
@@ -197,19 +197,19 @@ void check_load(wrappers::MatrixLoad load, int matrices, bool transposed) {
 }  // namespace
 
 TEST_CASE("m16n8k16 products of bfloat16 and half") {
-    check_product<float>(16, bits_bf16, wrappers::mma_bf16);
-    check_product<float>(16, bits_f16, wrappers::mma_f16);
+    check_matmul<float>(16, bits_bf16, wrappers::mma_bf16);
+    check_matmul<float>(16, bits_f16, wrappers::mma_f16);
 }
 
 TEST_CASE("m16n8k32 products of e4m3 and int8") {
-    check_product<float>(32, bits_e4m3, wrappers::mma_e4m3);
-    check_product<int>(32, bits_i8, wrappers::mma_i8);
+    check_matmul<float>(32, bits_e4m3, wrappers::mma_e4m3);
+    check_matmul<int>(32, bits_i8, wrappers::mma_i8);
 }
 
 TEST_CASE("sparse m16n8k32 products of bfloat16 and half, by the places of either pair of lanes") {
     for (const int pair : {0, 1}) {
-        check_sparse_product(bits_bf16, pair, wrappers::mma_sparse_bf16);
-        check_sparse_product(bits_f16, pair, wrappers::mma_sparse_f16);
+        check_sparse_matmul(bits_bf16, pair, wrappers::mma_sparse_bf16);
+        check_sparse_matmul(bits_f16, pair, wrappers::mma_sparse_f16);
     }
 }
 

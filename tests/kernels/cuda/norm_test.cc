@@ -24,9 +24,9 @@ void check_norms(const Case& test) {
     Buffer out(test.activation, test.tokens * test.hidden);
     const TensorView source = x.matrix(test.tokens, test.hidden, stride);
     const TensorView target = out.view({test.tokens, test.hidden});
-    const auto weights = testing::widened(weight, 0, test.hidden);
+    const auto weights = testing::dequantized(weight, 0, test.hidden);
     const auto row = [&](int64_t i) {
-        return testing::widened(x, i / test.hidden * stride, test.hidden);
+        return testing::dequantized(x, i / test.hidden * stride, test.hidden);
     };
     const auto column = [&](int64_t i) { return static_cast<size_t>(i % test.hidden); };
     cuda::rms_norm(machine.context(), source, weight.view({test.hidden}), {1e-5f, 1.0f}, target);
@@ -36,7 +36,7 @@ void check_norms(const Case& test) {
     cuda::layer_norm(machine.context(), source, weight.view({test.hidden}),
                      bias.view({test.hidden}), 1e-5f, target);
     CHECK(testing::matches(out, test.activation, 1e-5, [&](int64_t i) {
-        return reference::layer_norm(row(i), weights, testing::widened(bias, 0, test.hidden),
+        return reference::layer_norm(row(i), weights, testing::dequantized(bias, 0, test.hidden),
                                      1e-5)[column(i)];
     }));
 }
@@ -72,7 +72,7 @@ TEST_CASE("cuda: norms of values so small that epsilon counts") {
         cuda::rms_norm(machine.context(), x.view({1, hidden}), weight.view({hidden}), options,
                        out.view({1, hidden}));
         const reference::Values expected = reference::rms_norm(
-            testing::widened(x, 0, hidden), testing::widened(weight, 0, hidden), 1e-5, 0.0);
+            testing::dequantized(x, 0, hidden), testing::dequantized(weight, 0, hidden), 1e-5, 0.0);
         CHECK(testing::matches(out, DType::f32, 4e-6,
                                [&](int64_t i) { return expected[static_cast<size_t>(i)]; }));
     }
@@ -92,7 +92,7 @@ TEST_CASE("cuda: norms of heads in place, rows of rows") {
             for (int64_t i = 0; i < 16; ++i)
                 row.push_back(before[static_cast<size_t>(token * 100 + head * 16 + i)]);
             const auto expected =
-                reference::rms_norm(row, testing::widened(weight, 0, 16), 1e-6, 0.0);
+                reference::rms_norm(row, testing::dequantized(weight, 0, 16), 1e-6, 0.0);
             for (int64_t i = 0; i < 16; ++i)
                 CHECK(testing::close(x[token * 100 + head * 16 + i],
                                      expected[static_cast<size_t>(i)], 1.0 / 256));

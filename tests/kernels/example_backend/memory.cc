@@ -36,7 +36,7 @@ void* allocate(int device, size_t bytes) {
                                                                " has no " + std::to_string(bytes) +
                                                                " bytes left");
     }
-    // What nobody wrote is no number.
+    // Unwritten memory is no number.
     std::memset(memory, 0xff, padded);
     of.blocks[memory] = padded;
     of.in_use += padded;

@@ -1,6 +1,6 @@
 // The memory of the example's devices: addresses that the host cannot read.
 //
-// A device's address is the host's with one bit more, so that whoever follows it outside of the
+// A device's address is the host's with one bit more, so that the caller follows it outside of the
 // module ends with a fault.
 #pragma once
 

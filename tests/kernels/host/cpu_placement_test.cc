@@ -66,7 +66,7 @@ TEST_CASE("affinity and quota limit the number of threads") {
     resources.quota = 0.4;
     CHECK(plan_placement(resources, {}).num_threads() == 1);
     CHECK(plan_placement(resources, options(NumaMode::off, {0, 9})).num_threads() == 1);
-    // Whoever names a number gets it.
+    // A requested number is used.
     CHECK(plan_placement(resources, options(NumaMode::off, {}, 5)).num_threads() == 5);
 }
 

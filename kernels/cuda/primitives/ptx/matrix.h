@@ -1,4 +1,4 @@
-// Tensor-core instructions of a warp: matrix products, and loads and stores of 8x8 matrices of
+// Tensor-core instructions of a warp: matmuls, and loads and stores of 8x8 matrices of
 // 16-bit elements.
 //
 // What each register holds stands in emulation/matrix.h.

@@ -1,4 +1,4 @@
-// Matrix products of a warpgroup, four warps, whose factors lie in shared memory (wgmma). For
+// Matmuls of a warpgroup, four warps, whose factors lie in shared memory (wgmma). For
 // sm_90a; on other devices a kernel that uses them traps.
 //
 // What each register of an accumulator holds stands in emulation/warpgroup.h.
@@ -17,7 +17,7 @@
 
 namespace nvllm::gpu {
 
-// Before the first product of a chain whose accumulators were written by other means.
+// Before the first product whose accumulators were written by other means.
 __device__ __forceinline__ void warpgroup_fence() {
     NVLLM_SM90A(asm volatile("wgmma.fence.sync.aligned;" ::: "memory"));
 }

@@ -203,8 +203,8 @@ bool matches_reference(const Shape& shape, const ops::PagedAttentionOptions& opt
             if (options.sinks.data != nullptr) masks.sink = options.sinks.as<float>()[head];
             masks.sees = [&, t](int64_t p) { return tree.sees(t, p - (part.length - part.count)); };
             const reference::Values expected = reference::attention(
-                testing::widened(part.text->queries, position * width + head * shape.head_dim,
-                                 shape.head_dim),
+                testing::dequantized(part.text->queries, position * width + head * shape.head_dim,
+                                     shape.head_dim),
                 at(keys), at(values), first, count, options, masks);
             for (int64_t d = 0; d < shape.head_dim; ++d) {
                 const float value =

@@ -78,14 +78,14 @@ TEST_CASE("cuda: dense matmuls take the first kernel of the list that can") {
 }
 
 TEST_CASE("cuda: quantized matmuls take the first kernel of the list that can") {
-    const ops::QuantizedLayout groups{ops::WeightCode::int4, 8, 64, 32, false, DType::f32};
+    const ops::QuantizedLayout groups{ops::WeightFormat::int4, 8, 64, 32, false, DType::f32};
     CHECK(quantized(127, groups, {}, DType::bf16, kWithLibrary) == "gemm_quantized");
     CHECK(quantized(128, groups, {}, DType::bf16, kWithLibrary) == "dequantize_gemm");
     CHECK(quantized(128, groups, {}, DType::f32, kWithLibrary) == "gemm_quantized");
     CHECK(quantized(128, groups, {}, DType::bf16, kInvariantWithLibrary) == "gemm_quantized");
 
-    const ops::QuantizedLayout rows{ops::WeightCode::float8, 8, 64, 64, false, DType::f32};
-    const ops::ActivationRounding to_float8{.code = ops::ActivationCode::float8};
+    const ops::QuantizedLayout rows{ops::WeightFormat::float8, 8, 64, 64, false, DType::f32};
+    const ops::ActivationRounding to_float8{.code = ops::ActivationFormat::float8};
     CHECK(quantized(64, rows, to_float8, DType::bf16, kWithLibrary) == "scaled_mm");
     CHECK(quantized(63, rows, to_float8, DType::bf16, kWithLibrary) == "gemm_quantized");
     CHECK(quantized(64, rows, to_float8, DType::bf16, kRefused) == "gemm_quantized");

@@ -1,4 +1,4 @@
-// Emulated tests of CUDA matrix products against double precision, and of their independence of the
+// Emulated tests of CUDA matmuls against double precision, and of their independence of the
 // batch.
 #include "kernels/cuda/matmul/matmul.h"
 
@@ -18,8 +18,8 @@ struct Case {
 // cuda::gemm() or another product of its kind.
 using Product = decltype(&cuda::gemm);
 
-void check_product(const Case& test, ops::MatmulOutput output, bool with_bias,
-                   Product product = cuda::gemm) {
+void check_matmul(const Case& test, ops::MatmulOutput output, bool with_bias,
+                  Product product = cuda::gemm) {
     CAPTURE(test.tokens);
     CAPTURE(static_cast<int>(test.activation));
     CAPTURE(static_cast<int>(test.stored));
@@ -65,8 +65,8 @@ TEST_CASE("cuda: products match double precision in every combination of types")
     for (const DType activation : testing::kFloatTypes) {
         for (const DType stored : testing::kFloatTypes) {
             for (const DType product : testing::kFloatTypes) {
-                check_product({activation, stored, product, 3, 72, 35, 8}, overwrite, true);
-                check_product({activation, stored, product, 2, 37, 5, 3}, accumulate, false);
+                check_matmul({activation, stored, product, 3, 72, 35, 8}, overwrite, true);
+                check_matmul({activation, stored, product, 2, 37, 5, 3}, accumulate, false);
             }
         }
     }
@@ -75,9 +75,9 @@ TEST_CASE("cuda: products match double precision in every combination of types")
 TEST_CASE("cuda: products of many rows and of few, in every schedule") {
     under_all_schedules([] {
         for (const DType dtype : testing::kFloatTypes) {
-            check_product({dtype, dtype, dtype, 67, 200, 130, 0}, accumulate, true);
-            check_product({dtype, dtype, dtype, 16, 328, 64, 8}, overwrite, false);
-            check_product({dtype, dtype, dtype, 20, 136, 70, 0}, overwrite, true);
+            check_matmul({dtype, dtype, dtype, 67, 200, 130, 0}, accumulate, true);
+            check_matmul({dtype, dtype, dtype, 16, 328, 64, 8}, overwrite, false);
+            check_matmul({dtype, dtype, dtype, 20, 136, 70, 0}, overwrite, true);
         }
     });
 }
@@ -111,14 +111,14 @@ TEST_CASE("cuda: a row's product has the same bits in every batch") {
 TEST_CASE("cuda: products of at most eight rows, of all ends and in every schedule") {
     under_all_schedules([] {
         for (const DType dtype : {DType::bf16, DType::f16}) {
-            check_product({dtype, dtype, dtype, 1, 8, 1, 0}, overwrite, false, cuda::gemv);
-            check_product({dtype, dtype, dtype, 3, 200, 35, 8}, accumulate, true, cuda::gemv);
+            check_matmul({dtype, dtype, dtype, 1, 8, 1, 0}, overwrite, false, cuda::gemv);
+            check_matmul({dtype, dtype, dtype, 3, 200, 35, 8}, accumulate, true, cuda::gemv);
         }
     });
     // Each warp comes round again, and some have a unit less than others.
     for (const int64_t tokens : {1, 2, 7, 8}) {
-        check_product({DType::bf16, DType::bf16, DType::bf16, tokens, 2824, 40, 16}, overwrite,
-                      true, cuda::gemv);
+        check_matmul({DType::bf16, DType::bf16, DType::bf16, tokens, 2824, 40, 16}, overwrite, true,
+                     cuda::gemv);
     }
 }
 

@@ -1,14 +1,15 @@
-// Integer codes as AVX-512 VNNI multiplies them: four products of bytes are added into each lane.
+// Integer quantized values as AVX-512 VNNI multiplies them: four products of bytes are added into
+// each lane.
 #pragma once
 
 #include <cstring>
 
-#include "kernels/cpu/quantized/quantized_codes_avx512.h"
+#include "kernels/cpu/quantized/dequantize_avx512.h"
 
 namespace nvllm::cpu {
 
 // One factor is unsigned: of 4-bit weights the weight, 8 above what it is; else x, 128 above.
-struct VnniCodes : Avx512Codes {
+struct VnniIntegers : Avx512Dequantizer {
     using X = int8_t;
     // Not __m512i, whose lanes are of 64 bits: for each change of lanes gcc 12 copies the sum to
     // another register, and then has too few.
@@ -37,9 +38,9 @@ struct VnniCodes : Avx512Codes {
     static void add_int8(Words weights, const X* x, Sum& sum) { add(four(x), weights, sum); }
 
   private:
-    static void add(__m512i unsigned_codes, __m512i codes, Sum& sum) {
+    static void add(__m512i unsigned_values, __m512i codes, Sum& sum) {
         sum = reinterpret_cast<Sum>(
-            _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum), unsigned_codes, codes));
+            _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum), unsigned_values, codes));
     }
     static __m512i four(const X* x) {
         int32_t codes;

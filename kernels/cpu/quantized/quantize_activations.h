@@ -1,4 +1,4 @@
-// Rounding of rows of x to codes, as quantized products take them.
+// Rounding of rows of x to quantized values, as quantized matmuls take them.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ int64_t num_activation_scales(const ops::ActivationRounding& rounding, int64_t i
 // Whether those scales are applied once for a row, at the end.
 bool has_row_scale(const ops::ActivationRounding& rounding);
 
-// The codes of a row as what they stand for, or integers as they are, before scaling. Writes
-// `scales` as num_activation_scales() says. REQUIRES: not compute_type.
+// The quantized values of a row as what they stand for, or integers as they are, before scaling.
+// Writes `scales` as num_activation_scales() says. REQUIRES: not compute_type.
 void round_activations(const ops::ActivationRounding& rounding, const float* x, int64_t in,
                        float* values, float* scales);
 void round_to_integers(const ops::ActivationRounding& rounding, const float* x, int64_t in,

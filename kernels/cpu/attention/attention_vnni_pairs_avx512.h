@@ -6,7 +6,7 @@
 namespace nvllm::cpu {
 
 // Keys meet by neighbouring dimensions, values by neighbouring positions.
-struct AttentionPairs {
+struct AttentionVnniPairs {
     using Simd = Avx512;
     using Value = BFloat16;
     using F = Avx512::F;

@@ -1,9 +1,9 @@
-// Codes of weights as pairs of bfloat16, with AVX-512 BF16, and rows of x in their order.
+// Quantized weights as pairs of bfloat16, with AVX-512 BF16, and rows of x in their order.
 #pragma once
 
 #include <cstring>
 
-#include "kernels/cpu/quantized/quantized_codes_avx512.h"
+#include "kernels/cpu/quantized/dequantize_avx512.h"
 #include "kernels/cpu/quantized/quantized_parts.h"
 #include "kernels/cpu/simd/kernels.h"
 
@@ -31,9 +31,9 @@ struct Float4Values {
     }
 };
 
-// Codes as bfloat16, which holds all of their values; those of one word that are multiplied
-// together are a pair: of 4 bits i and i + 4, of 8 bits i and i + 2.
-struct CodePairs : FloatSums<Avx512Codes> {
+// Quantized values as bfloat16, which holds all of their values; those of one word that are
+// multiplied together are a pair: of 4 bits i and i + 4, of 8 bits i and i + 2.
+struct VnniPairs : FloatSums<Avx512Dequantizer> {
     using X = BFloat16;
 
   protected:
@@ -47,7 +47,7 @@ struct CodePairs : FloatSums<Avx512Codes> {
 
 // Of any 4-bit code: words of float4 lie as those of int4 do.
 template <class Values>
-struct NibblePairs : CodePairs {
+struct NibbleVnniPairs : VnniPairs {
     template <int part>
     static Words int4_weights(Words words) {
         return _mm512_permutexvar_epi16(_mm512_srli_epi16(words, 4 * part), Values::table());
@@ -56,7 +56,7 @@ struct NibblePairs : CodePairs {
 };
 
 // Words of float8 lie as those of int8 do.
-struct Float8Pairs : CodePairs {
+struct Float8VnniPairs : VnniPairs {
     template <int part>
     static Words int8_weights(Words words) {
         const __m512i code = _mm512_srli_epi16(words, 8 * part);
@@ -76,8 +76,8 @@ struct Float8Pairs : CodePairs {
 };
 
 // Both values that are kept of four are a pair; those of x are put beside one another as they are.
-template <ops::WeightCode code>
-struct SparsePairs : SparseParts<Avx512Codes, code> {
+template <ops::WeightFormat code>
+struct SparseVnniPairs : SparseParts<Avx512Dequantizer, code> {
     using X = BFloat16;
     struct Weights {
         __m512i pair, order;
@@ -90,7 +90,7 @@ struct SparsePairs : SparseParts<Avx512Codes, code> {
                                                 0x03020100, 0x03020302, 0x03020504, 0x03020706,
                                                 0x05040100, 0x05040302, 0x05040504, 0x05040706,
                                                 0x07060100, 0x07060302, 0x07060504, 0x07060706);
-        const __m512i places = _mm512_srli_epi32(Avx512Codes::load(at), 4 * part);
+        const __m512i places = _mm512_srli_epi32(Avx512Dequantizer::load(at), 4 * part);
         return {kept<part>(at), _mm512_permutexvar_epi32(places, bytes)};
     }
     static void add(const Weights& kept, const X* x, __m512& sum) {
@@ -103,11 +103,11 @@ struct SparsePairs : SparseParts<Avx512Codes, code> {
     // Both values of each column.
     template <int part>
     static __m512i kept(const uint32_t* at) {
-        if constexpr (code == ops::WeightCode::sparse_float8) {
-            return Float8Pairs::int8_weights<part % 2>(
-                Avx512Codes::load(at + (1 + part / 2) * kPanelColumns));
+        if constexpr (code == ops::WeightFormat::sparse_float8) {
+            return Float8VnniPairs::int8_weights<part % 2>(
+                Avx512Dequantizer::load(at + (1 + part / 2) * kPanelColumns));
         } else {
-            return Avx512Codes::load(at + (1 + part) * kPanelColumns);
+            return Avx512Dequantizer::load(at + (1 + part) * kPanelColumns);
         }
     }
 };

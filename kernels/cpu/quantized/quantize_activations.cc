@@ -1,5 +1,5 @@
 // Dynamic and static rounding of activations.
-#include "kernels/cpu/quantized/activation_codes.h"
+#include "kernels/cpu/quantized/quantize_activations.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 namespace nvllm::cpu {
 namespace {
 
-using Code = ops::ActivationCode;
+using Code = ops::ActivationFormat;
 
 // To nearest even, for magnitudes below 2^22: adding makes the unit the last bit.
 float rounded(float x) {

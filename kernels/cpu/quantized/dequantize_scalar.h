@@ -1,8 +1,8 @@
-// Codes of weights in 32-bit words to float32 lanes: in plain C++, and the pattern for the other
+// Quantized weights in 32-bit words to float32 lanes: in plain C++, and the pattern for the other
 // instruction sets.
 //
 // A panel is 16 columns of a quantized matrix. Its words come in rows of 16, one for each column,
-// with eight 4-bit or four 8-bit codes of rising k, lowest bits first.
+// with eight 4-bit or four 8-bit quantized values of rising k, lowest bits first.
 #pragma once
 
 #include <cstring>
@@ -16,11 +16,11 @@ constexpr int kPanelColumns = 16;
 
 // Values of k of a sparse matrix whose places are one word, and the words of a column for so many.
 constexpr int kSparseDepth = 32;
-constexpr int sparse_words(ops::WeightCode code) {
-    return code == ops::WeightCode::sparse_float8 ? 5 : 9;
+constexpr int sparse_words(ops::WeightFormat code) {
+    return code == ops::WeightFormat::sparse_float8 ? 5 : 9;
 }
 
-struct ScalarCodes {
+struct ScalarDequantizer {
     using Simd = Scalar;
     using F = Scalar::F;
     using Words = Scalar::Int;
@@ -72,16 +72,17 @@ struct ScalarCodes {
                  static_cast<float>(p[3])};
     }
 
-    // Integer sums, of one column in each lane. Words hold several codes of a column beside one
-    // another, as many as x has codes to be multiplied by them: x is arranged in the order in which
-    // the parts of a word give those of the weights.
+    // Integer sums, of one column in each lane. Words hold several quantized values of a column
+    // beside one another, as many as x has quantized values to be multiplied by them: x is arranged
+    // in the order in which the parts of a word give those of the weights.
     using Sum = Scalar::Int;
     using X = int16_t;
     static constexpr int int4_parts = 4;
     static constexpr int int8_parts = 2;
     static constexpr int int4_order[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     static constexpr int int8_order[4] = {0, 2, 1, 3};
-    // Whether codes of weights (x) are multiplied as unsigned, 8 (128) above what they are.
+    // Whether quantized values of weights (x) are multiplied as unsigned, 8 (128) above what they
+    // are.
     static constexpr bool int4_is_shifted = false;
     static constexpr bool x_is_shifted = false;
     static Sum no_sums() { return Sum{}; }

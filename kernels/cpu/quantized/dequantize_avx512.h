@@ -1,12 +1,12 @@
-// Codes of weights to sixteen float32 lanes with AVX-512. Names as in quantized_codes.h.
+// Quantized weights to sixteen float32 lanes with AVX-512. Names as in dequantize_scalar.h.
 #pragma once
 
-#include "kernels/cpu/quantized/quantized_codes.h"
+#include "kernels/cpu/quantized/dequantize_scalar.h"
 #include "kernels/cpu/simd/simd_avx512.h"
 
 namespace nvllm::cpu {
 
-struct Avx512Codes {
+struct Avx512Dequantizer {
     using Simd = Avx512;
     using F = __m512;
     using Words = __m512i;

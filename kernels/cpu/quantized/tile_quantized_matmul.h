@@ -1,9 +1,9 @@
-// Products of rows of x with panels of codes by tiles.
+// Products of rows of x with panels of quantized values by tiles.
 //
-// Words of a panel, sixteen columns of four codes of k or of a pair of bfloat16, are the right
-// factor of a tile product; rows of x, arranged as for VNNI or for products of such pairs, are the
-// left one. Sums of integers are exact: the bits are those of any other kernel. Sums of bfloat16
-// products are in the order of TilePairs, for one row as for many.
+// Words of a panel, sixteen columns of four quantized values of k or of a pair of bfloat16, are the
+// right factor of a tile product; rows of x, arranged as for VNNI or for products of such pairs,
+// are the left one. Sums of integers are exact: the bits are those of any other kernel. Sums of
+// bfloat16 products are in the order of TilePairs, for one row as for many.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,16 @@
 
 namespace nvllm::cpu {
 
-// Room for kQuantizedStretch words of each column of a panel.
-[[gnu::always_inline]] inline uint32_t* widened_room(const QuantizedBlock& block, int panel) {
-    return reinterpret_cast<uint32_t*>(block.widened) + panel * kQuantizedBlockK * kPanelColumns;
+// Room for kQuantizedBlockK words of each column of a panel.
+[[gnu::always_inline]] inline uint32_t* dequantized_panel(const QuantizedBlock& block, int panel) {
+    return reinterpret_cast<uint32_t*>(block.dequantized) +
+           panel * kQuantizedBlockK * kPanelColumns;
 }
 
-// Codes of a kind, as TileCodes takes them. C: how they are multiplied as integers. words_of gives
-// those of a panel's stretch, in the form of a tile's right factor, as many values of k to a word
-// as x has. Before that codes of two panels are spread for all rows of x and of k.
+// Quantized values of a kind, as TileQuantizedMatmul takes them. C: how they are multiplied as
+// integers. words_of gives those of a panel's K-block, in the form of a tile's right operand, as
+// many values of k to a word as x has. Before that quantized values of two panels are spread for
+// all rows of x and of k.
 template <class C>
 struct TileInt8 : Int8Parts<C> {
     using SumOfTile = int32_t;
@@ -58,15 +60,15 @@ struct TileInt4 : Int4Parts<C> {
   private:
     static uint32_t* room(const QuantizedBlock& block, int panel) {
         const int64_t words_of_panel = block.in / 4 * kPanelColumns;
-        return reinterpret_cast<uint32_t*>(block.widened) + panel % 2 * words_of_panel;
+        return reinterpret_cast<uint32_t*>(block.dequantized) + panel % 2 * words_of_panel;
     }
 };
 
-// Codes that become pairs of bfloat16, once for all rows of x. W(zero points of sixteen columns, or
-// null) widens: its pair<part>(words) are the factors of depth / parts values of k, two of each
-// column.
+// Quantized values that become pairs of bfloat16, once for all rows of x. W(zero points of sixteen
+// columns, or null) dequantizes: its pair<part>(words) are the factors of depth / parts values of
+// k, two of each column.
 template <class C, class W>
-struct TilePairsOfCodes : FloatSums<C> {
+struct TileDequantizedPairs : FloatSums<C> {
     using X = BFloat16;
     using SumOfTile = float;
     static constexpr TileProduct product = TileProduct::bfloat16;
@@ -74,27 +76,27 @@ struct TilePairsOfCodes : FloatSums<C> {
 
     static const uint32_t* words_of(const QuantizedBlock& block, const QuantizedKBlock& k_block,
                                     int panel) {
-        uint32_t* const room = widened_room(block, panel);
-        widen(widener_of(block, panel, k_block.group), packed_words(block, panel, k_block.first),
-              k_block.end - k_block.first, room);
+        uint32_t* const room = dequantized_panel(block, panel);
+        dequantize(dequantizer_of(block, panel, k_block.group),
+                   packed_words(block, panel, k_block.first), k_block.end - k_block.first, room);
         return room;
     }
     static const uint32_t* packed_words(const QuantizedBlock& block, int panel, int64_t k) {
         return words_at<W::depth, W::words>(block, panel, k);
     }
-    static W widener_of(const QuantizedBlock& block, int panel, int64_t group) {
+    static W dequantizer_of(const QuantizedBlock& block, int panel, int64_t group) {
         if (block.zero_points == nullptr) return W(nullptr);
         return W(block.zero_points + place_of(block, panel, group));
     }
     // `count` values of k.
-    [[gnu::always_inline]] static void widen(const W& widener, const uint32_t* from, int64_t count,
-                                             uint32_t* to) {
+    [[gnu::always_inline]] static void dequantize(const W& dequantizer, const uint32_t* from,
+                                                  int64_t count, uint32_t* to) {
         constexpr int64_t row_words = W::words * kPanelColumns;
         for (int64_t k = 0; k < count; k += W::depth, from += row_words) {
             for (int w = 0; w < W::words; ++w) {
                 __builtin_prefetch(from + w * kPanelColumns + kAheadWords);
             }
-            to = widen_words<0>(widener, from, to);
+            to = dequantize_words<0>(dequantizer, from, to);
         }
     }
 
@@ -102,13 +104,13 @@ struct TilePairsOfCodes : FloatSums<C> {
     static constexpr int64_t kAheadWords = 512;
 
     template <int part>
-    [[gnu::always_inline]] static uint32_t* widen_words(const W& widener, const uint32_t* from,
-                                                        uint32_t* to) {
-        const auto pairs = widener.template pair<part>(from);
+    [[gnu::always_inline]] static uint32_t* dequantize_words(const W& dequantizer,
+                                                             const uint32_t* from, uint32_t* to) {
+        const auto pairs = dequantizer.template pair<part>(from);
         static_assert(sizeof(pairs) == kPanelColumns * sizeof(uint32_t));
         std::memcpy(to, &pairs, sizeof(pairs));
         if constexpr (part + 1 < W::parts) {
-            return widen_words<part + 1>(widener, from, to + kPanelColumns);
+            return dequantize_words<part + 1>(dequantizer, from, to + kPanelColumns);
         }
         return to + kPanelColumns;
     }
@@ -116,7 +118,7 @@ struct TilePairsOfCodes : FloatSums<C> {
 
 // P: as those above; num_words: of k, that are multiplied in a step.
 template <class Tiles, class P, int64_t num_words = 16>
-class TileCodes {
+class TileQuantizedMatmul {
   public:
     static void multiply(const QuantizedBlock& block) {
         Pairs pairs;
@@ -186,10 +188,10 @@ class TileCodes {
     };
 
     // What is asked for in a step: rows of the tiles' results, of which a row of weights takes so
-    // many steps, and codes of the next block.
+    // many steps, and quantized values of the next block.
     struct Fetching {
         int64_t result_rows;
-        NextCodes codes;
+        WeightPrefetch codes;
 
         explicit Fetching(const QuantizedBlock& block)
             : result_rows((kRowsTogether + steps(block) - 1) / steps(block)),
@@ -253,7 +255,7 @@ class TileCodes {
             Totals::add_sums_of_rows(block, k_block, first, rows[row_tile], at, [&](int v) {
                 const auto* const of_vector = of_tile[0] + v * S::lanes;
                 if constexpr (is_exact) {
-                    // Less what codes that are shifted have added.
+                    // Less what quantized values that are shifted have added.
                     const auto first_sums = P::first_sums(block, k_block, at, v);
                     return [=](int64_t r) {
                         return P::to_float(load(of_vector + r * kPanelColumns) +

@@ -1,8 +1,9 @@
-// Products of a few rows of x with panels of codes by tiles: codes become pairs of bfloat16 as they
-// come from memory, a step of k ahead of the tile products that take them.
+// Products of a few rows of x with panels of quantized values by tiles: quantized values become
+// pairs of bfloat16 as they come from memory, a step of k ahead of the tile products that take
+// them.
 //
-// The order of sums is that of TileCodes, which widens a stretch at once: with few rows of x memory
-// would rest while its products are taken.
+// The order of sums is that of TileQuantizedMatmul, which dequantizes a K-block at once: with few
+// rows of x memory would rest while its products are taken.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,16 @@
 #include <utility>
 
 #include "kernels/cpu/quantized/quantized_tile.h"
-#include "kernels/cpu/quantized/tile_codes.h"
+#include "kernels/cpu/quantized/tile_quantized_matmul.h"
 #include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/simd/tile_shape.h"
 
 namespace nvllm::cpu {
 
-// Tiles: as AmxTiles; P: as TilePairsOfCodes; num_words: of k, in a step, which all stretches are
-// whole numbers of.
+// Tiles: as AmxTiles; P: as TileDequantizedPairs; num_words: of k, in a step, which all K-blocks
+// are whole numbers of.
 template <class Tiles, class P, int64_t num_words>
-class TileStream {
+class TileWeightStream {
   public:
     static constexpr int64_t max_rows = kTileRows;
 
@@ -52,7 +53,7 @@ class TileStream {
     static void stream(const QuantizedBlock& block, int first_panel) {
         alignas(64) Words room[2][panels];
         int now = 0;  // the half of the room that is multiplied next
-        widen_step<panels>(block, 0, first_panel, 0, room[now]);
+        dequantize_step<panels>(block, 0, first_panel, 0, room[now]);
         for (int64_t k = 0; k < block.in;) {
             const QuantizedKBlock k_block = k_block_at(block, k, P::longest_k_block);
             for_each_panel<panels>([](auto panel) { Tiles::template zero<panel()>(); });
@@ -64,8 +65,8 @@ class TileStream {
                 } else {
                     const int64_t group =
                         next_k < k_block.end ? k_block.group : next_k / block.group_size;
-                    widen_and_multiply_step<panels>(block, group, first_panel, next_k,
-                                                    room[1 - now], room[now]);
+                    dequantize_and_multiply_step<panels>(block, group, first_panel, next_k,
+                                                         room[1 - now], room[now]);
                 }
             }
             for_each_panel<panels>(
@@ -76,22 +77,23 @@ class TileStream {
     // Steps are given values: what a lambda has by reference is read again after each instruction
     // of tiles.
     template <int panels>
-    [[gnu::always_inline]] static void widen_step(const QuantizedBlock& block, int64_t group,
-                                                  int first_panel, int64_t k, Words* room) {
-        for_each_panel<panels>(
-            [=, &block](auto panel) { widen(block, group, first_panel + panel, k, room[panel]); });
+    [[gnu::always_inline]] static void dequantize_step(const QuantizedBlock& block, int64_t group,
+                                                       int first_panel, int64_t k, Words* room) {
+        for_each_panel<panels>([=, &block](auto panel) {
+            dequantize(block, group, first_panel + panel, k, room[panel]);
+        });
     }
     template <int panels>
     [[gnu::always_inline]] static void multiply_step(const Words* room) {
         for_each_panel<panels>([=](auto panel) { multiply<panel()>(room[panel]); });
     }
     template <int panels>
-    [[gnu::always_inline]] static void widen_and_multiply_step(const QuantizedBlock& block,
-                                                               int64_t group, int first_panel,
-                                                               int64_t next_k, Words* next,
-                                                               const Words* now) {
+    [[gnu::always_inline]] static void dequantize_and_multiply_step(const QuantizedBlock& block,
+                                                                    int64_t group, int first_panel,
+                                                                    int64_t next_k, Words* next,
+                                                                    const Words* now) {
         for_each_panel<panels>([=, &block](auto panel) {
-            widen(block, group, first_panel + panel, next_k, next[panel]);
+            dequantize(block, group, first_panel + panel, next_k, next[panel]);
             multiply<panel()>(now[panel]);
         });
     }
@@ -110,10 +112,10 @@ class TileStream {
         Tiles::template load<kLeft>(x, block.x_stride * static_cast<int64_t>(sizeof(*x)));
     }
 
-    [[gnu::always_inline]] static void widen(const QuantizedBlock& block, int64_t group, int panel,
-                                             int64_t k, Words& words) {
-        P::widen(P::widener_of(block, panel, group), P::packed_words(block, panel, k), depth,
-                 words[0]);
+    [[gnu::always_inline]] static void dequantize(const QuantizedBlock& block, int64_t group,
+                                                  int panel, int64_t k, Words& words) {
+        P::dequantize(P::dequantizer_of(block, panel, group), P::packed_words(block, panel, k),
+                      depth, words[0]);
     }
 
     template <int tile>
@@ -136,17 +138,18 @@ class TileStream {
 
 template <class Tiles, class P, int64_t num_words>
 void multiply_in_steps(const QuantizedBlock& block) {
-    if (block.rows <= TileStream<Tiles, P, num_words>::max_rows) {
-        TileStream<Tiles, P, num_words>::multiply(block);
+    if (block.rows <= TileWeightStream<Tiles, P, num_words>::max_rows) {
+        TileWeightStream<Tiles, P, num_words>::multiply(block);
     } else {
-        TileCodes<Tiles, P, num_words>::multiply(block);
+        TileQuantizedMatmul<Tiles, P, num_words>::multiply(block);
     }
 }
 
-// In steps of 32 values of k, or of 16 where groups are no longer. W: as TilePairsOfCodes has it.
+// In steps of 32 values of k, or of 16 where groups are no longer. W: as TileDequantizedPairs has
+// it.
 template <class Tiles, class C, class W>
 void multiply_pairs_by_tiles(const QuantizedBlock& block) {
-    using Codes = TilePairsOfCodes<C, W>;
+    using Codes = TileDequantizedPairs<C, W>;
     const auto has_whole = [&](int64_t depth) {
         return block.in % depth == 0 && block.group_size % depth == 0 &&
                (block.x_scales == nullptr || block.x_group_size % depth == 0);
@@ -155,7 +158,7 @@ void multiply_pairs_by_tiles(const QuantizedBlock& block) {
     if constexpr (W::depth <= 16) {
         if (has_whole(16)) return multiply_in_steps<Tiles, Codes, 8>(block);
     }
-    TileCodes<Tiles, Codes>::multiply(block);
+    TileQuantizedMatmul<Tiles, Codes>::multiply(block);
 }
 
 }  // namespace nvllm::cpu

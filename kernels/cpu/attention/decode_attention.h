@@ -1,7 +1,7 @@
 // Attention of a few rows with keys and values as they lie, in the order of tile products: of each
-// 32 factors those at even places are one chain of multiply-adds, those at odd places another, and
-// both together are added to what was there. Subnormal numbers are zeros, as to tiles. So a row has
-// the same bits whether it is one of a few or of many.
+// 32 factors those at even places are one accumulator of multiply-adds, those at odd places
+// another, and both together are added to what was there. Subnormal numbers are zeros, as to tiles.
+// So a row has the same bits whether it is one of a few or of many.
 #pragma once
 
 #if defined(__x86_64__)
@@ -15,13 +15,13 @@
 
 namespace nvllm::cpu {
 
-// S: vectors; their multiply-adds are fused, or exact as those of bfloat16 factors are.
+// S: vectors; their multiply-adds are fused, or exact as those of bfloat16 operands are.
 template <class S>
-class FewRowsByChains {
+class DecodeAttention {
     using F = typename S::F;
     using Lanes = LaneSums<S>;
     static constexpr int64_t L = S::lanes;
-    static constexpr int64_t kChains = 32;  // factors of both chains
+    static constexpr int64_t kOperands = 32;  // factors of both accumulators
     static constexpr int max_rows = 4;
     static constexpr int64_t kLine = 64;  // bytes that memory gives at once
     // Values are summed some columns of all positions at a time, but fetched as so many runs, each
@@ -29,7 +29,7 @@ class FewRowsByChains {
     static constexpr int64_t kRuns = 4;
 
   public:
-    static void few_scores(const FewScores& few) {
+    static void decode_scores(const DecodeScores& few) {
         without_subnormals([&] {
             for_each_tile_of_rows<max_rows>(few.rows, [&](int64_t row, auto rows) {
                 constexpr int vectors = vectors_of(rows());
@@ -42,7 +42,7 @@ class FewRowsByChains {
         });
     }
 
-    static void few_sums(const FewSums& few) {
+    static void decode_matmul(const DecodeMatmul& few) {
         without_subnormals([&] {
             for_each_tile_of_rows<max_rows>(few.rows, [&](int64_t row, auto rows) {
                 constexpr int vectors = vectors_of(rows());
@@ -77,13 +77,13 @@ class FewRowsByChains {
         body();
     }
 
-    // The factors of both chains, of each row.
+    // The factors of both accumulators, of each row.
     template <int rows>
-    struct Widened {
-        float factors[rows][kChains];
+    struct Upcast {
+        float factors[rows][kOperands];
 
         // `words`: pairs of bfloat16, of which `count` values are there.
-        Widened(const float* words, int64_t stride, int64_t first, int64_t count) {
+        Upcast(const float* words, int64_t stride, int64_t first, int64_t count) {
 #pragma GCC unroll 4
             for (int r = 0; r < rows; ++r) {
                 const auto* from = reinterpret_cast<const BFloat16*>(words + r * stride) + first;
@@ -94,10 +94,10 @@ class FewRowsByChains {
         }
     };
 
-    // `right`: factors of one place of a chain, vectors of them.
+    // `right`: factors of one place of an accumulator, vectors of them.
     template <int rows, int vectors, typename Right>
-    [[gnu::always_inline]] static void multiply_add(const Widened<rows>& left, int64_t place,
-                                                    Right right, F (&chain)[rows][vectors]) {
+    [[gnu::always_inline]] static void multiply_add(const Upcast<rows>& left, int64_t place,
+                                                    Right right, F (&accumulator)[rows][vectors]) {
         F factors[vectors];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) factors[v] = right(v);
@@ -105,18 +105,19 @@ class FewRowsByChains {
         for (int r = 0; r < rows; ++r) {
             const F factor = S::set(left.factors[r][place]);
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) chain[r][v] = S::fma(factor, factors[v], chain[r][v]);
+            for (int v = 0; v < vectors; ++v)
+                accumulator[r][v] = S::fma(factor, factors[v], accumulator[r][v]);
         }
     }
 
-    // Adds to `total` the products of `count` factors of each row, at most those of both chains;
-    // right(i, v): the other factors. fetch(i) is called for every second factor; it has to be
-    // inlined always, since a function that fetches and does nothing else is no work to the
-    // compiler.
+    // Adds to `total` the products of `count` factors of each row, at most those of both
+    // accumulators; right(i, v): the other factors. fetch(i) is called for every second factor; it
+    // has to be inlined always, since a function that fetches and does nothing else is no work to
+    // the compiler.
     template <int rows, int vectors, typename Right, typename Fetch>
-    [[gnu::always_inline]] static void add_chains(const Widened<rows>& left, int64_t count,
-                                                  Right right, Fetch fetch,
-                                                  F (&total)[rows][vectors]) {
+    [[gnu::always_inline]] static void add_accumulators(const Upcast<rows>& left, int64_t count,
+                                                        Right right, Fetch fetch,
+                                                        F (&total)[rows][vectors]) {
         F even[rows][vectors], odd[rows][vectors];
         Lanes::clear(even);
         Lanes::clear(odd);
@@ -147,7 +148,7 @@ class FewRowsByChains {
     }
 
     template <int rows, int vectors>
-    static void score_tile(const FewScores& few, int64_t row, int64_t vector) {
+    static void score_tile(const DecodeScores& few, int64_t row, int64_t vector) {
         const float* queries = few.queries + row * few.query_stride;
         const BFloat16* keys[vectors];
         const BFloat16* next[vectors];
@@ -157,10 +158,10 @@ class FewRowsByChains {
         }
         F total[rows][vectors];
         Lanes::clear(total);
-        for (int64_t k = 0; k < few.head_dim; k += kChains) {
-            const int64_t count = few.head_dim - k < kChains ? few.head_dim - k : kChains;
-            const Widened<rows> left(queries, few.query_stride, k, count);
-            add_chains(
+        for (int64_t k = 0; k < few.head_dim; k += kOperands) {
+            const int64_t count = few.head_dim - k < kOperands ? few.head_dim - k : kOperands;
+            const Upcast<rows> left(queries, few.query_stride, k, count);
+            add_accumulators(
                 left, count,
                 [&](int64_t i, int v) { return S::load(keys[v] + (k + i) * few.key_stride); },
                 [&](int64_t i) __attribute__((always_inline)) {
@@ -175,23 +176,23 @@ class FewRowsByChains {
 
     // What is fetched while vector `place` of the values' width is summed, a line for each two
     // positions.
-    static const std::byte* run_to_fetch(const FewSums& few, int64_t place) {
+    static const std::byte* run_to_fetch(const DecodeMatmul& few, int64_t place) {
         const int64_t first = place % kRuns * (few.positions / kRuns);
         return few.values.next_part(first) + place / kRuns * (few.positions / 2) * kLine;
     }
 
     template <int rows, int vectors>
-    static void sum_tile(const FewSums& few, int64_t row, int64_t column) {
+    static void sum_tile(const DecodeMatmul& few, int64_t row, int64_t column) {
         const float* weights = few.weights + row * few.weight_stride;
         float* out = few.out + row * few.out_stride + column;
         F total[rows][vectors];
         Lanes::load_scaled(out, few.out_stride, few.factor + row, total);
         const std::byte* next[vectors];
         for (int v = 0; v < vectors; ++v) next[v] = run_to_fetch(few, column / L + v);
-        for (int64_t p = 0; p < few.positions; p += kChains) {
-            const Widened<rows> left(weights, few.weight_stride, p, kChains);
-            add_chains(
-                left, kChains,
+        for (int64_t p = 0; p < few.positions; p += kOperands) {
+            const Upcast<rows> left(weights, few.weight_stride, p, kOperands);
+            add_accumulators(
+                left, kOperands,
                 [&](int64_t i, int v) {
                     return S::load(row_of(few.values.part(p + i)) + column + v * L);
                 },

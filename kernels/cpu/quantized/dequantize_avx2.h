@@ -1,12 +1,12 @@
-// Codes of weights to eight float32 lanes with AVX2. Names as in quantized_codes.h.
+// Quantized weights to eight float32 lanes with AVX2. Names as in dequantize_scalar.h.
 #pragma once
 
-#include "kernels/cpu/quantized/quantized_codes.h"
+#include "kernels/cpu/quantized/dequantize_scalar.h"
 #include "kernels/cpu/simd/simd_avx2.h"
 
 namespace nvllm::cpu {
 
-struct Avx2Codes {
+struct Avx2Dequantizer {
     using Simd = Avx2;
     using F = __m256;
     using Words = __m256i;
@@ -14,8 +14,8 @@ struct Avx2Codes {
     static Words load(const uint32_t* p) {
         return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     }
-    // Codes stay where they are in their words, without a shift and a subtraction for each eight:
-    // 8 above what they are, times these factors, by which x is divided.
+    // Quantized values stay where they are in their words, without a shift and a subtraction for
+    // each eight: 8 above what they are, times these factors, by which x is divided.
     alignas(32) static constexpr float int4_factors[8] = {1.0f,    0x1p4f,  0x1p8f,  0x1p12f,
                                                           0x1p16f, 0x1p20f, 0x1p24f, 1.0f};
     template <int index>
@@ -108,7 +108,7 @@ struct Avx2Codes {
 
 // 4-bit weights by bytes of x, twice as many at once as by 16 bits. Weights are unsigned, 8 above
 // what they are. Of 8 bits they would be too large: pairs of their products need more than 16 bits.
-struct Avx2ByteCodes : Avx2Codes {
+struct Avx2Integers : Avx2Dequantizer {
     using X = int8_t;
     static constexpr int int4_parts = 2;
     static constexpr int int4_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};

@@ -14,14 +14,14 @@ using nvllm::ConstTensorView;
 using nvllm::DType;
 
 // Two of each four values, some of them zeros, as a file has them and as what they mean.
-struct KeptValues {
+struct SparseValues {
     ops::QuantizedLayout layout;
     std::vector<uint8_t> stored;   // [out, in / 2] of the code's plain type
     std::vector<uint8_t> places;   // [out, ceil(in / 8)]
     std::vector<double> meanings;  // [out, in]
 
     // `float8`: what a byte means.
-    KeptValues(const ops::QuantizedLayout& wanted, double (*float8)(uint8_t)) : layout(wanted) {
+    SparseValues(const ops::QuantizedLayout& wanted, double (*float8)(uint8_t)) : layout(wanted) {
         Random random(7);
         places.assign(static_cast<size_t>(layout.out * mask_bytes()), 0);
         meanings.assign(static_cast<size_t>(layout.out * layout.in), 0.0);
@@ -58,7 +58,7 @@ struct KeptValues {
 
     // What is stored then means.
     double store(uint8_t bits, float value, double (*float8)(uint8_t)) {
-        if (layout.code == ops::WeightCode::sparse_float8) {
+        if (layout.code == ops::WeightFormat::sparse_float8) {
             stored.push_back((bits & 127) == 127 ? uint8_t{0} : bits);  // no NaN
             return float8(stored.back());
         }

@@ -1,7 +1,7 @@
 // How weights that keep two of each four neighbours are packed for the GPU, and how their values
-// become factors. For .cu files only.
+// become operands. For .cu files only.
 //
-// They are the left factor of mma.sp.m16n8k32, so y is computed turned: 16 columns of y by 8
+// They are the left operand of mma.sp.m16n8k32, so y is computed turned: 16 columns of y by 8
 // tokens. Tiles of 16 columns, each a row of units of 64 values of k, two steps of 32. A unit is,
 // for each lane of a warp, a word of places, then 16 bytes (8-bit values) or 32 of what is kept.
 //
@@ -16,10 +16,10 @@
 // So a packed matrix has 9/16 of the dense bytes, in 8 bits 5/8, and one load of a word and one or
 // two of 16 bytes feed two products of twice the usual depth.
 //
-// Behind the codes lie scales, [groups][columns], as quantized_codes.h has them.
+// Behind the quantized values lie scales, [groups][columns], as packed_weights.h has them.
 #pragma once
 
-#include "kernels/cuda/quantized/quantized_codes.h"
+#include "kernels/cuda/quantized/packed_weights.h"
 
 namespace nvllm::cuda {
 
@@ -28,7 +28,7 @@ constexpr int kSparseStepDepth = 32;
 constexpr uint32_t kNoPlaces = 0 | 1 << 2;
 
 // A lane's part of a unit.
-template <ops::WeightCode code>
+template <ops::WeightFormat code>
 struct SparseUnit {
     static constexpr int kChunks = kept_bytes(code);
     uint32_t places;
@@ -67,9 +67,9 @@ struct SparseUnit {
 
     __device__ __forceinline__ float factor(int step, int r, int index) const {
         const uint32_t bits = raw(step, r, index);
-        if constexpr (code == ops::WeightCode::sparse_float8) {
-            return factor_of<ops::WeightCode::float8>(bits, 0);
-        } else if constexpr (code == ops::WeightCode::sparse_bfloat16) {
+        if constexpr (code == ops::WeightFormat::sparse_float8) {
+            return factor_of<ops::WeightFormat::float8>(bits, 0);
+        } else if constexpr (code == ops::WeightFormat::sparse_bfloat16) {
             return gpu::bits_as_float(bits << 16);
         } else {
             return gpu::to_float(__ushort_as_half(static_cast<unsigned short>(bits)));
@@ -86,7 +86,7 @@ struct SparseUnit {
         }
     }
 
-    // The left factor's fragment of a step, exact in T.
+    // The left operand's fragment of a step, exact in T.
     template <typename T>
     __device__ __forceinline__ void fragment(int step, uint32_t (&a)[4]) const {
 #pragma unroll
