@@ -1,4 +1,4 @@
-// Records for the ops, their results, and what those say.
+// The records for the ops, and the results of the ops.
 #include "lib/decode/device_sampler.h"
 
 #include <algorithm>
@@ -17,45 +17,45 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
-// A run of memory that is laid out alike on the host and on the device.
-class Mirror {
+// Pinned host memory and device memory with the same layout.
+class StagingBuffer {
   public:
-    explicit Mirror(const ComputeDevice& device) : device_(device) {}
+    explicit StagingBuffer(const ComputeDevice& device) : device_(device) {}
 
-    // Forgets what lies in it; `bytes` of records, each list rounded up, are going to.
+    // Discards the contents; `bytes` of records will follow, each list rounded up.
     void begin(size_t bytes) {
         used_ = 0;
         if (bytes <= capacity_) return;
         capacity_ = 2 * bytes;
         host_ = device_.allocate_host(capacity_);
-        there_ = device_.allocate(capacity_);
+        device_memory_ = device_.allocate(capacity_);
     }
     static size_t padded(size_t bytes) {
         return (bytes + kAlignment - 1) / kAlignment * kAlignment;
     }
-    // Where the next `bytes` lie.
+    // The offset of the next `bytes`.
     size_t take(size_t bytes) {
-        const size_t place = used_;
+        const size_t offset = used_;
         used_ += padded(bytes);
         NVLLM_CHECK(used_ <= capacity_, "more records than were announced");
-        return place;
+        return offset;
     }
-    std::byte* host(size_t place) const { return host_.get() + place; }
-    std::byte* there(size_t place) const { return there_.get() + place; }
-    // The host's twin of an address on the device.
+    std::byte* host(size_t offset) const { return host_.get() + offset; }
+    std::byte* there(size_t offset) const { return device_memory_.get() + offset; }
+    // The host's address of an address on the device.
     template <typename T>
     const T* host_of(const void* memory) const {
-        const auto place = static_cast<const std::byte*>(memory) - there_.get();
-        return reinterpret_cast<const T*>(host_.get() + place);
+        const auto offset = static_cast<const std::byte*>(memory) - device_memory_.get();
+        return reinterpret_cast<const T*>(host_.get() + offset);
     }
 
-    void send(void* stream) { device_.copy_in(stream, there_.get(), host_.get(), used_); }
-    void bring(void* stream) { device_.copy_out(stream, host_.get(), there_.get(), used_); }
+    void send(void* stream) { device_.copy_in(stream, device_memory_.get(), host_.get(), used_); }
+    void fetch(void* stream) { device_.copy_out(stream, host_.get(), device_memory_.get(), used_); }
 
   private:
     ComputeDevice device_;
     DeviceMemory host_;  // pinned
-    DeviceMemory there_;
+    DeviceMemory device_memory_;
     size_t capacity_ = 0;
     size_t used_ = 0;
 };
@@ -85,7 +85,7 @@ bool are_sampled_by(SampledBy support, const SamplingParams& params) {
     });
 }
 
-// What changes the scores of some rows before a token is chosen.
+// The changes of some rows' logits before a token is chosen.
 struct Changes {
     std::vector<ops::LogitBias> biases;
     std::vector<ops::SeenScore> seen;
@@ -101,7 +101,7 @@ struct Changes {
     }
 };
 
-// Tokens that are forbidden stay so whatever is added to them.
+// A forbidden token gets no bias: it stays forbidden.
 void add_biases(const SequenceSamplingState& state, int32_t row, std::vector<int32_t>& forbidden,
                 std::vector<ops::LogitBias>& biases) {
     forbidden.clear();
@@ -187,13 +187,13 @@ struct DeviceSampler::Part {
     SampledLogprobs logprobs_of(size_t row, int32_t token) const;
 
     ComputeDevice device;
-    Mirror sent;
-    Mirror got;
+    StagingBuffer sent;
+    StagingBuffer got;
     std::vector<ops::SamplingRow> rows;
     std::vector<ops::SamplingRow> greedy;
     std::vector<int32_t> forbidden;
     Changes changes;
-    std::vector<std::optional<int32_t>> num_top;  // of each row, where it wants logprobs
+    std::vector<std::optional<int32_t>> num_top;  // of each row that reports logprobs
     bool wants_logprobs = false;
     int32_t most_top = 0;
 
@@ -315,7 +315,7 @@ bool DeviceSampler::can_expect(const SamplingParams& params) {
 }
 
 size_t DeviceSampler::scratch_bytes(int64_t rows, int64_t vocab) {
-    return Mirror::padded(static_cast<size_t>(rows * vocab) * sizeof(float));
+    return StagingBuffer::padded(static_cast<size_t>(rows * vocab) * sizeof(float));
 }
 
 DeviceSampler::Part& DeviceSampler::next_part() {
@@ -352,7 +352,7 @@ void DeviceSampler::sample(const Context& context,
 }
 
 void DeviceSampler::fetch(const Context& context) {
-    for (size_t i = 0; i < num_parts_; ++i) parts_[i]->got.bring(context.stream);
+    for (size_t i = 0; i < num_parts_; ++i) parts_[i]->got.fetch(context.stream);
 }
 
 const DeviceSampler::Part& DeviceSampler::part_of(size_t& index) const {

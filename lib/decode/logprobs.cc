@@ -34,7 +34,7 @@ void compute_logprobs(std::span<const float> logits, int32_t chosen, int32_t num
                       Scores& scratch, SampledLogprobs& result) {
     NVLLM_CHECK(chosen >= 0 && static_cast<size_t>(chosen) < logits.size(),
                 "the chosen token is outside of the vocabulary");
-    // Scores only changes a row when asked for row(), which this does not do.
+    // Scores changes a row only through row(), which is not called here.
     scratch.reset({const_cast<float*>(logits.data()), logits.size()});
     const LogSoftmax logprob{scratch.max(), std::log(scratch.total_weight())};
     result.chosen = {chosen, logprob(logits[static_cast<size_t>(chosen)])};

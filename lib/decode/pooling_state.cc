@@ -1,4 +1,4 @@
-// Which rows are read, their mean, and its length.
+// The rows that are read, their mean, and its normalization.
 #include "lib/decode/pooling_state.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace nvllm {
 namespace {
 
-// Of a vector that is all but zero, as torch has it.
+// The length that torch uses for a vector of almost 0.
 constexpr float kMinLength = 1e-12f;
 
 void normalize(std::vector<float>& vector) {

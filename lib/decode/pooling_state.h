@@ -1,7 +1,7 @@
-// From rows of hidden states to the pooled vector of one sequence, gathered over its steps.
+// From rows of hidden states to the pooled vector of one sequence, over all steps of its prompt.
 //
-// Rows are added up in the order of their positions, in float32: the vector is the same however the
-// prompt was cut. Each sequence has its own; one thread at a time.
+// Rows are summed in the order of their positions, in float32: the vector does not depend on the
+// chunks of the prompt. One state a sequence; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ class PoolingState {
   public:
     explicit PoolingState(const PoolingParams& params) : params_(params) {}
 
-    // A run of positions, counted from the step's first.
+    // A range of positions, relative to the first of the step.
     struct Run {
         int64_t first = 0;
         int64_t count = 0;
     };
-    // Of the `count` positions from `first_position` on, those that are read. `ends`: the last of
-    // them is the prompt's last.
+    // The range of positions that are read, of `count` from `first_position` on. `ends`: the last
+    // of them is the prompt's last.
     Run wanted(int32_t first_position, int32_t count, bool ends) const;
 
     // Adds rows float32 [rows, hidden] of wanted positions. REQUIRES: positions come in order.
     void add(const ConstTensorView& rows);
 
-    // The vector; a fault when it has a value that is no number. REQUIRES: the prompt's last step
-    // was added.
+    // The vector; a fault (internal) if a value is NaN or infinite. REQUIRES: the last step of the
+    // prompt was added.
     Result<std::vector<float>> finish();
 
   private:

@@ -1,4 +1,4 @@
-// Building a sequence's sampling state and keeping it up to date.
+// Creates and updates the sampling state of a sequence.
 #include "lib/decode/sampling_state.h"
 
 #include <algorithm>
@@ -15,15 +15,15 @@ bool has_penalty(const SamplingParams& params) {
            params.frequency_penalty != 0.0f;
 }
 
-// Of a sequence of n tokens, n - 1 must be seen to forbid the last.
-size_t num_tokens_to_keep(const SamplingParams& params) {
+// To forbid the last token of a sequence of n, the n - 1 before it must be known.
+size_t num_tokens_to_store(const SamplingParams& params) {
     if (params.no_repeat_ngram_size > 0) return std::numeric_limits<size_t>::max();
     size_t longest = 0;
     for (const auto& word : params.bad_words) longest = std::max(longest, word.size());
     return longest == 0 ? 0 : longest - 1;
 }
 
-// Long limits are common and rarely reached; beyond this the table grows when it must.
+// Large limits are common and rarely reached; a table that is full grows.
 constexpr int32_t kMaxReservedTokens = 4096;
 
 }  // namespace
@@ -43,15 +43,15 @@ SequenceSamplingState::SequenceSamplingState(const SamplingParams& params,
     std::sort(allowed_token_ids_.begin(), allowed_token_ids_.end());
     NVLLM_CHECK(params_.seed.has_value(), "a sequence needs a seed before it is sampled");
     NVLLM_CHECK(num_prompt_tokens >= 0 && num_generated_ >= 0, "more prompt tokens than tokens");
-    const int32_t room =
+    const int32_t num_reserved =
         std::min(params_.max_tokens.value_or(kMaxReservedTokens), kMaxReservedTokens);
-    const size_t most_tokens = token_ids.size() + static_cast<size_t>(room);
-    num_recent_tokens_ = num_tokens_to_keep(params_);
+    const size_t max_tokens = token_ids.size() + static_cast<size_t>(num_reserved);
+    num_recent_tokens_ = num_tokens_to_store(params_);
     const auto recent = token_ids.last(std::min(num_recent_tokens_, token_ids.size()));
-    recent_tokens_.reserve(std::min(num_recent_tokens_, most_tokens) + 1);
+    recent_tokens_.reserve(std::min(num_recent_tokens_, max_tokens) + 1);
     recent_tokens_.assign(recent.begin(), recent.end());
     if (!counts_tokens_) return;
-    counts_.reserve(most_tokens);
+    counts_.reserve(max_tokens);
     const auto prompt = token_ids.first(static_cast<size_t>(num_prompt_tokens));
     for (const int32_t token : prompt) counts_.add_prompt_token(token);
     for (const int32_t token : token_ids.subspan(prompt.size())) counts_.add_generated_token(token);

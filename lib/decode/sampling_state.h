@@ -1,4 +1,4 @@
-// What the sampler must know of one sequence besides its logits.
+// The state of one sequence that its sampling depends on, in addition to the logits.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace nvllm {
 
-// Made when a worker learns of a sequence, and again after a preemption from the tokens it has by
-// then: the two states choose the same tokens. Owned by one thread at a time.
+// Created when a sequence is added to a worker, and again after a preemption from the tokens that
+// the sequence has by then: both states choose the same tokens. Owned by one thread at a time.
 class SequenceSamplingState {
   public:
-    // `token_ids`: the prompt and what was generated before; `continuation_index`: which of the
-    // request's n continuations. REQUIRES: params.seed is set; num_prompt_tokens <=
+    // `token_ids`: the prompt and the tokens generated before; `continuation_index`: the index of
+    // the sequence in its request. REQUIRES: params.seed is set; num_prompt_tokens <=
     // token_ids.size().
     SequenceSamplingState(const SamplingParams& params, std::span<const int32_t> token_ids,
                           int32_t num_prompt_tokens, std::span<const int32_t> eos_token_ids,
                           int32_t continuation_index);
 
-    // Takes notice of a token that now belongs to the sequence.
+    // Appends a token to the sequence.
     void accept(int32_t token_id);
 
     const SamplingParams& params() const { return params_; }
@@ -33,11 +33,10 @@ class SequenceSamplingState {
     const TokenCounts& counts() const { return counts_; }
     // params().allowed_token_ids, ascending.
     const std::vector<int32_t>& allowed_token_ids() const { return allowed_token_ids_; }
-    // The last tokens of the sequence, as many as the longest of bad_words asks for; all of them
-    // under no_repeat_ngram_size.
+    // The last tokens of the sequence: as many as the longest of bad_words needs, or all of them
+    // with no_repeat_ngram_size.
     std::span<const int32_t> recent_tokens() const { return recent_tokens_; }
-    // Ids that would end the sequence; the model's own end tokens are not among them under
-    // ignore_eos.
+    // The ids that end the sequence (lib/request/end_tokens.h).
     std::span<const int32_t> end_token_ids() const { return end_token_ids_; }
 
   private:
@@ -49,7 +48,7 @@ class SequenceSamplingState {
     TokenCounts counts_;
     std::vector<int32_t> end_token_ids_;
     std::vector<int32_t> allowed_token_ids_;
-    size_t num_recent_tokens_ = 0;  // kept at most
+    size_t num_recent_tokens_ = 0;  // stored at most
     std::vector<int32_t> recent_tokens_;
 };
 

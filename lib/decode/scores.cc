@@ -1,4 +1,4 @@
-// Buckets of one row of scores, what is kept of it and what is drawn.
+// Buckets of one row of scores, the cuts, and the draw.
 #include "lib/decode/scores.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr size_t kNumLanes = 32;
-// Buckets this wide hold few enough candidates of a real model's row that sorting one is cheap.
+// With this width, sorting one bucket of a real model's row is cheap.
 constexpr float kBucketsPerUnit = 16.0f;
 constexpr size_t kBlock = 256;
 
@@ -21,7 +21,7 @@ bool better(const Candidate& a, const Candidate& b) {
     return a.score > b.score || (a.score == b.score && a.token_id < b.token_id);
 }
 
-// e^-87 is about the smallest normal float, and nothing beside the best score's 1.
+// e^-87 is about the smallest normal float, and negligible compared with the best score's 1.
 constexpr float kLowestExponent = -87.0f;
 
 // e^x for kLowestExponent <= x <= 0 to about 1e-7. Without a call or a branch, so that loops over
@@ -168,7 +168,7 @@ void Scores::weigh_buckets() {
     has_weights_ = true;
 }
 
-// Puts what is left of these buckets into gathered_, best first.
+// Writes the remaining candidates of these buckets to gathered_, best first.
 void Scores::gather(size_t first_bucket, size_t last_bucket) {
     const float maximum = max();
     const int32_t first = static_cast<int32_t>(first_bucket),
@@ -203,7 +203,7 @@ void Scores::keep_if(Stays stays) {
     has_weights_ = false;
 }
 
-// Cuts all that is worse than `last`.
+// Cuts all candidates that are worse than `last`.
 void Scores::keep_up_to(const Candidate& last) {
     keep_if([&](const Candidate& candidate) { return !better(last, candidate); });
 }

@@ -1,10 +1,10 @@
-// One row of scores on its way to a token: the whole row at first, then the best part of it.
+// One row of processed logits (scores): at first the whole row, then the candidates that remain.
 //
-// Sorting 250,000 scores to look at the best few would cost more than all the rest. The row is
-// therefore never sorted: it is counted and weighed in buckets of scores, best first, and only the
-// bucket in which something is decided (the last kept one, the drawn one) is gathered and put in
-// order. Once something was cut away, later steps look only at what is left. The temperature is
-// kept beside the scores instead of being divided into them, so that no temperature overflows.
+// Sorting 250,000 scores to find the best ones would cost more than all other steps. The row is
+// therefore never sorted: scores are counted and weighed in buckets, best first, and only the
+// bucket that decides (of the last candidate that stays, or of the drawn one) is gathered and
+// sorted. After a cut, later steps read only the remaining candidates. The temperature is stored
+// apart from the scores and not divided into them, so that no temperature overflows.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ struct Candidate {
 
 class Scores {
   public:
-    // Starts over. The row must outlive the use and may be changed through row(). Allocates only
-    // for a vocabulary larger than all before. REQUIRES: no NaN.
+    // Starts with this row. It must outlive the use and may be changed through row(). Allocates
+    // only if the vocabulary is larger than in all earlier calls. REQUIRES: no NaN.
     void reset(std::span<float> row);
 
     // The scores by token id, to be changed in place. REQUIRES: nothing else was called since
@@ -34,7 +34,7 @@ class Scores {
     // REQUIRES: temperature > 0.
     void divide_by(float temperature);
 
-    // Of what is left, keeps the `count` best and all that are equal to the last of them. REQUIRES:
+    // Keeps the `count` best remaining candidates and all that equal the last of them. REQUIRES:
     // count > 0, max() finite.
     void keep_top(int32_t count);
     // Keeps the smallest set of best candidates with this share of the weight, at least one; of
@@ -44,11 +44,12 @@ class Scores {
     // max() is finite.
     void keep_relative_to_best(double share);
 
-    // Keeps scores at most `count` standard deviations of what is left below the best. REQUIRES:
+    // Keeps scores at most `count` standard deviations (of the remaining) below the best. REQUIRES:
     // count >= 0, max() is finite.
     void keep_within_deviations(double count);
-    // Keeps the smallest set, of those whose surprise is nearest to the mean surprise, with this
-    // share of the weight, and all that are as near as the last of them. REQUIRES: max() is finite.
+    // Keeps the smallest set with this share of the weight, of the candidates whose surprise is
+    // nearest to the mean surprise, and all that are as near as the last of them. REQUIRES: max()
+    // is finite.
     void keep_typical(double share);
 
     // Keeps those with at least this probability, and all that are equal to the best one. REQUIRES:
@@ -58,17 +59,18 @@ class Scores {
     // it, at least one. REQUIRES: max() is finite.
     void keep_entropy(double share);
 
-    // Of the distribution over all that are left, in nats. REQUIRES: max() is finite.
+    // Entropy of the distribution over the remaining candidates, in nats. REQUIRES: max() is
+    // finite.
     double entropy();
     // The largest score; -inf when every token is forbidden.
     float max();
-    // Sum of the weights of all that are left. REQUIRES: max() is finite.
+    // Sum of the weights of the remaining candidates. REQUIRES: max() is finite.
     double total_weight();
     // exp((score - max) / temperature) in float32; the same function of its argument on every
     // machine.
     double weight(float score) const;
-    // The `count` best of what is left, or all if there are fewer; best first, of equals the lower
-    // id first. Valid until the next call. REQUIRES: max() is finite.
+    // The `count` best remaining candidates, or all if there are fewer; best first, of equals the
+    // lower id first. Valid until the next call. REQUIRES: max() is finite.
     std::span<const Candidate> best(size_t count);
     // The candidate at which the running sum of weights, best first, passes `point` times the
     // total; point in [0, 1). REQUIRES: max() is finite.
@@ -81,7 +83,7 @@ class Scores {
         double weight = 0.0;
     };
 
-    // What is left: the row, or what was kept of it.
+    // The remaining scores: the row, or the part of it that was kept.
     std::span<const float> scores() const {
         return is_cut_ ? std::span<const float>(left_scores_) : row_;
     }

@@ -24,7 +24,7 @@ SeenToken& TokenCounts::find_or_add(int32_t token_id) {
 // The slot that holds the token, or the free one where it belongs.
 size_t TokenCounts::slot_of(int32_t token_id) const {
     const size_t mask = slots_.size() - 1;
-    // Neighbouring ids are common; an odd multiplier (Fibonacci hashing) spreads them.
+    // Adjacent ids are common; an odd multiplier (Fibonacci hashing) spreads them.
     const uint32_t hash = static_cast<uint32_t>(token_id) * 0x9E3779B1u;
     size_t slot = (hash ^ (hash >> 15)) & mask;
     while (slots_[slot] != 0 && tokens_[slots_[slot] - 1].token_id != token_id) {

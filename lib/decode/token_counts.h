@@ -1,4 +1,4 @@
-// Which tokens a sequence has seen, and how often it generated each: what the penalties need, kept
+// The tokens of a sequence, and how often each was generated: the input of the penalties, updated
 // incrementally.
 #pragma once
 
@@ -16,7 +16,7 @@ struct SeenToken {
 // Distinct tokens in the order of their first appearance, found by open addressing.
 class TokenCounts {
   public:
-    // Makes room for this many distinct tokens, so that adding them does not allocate.
+    // Reserves memory for this many distinct tokens: adding them does not allocate.
     void reserve(size_t num_distinct);
 
     void add_prompt_token(int32_t token_id) { find_or_add(token_id); }

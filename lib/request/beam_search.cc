@@ -36,29 +36,29 @@ bool BeamSearch::all_finished() const {
 }
 
 // Of equal scores the one of the earlier beam, then the likelier or lower token, is first.
-std::vector<BeamSearch::Continuation> BeamSearch::best_continuations(
+std::vector<BeamSearch::Extension> BeamSearch::best_extensions(
     std::span<const std::vector<TokenLogprob>> candidates) const {
-    std::vector<Continuation> all;
+    std::vector<Extension> all;
     for (size_t beam = 0; beam < candidates.size(); ++beam) {
         for (const TokenLogprob& candidate : candidates[beam]) {
             all.push_back({{beam, candidate.token_id, scores_[beam] + candidate.logprob}});
         }
     }
-    std::ranges::stable_sort(all, [](const Continuation& one, const Continuation& other) {
+    std::ranges::stable_sort(all, [](const Extension& one, const Extension& other) {
         return one.choice.score > other.choice.score;
     });
     all.resize(std::min(all.size(), num_kept_));
-    for (Continuation& continuation : all) {
-        continuation.ended =
-            std::ranges::find(end_tokens_, continuation.choice.token_id) != end_tokens_.end();
-        continuation.finished = continuation.ended || length_ + 1 >= max_tokens_;
+    for (Extension& extension : all) {
+        extension.ended =
+            std::ranges::find(end_tokens_, extension.choice.token_id) != end_tokens_.end();
+        extension.finished = extension.ended || length_ + 1 >= max_tokens_;
     }
     return all;
 }
 
-// Only the best `width` continuations can become hypotheses; the rest is there so that enough of
-// them go on.
-void BeamSearch::keep_finished(std::span<const Continuation> best,
+// Only the best `width` extensions can become hypotheses; the others are there because beams are
+// needed that do not end.
+void BeamSearch::keep_finished(std::span<const Extension> best,
                                std::span<const std::span<const int32_t>> generated) {
     const bool full = early_stopping_ == EarlyStopping::yes && all_finished();
     if (full || !improvable_) return;
@@ -93,12 +93,12 @@ std::vector<BeamChoice> BeamSearch::advance(std::span<const std::vector<TokenLog
                                             std::span<const std::span<const int32_t>> generated) {
     NVLLM_CHECK(candidates.size() == scores_.size() && generated.size() == scores_.size(),
                 "every beam has its candidates and its tokens");
-    const std::vector<Continuation> best = best_continuations(candidates);
+    const std::vector<Extension> best = best_extensions(candidates);
     keep_finished(best, generated);
     std::vector<BeamChoice> running;
-    for (const Continuation& continuation : best) {
-        if (continuation.finished || running.size() == static_cast<size_t>(width_)) continue;
-        running.push_back(continuation.choice);
+    for (const Extension& extension : best) {
+        if (extension.finished || running.size() == static_cast<size_t>(width_)) continue;
+        running.push_back(extension.choice);
     }
     ++length_;
     scores_.clear();

@@ -1,8 +1,8 @@
 // Beam search as a pure function: from the beams' likeliest next tokens to the next beams.
 //
 // The same hypotheses and scores as transformers' `generate(num_beams=...)`: of the best
-// (1 + end tokens) * width continuations of all beams, those that end are kept as hypotheses when
-// they are among the best `width`, and the best that go on are the next beams.
+// (1 + end tokens) * width extensions of all beams, those that end become hypotheses if they are
+// among the best `width`, and the best that do not end are the next beams.
 #pragma once
 
 #include <cstdint>
@@ -33,29 +33,29 @@ class BeamSearch {
     // `end_tokens`: those that end a hypothesis. REQUIRES: sampling.max_tokens is set.
     BeamSearch(const SamplingParams& sampling, std::vector<int32_t> end_tokens);
 
-    // Continuations that advance() needs of each beam.
+    // The number of candidates that advance() needs of each beam.
     static int32_t num_candidates(const SamplingParams& sampling, size_t num_end_tokens);
 
-    // The next beams, best first, from the likeliest next tokens of each present one, best first.
-    // `generated`: what each beam has generated so far. Empty when the search is over.
+    // The next beams, best first, from the likeliest next tokens of each current beam, best first.
+    // `generated`: the tokens that each beam has generated. Empty when the search has ended.
     // REQUIRES: all beams are equally long; the first call is of one beam.
     std::vector<BeamChoice> advance(std::span<const std::vector<TokenLogprob>> candidates,
                                     std::span<const std::span<const int32_t>> generated);
 
-    // Best first; all are finished when the search is over.
+    // Best first; all are finished when the search has ended.
     const std::vector<BeamHypothesis>& hypotheses() const { return hypotheses_; }
     int32_t width() const { return width_; }
 
   private:
-    struct Continuation {
+    struct Extension {
         BeamChoice choice;
         bool finished = false;
         bool ended = false;
     };
 
-    std::vector<Continuation> best_continuations(
+    std::vector<Extension> best_extensions(
         std::span<const std::vector<TokenLogprob>> candidates) const;
-    void keep_finished(std::span<const Continuation> best,
+    void keep_finished(std::span<const Extension> best,
                        std::span<const std::span<const int32_t>> generated);
     bool can_improve(float best_running_score) const;
     bool all_finished() const;
@@ -66,8 +66,8 @@ class BeamSearch {
     float length_penalty_;
     EarlyStopping early_stopping_;
     std::vector<int32_t> end_tokens_;
-    size_t num_kept_;            // continuations looked at in each step
-    std::vector<float> scores_;  // of the present beams
+    size_t num_kept_;            // extensions that each step considers
+    std::vector<float> scores_;  // of the current beams
     std::vector<BeamHypothesis> hypotheses_;
     int32_t length_ = 0;  // generated so far
     bool improvable_ = true;

@@ -1,4 +1,4 @@
-// How one vector is made of the hidden states of a prompt: plain data.
+// How the hidden states of a prompt are pooled to one vector: plain data.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace nvllm {
 
-// Which positions' hidden states, behind the model's final norm: the last one's, the average of
-// all, or the first one's, where encoders have their [CLS] token.
+// The positions whose hidden states are used, after the model's final norm: the last, the mean of
+// all, or the first, which is the [CLS] token of encoders.
 enum class PoolingKind : uint8_t { last, mean, cls };
 
 // "last", "mean", "cls".
@@ -18,15 +18,15 @@ const char* pooling_kind_name(PoolingKind kind);
 struct PoolingParams {
     PoolingKind kind = PoolingKind::last;
     bool normalize = true;  // to length 1
-    // Keep the first so many values, before normalising (Matryoshka: Kusupati et al. 2022); empty:
-    // all.
+    // Keep this many of the first values, before normalization (Matryoshka: Kusupati et al. 2022);
+    // empty: all.
     std::optional<int32_t> dimensions = std::nullopt;
 
-    // Whether positions before the last are read: then they must be computed, even when their keys
-    // and values are at hand.
+    // Whether positions before the last are read: then they must be computed, even if their keys
+    // and values are cached.
     bool reads_early_positions() const { return kind != PoolingKind::last; }
 
-    // What is out of range, named as the user wrote it, with the range; empty when all is well.
+    // The field that is out of range, with the range (bad_data); empty if all are in range.
     std::optional<Fault> check(int64_t hidden_size) const;
 };
 

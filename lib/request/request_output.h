@@ -1,4 +1,4 @@
-// What a caller gets from a step: what is new in each continuation of a request. Plain data.
+// The output of a step for a caller: the new part of each sequence of a request. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace nvllm {
 
 struct ContinuationOutput {
-    int32_t index = 0;                      // which of the request's n continuations
+    int32_t index = 0;                      // of the sequence in its request
     std::string text;                       // safe to show, since the last output
     std::vector<int32_t> token_ids;         // generated since the last output
     std::vector<SampledLogprobs> logprobs;  // one a token, when asked for
@@ -21,7 +21,7 @@ struct ContinuationOutput {
     std::optional<std::string> stop_string;  // of SamplingParams::stop, when it was one
     std::optional<Fault> fault;              // why, when finish_reason is error
     int32_t num_generated_tokens = 0;        // in all
-    // With the finish: of a beam its score, else, when logprobs are known, their sum.
+    // With the finish: the score of a beam; else the sum of the logprobs, if they are known.
     std::optional<double> cumulative_logprob;
 };
 
@@ -36,17 +36,17 @@ struct RequestTimes {
 
 struct RequestOutput {
     RequestId request_id = 0;
-    std::vector<ContinuationOutput> continuations;  // those with news
-    // Of prompt tokens since the last output, when asked for: the first of all is of the second
-    // prompt token.
+    std::vector<ContinuationOutput> continuations;  // sequences with new output
+    // Of the prompt tokens computed since the last output, if requested. The first of all is that
+    // of the second prompt token.
     std::vector<SampledLogprobs> prompt_logprobs;
     std::vector<float> embedding;  // with the finish of a request with pooling
     int32_t num_prompt_tokens = 0;
-    int32_t num_cached_tokens = 0;  // of the prompt, found in the cache by the first continuation
-    // Of the prompt, cached ones among them; kept up for requests that want progress.
+    int32_t num_cached_tokens = 0;  // of the prompt, found in the cache by the first sequence
+    // Of the prompt, including cached ones; updated for requests with wants_progress.
     int32_t num_computed_prompt_tokens = 0;
-    RequestTimes times;     // the earliest of its continuations; finished_s: of the last
-    bool finished = false;  // all continuations have; nothing follows
+    RequestTimes times;     // the earliest of its sequences; finished_s: of the last
+    bool finished = false;  // all sequences have; no output follows
 };
 
 }  // namespace nvllm

@@ -10,15 +10,16 @@
 #include "lib/request/sampling_fields.h"
 
 namespace nvllm {
-namespace {
-
-using Response = std::optional<Fault>;
 
 // Converts to any member, to count the members of an aggregate.
 struct AnyMember {
     template <typename T>
     operator T() const;
 };
+
+namespace {
+
+using Response = std::optional<Fault>;
 
 template <typename Struct, size_t... Indices>
 constexpr bool has_members(std::index_sequence<Indices...>) {
@@ -69,7 +70,7 @@ Response check_length(std::string_view field, size_t length, size_t max) {
     return refuse(field, fmt::format("has {} entries; it must have at most {}", length, max));
 }
 
-// What depends on the vocabulary, or on the rest of the value.
+// Checks one value by the limit of its field.
 class Checker {
   public:
     explicit Checker(int32_t vocab_size) : vocab_size_(vocab_size) {}
@@ -177,7 +178,7 @@ class Checker {
     int32_t vocab_size_;
 };
 
-// Some bounds of counts are the values of other fields.
+// The range of a count, if another field bounds it.
 CountRange narrowed(CountRange range, std::string_view field, const SamplingParams& params) {
     if (field == "best_of") range.min = params.n;
     if (field == "min_tokens") range.max = params.max_tokens.value_or(range.max);

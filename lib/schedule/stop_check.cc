@@ -1,17 +1,13 @@
 // End tokens, stop ids and lengths.
 #include "lib/schedule/stop_check.h"
 
-#include <algorithm>
+#include "lib/request/end_tokens.h"
 
 namespace nvllm {
 namespace {
 
 bool stops(const Request& request, int32_t token) {
-    const SamplingParams& sampling = request.sampling;
-    const auto& ends = request.eos_token_ids;
-    if (!sampling.ignore_eos && std::ranges::find(ends, token) != ends.end()) return true;
-    const auto& ids = sampling.stop_token_ids;
-    return std::ranges::find(ids, token) != ids.end();
+    return is_end_token(request.sampling, request.eos_token_ids, token);
 }
 
 }  // namespace

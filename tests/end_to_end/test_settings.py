@@ -81,9 +81,12 @@ def three_values(option):
         return "false", "true", "false"
     if option["name"] == "cpu-mask":
         return "0,2", "0-3", "1-1"
+    if option["name"] == "logit-bias":
+        return "1+2", "3-4", "5+0.5"
     if option["kind"] == "text":
         return "a", "b", "c"
-    low, _, high = option["range"].removeprefix("at least ").partition(" to ")
+    bounds = option["range"].removeprefix("at least ").removeprefix("above ").replace(" and at most ", " to ")
+    low, _, high = bounds.partition(" to ")
     if option["kind"] == "number":
         low, high = number_of(low or "1"), number_of(high or "5")
         return tuple(f"{low + (high - low) * part:.6g}" for part in (0.25, 0.5, 0.75))
