@@ -19,7 +19,9 @@ class LocalExecutor : public StepExecutor {
     std::optional<int> readable_descriptor() const override { return std::nullopt; }
     std::optional<std::string> check_alive() override { return std::nullopt; }
     StepResult execute(const BatchPlan& plan) override;
-    bool takes_two_plans() const override { return !setup_.model.device.module_path.empty(); }
+    int max_in_flight() const override {
+        return setup_.model.device.module_path.empty() ? 1 : kDevicePlansInFlight;
+    }
     void begin(const BatchPlan& plan) override;
     StepResult finish() override;
     void forget() override;

@@ -13,7 +13,10 @@
 
 namespace nvllm {
 
-// The worker is gone, with all it knew: what() says how it ended.
+// Plans in flight on a device: it computes one while the host prepares the next.
+inline constexpr int kDevicePlansInFlight = 2;
+
+// The worker ended, and its state is lost: what() says how it ended.
 class WorkerDied : public std::runtime_error {
   public:
     // `killed_by_others`: what it was computing is not to blame.
@@ -47,14 +50,14 @@ class StepExecutor {
     // std::bad_alloc when memory did not suffice for this step, and another exception when the step
     // failed otherwise; after these two the worker must be told to forget.
     virtual StepResult execute(const BatchPlan& plan) = 0;
-    // Whether a second plan may be begun before the first is finished.
-    virtual bool takes_two_plans() const { return false; }
-    // execute() in two parts: finish() gives the result of the oldest plan that was begun.
-    // REQUIRES: takes_two_plans(); at most two are begun and not finished, the second of which may
-    // name tokens that the first chooses. Both throw what execute() throws.
-    virtual void begin(const BatchPlan&) { NVLLM_CHECK(false, "takes one plan at a time"); }
+    // How many plans may be begun and not finished at one time.
+    virtual int max_in_flight() const { return 1; }
+    // execute() in two parts: finish() returns the result of the oldest plan in flight. REQUIRES:
+    // max_in_flight() is more than 1 and is not exceeded. A plan may name tokens that plans in
+    // flight before it choose. Both throw what execute() throws.
+    virtual void begin(const BatchPlan&) { NVLLM_CHECK(false, "one plan is in flight at most"); }
     virtual StepResult finish() {
-        NVLLM_CHECK(false, "takes one plan at a time");
+        NVLLM_CHECK(false, "one plan is in flight at most");
         return {};
     }
     // Every sequence; the next plan adds those that live on. REQUIRES: the worker is ready. Throws
