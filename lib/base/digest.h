@@ -1,5 +1,4 @@
-// Numbers that differ when data does: to tell whether something is still what it was. Not for keys
-// that somebody might choose to collide.
+// Digests of data, to detect that it changed. Not for keys that an attacker may choose to collide.
 #pragma once
 
 #include <cstddef>

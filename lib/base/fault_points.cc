@@ -146,7 +146,7 @@ FaultPoints& fault_points() {
     return points;
 }
 
-void carry_out(const Rule& rule, InjectedFault& pretended) {
+void carry_out(const Rule& rule, InjectedFault& injected) {
     switch (rule.action) {
         case Action::throw_error:
             throw Error(ErrorKind::internal, "fault point " + rule.site);
@@ -164,10 +164,10 @@ void carry_out(const Rule& rule, InjectedFault& pretended) {
             fmt::print(stderr, "fault point {}\n", rule.site);
             return;
         case Action::nan:
-            pretended.not_a_number = true;
+            injected.not_a_number = true;
             return;
         case Action::error_number:
-            pretended.error_number = static_cast<int>(rule.argument);
+            injected.error_number = static_cast<int>(rule.argument);
             return;
     }
 }
@@ -175,9 +175,9 @@ void carry_out(const Rule& rule, InjectedFault& pretended) {
 }  // namespace
 
 InjectedFault fault_point(const char* site, int64_t subject) {
-    InjectedFault pretended;
-    for (const Rule& rule : fault_points().hit(site, subject)) carry_out(rule, pretended);
-    return pretended;
+    InjectedFault injected;
+    for (const Rule& rule : fault_points().hit(site, subject)) carry_out(rule, injected);
+    return injected;
 }
 
 void set_fault_points(const std::string& rules) { fault_points().set(rules); }

@@ -39,12 +39,12 @@ OwnedDescriptor open_regular(const std::filesystem::path& path, uint64_t& size) 
     return file;
 }
 
-// A system call that wants room on the disk, or what a test says of it.
+// A system call that may fill the disk, or the error that a test injects.
 template <typename Call>
 auto attempt(Call call) -> decltype(call()) {
-    const int pretended = fault_point("file.write").error_number;
-    if (pretended == 0) return call();
-    errno = pretended;
+    const int injected = fault_point("file.write").error_number;
+    if (injected == 0) return call();
+    errno = injected;
     return -1;
 }
 

@@ -2,7 +2,7 @@
 // always valid.
 //
 // Reading throws Error{bad_data} and no other exception. The parser's own header,
-// <nlohmann/json.hpp>, is included only by .cc files that look inside a document.
+// <nlohmann/json.hpp>, is included only by .cc files that read inside a document.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Lines from a file descriptor as they come, without blocking a program that wants to stop.
+// Lines from a file descriptor as they come, without blocking a program that has to stop.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ class LineReader {
     LineReader(int descriptor, std::string name, size_t max_line_bytes = size_t{64} << 20);
 
     // The next line without its end (a last line needs none); nothing at the end of input, or when
-    // `stop` says so: it is asked at least every tenth of a second. Throws io or bad_data (a line
-    // too long).
+    // `stop` returns true, which is called at least every tenth of a second. Throws io or bad_data
+    // (a line too long).
     std::optional<std::string> next(const std::function<bool()>& stop);
     // Everything that is left. As above.
     std::string rest(const std::function<bool()>& stop);

@@ -106,17 +106,17 @@ std::string json_line(const LevelRow& level, std::string_view message,
                        level.name, json_quoted(message), more);
 }
 
-bool has_room(int patience_ms) {
+bool has_space(int patience_ms) {
     pollfd target{STDERR_FILENO, POLLOUT, 0};
     return ::poll(&target, 1, patience_ms) == 1 && (target.revents & POLLOUT) != 0;
 }
 
-// In pieces that a pipe takes whole, each when there is room for it: a write never waits. False
+// In pieces that a pipe takes whole, each when there is space for it: a write never waits. False
 // when not all of it was written; `is_begun` says whether some was.
 bool write_pieces(std::string_view line, bool& is_begun) {
     is_begun = false;
     while (!line.empty()) {
-        if (!has_room(is_begun ? kPieceMs : 0)) return false;
+        if (!has_space(is_begun ? kPieceMs : 0)) return false;
         const ssize_t written =
             ::write(STDERR_FILENO, line.data(), std::min<size_t>(line.size(), PIPE_BUF));
         if (written <= 0) return false;

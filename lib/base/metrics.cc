@@ -231,12 +231,12 @@ Family<Metric>& MetricsRegistry::add(FamilyShape shape, std::string name, std::s
 }
 
 void MetricsRegistry::keep(std::unique_ptr<MetricFamily> family, MetricView view) {
-    const MetricFamily& kept = *family;
+    const MetricFamily& stored = *family;
     {
         const std::lock_guard lock(mutex_);
         families_.push_back(std::move(family));
     }
-    this->view(kept, std::move(view));
+    this->view(stored, std::move(view));
 }
 
 CounterFamily& MetricsRegistry::counter(std::string name, std::string help,

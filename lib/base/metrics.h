@@ -1,9 +1,9 @@
 // Counters, gauges and histograms, and their text as Prometheus reads it (format 0.0.4).
 //
-// A family has a name, a help line and label names; its children are told apart by label values. A
-// family holds a bounded number of children, whatever values it is asked for: those beyond share
+// A family has a name, a help line and label names; its children are distinguished by label values.
+// A family holds a bounded number of children, whatever values it is asked for: those beyond share
 // one whose values are all "other". Families and children live as long as the registry and do not
-// move: whoever counts often keeps the reference that with() gave.
+// move: code that counts often stores the reference that with() returned.
 //
 // Threads: any. Counting is an atomic operation or two and takes no lock; with() and text() lock.
 #pragma once
@@ -30,7 +30,7 @@ class Counter {
   public:
     void add(uint64_t amount = 1) { value_.fetch_add(amount, std::memory_order_relaxed); }
     // Takes over a count that is kept elsewhere; one that is smaller than before changes nothing.
-    // REQUIRES: nobody else changes this counter at the same time.
+    // REQUIRES: no other thread changes this counter at the same time.
     void raise_to(uint64_t value) {
         if (value > this->value()) value_.store(value, std::memory_order_relaxed);
     }

@@ -20,19 +20,19 @@ class BoundedQueue {
   public:
     // REQUIRES: capacity > 0.
     explicit BoundedQueue(size_t capacity) : capacity_(capacity) {
-        NVLLM_CHECK(capacity > 0, "a queue needs room for one item");
+        NVLLM_CHECK(capacity > 0, "a queue needs space for one item");
     }
     BoundedQueue(const BoundedQueue&) = delete;
     BoundedQueue& operator=(const BoundedQueue&) = delete;
 
-    // Waits for room. False, and the item is dropped, when the queue is or becomes closed.
+    // Waits for space. False, and the item is dropped, when the queue is or becomes closed.
     bool push(T item) {
         std::unique_lock lock(mutex_);
-        has_room_.wait(lock, [&] { return is_closed_ || items_.size() < capacity_; });
+        has_space_.wait(lock, [&] { return is_closed_ || items_.size() < capacity_; });
         return add(std::move(item));
     }
 
-    // Does not wait: false when there is no room or the queue is closed, and `item` is as before.
+    // Does not wait: false when the queue is full or is closed, and `item` is as before.
     bool try_push(T&& item) {
         const std::lock_guard lock(mutex_);
         if (items_.size() >= capacity_) return false;
@@ -65,7 +65,7 @@ class BoundedQueue {
             const std::lock_guard lock(mutex_);
             is_closed_ = true;
         }
-        has_room_.notify_all();
+        has_space_.notify_all();
         has_item_.notify_all();
     }
 
@@ -89,13 +89,13 @@ class BoundedQueue {
         if (items_.empty()) return std::nullopt;
         std::optional<T> item(std::move(items_.front()));
         items_.pop_front();
-        has_room_.notify_one();
+        has_space_.notify_one();
         return item;
     }
 
     const size_t capacity_;
     mutable std::mutex mutex_;
-    std::condition_variable has_room_, has_item_;
+    std::condition_variable has_space_, has_item_;
     std::deque<T> items_;
     bool is_closed_ = false;
 };

@@ -36,8 +36,8 @@ Interval bootstrap_ratio(std::span<const double> samples, std::span<const double
 struct WelchTest {
     double t = 0.0;
     double degrees_of_freedom = 0.0;
-    // Two-sided. 1 when it cannot be told (fewer than two samples in a set); 0 or 1 when neither
-    // set has any spread.
+    // Two-sided. 1 when it cannot be computed (fewer than two samples in a set); 0 or 1 when
+    // neither set has any spread.
     double p_value = 1.0;
 };
 WelchTest welch_test(std::span<const double> a, std::span<const double> b);

@@ -14,9 +14,9 @@ namespace nvllm {
 class TaskPool {
   public:
     // Throws unavailable when the system allows fewer threads. REQUIRES: at least one thread and
-    // room for one task.
+    // space for one task.
     TaskPool(int32_t num_threads, size_t max_waiting);
-    // Tasks that have not begun are dropped; those under way are waited for.
+    // Drops tasks that have not begun and waits for the running ones.
     ~TaskPool();
     TaskPool(const TaskPool&) = delete;
     TaskPool& operator=(const TaskPool&) = delete;

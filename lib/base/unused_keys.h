@@ -1,4 +1,4 @@
-// Which keys of a JSON object a reader passes over, so that none which changes an answer is skipped
+// Which keys of a JSON object a reader passes over, so that none which changes a result is skipped
 // without a word.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace nvllm {
 // Keys by name, as a reader asked for them.
 using KeySet = std::set<std::string, std::less<>>;
 
-// A key that changes no answer: whatever its value, or only with the value written here as JSON
+// A key that changes no result: whatever its value, or only with the value written here as JSON
 // ("1", "false", "[]").
 struct HarmlessKey {
     std::string_view name;

@@ -33,7 +33,7 @@ struct ParsedCommandLine {
     bool wants_config_printed = false;
     bool wants_config_checked = false;
 
-    // Whether the program is to speak of itself, whatever its settings are.
+    // Whether the program has to describe itself, whatever its settings are.
     bool is_about_program() const {
         return wants_help || wants_version || completion_shell || wants_manual || wants_option_list;
     }
@@ -45,7 +45,7 @@ struct ParsedCommandLine {
 // "--no-name" is false. "--" ends the options. Underscores in a flag are dashes. Flags of other
 // programs (OptionSet::add_foreign) are replaced, dropped with a note, or refused. Nothing is set
 // yet. Throws usage for unknown flags (with the nearest known one), missing values, arguments that
-// nobody takes, and two values of what is named once.
+// no option takes, and two values of what is named once.
 ParsedCommandLine parse_command_line(std::span<const std::string> arguments, OptionSet& options);
 
 // Sets the options: flags over environment (NVLLM_*) over the configuration file (--config or
@@ -65,7 +65,7 @@ std::optional<std::string> read_command_line(const ProgramDescription& program, 
                                              int argc, const char* const* argv,
                                              const SettingsCheck& check = {});
 
-// What a program is asked to say of itself. REQUIRES: is_about_program(). Throws usage as
+// The description of the program that was asked for. REQUIRES: is_about_program(). Throws usage as
 // help_on_topic() and completion_script() do.
 std::string text_about(const DescribedProgram& program, const ParsedCommandLine& parsed);
 

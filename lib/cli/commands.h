@@ -10,7 +10,7 @@
 
 namespace nvllm {
 
-// How a command was called, and as what it speaks of itself.
+// How a command was called, and its description.
 struct Invocation {
     ProgramDescription description;
     int argc = 0;
@@ -20,7 +20,7 @@ struct Invocation {
     // The command's full name, then what it was given.
     std::vector<std::string> arguments() const;
 
-    // When set, the command is only asked what it is: answered() fills it in.
+    // If set, the command only describes itself: answered() fills it in.
     DescribedProgram* described = nullptr;
 };
 

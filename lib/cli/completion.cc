@@ -13,7 +13,7 @@ namespace {
 enum class ValueKind { none, words, model, file };
 
 ValueKind value_kind(const OptionField& field) {
-    // Nothing is offered for what may stand alone: the next word may be somebody else's.
+    // Nothing is offered for what may stand alone: the next word may belong to another option.
     if (is_switch(field) || field.bare_value) return ValueKind::none;
     if (!field.choices.empty()) return ValueKind::words;
     return field.value_name.find("MODEL") != std::string::npos ? ValueKind::model : ValueKind::file;

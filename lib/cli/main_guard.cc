@@ -33,7 +33,7 @@ int report(const char* program_name, std::string_view message, ErrorKind kind) {
     return exit_code_for(kind);
 }
 
-// Else the log, or an answer, would one day go into whatever file or connection is number 1 or 2.
+// Otherwise the log or output could go into a file or connection that gets number 1 or 2.
 void keep_standard_descriptors() {
     for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number) {
         if (::fcntl(number, F_GETFD) >= 0) continue;

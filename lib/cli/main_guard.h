@@ -22,7 +22,7 @@ void write_output(std::string_view text);
 // Thrown by write_output and understood by run_main; deliberately no Error: nothing went wrong.
 struct BrokenPipe {};
 
-// From here on, SIGINT and SIGTERM only set what stop_signal() tells. A second signal of the same
+// From here on, SIGINT and SIGTERM only set what stop_signal() returns. A second signal of the same
 // kind ends the process at once.
 void watch_stop_signals();
 

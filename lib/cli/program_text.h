@@ -26,7 +26,7 @@ struct DescribedOption {
     std::string default_text;  // empty when there is none to show
 };
 
-// A program, or one of its commands; what it says outlives the structs that its options fill.
+// A program, or one of its commands; independent of the structs that its options fill.
 struct DescribedProgram {
     ProgramDescription description;
     std::vector<DescribedOption> options;

@@ -10,7 +10,7 @@ namespace nvllm {
 
 struct ProgressOptions {
     int fd = 2;
-    bool shows_counts = false;  // "3 of 7" beside the share
+    bool shows_counts = false;  // "3 of 7" after the share
     double line_every_s = 0.0;  // where `fd` is no terminal: a line so often; 0: never
 };
 

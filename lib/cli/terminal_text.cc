@@ -36,14 +36,14 @@ std::string shown_on_terminal(std::string_view text) {
 }
 
 std::string TerminalText::shown(std::string_view piece) {
-    kept_ += piece;
-    std::string text = std::exchange(kept_, {});
+    pending_ += piece;
+    std::string text = std::exchange(pending_, {});
     const size_t whole = text.size() - utf8::incomplete_suffix(text);
-    kept_ = text.substr(whole);
+    pending_ = text.substr(whole);
     text.resize(whole);
     return shown_on_terminal(text);
 }
 
-std::string TerminalText::rest() { return shown_on_terminal(std::exchange(kept_, {})); }
+std::string TerminalText::rest() { return shown_on_terminal(std::exchange(pending_, {})); }
 
 }  // namespace nvllm

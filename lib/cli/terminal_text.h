@@ -13,13 +13,13 @@ namespace nvllm {
 // For text that comes in pieces.
 class TerminalText {
   public:
-    // What can be shown by now; the beginning of a character whose end is still to come is kept.
+    // What can be shown by now; the beginning of an incomplete character is held back.
     std::string shown(std::string_view piece);
-    // What was kept, once nothing more comes.
+    // The text that was held back, at the end.
     std::string rest();
 
   private:
-    std::string kept_;
+    std::string pending_;
 };
 
 // Of a whole text.

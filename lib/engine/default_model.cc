@@ -1,4 +1,4 @@
-// Looks for the demo model relative to the running program, so that an installation can be moved.
+// Searches the demo model relative to the running program, so that an installation can be moved.
 #include "lib/engine/default_model.h"
 
 #include <array>

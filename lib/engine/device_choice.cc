@@ -1,4 +1,4 @@
-// From a word to a device, or to what is missing.
+// From the word of the option to a device, or to an error that names what is missing.
 #include "lib/engine/device_choice.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ DeviceName parse(const std::string& asked) {
     return name;
 }
 
-// Whatever a driver leaves where one is: a look that costs nothing.
+// Files of a driver: a cheap check.
 bool may_have_gpu() {
     constexpr const char* kTraces[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"};
     return std::ranges::any_of(kTraces, [](const char* p) { return ::access(p, F_OK) == 0; });
@@ -106,7 +106,7 @@ ChosenDevice choose_automatically() {
         const BackendMachine machine = backend.look();
         const std::optional<int> index = first_usable(machine.devices);
         if (index) return describe(found->path, backend, machine, *index);
-    } catch (const Error&) {  // as if it were not there: nobody asked for it by name
+    } catch (const Error&) {  // as if it were absent: it was not named
     }
     return {};
 }

@@ -21,11 +21,11 @@ struct ChosenDevice {
 
 // `asked`: auto, cpu, or a module's name with or without the number of a device: cuda, cuda:1.
 // auto: the first usable device of the CUDA module, else the CPU; where there is no module or
-// nothing that looks like a GPU, nothing is opened. Throws usage for a name that nobody has, and
-// unavailable with what is missing.
+// no sign of a GPU, nothing is opened. Throws usage for an unknown name, and unavailable with what
+// is missing.
 ChosenDevice choose_device(const std::string& asked);
 
-// What is known of one module, for people.
+// Facts about one module, for reports.
 struct BackendInfo {
     std::string name;
     std::string path;   // of the module; empty: there is none
@@ -33,7 +33,7 @@ struct BackendInfo {
     BackendMachine machine;
 };
 
-// Opens the module if there is one, and looks at its devices.
+// Opens the module if there is one, and reads its devices.
 BackendInfo backend_info(const std::string& name);
 
 }  // namespace nvllm

@@ -1,4 +1,4 @@
-// The engine's front: all of it is the loop's (engine_loop.h).
+// The engine's public calls, carried out by its loop (engine_loop.h).
 #include "lib/engine/engine.h"
 
 #include <fmt/format.h>
@@ -23,33 +23,39 @@ MemoryPlan Engine::plan(const EngineConfig& config, std::optional<uint64_t> avai
     return plan;
 }
 
-Result<Request> Engine::prepare(const RequestInput& input) const { return loop_->prepare(input); }
+Result<Request> Engine::prepare(const RequestInput& input) const {
+    return loop_->input().process(input);
+}
 RequestId Engine::submit(Request request, OutputListener listener) {
     return loop_->submit(std::move(request), std::move(listener));
 }
-void Engine::cancel(RequestId id) { loop_->cancel(id); }
-void Engine::hold(RequestId id) { loop_->hold(id, true); }
-void Engine::go_on(RequestId id) { loop_->hold(id, false); }
-void Engine::wait_idle() { loop_->wait_idle(); }
+void Engine::cancel(RequestId id) { loop_->inbox().cancel(id); }
+void Engine::hold(RequestId id) { loop_->inbox().hold(id, true); }
+void Engine::go_on(RequestId id) { loop_->inbox().hold(id, false); }
+void Engine::wait_idle() { loop_->status().wait_idle(); }
 void Engine::resize_cache(double share) { loop_->resize_cache(share); }
 void Engine::stop() { loop_->stop(); }
 void Engine::set_step_listener(std::function<void(const StepRecord&)> listener) {
     loop_->step_listener = std::move(listener);
 }
-std::future<Snapshot> Engine::snapshot(SnapshotDetail detail) { return loop_->snapshot(detail); }
+std::future<Snapshot> Engine::snapshot(SnapshotDetail detail) {
+    return loop_->inbox().snapshot(detail);
+}
 void Engine::set_snapshot_listener(uint64_t after_step,
                                    std::function<void(const Snapshot&)> listener) {
     loop_->snapshot_step = after_step;
     loop_->snapshot_listener = std::move(listener);
 }
 const InputProcessor& Engine::input_processor() const { return loop_->input(); }
-const std::shared_ptr<const Tokenizer>& Engine::tokenizer() const { return loop_->tokenizer; }
-const ModelConfig& Engine::model_config() const { return loop_->model_config; }
-const std::vector<std::string>& Engine::model_notes() const { return loop_->notes; }
-const MemoryPlan& Engine::memory_plan() const { return loop_->plan; }
-const StartTimings& Engine::start_timings() const { return loop_->timings; }
-EngineStats Engine::stats() const { return loop_->stats(); }
-EngineHealth Engine::health() const { return loop_->health(); }
+const std::shared_ptr<const Tokenizer>& Engine::tokenizer() const {
+    return loop_->model().tokenizer;
+}
+const ModelConfig& Engine::model_config() const { return loop_->model().config; }
+const std::vector<std::string>& Engine::model_notes() const { return loop_->model().notes; }
+const MemoryPlan& Engine::memory_plan() const { return loop_->model().plan; }
+const StartTimings& Engine::start_timings() const { return loop_->model().timings; }
+EngineStats Engine::stats() const { return loop_->status().stats(); }
+EngineHealth Engine::health() const { return loop_->status().health(); }
 
 const char* engine_state_name(EngineState state) {
     switch (state) {

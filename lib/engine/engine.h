@@ -1,4 +1,4 @@
-// Accepts requests, streams their outputs: the loop plan → run → judge → commit → emit.
+// Accepts requests and streams their outputs: plan, execute, check stops, commit, emit.
 //
 // One engine thread owns scheduler, cache and worker; callers submit from any thread through an
 // inbox. A request's faults end that request only. A worker that is lost, in a process of its own
@@ -21,7 +21,7 @@
 
 namespace nvllm {
 
-// Called on the engine thread with what is new, in order; the last call of a request has `finished`
+// Called on the engine thread with new output, in order; the last call of a request has `finished`
 // set. Must not block for long and must not call back into the engine but for cancel(), hold() and
 // go_on().
 using OutputListener = std::function<void(RequestOutput&&)>;
@@ -30,7 +30,7 @@ using OutputListener = std::function<void(RequestOutput&&)>;
 struct StartTimings {
     double config_ms = 0.0;     // directory, config.json, memory plan
     double weights_ms = 0.0;    // mapping, conversion
-    double tokenizer_ms = 0.0;  // beside the weights
+    double tokenizer_ms = 0.0;  // while the weights are loaded
     double worker_ms = 0.0;     // blocks, scratch
     double total_ms = 0.0;
 };
@@ -53,8 +53,9 @@ struct StepRecord {
     double swap_ms = 0.0;
     DeviceCounts device;  // of this step
     double step_ms = 0.0;
-    // Of which sequences came in, anew or again, and gave up their blocks, before it.
-    std::vector<RequestId> try_admit;
+    // Requests with sequences that were admitted, for the first time or again, or preempted before
+    // it.
+    std::vector<RequestId> admitted;
     std::vector<RequestId> preempted;
 };
 
@@ -63,10 +64,9 @@ struct EngineStats {
     CacheStats cache;
     FaultCounts faults;
     DeviceCounts device;
-    double fragmentation =
-        0.0;  // as DetailedCacheStats has it, looked at about once a second of work
-    // Since the engine thread last got on; 0 while it has nothing to do. One that grows far beyond
-    // the time of a step tells of a thread that hangs.
+    double fragmentation = 0.0;  // as in DetailedCacheStats, measured about once a second of work
+    // Since the last progress of the engine thread; 0 while it has nothing to do. A value far
+    // beyond the time of a step means that the thread hangs.
     double seconds_since_heartbeat = 0.0;
 };
 
@@ -75,7 +75,7 @@ class Engine {
     // Loads the model and starts the engine thread. Throws Error for anything wrong with the model
     // or the options.
     explicit Engine(const EngineConfig& config);
-    // Cancels what is left and joins.
+    // Drops unfinished requests and joins the engine thread.
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -94,17 +94,17 @@ class Engine {
     // The listener gets a last output with FinishReason::cancelled, unless the request has finished
     // meanwhile.
     void cancel(RequestId id);
-    // Nothing more is computed of it until it may go on: nobody takes what it makes. Outputs of the
-    // steps under way still come. Has no effect on a beam search, or when the request has finished.
+    // Pauses a request whose client does not read, until go_on(). Outputs of the steps in flight
+    // still come. Has no effect on a beam search, or when the request has finished.
     void hold(RequestId id);
     void go_on(RequestId id);
     // Blocks until nothing is queued or running.
     void wait_idle();
     // Changes the key-value cache to this share (0 to 1] of the blocks it was planned with, while
-    // requests run; blocks until it is done. Throws does_not_fit when a request under way could not
+    // requests run; blocks until it is done. Throws does_not_fit when a running request could not
     // finish in it, usage for another share.
     void resize_cache(double share);
-    // Ends the engine thread: what is unfinished is dropped and no listener is called from here on.
+    // Ends the engine thread: unfinished requests are dropped and no listener is called any more.
     // Safe to repeat.
     void stop();
 

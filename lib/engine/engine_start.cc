@@ -70,7 +70,7 @@ void check_scales_fit(const MemoryRequest& request) {
     }
 }
 
-// Without a flag all of a device's free memory is filled but for what else may want some.
+// Without a flag the free memory of a device is filled, less a rest for other users of the device.
 constexpr double kDeviceUtilization = 0.9;
 
 void add_device(const ChosenDevice& device, const BlockSize& block_size, int64_t vocab_size,

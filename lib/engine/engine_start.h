@@ -1,4 +1,4 @@
-// From an engine's options to what its parts are made from.
+// From the options of an engine to the configurations of its parts.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace nvllm {
 
-// What is known before any weight is read.
+// Everything known before any weight is read.
 struct EngineMetadata {
     EngineConfig config;  // fitted to the model
     ModelLoadOptions options;

@@ -88,17 +88,17 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
 
 std::optional<Fault> InputProcessor::bound_length(int32_t num_prompt_tokens,
                                                   SamplingParams& sampling) const {
-    int32_t room = max_model_len_ - num_prompt_tokens;
+    int32_t space = max_model_len_ - num_prompt_tokens;
     if (!sampling.max_tokens && generation_.max_length) {
-        room = std::min(room, *generation_.max_length - num_prompt_tokens);
-        if (room <= 0) {
+        space = std::min(space, *generation_.max_length - num_prompt_tokens);
+        if (space <= 0) {
             return fault(fmt::format("the prompt has {} tokens, but generation_config.json says "
                                      "max_length {} of prompt and answer together: give max_tokens",
                                      num_prompt_tokens, *generation_.max_length),
                          "max_tokens");
         }
     }
-    sampling.max_tokens = std::min(sampling.max_tokens.value_or(room), room);
+    sampling.max_tokens = std::min(sampling.max_tokens.value_or(space), space);
     const int32_t least = std::min(sampling.min_length - num_prompt_tokens, *sampling.max_tokens);
     sampling.min_tokens = std::max(sampling.min_tokens, least);
     return std::nullopt;
@@ -213,13 +213,13 @@ std::optional<Fault> InputProcessor::check_ids(const std::vector<int32_t>& ids,
                                                int32_t num_answer) const {
     if (ids.empty()) return fault("the prompt is empty: it has no tokens", "prompt");
     if (auto unknown = check_known(ids, "prompt")) return unknown;
-    const int32_t room = max_model_len_ - num_answer;
-    if (static_cast<int64_t>(ids.size()) <= room) return std::nullopt;
+    const int32_t space = max_model_len_ - num_answer;
+    if (static_cast<int64_t>(ids.size()) <= space) return std::nullopt;
     return fault(
         fmt::format(
             "the prompt has {} tokens, but the context of {} leaves room for at most {}{}: shorten "
             "it, or raise --max-model-len{} as far as the model allows",
-            ids.size(), max_model_len_, room, num_answer > 0 ? " and one answer token" : "",
+            ids.size(), max_model_len_, space, num_answer > 0 ? " and one answer token" : "",
             encoder_ ? " and --max-num-batched-tokens" : ""),
         "prompt", "context_length_exceeded");
 }

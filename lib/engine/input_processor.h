@@ -1,4 +1,4 @@
-// From what a caller gives (text, ids or messages, and how to go on) to a checked Request.
+// From the input of a caller (text, ids or messages, and sampling parameters) to a checked Request.
 //
 // Runs on the caller's thread: templates and tokenizers never hold up the engine. Immutable,
 // thread-safe.
@@ -34,7 +34,7 @@ struct RequestInput {
     std::string cache_salt;
     int32_t priority = 0;
     // Only so many tokens of the prompt, its last ones; what the tokenizer puts around a text
-    // stays. -1: as many as leave room for the answer.
+    // stays. -1: as many as leave space for the output.
     std::optional<int32_t> truncate_prompt_tokens;
     bool allow_special_in_messages = false;
 };
@@ -76,11 +76,11 @@ class InputProcessor {
     // What generation_config.json says of single tokens and sequences of them.
     void add_default_tokens(SamplingParams& sampling) const;
     void add_bad_words(const std::vector<std::string>& words, SamplingParams& sampling) const;
-    // As input.truncate_prompt_tokens says; `num_answer` tokens are to find room behind them.
+    // As input.truncate_prompt_tokens says; `num_answer` tokens have to fit after them.
     void truncate(const RequestInput& input, int32_t num_answer, std::vector<int32_t>& ids) const;
     // A fault for a text whose beginning alone is beyond the context, if it is not to be truncated.
     std::optional<Fault> check_beginning(const RequestInput& input, const std::string& text) const;
-    // `num_answer`: tokens that must find room behind them.
+    // `num_answer`: tokens that have to fit after them.
     std::optional<Fault> check_ids(const std::vector<int32_t>& ids, int32_t num_answer) const;
     Result<Request> process_pooling(const RequestInput& input) const;
 

@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Text = std::shared_ptr<const std::string>;
 
-// How often a snapshot that is being made is looked for.
+// The interval between checks for a snapshot that is being made.
 constexpr int kPollMs = 5;
 
 std::string error_line(std::string_view message) {

@@ -1,4 +1,4 @@
-// Lets the owner of the process look into a running engine: snapshots over a Unix socket.
+// Serves snapshots of a running engine to the owner of the process, over a Unix socket.
 //
 // A client sends lines and gets one line for each: "snapshot" all there is, "summary" the same
 // without the prefix tree, anything else {"error": ...}. The server has a thread of its own and

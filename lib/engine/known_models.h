@@ -1,4 +1,4 @@
-// What an engine could run, for programs that only look at models.
+// The models that an engine can run, for programs that only inspect models.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Looks the files up.
+// Resolves names to folders and reads the small files in them.
 #include "lib/engine/model_choice.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The lookup of lib/checkpoint as a fault.
+// Turns the error of the lookup in lib/checkpoint into a fault.
 #include "lib/engine/model_lookup.h"
 
 #include "kernels/error.h"

@@ -1,4 +1,4 @@
-// Text of each continuation, and what of it may be shown.
+// Text of each choice, and what of it may be shown.
 #include "lib/engine/output_processor.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ OutputProcessor::OutputProcessor(std::shared_ptr<const Tokenizer> tokenizer)
 void OutputProcessor::add(const Request& request, std::span<const SequenceId> sequences) {
     Entry entry{.sampling = request.sampling,
                 .stops = StopMatcher(request.sampling.stop),
-                .continuations = {},
+                .choices = {},
                 .num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size()),
                 .num_active = static_cast<int32_t>(sequences.size()),
                 .num_cached_tokens = 0,
@@ -22,23 +22,23 @@ void OutputProcessor::add(const Request& request, std::span<const SequenceId> se
                 .embedding = {}};
     entry.times.arrival_s = request.arrival_s;
     for (size_t index = 0; index < sequences.size(); ++index) {
-        Continuation continuation;
-        continuation.sequence = sequences[index];
+        Choice choice;
+        choice.sequence = sequences[index];
         if (tokenizer_ != nullptr && !request.pooling) {
-            continuation.detokenizer.emplace(tokenizer_, request.sampling.skip_special_tokens,
-                                             request.prompt_token_ids);
+            choice.detokenizer.emplace(tokenizer_, request.sampling.skip_special_tokens,
+                                       request.prompt_token_ids);
         }
-        entry.continuations.push_back(std::move(continuation));
+        entry.choices.push_back(std::move(choice));
         places_.emplace(sequences[index], std::pair(request.id, index));
     }
     entries_.emplace(request.id, std::move(entry));
 }
 
-OutputProcessor::Continuation* OutputProcessor::find(SequenceId sequence, Entry*& entry) {
+OutputProcessor::Choice* OutputProcessor::find(SequenceId sequence, Entry*& entry) {
     const auto place = places_.find(sequence);
     if (place == places_.end()) return nullptr;
     entry = &entries_.at(place->second.first);
-    return &entry->continuations[place->second.second];
+    return &entry->choices[place->second.second];
 }
 
 void OutputProcessor::admitted(SequenceId sequence, int32_t num_cached_tokens, double now_s) {
@@ -54,7 +54,7 @@ void OutputProcessor::planned(SequenceId sequence, int32_t end) {
     if (find(sequence, entry) != nullptr) note_progress(*entry, end);
 }
 
-// Of several continuations the one that is furthest counts; what was generated is no prompt.
+// Of several choices the one that is furthest counts; what was generated is no prompt.
 void OutputProcessor::note_progress(Entry& entry, int32_t num_computed_prompt_tokens) {
     if (!entry.wants_progress || num_computed_prompt_tokens > entry.num_prompt_tokens) return;
     entry.num_computed_prompt_tokens =
@@ -64,25 +64,25 @@ void OutputProcessor::note_progress(Entry& entry, int32_t num_computed_prompt_to
 
 void OutputProcessor::check_stop(const SequenceStep& step, StopDecision& decision, double now_s) {
     Entry* entry = nullptr;
-    Continuation* continuation = find(step.sequence, entry);
-    if (continuation == nullptr || continuation->finished) return;
+    Choice* choice = find(step.sequence, entry);
+    if (choice == nullptr || choice->finished) return;
     if ((decision.num_accepted > 0 || !step.candidates.empty()) && !entry->times.first_token_s) {
         entry->times.first_token_s = now_s;
     }
     if (!step.fault) take_prompt_logprobs(step, *entry);
     if (!step.embedding.empty()) entry->embedding = step.embedding;
-    const size_t searched = continuation->text.size();
-    append_tokens(step, decision, *entry, *continuation);
-    if (decision.finish && continuation->detokenizer) {
-        continuation->text += continuation->detokenizer->finish();
+    const size_t searched = choice->text.size();
+    append_tokens(step, decision, *entry, *choice);
+    if (decision.finish && choice->detokenizer) {
+        choice->text += choice->detokenizer->finish();
     }
-    match_stops(*entry, *continuation, searched, decision);
+    match_stops(*entry, *choice, searched, decision);
     if (decision.finish) {
-        continuation->pending.fault = step.fault;
-        continuation->pending.stop_token_id = decision.stop_token_id;
-        end(*entry, *continuation, *decision.finish);
+        choice->pending.fault = step.fault;
+        choice->pending.stop_token_id = decision.stop_token_id;
+        end(*entry, *choice, *decision.finish);
     } else {
-        emit(*continuation, entry->stops.safe_length(continuation->text));
+        emit(*choice, entry->stops.safe_length(choice->text));
     }
 }
 
@@ -97,72 +97,70 @@ void OutputProcessor::take_prompt_logprobs(const SequenceStep& step, Entry& entr
 }
 
 void OutputProcessor::append_tokens(const SequenceStep& step, const StopDecision& decision,
-                                    const Entry& entry, Continuation& continuation) {
-    ContinuationOutput& pending = continuation.pending;
+                                    const Entry& entry, Choice& choice) {
+    ContinuationOutput& pending = choice.pending;
     for (int32_t i = 0; i < decision.num_accepted; ++i) {
         const int32_t id = step.token_ids[static_cast<size_t>(i)];
         pending.token_ids.push_back(id);
         if (!step.logprobs.empty()) {
             const SampledLogprobs& logprobs = step.logprobs[static_cast<size_t>(i)];
-            continuation.sum_of_logprobs =
-                continuation.sum_of_logprobs.value_or(0.0) + logprobs.chosen.logprob;
+            choice.sum_of_logprobs = choice.sum_of_logprobs.value_or(0.0) + logprobs.chosen.logprob;
             if (!entry.hides_logprobs) pending.logprobs.push_back(logprobs);
         }
-        ++continuation.num_tokens;
-        continuation.has_pending = true;
+        ++choice.num_tokens;
+        choice.has_pending = true;
         const bool ends_here = i + 1 == decision.num_accepted && decision.stop_token_id == id;
         if (ends_here && !entry.sampling.include_stop_in_output) continue;
-        if (continuation.detokenizer) continuation.text += continuation.detokenizer->append(id);
+        if (choice.detokenizer) choice.text += choice.detokenizer->append(id);
     }
 }
 
-void OutputProcessor::match_stops(Entry& entry, Continuation& continuation, size_t searched,
+void OutputProcessor::match_stops(Entry& entry, Choice& choice, size_t searched,
                                   StopDecision& decision) {
-    if (continuation.num_tokens < entry.sampling.min_tokens) return;
-    const auto match = entry.stops.find(continuation.text, searched);
+    if (choice.num_tokens < entry.sampling.min_tokens) return;
+    const auto match = entry.stops.find(choice.text, searched);
     if (!match) return;
-    continuation.text.resize(entry.sampling.include_stop_in_output ? match->end : match->begin);
-    continuation.pending.stop_string = entry.sampling.stop[match->index];
+    choice.text.resize(entry.sampling.include_stop_in_output ? match->end : match->begin);
+    choice.pending.stop_string = entry.sampling.stop[match->index];
     decision.finish = FinishReason::stop;
 }
 
-void OutputProcessor::end(Entry& entry, Continuation& continuation, FinishReason reason) {
-    continuation.finished = true;
-    continuation.pending.finish_reason = reason;
-    continuation.pending.cumulative_logprob = continuation.sum_of_logprobs;
-    continuation.has_pending = true;
-    emit(continuation, continuation.text.size());
+void OutputProcessor::end(Entry& entry, Choice& choice, FinishReason reason) {
+    choice.finished = true;
+    choice.pending.finish_reason = reason;
+    choice.pending.cumulative_logprob = choice.sum_of_logprobs;
+    choice.has_pending = true;
+    emit(choice, choice.text.size());
     --entry.num_active;
 }
 
-void OutputProcessor::emit(Continuation& continuation, size_t safe_length) {
-    if (safe_length <= continuation.emitted) return;
-    continuation.pending.text.append(continuation.text, continuation.emitted,
-                                     safe_length - continuation.emitted);
-    continuation.emitted = safe_length;
-    continuation.has_pending = true;
+void OutputProcessor::emit(Choice& choice, size_t safe_length) {
+    if (safe_length <= choice.emitted) return;
+    choice.pending.text.append(choice.text, choice.emitted, safe_length - choice.emitted);
+    choice.emitted = safe_length;
+    choice.has_pending = true;
 }
 
 void OutputProcessor::finish_beams(RequestId request, std::span<const BeamHypothesis> hypotheses) {
     const auto found = entries_.find(request);
     if (found == entries_.end()) return;
     Entry& entry = found->second;
-    for (size_t i = 0; i < entry.continuations.size(); ++i) {
-        Continuation& continuation = entry.continuations[i];
-        if (continuation.finished) continue;
+    for (size_t i = 0; i < entry.choices.size(); ++i) {
+        Choice& choice = entry.choices[i];
+        if (choice.finished) continue;
         const BeamHypothesis& hypothesis = hypotheses[i];
         for (size_t token = 0; token < hypothesis.token_ids.size(); ++token) {
             const int32_t id = hypothesis.token_ids[token];
             const bool ends_here = hypothesis.ended && token + 1 == hypothesis.token_ids.size();
-            if (ends_here) continuation.pending.stop_token_id = id;
+            if (ends_here) choice.pending.stop_token_id = id;
             if (ends_here && !entry.sampling.include_stop_in_output) continue;
-            if (continuation.detokenizer) continuation.text += continuation.detokenizer->append(id);
+            if (choice.detokenizer) choice.text += choice.detokenizer->append(id);
         }
-        if (continuation.detokenizer) continuation.text += continuation.detokenizer->finish();
-        continuation.pending.token_ids = hypothesis.token_ids;
-        continuation.num_tokens = static_cast<int32_t>(hypothesis.token_ids.size());
-        continuation.sum_of_logprobs = hypothesis.score;
-        end(entry, continuation, hypothesis.ended ? FinishReason::stop : FinishReason::length);
+        if (choice.detokenizer) choice.text += choice.detokenizer->finish();
+        choice.pending.token_ids = hypothesis.token_ids;
+        choice.num_tokens = static_cast<int32_t>(hypothesis.token_ids.size());
+        choice.sum_of_logprobs = hypothesis.score;
+        end(entry, choice, hypothesis.ended ? FinishReason::stop : FinishReason::length);
     }
 }
 
@@ -170,37 +168,36 @@ bool OutputProcessor::streams(const Entry& entry) {
     return entry.sampling.num_sequences() == entry.sampling.n && !entry.sampling.use_beam_search;
 }
 
-// Of all continuations the n with the highest sum of logprobs, those that failed last.
+// Of all choices the n with the highest sum of logprobs, those that failed last.
 void OutputProcessor::keep_best(Entry& entry) {
     // No sum of logprobs at all stands below every sum, and a failure below that.
-    const auto score = [](const Continuation& continuation) {
-        const bool failed = continuation.pending.finish_reason == FinishReason::error;
-        return std::pair(!failed, continuation.sum_of_logprobs);
+    const auto score = [](const Choice& choice) {
+        const bool failed = choice.pending.finish_reason == FinishReason::error;
+        return std::pair(!failed, choice.sum_of_logprobs);
     };
-    std::ranges::stable_sort(entry.continuations,
-                             [&](const Continuation& one, const Continuation& other) {
-                                 return score(one) > score(other);
-                             });
-    for (size_t i = static_cast<size_t>(entry.sampling.n); i < entry.continuations.size(); ++i) {
-        entry.continuations[i].has_pending = false;
+    std::ranges::stable_sort(entry.choices, [&](const Choice& one, const Choice& other) {
+        return score(one) > score(other);
+    });
+    for (size_t i = static_cast<size_t>(entry.sampling.n); i < entry.choices.size(); ++i) {
+        entry.choices[i].has_pending = false;
     }
 }
 
 void OutputProcessor::finish(SequenceId sequence, FinishReason reason, std::optional<Fault> fault) {
     Entry* entry = nullptr;
-    Continuation* continuation = find(sequence, entry);
-    if (continuation == nullptr || continuation->finished) return;
-    if (continuation->detokenizer) continuation->text += continuation->detokenizer->finish();
-    continuation->pending.fault = std::move(fault);
-    end(*entry, *continuation, reason);
+    Choice* choice = find(sequence, entry);
+    if (choice == nullptr || choice->finished) return;
+    if (choice->detokenizer) choice->text += choice->detokenizer->finish();
+    choice->pending.fault = std::move(fault);
+    end(*entry, *choice, reason);
 }
 
 std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now_s) {
     const auto found = entries_.find(request);
     if (found == entries_.end()) return std::nullopt;
     Entry& entry = found->second;
-    const bool shows_continuations = streams(entry) || entry.num_active == 0;
-    if (!streams(entry) && shows_continuations) keep_best(entry);
+    const bool shows_choices = streams(entry) || entry.num_active == 0;
+    if (!streams(entry) && shows_choices) keep_best(entry);
     RequestOutput output;
     output.request_id = request;
     output.num_prompt_tokens = entry.num_prompt_tokens;
@@ -208,15 +205,15 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     output.num_computed_prompt_tokens = entry.num_computed_prompt_tokens;
     output.times = entry.times;
     output.times.output_s = now_s;
-    for (size_t index = 0; index < entry.continuations.size(); ++index) {
-        Continuation& continuation = entry.continuations[index];
-        if (!continuation.has_pending || !shows_continuations) continue;
-        continuation.pending.index = static_cast<int32_t>(index);
-        continuation.pending.num_generated_tokens = continuation.num_tokens;
-        output.continuations.push_back(std::exchange(continuation.pending, {}));
-        continuation.has_pending = false;
+    for (size_t index = 0; index < entry.choices.size(); ++index) {
+        Choice& choice = entry.choices[index];
+        if (!choice.has_pending || !shows_choices) continue;
+        choice.pending.index = static_cast<int32_t>(index);
+        choice.pending.num_generated_tokens = choice.num_tokens;
+        output.continuations.push_back(std::exchange(choice.pending, {}));
+        choice.has_pending = false;
     }
-    if (shows_continuations) output.prompt_logprobs = std::exchange(entry.prompt_logprobs, {});
+    if (shows_choices) output.prompt_logprobs = std::exchange(entry.prompt_logprobs, {});
     output.embedding = std::exchange(entry.embedding, {});
     const bool has_progress = std::exchange(entry.has_progress, false);
     if (output.continuations.empty() && output.prompt_logprobs.empty() && !has_progress) {
@@ -225,8 +222,7 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     output.finished = entry.num_active == 0;
     if (output.finished) {
         output.times.finished_s = now_s;
-        for (const Continuation& continuation : entry.continuations)
-            places_.erase(continuation.sequence);
+        for (const Choice& choice : entry.choices) places_.erase(choice.sequence);
         entries_.erase(found);
     }
     return output;
@@ -236,8 +232,8 @@ std::vector<SequenceId> OutputProcessor::active(RequestId request) const {
     std::vector<SequenceId> sequences;
     const auto found = entries_.find(request);
     if (found == entries_.end()) return sequences;
-    for (const Continuation& continuation : found->second.continuations) {
-        if (!continuation.finished) sequences.push_back(continuation.sequence);
+    for (const Choice& choice : found->second.choices) {
+        if (!choice.finished) sequences.push_back(choice.sequence);
     }
     return sequences;
 }

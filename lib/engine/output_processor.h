@@ -1,4 +1,5 @@
-// From sampled tokens to text that is safe to show: detokenization, stop strings, verdicts by text.
+// From sampled tokens to text that is safe to show: detokenization, stop strings, stop decisions by
+// text.
 //
 // Owned by the engine thread. One entry per request from its start to its last output.
 #pragma once
@@ -22,28 +23,28 @@ class OutputProcessor {
   public:
     explicit OutputProcessor(std::shared_ptr<const Tokenizer> tokenizer);
 
-    // A request with its continuations, in the order of their indices.
+    // A request with its choices, in the order of their indices.
     void add(const Request& request, std::span<const SequenceId> sequences);
 
-    // The sequence was let in, with this many tokens found in the prefix cache; only a request's
+    // The sequence was admitted, with this many tokens found in the prefix cache; only a request's
     // first time counts.
     void admitted(SequenceId sequence, int32_t num_cached_tokens, double now_s);
 
     // A step computes the sequence up to this position.
     void planned(SequenceId sequence, int32_t end);
 
-    // Takes the step's accepted tokens of a sequence, looks for stop strings and sharpens the
-    // verdict when it finds one. What is new goes to the request's pending output.
+    // Takes the step's accepted tokens of a sequence, searches for stop strings and makes the
+    // decision stricter if it finds one. New text goes to the request's pending output.
     void check_stop(const SequenceStep& step, StopDecision& decision, double now_s);
 
-    // A beam search is over: its hypotheses, best first, become the request's continuations.
+    // A beam search is over: its hypotheses, best first, become the request's choices.
     void finish_beams(RequestId request, std::span<const BeamHypothesis> hypotheses);
 
     // Ends a sequence that gets no further step (cancelled, failed).
     void finish(SequenceId sequence, FinishReason reason, std::optional<Fault> fault = {});
 
     // The pending output of the request that has this sequence, with `finished` set when all its
-    // continuations have ended, and the request then forgotten. Nothing when there is nothing new.
+    // choices have ended, and the request then forgotten. Nothing when there is nothing new.
     std::optional<RequestOutput> take(RequestId request, double now_s);
 
     // The unfinished sequences of a request.
@@ -51,7 +52,7 @@ class OutputProcessor {
     std::optional<RequestId> request_of(SequenceId sequence) const;
 
   private:
-    struct Continuation {
+    struct Choice {
         SequenceId sequence = 0;
         std::optional<Detokenizer> detokenizer;
         std::string text;    // all of it, up to a stop
@@ -65,7 +66,7 @@ class OutputProcessor {
     struct Entry {
         SamplingParams sampling;
         StopMatcher stops;
-        std::vector<Continuation> continuations;
+        std::vector<Choice> choices;
         int32_t num_prompt_tokens = 0;
         int32_t num_active = 0;
         int32_t num_cached_tokens = 0;
@@ -79,18 +80,17 @@ class OutputProcessor {
         std::vector<float> embedding;                  // not given out yet
     };
 
-    Continuation* find(SequenceId sequence, Entry*& entry);
+    Choice* find(SequenceId sequence, Entry*& entry);
     static void take_prompt_logprobs(const SequenceStep& step, Entry& entry);
-    // Continuations given out one by one as they grow, and not only the best of all at the end.
+    // Choices given out one by one as they grow, and not only the best of all at the end.
     static bool streams(const Entry& entry);
     static void keep_best(Entry& entry);
     static void note_progress(Entry& entry, int32_t num_computed_prompt_tokens);
     void append_tokens(const SequenceStep& step, const StopDecision& decision, const Entry& entry,
-                       Continuation& continuation);
-    void match_stops(Entry& entry, Continuation& continuation, size_t searched,
-                     StopDecision& decision);
-    void end(Entry& entry, Continuation& continuation, FinishReason reason);
-    static void emit(Continuation& continuation, size_t safe_length);
+                       Choice& choice);
+    void match_stops(Entry& entry, Choice& choice, size_t searched, StopDecision& decision);
+    void end(Entry& entry, Choice& choice, FinishReason reason);
+    static void emit(Choice& choice, size_t safe_length);
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     std::unordered_map<RequestId, Entry> entries_;

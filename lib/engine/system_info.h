@@ -1,4 +1,4 @@
-// What an engine would find of this machine, for programs that only look.
+// The hardware that an engine would find, for programs that only report it.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ struct LibraryInfo {
     std::string fault;    // why it cannot be used; empty: it can
 };
 
-// What there is beside the CPU. Opens modules and libraries, which a driver may take time for.
+// The devices other than the CPU. Opens modules and libraries, which a driver may take time for.
 struct AcceleratorInfo {
     BackendInfo cuda;
     std::vector<LibraryInfo> libraries;

@@ -109,7 +109,7 @@ ChildProcess::~ChildProcess() {
     wait();
 }
 
-// Under the lock, so that the number is not somebody else's already.
+// Under the lock, so that the number does not belong to another process yet.
 void ChildProcess::kill() noexcept {
     const std::lock_guard lock(mutex_);
     if (!reaped_) ::kill(id_, SIGKILL);

@@ -1,5 +1,5 @@
-// A program started beside this one: spawned with just the descriptors it is to have, killed, and
-// its end told in words.
+// A child process: spawned with exactly the descriptors it is given, killed, and its end described
+// in words.
 #pragma once
 
 #include <sys/types.h>

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxAnswerBytes = size_t{64} << 20;
+constexpr size_t kMaxResponseBytes = size_t{64} << 20;
 constexpr size_t kMaxShownBytes = 400;
 
 class HttpTransaction {
@@ -30,7 +30,7 @@ class HttpTransaction {
           end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                   std::chrono::duration<double>(timeout_s))) {}
 
-    // The whole answer, head and body.
+    // The whole response, head and body.
     std::string run(const std::string& request) {
         const OwnedDescriptor socket =
             server_.unix_socket.empty() ? connect_by_name() : connect_to_socket_file();
@@ -101,16 +101,16 @@ class HttpTransaction {
     }
 
     std::string receive_all(int socket) const {
-        std::string answer;
+        std::string response;
         std::string piece(16384, '\0');
         for (;;) {
             limit(socket, SO_RCVTIMEO);
             const ssize_t count = ::recv(socket, piece.data(), piece.size(), 0);
             if (count < 0 && errno == EINTR) continue;
             if (count < 0) fail_by_errno();
-            if (count == 0) return answer;
-            answer.append(piece, 0, static_cast<size_t>(count));
-            if (answer.size() > kMaxAnswerBytes) fail("the answer does not end");
+            if (count == 0) return response;
+            response.append(piece, 0, static_cast<size_t>(count));
+            if (response.size() > kMaxResponseBytes) fail("the answer does not end");
         }
     }
 
@@ -137,11 +137,11 @@ std::string request_text(const ServerAddress& server, const std::string& path,
     return text + "\r\n";
 }
 
-// "200" of "HTTP/1.1 200 OK"; empty when the answer begins with something else.
-std::string status_of(const std::string& answer) {
-    const size_t space = answer.find(' ');
-    const bool is_http = answer.starts_with("HTTP/") && space < answer.find('\r');
-    return is_http ? answer.substr(space + 1, 3) : "";
+// "200" of "HTTP/1.1 200 OK"; empty when the response begins with something else.
+std::string status_of(const std::string& response) {
+    const size_t space = response.find(' ');
+    const bool is_http = response.starts_with("HTTP/") && space < response.find('\r');
+    return is_http ? response.substr(space + 1, 3) : "";
 }
 
 }  // namespace
@@ -187,15 +187,15 @@ ServerAddress parse_server_url(const std::string& url, const std::string& option
 
 std::string http_get(const ServerAddress& server, const std::string& path,
                      const std::vector<HttpHeader>& headers, double timeout_s) {
-    const std::string answer =
+    const std::string response =
         HttpTransaction(server, timeout_s).run(request_text(server, path, headers));
-    const size_t head_end = answer.find("\r\n\r\n");
-    const std::string status = status_of(answer);
+    const size_t head_end = response.find("\r\n\r\n");
+    const std::string status = status_of(response);
     const std::string where = server.text() + path;
     if (status.empty() || head_end == std::string::npos) {
         throw Error(ErrorKind::unavailable, where + ": the answer is not HTTP, or not whole");
     }
-    std::string body = answer.substr(head_end + 4);
+    std::string body = response.substr(head_end + 4);
     if (status == "200") return body;
     throw Error(ErrorKind::unavailable,
                 fmt::format("{}: status {}: {}", where, status, body.substr(0, kMaxShownBytes)));

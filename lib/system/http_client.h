@@ -27,8 +27,8 @@ struct HttpHeader {
     std::string name, value;
 };
 
-// The body of a GET, sent as HTTP/1.0 so that no answer comes in chunks. Throws unavailable, with
-// the status or the reason, when there is no answer of 200 within the time.
+// The body of a GET, sent as HTTP/1.0 so that no response comes in chunks. Throws unavailable, with
+// the status or the reason, when there is no response of 200 within the time.
 std::string http_get(const ServerAddress& server, const std::string& path,
                      const std::vector<HttpHeader>& headers, double timeout_s);
 

@@ -1,4 +1,4 @@
-// What this process has taken of the machine, read from the system when asked.
+// Memory, time and descriptors of this process, read from the system on each call.
 #pragma once
 
 #include <cstdint>

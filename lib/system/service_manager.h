@@ -12,7 +12,7 @@
 
 namespace nvllm {
 
-// A socket that listens already; whoever takes it closes it.
+// A socket that listens already; its taker closes it.
 struct PassedSocket {
     int descriptor = -1;
     std::string name;  // FileDescriptorName= of its unit; empty: none was given
@@ -20,7 +20,7 @@ struct PassedSocket {
 
 class ServiceManager {
   public:
-    // None: nothing is told to anybody.
+    // None: no message is sent.
     ServiceManager() = default;
     // The one that the environment names (NOTIFY_SOCKET, WATCHDOG_USEC, LISTEN_FDS and what belongs
     // to them). The variables are removed, so that programs started from here do not take
@@ -46,7 +46,7 @@ class ServiceManager {
   private:
     void notify(const std::string& message) const;
 
-    std::string address_;  // a path, or "@name" of an abstract socket; empty: nobody listens
+    std::string address_;  // a path, or "@name" of an abstract socket; empty: there is no manager
     std::optional<std::chrono::microseconds> keep_alive_interval_;
     std::vector<PassedSocket> sockets_;
 };

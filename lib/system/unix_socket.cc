@@ -56,7 +56,7 @@ int connect_to(const OwnedDescriptor& socket, const sockaddr_un& address) {
     return ::connect(socket.get(), generic, sizeof(address)) == 0 ? 0 : errno;
 }
 
-// Whoever may rename files in the folder could put a socket of their own there.
+// A user who may rename files in the folder could put another socket there.
 void check_folder(const std::filesystem::path& path) {
     const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
     struct stat info {};
@@ -73,7 +73,7 @@ void check_folder(const std::filesystem::path& path) {
     }
 }
 
-// Only a socket of ours that nobody listens on goes.
+// Removes only a socket of this user that no process listens on.
 void remove_stale(const std::filesystem::path& path, const sockaddr_un& address) {
     struct stat info {};
     if (::lstat(path.c_str(), &info) != 0) {

@@ -1,4 +1,4 @@
-// Lets one thread sleep until others ring, or until a descriptor has something to read.
+// Lets one thread sleep until others notify it, or until a descriptor has something to read.
 #pragma once
 
 #include <chrono>
@@ -14,9 +14,9 @@ class WakeEvent {
     WakeEvent();
 
     // Ends the present wait(), or the next one. Any thread.
-    void ring();
-    // Until somebody rang since the last wait, `other` can be read or is at its end, or so much
-    // time has passed. One thread.
+    void notify();
+    // Returns when notify() was called since the last wait, `other` can be read or is at its end,
+    // or the time has passed. One thread.
     void wait(std::optional<int> other, std::optional<std::chrono::milliseconds> limit);
 
   private:

@@ -1,4 +1,4 @@
-// How an engine is, and what it survived: plain data.
+// The state of an engine and counts of its faults: plain data.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace nvllm {
 
 enum class EngineState : uint8_t {
     running,
-    recovering,  // the worker is gone and starts again; requests wait and lose nothing
+    recovering,  // the worker died and restarts; requests wait and lose nothing
     stalled,     // work waits and nothing has moved for longer than the watchdog allows
     failed,      // the worker could not be started again: every request ends with unavailable
 };
@@ -20,7 +20,7 @@ const char* engine_state_name(EngineState state);
 
 struct EngineHealth {
     EngineState state = EngineState::running;
-    // Since the loop last got on, while work waits; 0 when none does.
+    // Since the last progress of the loop while requests are open; 0 while none is.
     double seconds_since_heartbeat = 0.0;
     int64_t worker_restarts = 0;
     int64_t weight_reloads = 0;
@@ -30,8 +30,8 @@ struct EngineHealth {
 
 // Counts since the start.
 struct FaultCounts {
-    int64_t worker_restarts = 0;  // workers started in place of lost ones
-    int64_t step_faults = 0;      // steps that came to nothing: worker lost, no memory, or a fault
+    int64_t worker_restarts = 0;  // workers started to replace dead ones
+    int64_t step_faults = 0;      // failed steps: worker died, no memory, or a fault
     int64_t nonfinite_rows = 0;   // sequences that ended because their logits were not numbers
     int64_t weight_reloads = 0;   // because of too many of those
     int64_t out_of_memory = 0;    // of the step faults

@@ -1,8 +1,8 @@
-// Keeps a worker running: starts it, starts it again when it is gone, and gives up when that fails
-// three times.
+// Keeps a worker running: starts it, restarts it after its death, and fails when 3 starts have
+// failed.
 //
-// Nothing here waits for a worker: the engine thread, which owns it, attends to it when there is
-// news.
+// Only start_first() waits for a worker. The engine thread owns the object and calls attend() when
+// the executor has news.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace nvllm {
 
-// Starts that fail in a row, or within the time, when the engine is dead.
+// After so many failed starts in a row, or within the time, the engine is dead.
 inline constexpr int kMaxFailedStarts = 3;
 inline constexpr std::chrono::seconds kFailedStartsWithin{60};
 
@@ -22,7 +22,7 @@ class Recovery {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // `executor` outlives it.
+    // `executor` outlives the object.
     explicit Recovery(StepExecutor& executor) : executor_(executor) {}
 
     // The worker can be given plans.
@@ -30,19 +30,19 @@ class Recovery {
     bool failed() const { return state_ == State::failed; }
 
     // The first start: blocks until the worker is ready, in pieces that `goes_on` may end. Nothing
-    // when it did. Throws what keeps it from starting.
+    // if it did. Throws the error of the start.
     template <typename Wait>
     std::optional<WorkerReady> start_first(const Wait& goes_on);
 
-    // The worker is gone: another one is started, at once or, when such workers never get to finish
-    // a step, somewhat later.
+    // The worker died: starts another one, at once, or later if workers die before they finish a
+    // step.
     void replace(Clock::time_point now);
-    // To be called when the executor has news, or when wake_after() has passed: true when a worker
-    // became ready by this.
+    // To be called when the executor has news, or when wake_after() has passed. True if a worker
+    // became ready.
     bool attend(Clock::time_point now);
     // When attend() has something to do without news; empty: never.
     std::optional<std::chrono::milliseconds> wake_after(Clock::time_point now) const;
-    // A worker that finishes steps is a good one.
+    // The worker finished a step.
     void note_step() { num_useless_ = 0; }
 
     // How many starts have failed so far, and why the latest one did.
@@ -58,7 +58,7 @@ class Recovery {
     StepExecutor& executor_;
     State state_ = State::starting;
     Clock::time_point pause_ends_;
-    std::deque<Clock::time_point> failed_starts_;  // of late
+    std::deque<Clock::time_point> failed_starts_;  // within kFailedStartsWithin
     int num_failed_in_a_row_ = 0;
     int64_t num_failed_starts_ = 0;
     int num_useless_ = 0;  // workers in a row that were lost before they finished a step

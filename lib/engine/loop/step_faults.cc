@@ -52,14 +52,14 @@ void StepFaults::note_done(const StepResult& result) {
 
 void StepFaults::count_rows(const StepResult& result) {
     int nonfinite = 0;
-    bool any_well = false;
+    bool any_valid = false;
     for (const SequenceStep& step : result.sequences) {
         nonfinite += step.fault && step.fault->kind == ErrorKind::internal;
-        any_well = any_well || came_to_something(step);
+        any_valid = any_valid || came_to_something(step);
     }
     counts.nonfinite_rows += nonfinite;
-    nonfinite_in_a_row_ = any_well ? 0 : nonfinite_in_a_row_ + nonfinite;
-    may_reload_ = may_reload_ || any_well;
+    nonfinite_in_a_row_ = any_valid ? 0 : nonfinite_in_a_row_ + nonfinite;
+    may_reload_ = may_reload_ || any_valid;
 }
 
 bool StepFaults::takes_reload() {

@@ -1,9 +1,9 @@
-// What follows from steps that failed: who is tried again, who alone, who is given up; when steps
-// become smaller; when weights are to be read again.
+// Decisions after failed steps: which sequences are retried together, which alone, and which end;
+// when steps become smaller; when the weights are read again.
 //
-// A step that fails says nothing about which of its sequences was the cause. The first time all are
-// tried again together. Those that fail twice without a token in between are tried one after the
-// other with nobody beside them: whoever fails then is the cause, and the others go on.
+// A failed step does not show which of its sequences was the cause. The first time all are retried
+// together. A sequence that fails twice without a token in between is retried alone: a sequence
+// that fails then is the cause, and the others continue.
 //
 // Owned by the engine thread.
 #pragma once
@@ -20,12 +20,12 @@
 
 namespace nvllm {
 
-// Steps of a sequence that may fail, none of its tokens coming out in between.
+// Failed steps in a row of one sequence after which it ends.
 inline constexpr int kMaxFailedSteps = 3;
-// Sequences in a row whose logits are not numbers, before weights are taken to be damaged.
+// Sequences in a row with logits that are not numbers; with more, the weights count as damaged.
 inline constexpr int kMaxNonfiniteInARow = 3;
-// What remains of the tokens of a step when memory did not suffice, and the steps after which the
-// cut is taken back.
+// The share of a step's tokens that remains after a step ran out of memory, and the steps after
+// which the share rises again.
 inline constexpr double kOutOfMemoryCut = 0.7;
 inline constexpr int kStepsOfCut = 64;
 
@@ -33,18 +33,18 @@ class StepFaults {
   public:
     explicit StepFaults(int32_t most_tokens) : max_tokens_(most_tokens) {}
 
-    // A step came to nothing. Returns the sequences to be given up.
+    // A step failed. Returns the sequences that have to end.
     std::vector<SequenceId> note_failed(const BatchPlan& plan);
-    // That was for want of memory: steps become smaller for a while.
+    // The step ran out of memory: steps become smaller for a while.
     void note_out_of_memory();
     // A step was done.
     void note_done(const StepResult& result);
 
-    // What the next plan has to keep to. `lives`: whether a sequence has not ended yet.
+    // The limits of the next plan. `lives`: whether a sequence has not ended yet.
     PlanLimits limits(const std::function<bool(SequenceId)>& lives);
 
-    // Once for each time that weights are to be read again: not a second time before a row was
-    // well.
+    // True once each time that the weights have to be read again; not again before a sequence had
+    // logits that are numbers.
     bool takes_reload();
 
     FaultCounts counts;

@@ -1,4 +1,4 @@
-// Looks, reckons, kills.
+// Samples the heartbeat, decides, kills.
 #include "lib/engine/loop/watchdog.h"
 
 #include <fmt/format.h>
@@ -29,8 +29,8 @@ int64_t now_ns() {
 
 void Heartbeat::tick(EnginePhase phase) {
     at_ns_.store(now_ns(), std::memory_order_relaxed);
-    const uint64_t beats = (state_.load(std::memory_order_relaxed) >> kPhaseBits) + 1;
-    state_.store(beats << kPhaseBits | static_cast<uint64_t>(phase), std::memory_order_release);
+    const uint64_t ticks = (state_.load(std::memory_order_relaxed) >> kPhaseBits) + 1;
+    state_.store(ticks << kPhaseBits | static_cast<uint64_t>(phase), std::memory_order_release);
 }
 
 Heartbeat::Pulse Heartbeat::pulse() const {
@@ -65,12 +65,12 @@ bool StallDetector::has_moved(const Heartbeat::Pulse& pulse,
     if (pulse.phase == EnginePhase::idle || pulse != pulse_) return true;
     if (!progress || !progress_) return false;
     if (progress->major_faults != progress_->major_faults) return true;
-    // A start is a long way of work; a step that only burns time is what is looked for.
+    // A start may compute for long; only a step that burns time is a stall.
     return pulse.phase == EnginePhase::starting && progress->cpu_ticks != progress_->cpu_ticks;
 }
 
-bool StallDetector::look(const Heartbeat::Pulse& pulse,
-                         const std::optional<ProcessProgress>& progress, double elapsed_s) {
+bool StallDetector::update(const Heartbeat::Pulse& pulse,
+                           const std::optional<ProcessProgress>& progress, double elapsed_s) {
     const bool moved = has_moved(pulse, progress);
     pulse_ = pulse;
     progress_ = progress;
@@ -79,7 +79,7 @@ bool StallDetector::look(const Heartbeat::Pulse& pulse,
         stalled_ = false;
         return false;
     }
-    // Whoever was not awake saw nothing: a process that was stopped is not slow.
+    // The watchdog was not awake: a process that was stopped is not slow.
     age_s_ += std::min(elapsed_s, 2 * interval_s());
     if (age_s_ < limit_s_) return false;
     age_s_ = 0.0;
@@ -109,19 +109,19 @@ void Watchdog::run() {
     std::unique_lock lock(mutex_);
     while (!ended_.wait_for(lock, interval, [&] { return shutdown_; })) {
         const Clock::time_point now = Clock::now();
-        look(std::chrono::duration<double>(now - last).count());
+        check(std::chrono::duration<double>(now - last).count());
         last = now;
     }
 }
 
-void Watchdog::look(double elapsed_s) {
+void Watchdog::check(double elapsed_s) {
     const Heartbeat::Pulse pulse = heartbeat_.pulse();
     std::optional<ProcessProgress> progress;
     if (pulse.phase != EnginePhase::idle) {
         progress = process_progress(executor_.process_id().value_or(::getpid()));
     }
-    const bool overdue = detector_.look(pulse, progress, elapsed_s);
-    stalled_at_tick_ = detector_.stalled() ? pulse.beats : kNever;
+    const bool overdue = detector_.update(pulse, progress, elapsed_s);
+    stalled_at_tick_ = detector_.stalled() ? pulse.ticks : kNever;
     const bool waits_for_worker =
         pulse.phase == EnginePhase::computing || pulse.phase == EnginePhase::starting;
     if (!overdue || !waits_for_worker) return;

@@ -1,8 +1,8 @@
-// Notices that an engine does not get on, and ends a worker that is to blame.
+// Detects that an engine makes no progress, and kills the worker that causes it.
 //
-// The engine thread beats; a thread of the watchdog looks a few times in each time limit. What
-// counts is the time during which the watchdog was awake and saw nothing move: a process that was
-// stopped and goes on has not been slow. Nor has one whose worker reads weights from the disk.
+// The engine thread ticks; a thread of the watchdog checks 8 times in each time limit. It counts
+// the time during which it was awake and nothing moved: a process that was stopped and resumed was
+// not slow, and neither was an engine whose worker reads weights from the disk.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace nvllm {
 
-// What the engine thread is at.
+// What the engine thread does.
 enum class EnginePhase : uint8_t {
     idle,       // nothing to do
     planning,   // between two steps
@@ -26,12 +26,12 @@ enum class EnginePhase : uint8_t {
 
 class Heartbeat {
   public:
-    // The engine thread comes to this phase.
+    // The engine thread enters this phase.
     void tick(EnginePhase phase);
 
-    // Any thread. Two pulses are equal when nothing happened in between.
+    // Any thread. Two pulses are equal if the engine thread did not tick in between.
     struct Pulse {
-        uint64_t beats = 0;
+        uint64_t ticks = 0;
         EnginePhase phase = EnginePhase::idle;
         bool operator==(const Pulse&) const = default;
     };
@@ -40,12 +40,11 @@ class Heartbeat {
     double seconds_since() const;
 
   private:
-    std::atomic<uint64_t> state_ = 0;  // beats and, in the lowest bits, the phase
+    std::atomic<uint64_t> state_ = 0;  // ticks and, in the lowest bits, the phase
     std::atomic<int64_t> at_ns_ = 0;
 };
 
-// What may move though the engine thread does not: how much of its work the worker's process has
-// got done.
+// The progress of the worker's process, which may move while the engine thread waits.
 struct ProcessProgress {
     uint64_t major_faults = 0;  // pages read from disk
     uint64_t cpu_ticks = 0;
@@ -54,17 +53,17 @@ struct ProcessProgress {
 // Of a process; nothing when there is none.
 std::optional<ProcessProgress> process_progress(int process_id);
 
-// The reckoning, without a thread or a clock.
+// The decision, without a thread or a clock.
 class StallDetector {
   public:
     explicit StallDetector(double limit_s) : limit_s_(limit_s) {}
 
-    // So often it wants to be asked.
+    // The interval between two calls of update().
     double interval_s() const { return limit_s_ / 8; }
-    // `elapsed_s` since the last look. True when nothing has moved for too long by now; and again
-    // when it has not for as long again.
-    bool look(const Heartbeat::Pulse& pulse, const std::optional<ProcessProgress>& progress,
-              double elapsed_s);
+    // `elapsed_s` since the last call. True when nothing has moved for the limit, and again after
+    // each further limit.
+    bool update(const Heartbeat::Pulse& pulse, const std::optional<ProcessProgress>& progress,
+                double elapsed_s);
     bool stalled() const { return stalled_; }
 
   private:
@@ -79,21 +78,21 @@ class StallDetector {
 
 class Watchdog {
   public:
-    // Both outlive it. A worker is killed when its step takes longer than `limit_s`, or its start
-    // moves nothing for as long.
+    // Both outlive the watchdog. It kills a worker whose step takes longer than `limit_s`, or whose
+    // start moves nothing for as long.
     Watchdog(const Heartbeat& heartbeat, StepExecutor& executor, double limit_s);
     ~Watchdog();
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
 
-    // Nothing has moved for longer than the limit, and still does not. Any thread.
-    bool stalled() const { return stalled_at_tick_ == heartbeat_.pulse().beats; }
+    // Whether nothing has moved for longer than the limit up to now. Any thread.
+    bool stalled() const { return stalled_at_tick_ == heartbeat_.pulse().ticks; }
 
   private:
     static constexpr uint64_t kNever = UINT64_MAX;
 
     void run();
-    void look(double elapsed_s);
+    void check(double elapsed_s);
 
     const Heartbeat& heartbeat_;
     StepExecutor& executor_;

@@ -28,7 +28,7 @@ void RequestTimeline::observe_step(const StepRecord& step) {
     for (const RequestId request : step.preempted) {
         requests_.add({request, step.began_s, Kind::preempted});
     }
-    for (const RequestId request : step.try_admit) {
+    for (const RequestId request : step.admitted) {
         requests_.add({request, step.began_s, Kind::try_admit});
     }
     steps_.add({step.plan_number, step.began_s, step.step_ms / 1000.0, step.num_sequences,

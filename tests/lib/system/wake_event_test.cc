@@ -17,30 +17,30 @@ constexpr std::chrono::milliseconds kLong{60'000};
 }  // namespace
 
 TEST_CASE("a ring ends the wait, also one that came before") {
-    WakeEvent bell;
-    bell.ring();
-    bell.ring();
-    bell.wait(std::nullopt, kLong);
+    WakeEvent event;
+    event.notify();
+    event.notify();
+    event.wait(std::nullopt, kLong);
     std::atomic<bool> rung = false;
     std::thread other([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         rung = true;
-        bell.ring();
+        event.notify();
     });
-    while (!rung) bell.wait(std::nullopt, kLong);
+    while (!rung) event.wait(std::nullopt, kLong);
     other.join();
-    bell.wait(std::nullopt, std::chrono::milliseconds(1));  // nobody rings
+    event.wait(std::nullopt, std::chrono::milliseconds(1));  // nobody rings
 }
 
 TEST_CASE("a descriptor that can be read, or whose other end is closed, ends the wait") {
-    WakeEvent bell;
+    WakeEvent event;
     std::array<int, 2> ends{};
     REQUIRE(::pipe(ends.data()) == 0);
     REQUIRE(::write(ends[1], "x", 1) == 1);
-    bell.wait(ends[0], kLong);
+    event.wait(ends[0], kLong);
     char read = 0;
     REQUIRE(::read(ends[0], &read, 1) == 1);
     ::close(ends[1]);
-    bell.wait(ends[0], kLong);
+    event.wait(ends[0], kLong);
     ::close(ends[0]);
 }

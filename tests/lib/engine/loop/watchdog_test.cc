@@ -17,7 +17,7 @@ double seconds_to_stall(StallDetector& detector, const Pulse& pulse) {
     double passed_s = 0.0;
     while (passed_s < 10.0) {
         passed_s += detector.interval_s();
-        if (detector.look(pulse, std::nullopt, detector.interval_s())) return passed_s;
+        if (detector.update(pulse, std::nullopt, detector.interval_s())) return passed_s;
     }
     return passed_s;
 }
@@ -30,26 +30,26 @@ TEST_CASE("a beat that does not follow in time is a stall, and the next one ends
     CHECK(passed_s >= 2.0);
     CHECK(passed_s <= 2.0 + 2 * detector.interval_s());
     CHECK(detector.stalled());
-    CHECK_FALSE(detector.look({2, EnginePhase::computing}, std::nullopt, 0.25));
+    CHECK_FALSE(detector.update({2, EnginePhase::computing}, std::nullopt, 0.25));
     CHECK_FALSE(detector.stalled());
 }
 
-TEST_CASE("beats that follow, and an engine with nothing to do, are well") {
+TEST_CASE("ticks that follow, and an engine with nothing to do, are well") {
     StallDetector detector(1.0);
     for (uint64_t tick = 1; tick < 100; ++tick) {
-        CHECK_FALSE(detector.look({tick, EnginePhase::planning}, std::nullopt, 0.9));
+        CHECK_FALSE(detector.update({tick, EnginePhase::planning}, std::nullopt, 0.9));
     }
     for (int i = 0; i < 100; ++i) {
-        CHECK_FALSE(detector.look({100, EnginePhase::idle}, std::nullopt, 0.5));
+        CHECK_FALSE(detector.update({100, EnginePhase::idle}, std::nullopt, 0.5));
     }
 }
 
 TEST_CASE("time in which the watchdog itself did not run is not held against anybody") {
     StallDetector detector(2.0);
     const Pulse pulse{1, EnginePhase::computing};
-    CHECK_FALSE(detector.look(pulse, std::nullopt, 0.25));
-    CHECK_FALSE(detector.look(pulse, std::nullopt, 3600.0));
-    CHECK_FALSE(detector.look(pulse, std::nullopt, 0.25));
+    CHECK_FALSE(detector.update(pulse, std::nullopt, 0.25));
+    CHECK_FALSE(detector.update(pulse, std::nullopt, 3600.0));
+    CHECK_FALSE(detector.update(pulse, std::nullopt, 0.25));
     CHECK_FALSE(detector.stalled());
 }
 
@@ -61,7 +61,7 @@ TEST_CASE(
         for (int i = 0; i < 20; ++i) {
             progress.major_faults += reads;
             progress.cpu_ticks += burns;
-            if (detector.look({1, phase}, progress, detector.interval_s())) return true;
+            if (detector.update({1, phase}, progress, detector.interval_s())) return true;
         }
         return false;
     };
@@ -72,7 +72,7 @@ TEST_CASE(
     CHECK(stalls(EnginePhase::starting, false, false));
 }
 
-TEST_CASE("a heart that beats") {
+TEST_CASE("a heart that ticks") {
     Heartbeat heartbeat;
     CHECK(heartbeat.seconds_since() == 0.0);
     heartbeat.tick(EnginePhase::computing);
@@ -80,7 +80,7 @@ TEST_CASE("a heart that beats") {
     CHECK(first.phase == EnginePhase::computing);
     CHECK(heartbeat.seconds_since() >= 0.0);
     heartbeat.tick(EnginePhase::computing);
-    CHECK(heartbeat.pulse().beats == first.beats + 1);
+    CHECK(heartbeat.pulse().ticks == first.ticks + 1);
     heartbeat.tick(EnginePhase::idle);
     CHECK(heartbeat.seconds_since() == 0.0);
 }

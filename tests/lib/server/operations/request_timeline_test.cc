@@ -78,7 +78,7 @@ Trace read_trace(const std::string& text) {
     return trace;
 }
 
-StepRecord step_at(double began_s, double length_s, std::vector<RequestId> try_admit = {},
+StepRecord step_at(double began_s, double length_s, std::vector<RequestId> admitted = {},
                    std::vector<RequestId> preempted = {}) {
     static std::atomic<uint64_t> number{0};
     StepRecord step;
@@ -89,7 +89,7 @@ StepRecord step_at(double began_s, double length_s, std::vector<RequestId> try_a
     step.num_tokens = 5;
     step.num_running = 2;
     step.num_waiting = 1;
-    step.try_admit = std::move(try_admit);
+    step.admitted = std::move(admitted);
     step.preempted = std::move(preempted);
     return step;
 }
