@@ -15,6 +15,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/attention_fragments.h"
+#include "kernels/cuda/attention/attention_tile_copies.h"
 #include "kernels/cuda/attention/attention_tiles.h"
 #include "kernels/cuda/kv_store.h"
 #include "kernels/cuda/matmul/matmul_selection.h"
@@ -33,6 +34,8 @@ struct TensorAttention {
     static constexpr int kScales = kScaledByHead<C> ? 2 * kTile : 0;  // of a stage
     using Queries = QueryFragments<T, C, dim>;
     using Stored = StoredFragments<T, C, dim>;
+    using Source = TileSource<Stored, C, dim, kThreads>;
+    using Tiles = TileCopies<Source, C, dim, share_rows, stages>;
     static constexpr int kKeyTiles = kTile / 8;  // columns of scores, in eights
     static constexpr int kOwnKeyTiles = kKeyTiles / kParts;
     static constexpr int kColumnTiles = dim / 8 / kParts;
@@ -89,57 +92,6 @@ struct TensorAttention {
             Queries::store(shared, row, chunk, values);
         }
     }
-
-    // Chunks of a tile whose places in the block table are looked up together, as far as registers
-    // go.
-    static constexpr int kCopiesAtOnce = dim > 128 ? 4 : 8;
-
-    // Where 64 positions lie in the cache.
-    struct Source {
-        const AttentionCall& call;
-        const int32_t* table;
-        const C* keys;  // of the block's head
-        const C* values;
-        Visible seen;
-
-        // Starts the copy of keys, values or both of the tile at `first` as one group; positions
-        // that nothing in the block sees become 0.
-        template <bool with_keys, bool with_values>
-        __device__ __forceinline__ void start(int first, C* to_keys, C* to_values) const {
-#pragma unroll kCopiesAtOnce
-            for (int i = static_cast<int>(threadIdx.x); i < kTile * Stored::kChunks;
-                 i += kThreads) {
-                const int row = i / Stored::kChunks;
-                const int chunk = i % Stored::kChunks;
-                const int position = first + row;
-                const bool wanted = position >= seen.first && position < seen.end &&
-                                    chunk * Stored::kPerChunk < call.head_dim;
-                const int64_t block = wanted ? table[position >> call.block_shift] : 0;
-                const int in_block = position & ((1 << call.block_shift) - 1);
-                const int64_t within =
-                    wanted ? int64_t{in_block} * call.head_dim + chunk * Stored::kPerChunk : 0;
-                const int place = Stored::place(row, chunk);
-                if constexpr (with_keys) {
-                    gpu::cp_async16(to_keys + place, keys + block * call.key_block_stride + within,
-                                    wanted ? 16 : 0);
-                }
-                if constexpr (with_values) {
-                    gpu::cp_async16(to_values + place,
-                                    values + block * call.value_block_stride + within,
-                                    wanted ? 16 : 0);
-                }
-            }
-            gpu::cp_async_commit();
-        }
-        __device__ __forceinline__ void load_scales(int first, float* to) const {
-            if constexpr (kScaledByHead<C>) {
-                cuda::load_scales(call, table, call.key_scales, call.key_scale_block_stride, first,
-                                  seen, to);
-                cuda::load_scales(call, table, call.value_scales, call.value_scale_block_stride,
-                                  first, seen, to + kTile);
-            }
-        }
-    };
 
     // What this thread has of the warp's scores meets that of the other warps; a barrier between.
     static __device__ __forceinline__ float2* score_pair(const Shared& shared, int tile, int half) {
@@ -349,6 +301,75 @@ struct TensorAttention {
                (all_splits ? sizeof(float) * dim * kRows : 0);
     }
 
+    // Queries times the keys at `first`, for this warp's rows.
+    static __device__ __forceinline__ void score(const Shared& shared, const Tiles& tiles,
+                                                 int first, float (&scores)[kKeyTiles][4]) {
+        const C* const keys = tiles.keys(first);
+        if constexpr (share_rows) {
+            float own[kOwnKeyTiles][4];
+            Stored::multiply_keys(shared.queries, 0, keys, part() * kOwnKeyTiles * 8, own);
+            share_scores(shared, own);
+        } else {
+            Stored::multiply_keys(shared.queries, first_row(), keys, 0, scores);
+        }
+        tiles.release_keys(first);
+        if constexpr (share_rows) gather_scores(shared, scores);
+    }
+
+    // The maximum and sum of this thread's rows over the splits before.
+    struct SplitsBefore {
+        float max[2] = {kNoScore, kNoScore};
+        float sum[2] = {0.0f, 0.0f};
+        bool exist = false;
+    };
+
+    // Merges the sums of a split with those of the splits before, and stores the result for the
+    // next split, unless this is the last one.
+    static __device__ __forceinline__ void end_split(const AttentionCall& call,
+                                                     const Shared& shared, bool last,
+                                                     SplitsBefore& before, State& state) {
+        finish_sums(state);
+        if (before.exist) {
+            join_sums_before(call.score_factor, shared, before.max, before.sum, state);
+        }
+        if (last) return;
+        before.exist = true;
+        keep_sums(shared, state);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            before.max[half] = state.max[half];
+            before.sum[half] = state.sum[half];
+        }
+        state.clear();
+    }
+
+    // All tiles from position `first` on.
+    static __device__ __forceinline__ void attend(const AttentionCall& call, const QueryTile& tile,
+                                                  const Shared& shared, const Tiles& tiles,
+                                                  int first, State& state) {
+        const bool apart = call.partial_values != nullptr;
+        const Visible all_see = visible_to_all_rows(call, tile);
+        SplitsBefore before;
+        for (; first < tiles.end; first += kTile) {
+            const bool last = tiles.is_last(first);
+            const float* const scales = tiles.scales(first);
+            float scores[kKeyTiles][4];
+            tiles.await_keys(first);
+            score(shared, tiles, first, scores);
+            if constexpr (kScaledByHead<C>) scale(scales, scores);
+            const bool all_visible = first >= all_see.first && first + kTile <= all_see.end;
+            if (!all_visible || call.soft_cap > 0.0f) mask(call, tile, first, scores);
+            weigh(call.score_factor, scores, state);
+            if constexpr (kScaledByHead<C>) scale(scales + kTile, scores);
+            tiles.await_values();
+            const C* const values = tiles.values(first);
+            Stored::multiply_values(values, part() * kColumnTiles, scores, state.values);
+            tiles.release_values();
+            const bool split_ends = (first + kTile) % kSplit == 0;
+            if (!apart && (split_ends || last)) end_split(call, shared, last, before, state);
+        }
+    }
+
     static __device__ void run(const AttentionCall& call, unsigned char* memory) {
         // The longest prompts' last tiles see the most: they begin first.
         const auto number = static_cast<int>(gridDim.x - 1 - blockIdx.x);
@@ -364,91 +385,16 @@ struct TensorAttention {
         const int64_t head_offset = (int64_t{blockIdx.y} << call.block_shift) * call.head_dim;
         const Source source{call, table, static_cast<const C*>(call.keys) + head_offset,
                             static_cast<const C*>(call.values) + head_offset, seen};
-        const Visible all_see = visible_to_all_rows(call, tile);
         int first = splits.first * kSplit;
         if (first < seen.first) first = seen.first / kTile * kTile;
         int end = splits.end * kSplit;
         if (end > seen.end) end = seen.end;
-        const auto stage_of = [](int position) { return position / kTile % stages; };
-        const auto start_tile = [&](int position) {
-            const int offset = stage_of(position) * kTile * dim;
-            source.template start<true, true>(position, shared.keys + offset,
-                                              shared.values + offset);
-            source.load_scales(position, shared.scales + stage_of(position) * kScales);
-        };
-        if (first < end) {
-            if constexpr (stages == 2) {
-                start_tile(first);
-            } else {
-                source.template start<true, false>(first, shared.keys, nullptr);
-            }
-        }
+        const Tiles tiles{source, {shared.keys, shared.values, shared.scales}, end};
+        tiles.start_first(first);
         load_queries(call, tile, shared.queries);
         State state;
         state.clear();
-        float max_before[2] = {kNoScore, kNoScore};
-        float sum_before[2] = {0.0f, 0.0f};
-        bool has_before = false;
-        for (; first < end; first += kTile) {
-            const bool last = first + kTile >= end;
-            const C* const keys = shared.keys + stage_of(first) * kTile * dim;
-            const C* const values = shared.values + stage_of(first) * kTile * dim;
-            const float* const scales = shared.scales + stage_of(first) * kScales;
-            if constexpr (stages == 2) {
-                // All have left the tile before, whose memory the next one gets.
-                gpu::cp_async_wait<0>();
-                __syncthreads();
-                if (!last) start_tile(first + kTile);
-            } else {
-                source.template start<false, true>(first, nullptr, shared.values);
-                source.load_scales(first, shared.scales);
-                gpu::cp_async_wait<1>();
-                __syncthreads();
-            }
-            float scores[kKeyTiles][4];
-            if constexpr (share_rows) {
-                float own[kOwnKeyTiles][4];
-                Stored::multiply_keys(shared.queries, 0, keys, part() * kOwnKeyTiles * 8, own);
-                share_scores(shared, own);
-            } else {
-                Stored::multiply_keys(shared.queries, first_row(), keys, 0, scores);
-            }
-            if constexpr (share_rows || stages == 1) __syncthreads();
-            if constexpr (stages == 1) {
-                if (!last) {
-                    source.template start<true, false>(first + kTile, shared.keys, nullptr);
-                } else {
-                    gpu::cp_async_commit();  // so that the wait below means the values every time
-                }
-            }
-            if constexpr (share_rows) gather_scores(shared, scores);
-            if constexpr (kScaledByHead<C>) scale(scales, scores);
-            const bool all_visible = first >= all_see.first && first + kTile <= all_see.end;
-            if (!all_visible || call.soft_cap > 0.0f) mask(call, tile, first, scores);
-            weigh(call.score_factor, scores, state);
-            if constexpr (kScaledByHead<C>) scale(scales + kTile, scores);
-            if constexpr (stages == 1) {
-                gpu::cp_async_wait<1>();
-                __syncthreads();
-            }
-            Stored::multiply_values(values, part() * kColumnTiles, scores, state.values);
-            if constexpr (stages == 1) __syncthreads();
-            const bool split_ends = (first + kTile) % kSplit == 0;
-            if (apart || !(split_ends || last)) continue;
-            finish_sums(state);
-            if (has_before) {
-                join_sums_before(call.score_factor, shared, max_before, sum_before, state);
-            }
-            if (last) break;
-            has_before = true;
-            keep_sums(shared, state);
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                max_before[half] = state.max[half];
-                sum_before[half] = state.sum[half];
-            }
-            state.clear();
-        }
+        attend(call, tile, shared, tiles, first, state);
         if (apart) {
             finish_sums(state);
             write_partial(call, tile, state);
