@@ -1,4 +1,4 @@
-// One look after the other.
+// One round of checks after another.
 #include "lib/server/maintenance_loop.h"
 
 #include <algorithm>
@@ -46,13 +46,13 @@ void MaintenanceLoop::check(Clock::time_point now) {
     }
 }
 
-// On a text thread; what lacks memory is tried again at its next turn.
+// On a tokenizer thread. Work that fails for lack of memory is repeated in the next round.
 void MaintenanceLoop::run_aside(std::function<void()> work) {
     parts_.text.try_run([work = std::move(work)] {
         try {
             work();
         } catch (const std::bad_alloc&) {
-            log_error("out of memory beside the requests");
+            log_error("out of memory in periodic work");
         }
     });
 }

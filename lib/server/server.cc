@@ -31,18 +31,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What is done on the text threads waits in a queue of this many tasks.
+// Length of the queue of the tokenizer threads, in tasks.
 constexpr size_t kMaxWaitingTasks = 8192;
 // How long last events and farewells may take to be written.
 constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kFarewellOfAbort{500};
-// What answers under way may take when there is no more memory, and how long they wait for more.
+// Memory reserved for responses in flight, and how long they wait for more.
 constexpr size_t kReserveBytes = size_t{16} << 20;
 constexpr milliseconds kPatienceWithoutMemory{5000};
 // From the end of the drain to the end of the process: farewells, engines, workers.
 constexpr milliseconds kShutdownReserve{10'000};
 constexpr std::chrono::seconds kLongestDump{5};
-// The journal of systemd cuts lines at 48 KiB, and escapes may double one.
+// The journal of systemd cuts lines at 48 KiB; escapes may double the length.
 constexpr size_t kLongestPiece = 20 * 1024;
 
 // In as many lines as it takes; put together, their pieces are the dump.
@@ -86,7 +86,7 @@ class Server::Core {
         }
     }
 
-    // What was cut off may still be under way in the engines: they end before what they call.
+    // Engines may still compute requests that were cut off: they end before the objects they call.
     ~Core() { loader.end(); }
 
     void listen() {
@@ -114,7 +114,7 @@ class Server::Core {
     void drain() {
         if (!shutdown.begin()) return;
         const milliseconds patience = milliseconds_of(config.shutdown_timeout_s);
-        const std::string status = fmt::format("ending: {} requests under way have {} s",
+        const std::string status = fmt::format("shutting down: waiting up to {} s for {} requests",
                                                active.size(), config.shutdown_timeout_s);
         log_info(status);
         manager.stopping(status, patience + kShutdownReserve);
@@ -266,7 +266,7 @@ class Server::Core {
             maintenance.check(now);
             goes_on = !shutdown.is_aborted() && !has_drained(now);
         } catch (const std::bad_alloc&) {
-            log_error("out of memory while deadlines were looked at");
+            log_error("out of memory while deadlines were checked");
         }
         if (goes_on) tick_later();
     }
@@ -281,7 +281,7 @@ class Server::Core {
         }
     }
 
-    // When the last answer is written, or the time is over: then all else ends.
+    // Ends the server once the last response is written or the deadline has passed.
     bool has_drained(std::chrono::steady_clock::time_point now) {
         const int64_t num_left = http.counts().responses_in_flight;
         if (!shutdown.has_drained(num_left, now)) return false;

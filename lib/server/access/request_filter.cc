@@ -1,4 +1,4 @@
-// Checks in the order in which their answers mean most to the client.
+// Checks in the order in which their errors help the client most.
 #include "lib/server/access/request_filter.h"
 
 #include <fmt/format.h>

@@ -25,11 +25,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr size_t kReadBytes = 8 * 1024;
-// How long what a refused client still sends is read and thrown away, so that it sees the answer.
+// How long what a refused client still sends is read and thrown away, so that it sees the response.
 constexpr milliseconds kLinger{2000};
 // Bytes of the next request may hide that the client has left: then it is asked for this often.
 constexpr milliseconds kPeerPause{100};
-// What a client may take for its head where every place for connections is taken.
+// What a client may take for its head when all connections are taken.
 constexpr milliseconds kProbePatience{1000};
 // An operation that begins just when the deadline has passed is stopped so much later.
 constexpr milliseconds kDeadlineRepeat{20};
@@ -44,7 +44,7 @@ Connection::Connection(ConnectionContext& context, std::unique_ptr<Transport> tr
       reader_(context.limits.http),
       deadline_(context.io) {}
 
-// Whoever still waits for an answer here must not keep its exchange alive.
+// A handler that still waits here must not keep its transaction alive.
 Connection::~Connection() {
     if (transaction_ != nullptr) transaction_->settle();
 }
@@ -106,7 +106,7 @@ asio::awaitable<void> Connection::live(asio::awaitable<void> life) {
         arm(kLinger);
         co_await transport_->finish();
     } catch (const boost::system::system_error&) {
-        // The peer has gone, or took too long: there is nobody to tell.
+        // The peer has gone, or took too long: no response can reach it.
     } catch (const std::exception& failure) {
         log_error(fmt::format("a connection failed: {}", failure.what()));
     }
@@ -228,7 +228,7 @@ asio::awaitable<void> Connection::refuse(const ApiError& error) {
     co_await discard_rest();
 }
 
-// Of an answer that no handler gives.
+// Of a response without a handler.
 CompletedRequest Connection::name_refusal(const HttpRequest& head, HttpResponse& response) {
     written_bytes_ = 0;
     response.headers.push_back(context_.callbacks.name(head));
@@ -263,7 +263,7 @@ asio::awaitable<bool> Connection::answer() {
     while (!transaction->has_responded() && !transaction->departed()) co_await transaction->wait();
 
     bool goes_on = false;
-    int status = 499;  // the client left before there was an answer
+    int status = 499;  // the client left before there was a response
     if (auto response = transaction->take_response()) {
         status = response->status;
         if (!response->error.empty())
@@ -283,7 +283,7 @@ asio::awaitable<bool> Connection::answer() {
                                                  : DisconnectReason::closed);
     transaction->settle();
     transaction_.reset();
-    if (!is_at_once) cancel_operations();  // nothing but the watching is under way
+    if (!is_at_once) cancel_operations();  // only the watch for its end is active
     // Named: as above.
     const CompletedRequest answered{
         .request = transaction->request(),
@@ -327,7 +327,7 @@ std::string Connection::framed(std::string_view bytes) const {
     return is_chunked_ ? chunk(bytes) : std::string(bytes);
 }
 
-// An answer that failed, or whose client did not wait for it, is not ended as a whole one is.
+// A response that failed, or whose client did not wait for it, is not ended as a whole one is.
 asio::awaitable<bool> Connection::stream(PendingTransaction& transaction) {
     const HttpRequest& request = transaction.request();
     is_chunked_ = request.version >= 11;
@@ -393,7 +393,7 @@ bool Connection::peer_has_left() {
     return ::poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-// A client that closes, or only its own direction, has given the answer up.
+// A client that closes, or only its own direction, no longer wants the response.
 asio::awaitable<void> Connection::watch_peer(std::shared_ptr<PendingTransaction> transaction) {
     const auto self = shared_from_this();
     asio::steady_timer pause(context_.io);

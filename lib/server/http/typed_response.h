@@ -1,4 +1,4 @@
-// An answer of answer_types.h as what HTTP carries.
+// A response of response_types.h as an HTTP response.
 #pragma once
 
 #include "lib/server/http/http_message.h"

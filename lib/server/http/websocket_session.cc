@@ -22,7 +22,7 @@ namespace beast = boost::beast;
 namespace websocket = beast::websocket;
 using asio::use_awaitable;
 
-// Messages that may wait while an answer is under way; further ones are not read yet.
+// Messages that may wait while a response is in flight; further ones are not read yet.
 constexpr size_t kMaxWaiting = 8;
 
 beast::http::request<beast::http::empty_body> as_beast(const HttpRequest& request) {
@@ -32,7 +32,7 @@ beast::http::request<beast::http::empty_body> as_beast(const HttpRequest& reques
     return upgrade;
 }
 
-// One socket and what waits for it, shared by the coroutine that reads and the one that answers.
+// One socket and what waits for it, shared by the coroutine that reads and the one that responds.
 template <typename Stream>
 struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
     Conversation(Stream& stream, asio::io_context& given_io, std::chrono::milliseconds limit)

@@ -1,4 +1,4 @@
-// Fields that belong to the call; those that say how tokens are chosen are in
+// Fields that belong to the request; those that say how tokens are chosen are in
 // lib/engine/options/request_json.cc.
 #include "lib/server/openai/generation_request.h"
 
@@ -158,8 +158,8 @@ void take_modalities(Fields& fields) {
     }
 }
 
-// Of `body` what such a call knows; what all calls have in common, and the names of the rest, are
-// in `call`.
+// The fields of `body` that such a request knows. The fields that all requests share, and the names
+// of the rest, are in `call`.
 Result<Fields> begin(Json body, CallKind kind, const RequestLimits& limits,
                      GenerationRequest& call) {
     auto ignored = take_idle_fields(body, kind, limits.is_strict);

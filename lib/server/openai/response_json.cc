@@ -1,4 +1,4 @@
-// From what the engine said to the types of answers; a chunk is made for every token of every
+// From engine outputs to the types of responses; a chunk is made for every token of every
 // stream.
 #include "lib/server/openai/response_json.h"
 

@@ -1,4 +1,4 @@
-// Gathering outputs and saying them.
+// Gathering outputs and writing them.
 #include "lib/server/requests/active_generation.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ AbortCause cause_of(DisconnectReason why) {
     return AbortCause::shutdown;
 }
 
-// About what it takes in the answer.
+// Its approximate size in the response.
 size_t bytes_of(const ContinuationOutput& part) {
     constexpr size_t kBytesOfId = 8;
     constexpr size_t kBytesOfLogprob = 96;
@@ -233,7 +233,7 @@ void ActiveGeneration::check_deadlines(const RequestTimeouts& timeouts, Clock::t
     if (timeouts.request_s == 0.0 || age_s <= timeouts.request_s) return;
     if (timeouts.gives_partial_response) {
         const std::lock_guard lock(mutex_);
-        cancel_all(AbortCause::deadline);  // and what has gathered is answered as it is
+        cancel_all(AbortCause::deadline);  // the response has the tokens gathered so far
         return;
     }
     fail({.status = 504,
@@ -265,7 +265,7 @@ Usage ActiveGeneration::usage_locked() const {
     return usage;
 }
 
-// --- Saying it ---
+// --- Writing ---
 
 void ActiveGeneration::respond_whole() {
     HttpResponse response;

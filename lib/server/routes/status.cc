@@ -50,7 +50,7 @@ responses::EngineStatus engine_status(const Engine& engine) {
     return status;
 }
 
-// The longest under way first, as many as a page shows.
+// The oldest first, as many as a page shows.
 constexpr size_t kMaxShownRequests = 100;
 
 std::vector<responses::RequestStatus> queue_of(const ActiveRequests& calls) {
