@@ -26,7 +26,7 @@ struct Maintained {
     ServerMetrics& metrics;
     ModelSet& models;
     ModelLoader& loader;
-    const ActiveRequests& calls;
+    const ActiveRequests& requests;
     TaskPool& text;
     MemoryReserve& reserve;
 };

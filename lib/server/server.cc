@@ -186,24 +186,25 @@ class Server::Core {
     }
 
     HttpServer::Callbacks callbacks() {
-        return {.filter =
-                    [this](const HttpRequest& head, const Endpoint& endpoint) {
-                        return filter.check(head, endpoint, shutdown.has_begun());
-                    },
-                .is_probe =
-                    [](const HttpRequest& head) {
-                        const Route* route = route_table().find(head.method, head.path);
-                        return route != nullptr && route->is_probe;
-                    },
-                .name =
-                    [this](const HttpRequest& head) {
-                        return RequestIds::header(head, names.next(head));
-                    },
-                .handle = [this](std::shared_ptr<HttpTransaction> transaction,
-                                 const Endpoint&) { handle(std::move(transaction)); },
-                .answered = [this](const CompletedRequest& answered) { record_response(answered); },
-                .has_memory = [this] { return !reserve.is_low(); },
-                .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
+        return {
+            .filter =
+                [this](const HttpRequest& head, const Endpoint& endpoint) {
+                    return filter.check(head, endpoint, shutdown.has_begun());
+                },
+            .is_probe =
+                [](const HttpRequest& head) {
+                    const Route* route = route_table().find(head.method, head.path);
+                    return route != nullptr && route->is_probe;
+                },
+            .name =
+                [this](const HttpRequest& head) {
+                    return RequestIds::header(head, names.next(head));
+                },
+            .handle = [this](std::shared_ptr<HttpTransaction> transaction,
+                             const Endpoint&) { handle(std::move(transaction)); },
+            .completed = [this](const CompletedRequest& completed) { record_response(completed); },
+            .has_memory = [this] { return !reserve.is_low(); },
+            .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
     }
 
     void handle(std::shared_ptr<HttpTransaction> transaction) {
@@ -232,16 +233,16 @@ class Server::Core {
         if (const auto key = keys.find(*authorization)) transaction.notes.set_key(key->name);
     }
 
-    void record_response(const CompletedRequest& answered) {
-        const HttpRequest& request = answered.request;
+    void record_response(const CompletedRequest& completed) {
+        const HttpRequest& request = completed.request;
         const Route* route = route_table().find(request.path);
         metrics.observe_http({.handler = route == nullptr ? "none" : route->path,
                               .method = route == nullptr ? "none" : request.method,
-                              .status = answered.status,
-                              .seconds = answered.seconds,
+                              .status = completed.status,
+                              .seconds = completed.seconds,
                               .request_bytes = request.body.size(),
-                              .response_bytes = answered.bytes});
-        if (config.log.has_requests) log_request(answered);
+                              .response_bytes = completed.bytes});
+        if (config.log.has_requests) log_request(completed);
     }
 
     void say_ready() {

@@ -123,7 +123,7 @@ asio::awaitable<void> Connection::serve() {
             co_await speak_websocket();
             co_return;
         }
-        goes_on = co_await answer();
+        goes_on = co_await serve_request();
         if (goes_on) goes_on = co_await read_request();
     }
 }
@@ -142,7 +142,7 @@ asio::awaitable<void> Connection::serve_probe() {
     }
     const bool is_whole = co_await read_until(HttpReader::Stage::done);
     disarm();
-    if (is_whole) co_await answer();
+    if (is_whole) co_await serve_request();
 }
 
 // False when there is none, or it was refused, and the connection has to end.
@@ -176,10 +176,10 @@ asio::awaitable<bool> Connection::read_request() {
 asio::awaitable<bool> Connection::refuse_head(HttpResponse refusal) {
     const bool has_body = reader_.stage() == HttpReader::Stage::body;
     refusal.closes |= has_body;
-    CompletedRequest answered = name_refusal(reader_.head(), refusal);
+    CompletedRequest completed = name_refusal(reader_.head(), refusal);
     const bool goes_on = co_await respond(reader_.head(), std::move(refusal));
-    answered.bytes = written_bytes_;
-    context_.callbacks.answered(answered);
+    completed.bytes = written_bytes_;
+    context_.callbacks.completed(completed);
     if (has_body) co_await discard_rest();
     if (goes_on) reader_.take();
     co_return goes_on;
@@ -221,10 +221,10 @@ asio::awaitable<void> Connection::refuse(const ApiError& error) {
     response.closes = true;
     // Named: GCC 12 ends the life of an aggregate written inside co_await twice.
     const HttpRequest unread;
-    CompletedRequest answered = name_refusal(unread, response);
+    CompletedRequest completed = name_refusal(unread, response);
     co_await respond(unread, std::move(response));
-    answered.bytes = written_bytes_;
-    context_.callbacks.answered(answered);
+    completed.bytes = written_bytes_;
+    context_.callbacks.completed(completed);
     co_await discard_rest();
 }
 
@@ -232,13 +232,13 @@ asio::awaitable<void> Connection::refuse(const ApiError& error) {
 CompletedRequest Connection::name_refusal(const HttpRequest& head, HttpResponse& response) {
     written_bytes_ = 0;
     response.headers.push_back(context_.callbacks.name(head));
-    CompletedRequest answered{.request = head,
-                              .request_id = response.headers.back().value,
-                              .status = response.status,
-                              .notes = {}};
-    answered.notes.error = response.error;
-    answered.notes.param = response.param;
-    return answered;
+    CompletedRequest completed{.request = head,
+                               .request_id = response.headers.back().value,
+                               .status = response.status,
+                               .notes = {}};
+    completed.notes.error = response.error;
+    completed.notes.param = response.param;
+    return completed;
 }
 
 asio::awaitable<void> Connection::discard_rest() {
@@ -251,7 +251,7 @@ asio::awaitable<void> Connection::discard_rest() {
 }
 
 // False when the connection has to end.
-asio::awaitable<bool> Connection::answer() {
+asio::awaitable<bool> Connection::serve_request() {
     const Clock::time_point start = Clock::now();
     transaction_ = std::make_shared<PendingTransaction>(context_.io, reader_.take(),
                                                         context_.counts.responses_in_flight);
@@ -285,14 +285,14 @@ asio::awaitable<bool> Connection::answer() {
     transaction_.reset();
     if (!is_at_once) cancel_operations();  // only the watch for its end is active
     // Named: as above.
-    const CompletedRequest answered{
+    const CompletedRequest completed{
         .request = transaction->request(),
         .request_id = transaction->request_id,
         .status = status,
         .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
         .bytes = written_bytes_,
         .notes = transaction->notes.values()};
-    context_.callbacks.answered(answered);
+    context_.callbacks.completed(completed);
     co_return goes_on;
 }
 

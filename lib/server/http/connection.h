@@ -48,7 +48,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::awaitable<void> refuse(const ApiError& error);
     CompletedRequest name_refusal(const HttpRequest& head, HttpResponse& response);
     asio::awaitable<void> discard_rest();
-    asio::awaitable<bool> answer();
+    asio::awaitable<bool> serve_request();
     asio::awaitable<bool> respond(const HttpRequest& request, HttpResponse response);
     asio::awaitable<bool> stream(PendingTransaction& transaction);
     asio::awaitable<bool> stream_events(PendingTransaction& transaction, std::string& bytes);

@@ -89,7 +89,7 @@ class HttpServer {
         // A request is complete.
         std::function<void(std::shared_ptr<HttpTransaction>, const Endpoint&)> handle;
         // A response went out in full, or not.
-        std::function<void(const CompletedRequest&)> answered;
+        std::function<void(const CompletedRequest&)> completed;
         // False while memory is short: few connections are accepted then.
         std::function<bool()> has_memory;
         // A client took too long.

@@ -7,10 +7,10 @@
 namespace nvllm::server {
 
 template <typename T>
-HttpResponse typed_response(const T& answer, int status = 200) {
+HttpResponse typed_response(const T& typed, int status = 200) {
     HttpResponse response;
     response.status = status;
-    response.body = json_of(answer);
+    response.body = json_of(typed);
     return response;
 }
 

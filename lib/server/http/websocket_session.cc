@@ -153,9 +153,10 @@ asio::awaitable<void> WebSocketSession::speak(Stream& stream) {
     talk->write_timed_out = write_timed_out_;
     websocket::stream_base::timeout timeouts{limits_.header_timeout, limits_.idle_timeout, true};
     talk->socket.set_option(timeouts);
-    talk->socket.set_option(websocket::stream_base::decorator([](websocket::response_type& answer) {
-        answer.set(beast::http::field::server, "nvllm-serve");
-    }));
+    talk->socket.set_option(
+        websocket::stream_base::decorator([](websocket::response_type& response) {
+            response.set(beast::http::field::server, "nvllm-serve");
+        }));
     talk->socket.read_message_max(limits_.http.max_body_bytes);
     co_await talk->socket.async_accept(as_beast(upgrade_), use_awaitable);
     talk->socket.text(true);

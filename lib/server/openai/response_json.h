@@ -35,7 +35,7 @@ struct ChoiceStart {
 struct LogprobPiece {
     std::optional<ChoiceStart> start;     // with the first piece, of completions
     std::vector<SampledLogprobs> prompt;  // of an echo, all but the first, which nothing predicts
-    std::vector<SampledLogprobs> answer;
+    std::vector<SampledLogprobs> output;
     std::string_view text;  // what is returned with this piece, of completions
     bool is_last = false;
 };

@@ -39,7 +39,7 @@ class ActiveGeneration final : public EventSource,
     static constexpr size_t kMaxUnsentBytes = 64 * 1024;
 
     // `on_end` runs once, when the engine has ended every part of the request.
-    ActiveGeneration(GenerationRequest call, std::shared_ptr<HostedModel> model,
+    ActiveGeneration(GenerationRequest request, std::shared_ptr<HostedModel> model,
                      std::shared_ptr<HttpTransaction> transaction, AdmissionPermit permit,
                      TaskPool& pool, RequestEndListener on_end);
 
@@ -50,7 +50,7 @@ class ActiveGeneration final : public EventSource,
 
     void check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) override;
 
-    const GenerationRequest& call() const { return call_; }
+    const GenerationRequest& request() const { return request_; }
     Usage usage() const override;
     RequestStats stats() const override;
 
@@ -96,9 +96,9 @@ class ActiveGeneration final : public EventSource,
     std::optional<std::string> progress_event();
     ChunkUsage chunk_usage() const;
     Usage usage_locked() const;
-    size_t prompt_of(size_t choice) const { return choice / static_cast<size_t>(call_.n()); }
+    size_t prompt_of(size_t choice) const { return choice / static_cast<size_t>(request_.n()); }
 
-    const GenerationRequest call_;
+    const GenerationRequest request_;
     const std::shared_ptr<HostedModel> model_;
     const std::shared_ptr<HttpTransaction> transaction_;
     TaskPool& pool_;
