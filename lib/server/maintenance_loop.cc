@@ -1,4 +1,4 @@
-// One look after the other.
+// One round of checks after another.
 #include "lib/server/maintenance_loop.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ MaintenanceLoop::MaintenanceLoop(const Maintained& parts)
 void MaintenanceLoop::check(Clock::time_point now) {
     parts_.metrics.event_loop_lag(std::chrono::duration<double>(now - expected_at_).count());
     expected_at_ = now + kInterval;
-    for (const auto& call : parts_.calls.all()) call->check_deadlines(timeouts_, now);
+    for (const auto& request : parts_.requests.all()) request->check_deadlines(timeouts_, now);
     supervisor_.check(parts_.models, now);
     if (!alerts_.empty() && now >= next_alert_check_) {
         next_alert_check_ = now + kAlertInterval;
@@ -46,13 +46,13 @@ void MaintenanceLoop::check(Clock::time_point now) {
     }
 }
 
-// On a text thread; what lacks memory is tried again at its next turn.
+// On a tokenizer thread. Work that fails for lack of memory is repeated in the next round.
 void MaintenanceLoop::run_aside(std::function<void()> work) {
     parts_.text.try_run([work = std::move(work)] {
         try {
             work();
         } catch (const std::bad_alloc&) {
-            log_error("out of memory beside the requests");
+            log_error("out of memory in periodic work");
         }
     });
 }

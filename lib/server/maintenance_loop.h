@@ -1,5 +1,5 @@
-// What is looked at again and again while a server runs: deadlines, models in need of care, alerts,
-// models that nobody uses; and the service manager's keep-alives.
+// Periodic checks of a running server: deadlines, the health of models, alerts, unused models; and
+// the keep-alives of the service manager.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,15 @@
 
 namespace nvllm::server {
 
-// All of it outlives the look; tasks of the text threads may still refer to the look when they end,
-// so those threads are joined before it.
+// All of it outlives the loop. Tasks of the tokenizer threads may refer to the loop until they end:
+// join those threads before the loop is destroyed.
 struct Maintained {
     const ServerConfig& config;
     const ServiceManager& manager;
     ServerMetrics& metrics;
     ModelSet& models;
     ModelLoader& loader;
-    const ActiveRequests& calls;
+    const ActiveRequests& requests;
     TaskPool& text;
     MemoryReserve& reserve;
 };
@@ -39,7 +39,7 @@ class MaintenanceLoop {
     // Throws usage for a text of --alert-rules that is no rule.
     explicit MaintenanceLoop(const Maintained& parts);
 
-    // On the I/O thread, once every kInterval; what may take longer goes to the text threads.
+    // On the I/O thread, once every kInterval; longer work goes to the tokenizer threads.
     void check(Clock::time_point now);
 
   private:
@@ -50,7 +50,7 @@ class MaintenanceLoop {
     const Maintained parts_;
     const RequestTimeouts timeouts_;
     ModelSupervisor supervisor_;
-    std::mutex alerts_mutex_;  // held while a text thread looks
+    std::mutex alerts_mutex_;  // held while a tokenizer thread checks
     AlertRules alerts_;
     ThroughputLog throughput_;
     Clock::time_point expected_at_ = Clock::now() + kInterval;

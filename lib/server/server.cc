@@ -31,18 +31,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What is done on the text threads waits in a queue of this many tasks.
+// Length of the queue of the tokenizer threads, in tasks.
 constexpr size_t kMaxWaitingTasks = 8192;
 // How long last events and farewells may take to be written.
 constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kFarewellOfAbort{500};
-// What answers under way may take when there is no more memory, and how long they wait for more.
+// Memory reserved for responses in flight, and how long they wait for more.
 constexpr size_t kReserveBytes = size_t{16} << 20;
 constexpr milliseconds kPatienceWithoutMemory{5000};
 // From the end of the drain to the end of the process: farewells, engines, workers.
 constexpr milliseconds kShutdownReserve{10'000};
 constexpr std::chrono::seconds kLongestDump{5};
-// The journal of systemd cuts lines at 48 KiB, and escapes may double one.
+// The journal of systemd cuts lines at 48 KiB; escapes may double the length.
 constexpr size_t kLongestPiece = 20 * 1024;
 
 // In as many lines as it takes; put together, their pieces are the dump.
@@ -86,7 +86,7 @@ class Server::Core {
         }
     }
 
-    // What was cut off may still be under way in the engines: they end before what they call.
+    // Engines may still compute requests that were cut off: they end before the objects they call.
     ~Core() { loader.end(); }
 
     void listen() {
@@ -114,7 +114,7 @@ class Server::Core {
     void drain() {
         if (!shutdown.begin()) return;
         const milliseconds patience = milliseconds_of(config.shutdown_timeout_s);
-        const std::string status = fmt::format("ending: {} requests under way have {} s",
+        const std::string status = fmt::format("shutting down: waiting up to {} s for {} requests",
                                                active.size(), config.shutdown_timeout_s);
         log_info(status);
         manager.stopping(status, patience + kShutdownReserve);
@@ -186,24 +186,25 @@ class Server::Core {
     }
 
     HttpServer::Callbacks callbacks() {
-        return {.filter =
-                    [this](const HttpRequest& head, const Endpoint& endpoint) {
-                        return filter.check(head, endpoint, shutdown.has_begun());
-                    },
-                .is_probe =
-                    [](const HttpRequest& head) {
-                        const Route* route = route_table().find(head.method, head.path);
-                        return route != nullptr && route->is_probe;
-                    },
-                .name =
-                    [this](const HttpRequest& head) {
-                        return RequestIds::header(head, names.next(head));
-                    },
-                .handle = [this](std::shared_ptr<HttpTransaction> transaction,
-                                 const Endpoint&) { handle(std::move(transaction)); },
-                .answered = [this](const CompletedRequest& answered) { record_response(answered); },
-                .has_memory = [this] { return !reserve.is_low(); },
-                .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
+        return {
+            .filter =
+                [this](const HttpRequest& head, const Endpoint& endpoint) {
+                    return filter.check(head, endpoint, shutdown.has_begun());
+                },
+            .is_probe =
+                [](const HttpRequest& head) {
+                    const Route* route = route_table().find(head.method, head.path);
+                    return route != nullptr && route->is_probe;
+                },
+            .name =
+                [this](const HttpRequest& head) {
+                    return RequestIds::header(head, names.next(head));
+                },
+            .handle = [this](std::shared_ptr<HttpTransaction> transaction,
+                             const Endpoint&) { handle(std::move(transaction)); },
+            .completed = [this](const CompletedRequest& completed) { record_response(completed); },
+            .has_memory = [this] { return !reserve.is_low(); },
+            .timed_out = [this](TimeoutKind kind) { metrics.timed_out(kind); }};
     }
 
     void handle(std::shared_ptr<HttpTransaction> transaction) {
@@ -232,16 +233,16 @@ class Server::Core {
         if (const auto key = keys.find(*authorization)) transaction.notes.set_key(key->name);
     }
 
-    void record_response(const CompletedRequest& answered) {
-        const HttpRequest& request = answered.request;
+    void record_response(const CompletedRequest& completed) {
+        const HttpRequest& request = completed.request;
         const Route* route = route_table().find(request.path);
         metrics.observe_http({.handler = route == nullptr ? "none" : route->path,
                               .method = route == nullptr ? "none" : request.method,
-                              .status = answered.status,
-                              .seconds = answered.seconds,
+                              .status = completed.status,
+                              .seconds = completed.seconds,
                               .request_bytes = request.body.size(),
-                              .response_bytes = answered.bytes});
-        if (config.log.has_requests) log_request(answered);
+                              .response_bytes = completed.bytes});
+        if (config.log.has_requests) log_request(completed);
     }
 
     void say_ready() {
@@ -266,7 +267,7 @@ class Server::Core {
             maintenance.check(now);
             goes_on = !shutdown.is_aborted() && !has_drained(now);
         } catch (const std::bad_alloc&) {
-            log_error("out of memory while deadlines were looked at");
+            log_error("out of memory while deadlines were checked");
         }
         if (goes_on) tick_later();
     }
@@ -281,7 +282,7 @@ class Server::Core {
         }
     }
 
-    // When the last answer is written, or the time is over: then all else ends.
+    // Ends the server once the last response is written or the deadline has passed.
     bool has_drained(std::chrono::steady_clock::time_point now) {
         const int64_t num_left = http.counts().responses_in_flight;
         if (!shutdown.has_drained(num_left, now)) return false;

@@ -1,8 +1,9 @@
-// The server: models behind an HTTP interface, from the first listening socket to the last answer.
+// The server: models behind an HTTP interface, from the first listening socket to the last
+// response.
 //
-// It listens at once and says on /ready what it is doing. Threads: one for I/O, a few for text, one
-// that loads models, and those of each engine; a request's work goes from one to the next and never
-// holds up the I/O thread.
+// It listens at once and says on /ready what it is doing. Threads: one for I/O, a few that
+// tokenize, one that loads models, and those of each engine; a request's work goes from one to the
+// next and never holds up the I/O thread.
 #pragma once
 
 #include <functional>
@@ -42,7 +43,7 @@ class Server {
     // Throws what kept the first models from loading.
     void run();
 
-    // From any thread. No new requests; run() returns when all answers have ended, or cuts those
+    // From any thread. No new requests; run() returns when all responses have ended, or cuts those
     // off that have not after the shutdown timeout.
     void drain();
     // Cuts everything off and lets run() return.

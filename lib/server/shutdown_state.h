@@ -1,4 +1,4 @@
-// How far the end of a server has come: drained while answers may still be finished, or aborted.
+// How far the shutdown of a server has come: draining while responses are finished, or aborted.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ class ShutdownState {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // From any thread: nothing new is let in from here on. False when the end has begun already.
+    // From any thread: no request is admitted from here on. False when the end has begun already.
     bool begin() { return !has_begun_.exchange(true); }
     // From any thread: nothing is waited for.
     void abort() {
@@ -23,10 +23,10 @@ class ShutdownState {
     bool has_begun() const { return has_begun_; }
     bool is_aborted() const { return is_aborted_; }
 
-    // On the I/O thread, as has_drained(): answers may be finished until then.
+    // On the I/O thread, as has_drained(): responses may be finished until then.
     void wait_until(Clock::time_point deadline) { deadline_ = deadline; }
-    // Whether nothing is left to wait for: no answer is under way, or the time is over. Not before
-    // wait_until().
+    // Whether nothing is left to wait for: no response is in flight, or the deadline has passed.
+    // Not before wait_until().
     bool has_drained(int64_t num_responses, Clock::time_point now) const {
         return deadline_ && (num_responses == 0 || now >= *deadline_);
     }

@@ -144,7 +144,7 @@ class Ending(unittest.TestCase):
             server = self.server()
             streams = Streams(server, 20, 1900)
             server.signal(first)
-            wait_until(lambda: "ending: " in server.log, what="the first signal taken")
+            wait_until(lambda: "shutting down: " in server.log, what="the first signal taken")
             begun_s = time.monotonic()
             server.signal(second)
             self.assertEqual(server.wait(), code, server.log[-4000:])

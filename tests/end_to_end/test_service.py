@@ -97,7 +97,7 @@ class TellingTest(ServiceTest):
         self.assertEqual(server.stop(), 0)
         ending = manager.wait_for(lambda message: "STOPPING" in message)
         self.assertEqual(ending["EXTEND_TIMEOUT_USEC"], "17000000")  # the drain, and ten seconds for the rest
-        self.assertRegex(ending["STATUS"], r"^ending: 0 requests under way have 7(\.0)? s$")
+        self.assertRegex(ending["STATUS"], r"^shutting down: waiting up to 7(\.0)? s for 0 requests$")
 
     def test_an_abstract_address_and_no_watchdog(self):
         manager = self.manager(f"@nvllm-test-{os.getpid()}")
@@ -178,7 +178,7 @@ class PassedSocketTest(ServiceTest):
             under_way.send(old.raw_post("/v1/completions", {**CANARY, "max_tokens": 60, "stream": True}))
             self.assertEqual(under_way.head().status, 200)
             old.signal(signal.SIGTERM)
-            wait_until(lambda: "ending: " in old.log)
+            wait_until(lambda: "shutting down: " in old.log)
             # Not refused and not answered: it waits for whoever comes next.
             late = RawConnection(port)
             late.send(f"GET /version HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n")

@@ -51,7 +51,7 @@ ServedModel served_model(const std::string& text, const EngineConfig& engine) {
 }
 
 // Each engine needs an --inspect-socket of its own: PATH, PATH.2, PATH.3, ...
-void part_sockets(std::vector<ServedModel>& models) {
+void separate_sockets(std::vector<ServedModel>& models) {
     for (size_t i = 1; i < models.size(); ++i) {
         std::string& socket = models[i].config.inspection.socket;
         if (!socket.empty()) socket += fmt::format(".{}", i + 1);
@@ -69,7 +69,7 @@ std::vector<ServedModel> served_models(const ServerConfig& config, const EngineC
     }
     if (!config.served.served_model_names.empty())
         models.front().names = config.served.served_model_names;
-    part_sockets(models);
+    separate_sockets(models);
     return models;
 }
 
@@ -84,32 +84,32 @@ void set_up_log(const ServerConfig& config) {
     configure_log(log);
 }
 
-// What is asked of a server that runs already.
-struct Question {
+// A health check of a running server.
+struct HealthQuery {
     std::string health;  // a URL, or kConfigured; empty: nothing
 };
 constexpr const char* kConfigured = "configured";
 
-OptionList<Question> question_options() {
-    OptionList<Question> list("api");
+OptionList<HealthQuery> health_options() {
+    OptionList<HealthQuery> list("api");
     list.group("Instead of serving");
-    list.add("health", &Question::health,
+    list.add("health", &HealthQuery::health,
              "Ask a running server whether it is ready: exit code 0, or 69 when it is not. Without "
              "a URL, the server that these options describe.",
              value_name("[URL]"), bare_value(kConfigured), default_text("serve"));
     return list;
 }
 
-int ask(const Question& request, const ServerConfig& config) {
-    check_health(request.health == kConfigured ? health_address(config)
-                                               : parse_server_url(request.health, "--health"));
+int run_health_check(const HealthQuery& query, const ServerConfig& config) {
+    check_health(query.health == kConfigured ? health_address(config)
+                                             : parse_server_url(query.health, "--health"));
     return 0;
 }
 
 int run_program(int argc, char** argv) {
     const ServiceManager manager = ServiceManager::from_environment();
     ServerConfig config;
-    Question request;
+    HealthQuery query;
     EngineConfig engine;
     // A worker that crashes must not end the clients' streams.
     engine.compute.isolation = Isolation::process;
@@ -117,11 +117,11 @@ int run_program(int argc, char** argv) {
     engine.scheduling.answers_are_streamed = true;
     const auto server_list = server_options();
     const auto engine_list = engine_options(WithModel::no);
-    const auto question_list = question_options();
+    const auto health_list = health_options();
     OptionSet options;
     options.add(server_list, config);
     options.add(engine_list, engine);
-    options.add(question_list, request);
+    options.add(health_list, query);
     for (const auto& table : {vllm_serve_flags(), vllm_engine_flags(), llama_server_flags(),
                               llama_cpp_engine_flags()}) {
         options.add_foreign(table);
@@ -142,7 +142,7 @@ int run_program(int argc, char** argv) {
         serving->drain();
     });
     const auto make_server = [&] {
-        if (!request.health.empty()) return;
+        if (!query.health.empty()) return;
         set_up_log(config);
         for (const std::string& note : options.take_notes()) log_warning(note);
         check_server_config(config);
@@ -152,13 +152,13 @@ int run_program(int argc, char** argv) {
     };
     if (answered({kProgram, argc, argv}, options, make_server)) return 0;
     forget_environment_secrets(options);
-    if (!request.health.empty()) return ask(request, config);
+    if (!query.health.empty()) return run_health_check(query, config);
     server->listen();
     running = server.get();
     server->run();
     running = nullptr;
     const int code = server->was_aborted() ? exit_code_for_signal(shutdown_signal) : 0;
-    // Reading a model may take minutes more, and nobody wants it.
+    // Loading a model may take minutes, and its result is no longer needed.
     if (server->is_loading()) std::_Exit(code);
     return code;
 }

@@ -1,4 +1,4 @@
-// How much may be under way in a model at once: what is beyond is refused before it costs anything.
+// Limits on the work in flight of a model: requests beyond are refused before they cost anything.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace nvllm::server {
 struct AdmissionLimits {
     const char* counted = "sequences";  // what the places are for: also "requests"
     int64_t max_sequences = 0;          // running and queued
-    int64_t max_prompt_tokens = 0;      // of the requests under way together
+    int64_t max_prompt_tokens = 0;      // of the requests in flight together
     int overload_status = 429;          // or 503, 529: what balancers in front understand
 };
 
@@ -22,7 +22,7 @@ class AdmissionControl {
   public:
     explicit AdmissionControl(const AdmissionLimits& limits) : limits_(limits) {}
 
-    // A place for so many sequences, held until it goes. Outlived by the control.
+    // A permit for so many sequences, held until its destruction. Outlived by the control.
     class Ticket {
       public:
         Ticket() = default;

@@ -107,7 +107,8 @@ std::optional<ApiError> KeyUse::find_exceeded(Clock::time_point now) {
     if (concurrency_ && num_open_ >= *concurrency_) {
         return exceeded(fmt::format("{} requests at once", *concurrency_), 1.0);
     }
-    // Tokens are known only afterwards: whoever has used up a minute's waits until some are back.
+    // Tokens are known only afterwards: a key that has used up a minute's waits until some are
+    // back.
     if (tokens_) {
         tokens_->fill(now);
         if (tokens_->level <= 0.0) {

@@ -23,15 +23,15 @@ namespace nvllm::server {
 
 struct KeyLimits {
     std::optional<double> requests_per_minute = {};
-    std::optional<double> tokens_per_minute = {};  // of prompts and answers together
-    std::optional<int64_t> concurrency = {};       // requests under way
+    std::optional<double> tokens_per_minute = {};  // of prompts and outputs together
+    std::optional<int64_t> concurrency = {};       // requests in flight
 
     bool operator==(const KeyLimits&) const = default;
 };
 
 // What came of a key's requests since the start.
 struct KeyCounts {
-    std::atomic<int64_t> requests{0};  // let in
+    std::atomic<int64_t> requests{0};  // admitted
     std::atomic<int64_t> refused{0};   // over a limit of the key
     std::atomic<int64_t> prompt_tokens{0};
     std::atomic<int64_t> generated_tokens{0};
@@ -52,7 +52,8 @@ class KeyUse {
 
     int64_t num_open() const;
     const KeyCounts& counts() const { return *counts_; }
-    // Counts where `old`, of the same key with other limits, ended. Before anybody enters.
+    // Counts where `old`, of the same key with other limits, ended. Before the first request
+    // enters.
     void go_on_from(const KeyUse& old) { counts_ = old.counts_; }
 
   private:
@@ -82,7 +83,7 @@ struct ApiKey {
     std::shared_ptr<KeyUse> use;
 };
 
-// A request of a key under way: counted in when made, and out once. Not thread-safe.
+// A request of a key in flight: counted in when made, and out once. Not thread-safe.
 class KeyPermit {
   public:
     // Nobody's: counts nothing.

@@ -1,4 +1,4 @@
-// Checks in the order in which their answers mean most to the client.
+// Checks in the order in which their errors help the client most.
 #include "lib/server/access/request_filter.h"
 
 #include <fmt/format.h>
@@ -62,23 +62,23 @@ bool reaches(const Endpoint& endpoint, const Route& route) {
 std::optional<HttpResponse> RequestFilter::check(const HttpRequest& head, const Endpoint& endpoint,
                                                  bool is_shutting_down) const {
     auto wrong = refusal(head, endpoint, is_shutting_down);
-    std::optional<HttpResponse> answer;
+    std::optional<HttpResponse> response;
     if (wrong) {
-        answer = error_response(*wrong);
+        response = error_response(*wrong);
         if (wrong->status == 405) {
-            answer->headers.push_back({"Allow", routes_.allowed_methods(head.path)});
+            response->headers.push_back({"Allow", routes_.allowed_methods(head.path)});
         }
-        if (wrong->status == 415) answer->headers.push_back({"Accept-Encoding", "identity"});
+        if (wrong->status == 415) response->headers.push_back({"Accept-Encoding", "identity"});
         if (wrong->status == 426) {
-            answer->headers.push_back({"Upgrade", "websocket"});
-            answer->headers.push_back({"Sec-WebSocket-Version", "13"});
+            response->headers.push_back({"Upgrade", "websocket"});
+            response->headers.push_back({"Sec-WebSocket-Version", "13"});
         }
-        answer->closes = wrong->status == 503;
+        response->closes = wrong->status == 503;
     } else if (head.method == "OPTIONS") {
-        answer = options_response(head);
+        response = options_response(head);
     }
-    if (answer) std::ranges::copy(cors_headers(head), std::back_inserter(answer->headers));
-    return answer;
+    if (response) std::ranges::copy(cors_headers(head), std::back_inserter(response->headers));
+    return response;
 }
 
 ApiError RequestFilter::not_found(const HttpRequest& head) const {
@@ -172,21 +172,21 @@ std::optional<ApiError> RequestFilter::check_key(const HttpRequest& head, const 
 }
 
 HttpResponse RequestFilter::options_response(const HttpRequest& head) const {
-    HttpResponse answer;
-    answer.status = 204;
-    answer.content_type.clear();
-    answer.headers.push_back({"Allow", routes_.allowed_methods(head.path)});
+    HttpResponse response;
+    response.status = 204;
+    response.content_type.clear();
+    response.headers.push_back({"Allow", routes_.allowed_methods(head.path)});
     if (!cors_headers(head).empty()) {
-        answer.headers.push_back(
+        response.headers.push_back(
             {"Access-Control-Allow-Methods", routes_.allowed_methods(head.path)});
-        answer.headers.push_back({"Access-Control-Allow-Headers", allowed_headers(head)});
-        answer.headers.push_back({"Access-Control-Max-Age", "600"});
+        response.headers.push_back({"Access-Control-Allow-Headers", allowed_headers(head)});
+        response.headers.push_back({"Access-Control-Max-Age", "600"});
         // A page of the internet that asks a private network, which browsers have confirmed.
         if (head.header("Access-Control-Request-Private-Network") != nullptr) {
-            answer.headers.push_back({"Access-Control-Allow-Private-Network", "true"});
+            response.headers.push_back({"Access-Control-Allow-Private-Network", "true"});
         }
     }
-    return answer;
+    return response;
 }
 
 std::vector<HttpHeader> RequestFilter::cors_headers(const HttpRequest& head) const {

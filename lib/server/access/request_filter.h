@@ -22,7 +22,7 @@ class RequestFilter {
     std::optional<HttpResponse> check(const HttpRequest& head, const Endpoint& endpoint,
                                       bool is_shutting_down) const;
 
-    // Headers that let a page of an allowed origin read the answer; none for others.
+    // Headers that let a page of an allowed origin read the response; none for others.
     std::vector<HttpHeader> cors_headers(const HttpRequest& head) const;
 
   private:

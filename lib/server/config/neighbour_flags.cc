@@ -63,7 +63,7 @@ constexpr auto kVllm = std::to_array<ForeignFlag>({
     foreign_ignored("--cohere-is-reasoning-model", none, "Cohere's API is not served"),
     foreign_ignored("--cohere-format --anthropic-disabled-thinking-effort", one,
                     "OpenAI's API is what is served"),
-    // Answers.
+    // Responses.
     foreign_refused("--return-tokens-as-token-ids", none,
                     "requests ask for ids with return_token_ids"),
     foreign_ignored("--enable-prompt-tokens-details --enable-request-id-headers", none,

@@ -26,7 +26,8 @@ void add_answers(OptionList<ServerConfig>& list) {
     list.add("page", nested(&ServerConfig::filter, &FilterOptions::serves_page),
              "Serve the chat page at /.");
     list.add("text-threads", &ServerConfig::tokenizer_threads,
-             "Threads that read requests, render templates and tokenize.", range(1, 256));
+             "Threads that read requests, render templates and tokenize.",
+             alias("tokenizer-threads"), range(1, 256));
 }
 
 }  // namespace

@@ -25,11 +25,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr size_t kReadBytes = 8 * 1024;
-// How long what a refused client still sends is read and thrown away, so that it sees the answer.
+// How long what a refused client still sends is read and thrown away, so that it sees the response.
 constexpr milliseconds kLinger{2000};
 // Bytes of the next request may hide that the client has left: then it is asked for this often.
 constexpr milliseconds kPeerPause{100};
-// What a client may take for its head where every place for connections is taken.
+// What a client may take for its head when all connections are taken.
 constexpr milliseconds kProbePatience{1000};
 // An operation that begins just when the deadline has passed is stopped so much later.
 constexpr milliseconds kDeadlineRepeat{20};
@@ -44,7 +44,7 @@ Connection::Connection(ConnectionContext& context, std::unique_ptr<Transport> tr
       reader_(context.limits.http),
       deadline_(context.io) {}
 
-// Whoever still waits for an answer here must not keep its exchange alive.
+// A handler that still waits here must not keep its transaction alive.
 Connection::~Connection() {
     if (transaction_ != nullptr) transaction_->settle();
 }
@@ -106,7 +106,7 @@ asio::awaitable<void> Connection::live(asio::awaitable<void> life) {
         arm(kLinger);
         co_await transport_->finish();
     } catch (const boost::system::system_error&) {
-        // The peer has gone, or took too long: there is nobody to tell.
+        // The peer has gone, or took too long: no response can reach it.
     } catch (const std::exception& failure) {
         log_error(fmt::format("a connection failed: {}", failure.what()));
     }
@@ -123,7 +123,7 @@ asio::awaitable<void> Connection::serve() {
             co_await speak_websocket();
             co_return;
         }
-        goes_on = co_await answer();
+        goes_on = co_await serve_request();
         if (goes_on) goes_on = co_await read_request();
     }
 }
@@ -142,7 +142,7 @@ asio::awaitable<void> Connection::serve_probe() {
     }
     const bool is_whole = co_await read_until(HttpReader::Stage::done);
     disarm();
-    if (is_whole) co_await answer();
+    if (is_whole) co_await serve_request();
 }
 
 // False when there is none, or it was refused, and the connection has to end.
@@ -176,10 +176,10 @@ asio::awaitable<bool> Connection::read_request() {
 asio::awaitable<bool> Connection::refuse_head(HttpResponse refusal) {
     const bool has_body = reader_.stage() == HttpReader::Stage::body;
     refusal.closes |= has_body;
-    CompletedRequest answered = name_refusal(reader_.head(), refusal);
+    CompletedRequest completed = name_refusal(reader_.head(), refusal);
     const bool goes_on = co_await respond(reader_.head(), std::move(refusal));
-    answered.bytes = written_bytes_;
-    context_.callbacks.answered(answered);
+    completed.bytes = written_bytes_;
+    context_.callbacks.completed(completed);
     if (has_body) co_await discard_rest();
     if (goes_on) reader_.take();
     co_return goes_on;
@@ -221,24 +221,24 @@ asio::awaitable<void> Connection::refuse(const ApiError& error) {
     response.closes = true;
     // Named: GCC 12 ends the life of an aggregate written inside co_await twice.
     const HttpRequest unread;
-    CompletedRequest answered = name_refusal(unread, response);
+    CompletedRequest completed = name_refusal(unread, response);
     co_await respond(unread, std::move(response));
-    answered.bytes = written_bytes_;
-    context_.callbacks.answered(answered);
+    completed.bytes = written_bytes_;
+    context_.callbacks.completed(completed);
     co_await discard_rest();
 }
 
-// Of an answer that no handler gives.
+// Of a response without a handler.
 CompletedRequest Connection::name_refusal(const HttpRequest& head, HttpResponse& response) {
     written_bytes_ = 0;
     response.headers.push_back(context_.callbacks.name(head));
-    CompletedRequest answered{.request = head,
-                              .request_id = response.headers.back().value,
-                              .status = response.status,
-                              .notes = {}};
-    answered.notes.error = response.error;
-    answered.notes.param = response.param;
-    return answered;
+    CompletedRequest completed{.request = head,
+                               .request_id = response.headers.back().value,
+                               .status = response.status,
+                               .notes = {}};
+    completed.notes.error = response.error;
+    completed.notes.param = response.param;
+    return completed;
 }
 
 asio::awaitable<void> Connection::discard_rest() {
@@ -251,7 +251,7 @@ asio::awaitable<void> Connection::discard_rest() {
 }
 
 // False when the connection has to end.
-asio::awaitable<bool> Connection::answer() {
+asio::awaitable<bool> Connection::serve_request() {
     const Clock::time_point start = Clock::now();
     transaction_ = std::make_shared<PendingTransaction>(context_.io, reader_.take(),
                                                         context_.counts.responses_in_flight);
@@ -263,7 +263,7 @@ asio::awaitable<bool> Connection::answer() {
     while (!transaction->has_responded() && !transaction->departed()) co_await transaction->wait();
 
     bool goes_on = false;
-    int status = 499;  // the client left before there was an answer
+    int status = 499;  // the client left before there was a response
     if (auto response = transaction->take_response()) {
         status = response->status;
         if (!response->error.empty())
@@ -283,16 +283,16 @@ asio::awaitable<bool> Connection::answer() {
                                                  : DisconnectReason::closed);
     transaction->settle();
     transaction_.reset();
-    if (!is_at_once) cancel_operations();  // nothing but the watching is under way
+    if (!is_at_once) cancel_operations();  // only the watch for its end is active
     // Named: as above.
-    const CompletedRequest answered{
+    const CompletedRequest completed{
         .request = transaction->request(),
         .request_id = transaction->request_id,
         .status = status,
         .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
         .bytes = written_bytes_,
         .notes = transaction->notes.values()};
-    context_.callbacks.answered(answered);
+    context_.callbacks.completed(completed);
     co_return goes_on;
 }
 
@@ -327,7 +327,7 @@ std::string Connection::framed(std::string_view bytes) const {
     return is_chunked_ ? chunk(bytes) : std::string(bytes);
 }
 
-// An answer that failed, or whose client did not wait for it, is not ended as a whole one is.
+// A response that failed, or whose client did not wait for it, is not ended as a whole one is.
 asio::awaitable<bool> Connection::stream(PendingTransaction& transaction) {
     const HttpRequest& request = transaction.request();
     is_chunked_ = request.version >= 11;
@@ -393,7 +393,7 @@ bool Connection::peer_has_left() {
     return ::poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-// A client that closes, or only its own direction, has given the answer up.
+// A client that closes, or only its own direction, no longer wants the response.
 asio::awaitable<void> Connection::watch_peer(std::shared_ptr<PendingTransaction> transaction) {
     const auto self = shared_from_this();
     asio::steady_timer pause(context_.io);

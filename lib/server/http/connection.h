@@ -1,4 +1,4 @@
-// One connection: requests in, answers out, one after the other, under deadlines. Included by the
+// One connection: requests in, responses out, one after the other, under deadlines. Included by the
 // few files that know Asio.
 #pragma once
 
@@ -19,7 +19,7 @@ struct ConnectionContext {
     const ConnectionLimits& limits;
     const HttpServer::Callbacks& callbacks;
     ConnectionCounts& counts;
-    bool is_closing = false;  // connections end after the request under way
+    bool is_closing = false;  // connections end after the request in flight
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -29,13 +29,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     ~Connection();
 
     asio::awaitable<void> run();
-    // Instead, where every place is taken: one probe is answered; whatever else is asked, or when
-    // nothing comes soon, this is the answer.
+    // Instead, when all connections are taken: one probe is served; for every other request, or
+    // when nothing comes soon, this is the response.
     asio::awaitable<void> turn_away(ApiError error);
 
-    // Ends it when no request is under way.
+    // Ends it when no request is in flight.
     void close_if_idle();
-    // Cuts the answer under way off; a stream gets this last event. Ends it when there is none.
+    // Cuts the response in flight off; a stream gets this last event. Ends it when there is none.
     void cut(const std::string& last_event);
 
   private:
@@ -48,7 +48,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::awaitable<void> refuse(const ApiError& error);
     CompletedRequest name_refusal(const HttpRequest& head, HttpResponse& response);
     asio::awaitable<void> discard_rest();
-    asio::awaitable<bool> answer();
+    asio::awaitable<bool> serve_request();
     asio::awaitable<bool> respond(const HttpRequest& request, HttpResponse response);
     asio::awaitable<bool> stream(PendingTransaction& transaction);
     asio::awaitable<bool> stream_events(PendingTransaction& transaction, std::string& bytes);
@@ -62,7 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     void arm(std::chrono::milliseconds limit);
     void await_deadline(uint64_t number);
     void disarm();
-    // Operations under way fail.
+    // Operations in flight fail.
     void cancel_operations();
 
     ConnectionContext& context_;
@@ -75,8 +75,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool is_idle_ = false;
     bool is_first_ = true;  // no request has come yet
     bool is_chunked_ = false;
-    std::optional<ApiError> full_;  // only probes are answered, and this to others
-    uint64_t written_bytes_ = 0;    // of the answer under way
+    std::optional<ApiError> full_;  // only probes are served; the response to other requests
+    uint64_t written_bytes_ = 0;    // of the response in flight
     std::shared_ptr<PendingTransaction> transaction_;
     std::function<void()> cut_websocket_;
     std::string last_event_;

@@ -14,8 +14,8 @@ namespace nvllm::server {
 
 // The API's first. A passed socket is called "metrics" when metrics and health alone are to be
 // asked there; any other name is the API's, and with one of those --host, --port and --uds mean
-// nothing. Throws usage for a passed socket that anybody could use without a key, and for one that
-// is called "admin": --admin-socket opens that one itself, for its owner alone.
+// nothing. Throws usage for a passed socket that every client could use without a key, and for one
+// that is called "admin": --admin-socket opens that one itself, for its owner alone.
 std::vector<Endpoint> endpoints_of(const AddressOptions& options,
                                    std::span<const PassedSocket> passed);
 

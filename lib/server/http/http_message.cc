@@ -1,4 +1,4 @@
-// Heads of answers as bytes.
+// Heads of responses as bytes.
 #include "lib/server/http/http_message.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What HTTP carries, as plain data: requests that were read in full and answers to them.
+// What HTTP carries, as plain data: requests that were read in full and their responses.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,10 @@ struct HttpResponse {
     std::string param = {};
 };
 
-// "Not Found" for 404; "Unknown" for what no part of this server answers.
+// "Not Found" for 404; "Unknown" for a status that this server never sends.
 std::string_view reason_phrase(int status);
 
-// The answer's head, up to and with the empty line. `body_length` empty: a stream, chunked for
+// The response's head, up to and with the empty line. `body_length` empty: a stream, chunked for
 // HTTP/1.1 and ended by closing for 1.0.
 std::string response_head(const HttpResponse& response, std::optional<uint64_t> body_length,
                           int version, bool keep_alive);

@@ -19,7 +19,7 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
 constexpr std::string_view kEndOfHead = "\r\n\r\n";
-// A chunked body may be this large before its framing is looked at, and then be framing to this
+// A chunked body may be this large before its framing is checked, and then be framing to this
 // share at most (the rule of picohttpparser).
 constexpr uint64_t kSmallBody = 100 * 1024;
 constexpr double kMaxFraming = 0.8;

@@ -1,4 +1,4 @@
-// Listeners, the I/O thread and the list of living connections.
+// Listeners, the I/O thread and the list of active connections.
 #include "lib/server/http/http_server.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ namespace {
 using asio::use_awaitable;
 using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol>;
 
-// Without descriptors or memory, or with every place taken: how long nobody is accepted.
+// Without descriptors or memory, or with all connections taken: how long no client is accepted.
 constexpr std::chrono::milliseconds kAcceptPause{250};
 // Connections above the limit, on which probes are answered and others are told that there are too
 // many; beyond these they wait unaccepted.
@@ -71,7 +71,7 @@ Acceptor wrap(asio::io_context& io, int descriptor) {
     return Acceptor(io, asio::generic::stream_protocol(family, 0), descriptor);
 }
 
-// What the system holds of an answer that its client does not take is bounded; the rest waits here
+// What the system holds of a response that its client does not take is bounded; the rest waits here
 // and is seen to wait.
 void set_tcp_options(Socket& socket) {
     boost::system::error_code ignored;
@@ -178,7 +178,7 @@ class HttpServer::Core {
         }
     }
 
-    // Nothing that a connection lacks may end it: nobody would be accepted any more.
+    // Nothing that a connection lacks may end it: no client would be accepted any more.
     asio::awaitable<void> accept(std::shared_ptr<Listener> listener) {
         asio::steady_timer pause(io);
         while (listener->acceptor.is_open()) {

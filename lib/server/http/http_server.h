@@ -1,4 +1,4 @@
-// Listens, reads requests under limits and deadlines, and carries answers back: HTTP/1.1 and
+// Listens, reads requests under limits and deadlines, and carries responses back: HTTP/1.1 and
 // WebSocket, plain or with TLS, over TCP or Unix sockets.
 //
 // One I/O thread runs every connection as a coroutine; handlers are called on it and must not
@@ -43,8 +43,8 @@ struct Endpoint {
     std::string host;                   // an address or a name; empty: none
     uint16_t port = 0;                  // 0: any free one
     std::filesystem::path unix_socket;  // instead of host and port
-    // A listening socket that was passed by somebody else (socket activation), whose address the
-    // above is then.
+    // A listening socket that was passed by the service manager (socket activation), whose address
+    // the above is then.
     std::optional<int> descriptor;
     bool has_tls = false;
 };
@@ -61,7 +61,7 @@ struct ConnectionCounts {
     std::atomic<int64_t> refused{0};       // over max_connections
     std::atomic<int64_t> bad_requests{0};  // not HTTP, or over a limit
     std::atomic<int64_t> streams{0};       // open event streams
-    // Requests that were read and whose answers are not written in full.
+    // Requests that were read and whose responses are not written in full.
     std::atomic<int64_t> responses_in_flight{0};
     std::atomic<int64_t> accept_faults{0};  // out of descriptors
 };
@@ -72,25 +72,25 @@ struct CompletedRequest {
     std::string request_id;
     int status = 0;
     double seconds = 0.0;
-    uint64_t bytes = 0;  // of the answer
+    uint64_t bytes = 0;  // of the response
     RequestNotes::Values notes;
 };
 
 class HttpServer {
   public:
     struct Callbacks {
-        // Looks at the head of a request before its body is read; an answer refuses it.
+        // Checks the head of a request before its body is read; a response refuses it.
         std::function<std::optional<HttpResponse>(const HttpRequest& head, const Endpoint&)> filter;
-        // Whether a head asks how the server is: such requests are answered with every place for
-        // connections taken.
+        // Whether a head asks how the server is: such requests are served even when all
+        // connections are taken.
         std::function<bool(const HttpRequest& head)> is_probe;
-        // The header that names an answer which no handler gives; the head may be empty.
+        // The header that names a response without a handler; the head may be empty.
         std::function<HttpHeader(const HttpRequest& head)> name;
         // A request is complete.
         std::function<void(std::shared_ptr<HttpTransaction>, const Endpoint&)> handle;
-        // An answer went out in full, or not.
-        std::function<void(const CompletedRequest&)> answered;
-        // False while memory is short: hardly anybody is accepted then.
+        // A response went out in full, or not.
+        std::function<void(const CompletedRequest&)> completed;
+        // False while memory is short: few connections are accepted then.
         std::function<bool()> has_memory;
         // A client took too long.
         std::function<void(TimeoutKind)> timed_out;
@@ -113,11 +113,11 @@ class HttpServer {
     void post(std::function<void()> task);
     void post_after(std::chrono::milliseconds delay, std::function<void()> task);
 
-    // From any thread: no further connections, and those that are idle end; requests under way go
+    // From any thread: no further connections, and those that are idle end; requests in flight go
     // on, and their connections end after them.
     void close_listeners();
-    // From any thread: nobody else is accepted at passed sockets (Endpoint::descriptor). They go on
-    // listening for whoever else holds them: who connects waits for the next server.
+    // From any thread: no client is accepted at passed sockets any more (Endpoint::descriptor).
+    // They go on listening for the next server that holds them: clients that connect wait for it.
     void close_passed_listeners();
     // From any thread: whatever still runs is cut off, streams with a last event; run() returns
     // when all connections have ended, or after `patience`.

@@ -14,17 +14,17 @@ namespace nvllm::server {
 enum class StreamState {
     open,      // more will come; Exchange::wake() says when
     complete,  // all was said
-    failed,    // the last event says why: the client must not take the answer for a whole one
+    failed,    // the last event says why: the client must not take the response as complete
 };
 
-// Why nobody wants the rest of an answer.
+// Why a response is no longer wanted.
 enum class DisconnectReason {
     closed,     // the client went
     stalled,    // it did not read for too long
     shut_down,  // the server ends
 };
 
-// The events of one streamed answer, each a JSON text. Called on the I/O thread; must not block.
+// The events of one streamed response, each a JSON text. Called on the I/O thread; must not block.
 class EventSource {
   public:
     virtual ~EventSource() = default;
@@ -45,13 +45,13 @@ class HttpTransaction {
     // From any thread: the source has news.
     virtual void wake() = 0;
 
-    // Runs on the I/O thread, at most once, when nobody wants the answer any more; at once when
+    // Runs on the I/O thread, at most once, when the response is no longer wanted; at once when
     // that is so already.
     virtual void on_disconnect(std::function<void(DisconnectReason)> gone) = 0;
 
     // Chosen by the client or made here, and unique then.
     std::string request_id;
-    // On whatever answer there will be. Set before respond() or stream().
+    // Headers of every response. Set before respond() or stream().
     std::vector<HttpHeader> response_headers;
     RequestNotes notes;
 

@@ -1,10 +1,10 @@
-// Memory kept back for when there is no more: answers under way go on with it while new requests
+// Memory kept back for when there is no more: responses in flight go on with it while new requests
 // are refused.
 //
-// What an event loop does between two answers must not fail for want of memory: Asio loses a
+// What an event loop does between two responses must not fail for lack of memory: Asio loses a
 // coroutine whose next operation cannot be allocated. So the process's new-handler lets the reserve
-// go, piece by piece, to whoever asks, and makes them wait when all is gone. What can be refused
-// instead, a new request with all that is read of it, does without (WithoutReserve).
+// go, piece by piece, to every thread that asks, and makes them wait when all is gone. What can be
+// refused instead, a new request with all that is read of it, does without (WithoutReserve).
 #pragma once
 
 #include <chrono>

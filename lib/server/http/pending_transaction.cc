@@ -1,4 +1,4 @@
-// The meeting place of handlers' threads and the I/O thread.
+// Hands responses from handlers' threads to the I/O thread.
 #include "lib/server/http/pending_transaction.h"
 
 #include <boost/asio/post.hpp>
@@ -111,7 +111,7 @@ std::optional<DisconnectReason> PendingTransaction::departed() const {
     return departed_;
 }
 
-// Handlers hold the exchange, so it must not hold on to what is theirs.
+// Handlers hold the transaction, so it must not hold on to what is theirs.
 void PendingTransaction::settle() {
     std::function<void(DisconnectReason)> gone;
     std::shared_ptr<EventSource> source;

@@ -1,4 +1,5 @@
-// An exchange as the connection that carries it sees it. Included by the few files that know Asio.
+// An transaction as the connection that carries it sees it. Included by the few files that know
+// Asio.
 #pragma once
 
 #include <atomic>
@@ -34,15 +35,15 @@ class PendingTransaction final : public HttpTransaction,
     // Until news.
     boost::asio::awaitable<void> wait();
     bool has_responded() const;
-    // Either of the two, once answered.
+    // One of the two, after the response.
     std::optional<HttpResponse> take_response();
     std::shared_ptr<EventSource> source() const;
 
-    // Nobody wants the answer any more.
+    // The response is no longer wanted.
     void disconnected(DisconnectReason why);
     std::optional<DisconnectReason> departed() const;
-    // The answer is over: its source, and whoever waited for its end, are forgotten, and so is what
-    // is said from here on.
+    // The response is over: its source, and the callback at its end, are dropped, and so is
+    // what is said from here on.
     void settle();
     bool is_settled() const;
 

@@ -17,7 +17,7 @@ class RequestIds {
     // Begins with the client's id, or with what this server is called; two requests of the same
     // client's id are still two.
     std::string next(const HttpRequest& head);
-    // Answers bear the client's id as it knows it, else `name`.
+    // Responses bear the client's id as it knows it, else `name`.
     static HttpHeader header(const HttpRequest& head, const std::string& name);
 
   private:

@@ -1,4 +1,4 @@
-// What becomes known of a request while it is answered, for its line in the log. Thread-safe: parts
+// What becomes known of a request while it is served, for its line in the log. Thread-safe: parts
 // are known on the thread that reads the request, others on the engine's.
 #pragma once
 

@@ -18,7 +18,7 @@ using Socket = asio::generic::stream_protocol::socket;
 class WebSocketSession;
 
 // What a client has the write timeout to take: one that reads, however slowly, is not cut off for
-// the length of its answer.
+// the length of its response.
 constexpr size_t kWriteBytes = 64 * 1024;
 
 class Transport {

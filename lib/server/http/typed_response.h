@@ -1,4 +1,4 @@
-// An answer of answer_types.h as what HTTP carries.
+// A response of response_types.h as an HTTP response.
 #pragma once
 
 #include "lib/server/http/http_message.h"
@@ -7,10 +7,10 @@
 namespace nvllm::server {
 
 template <typename T>
-HttpResponse typed_response(const T& answer, int status = 200) {
+HttpResponse typed_response(const T& typed, int status = 200) {
     HttpResponse response;
     response.status = status;
-    response.body = json_of(answer);
+    response.body = json_of(typed);
     return response;
 }
 

@@ -22,7 +22,7 @@ namespace beast = boost::beast;
 namespace websocket = beast::websocket;
 using asio::use_awaitable;
 
-// Messages that may wait while an answer is under way; further ones are not read yet.
+// Messages that may wait while a response is in flight; further ones are not read yet.
 constexpr size_t kMaxWaiting = 8;
 
 beast::http::request<beast::http::empty_body> as_beast(const HttpRequest& request) {
@@ -32,7 +32,7 @@ beast::http::request<beast::http::empty_body> as_beast(const HttpRequest& reques
     return upgrade;
 }
 
-// One socket and what waits for it, shared by the coroutine that reads and the one that answers.
+// One socket and what waits for it, shared by the coroutine that reads and the one that responds.
 template <typename Stream>
 struct Conversation : std::enable_shared_from_this<Conversation<Stream>> {
     Conversation(Stream& stream, asio::io_context& given_io, std::chrono::milliseconds limit)
@@ -153,9 +153,10 @@ asio::awaitable<void> WebSocketSession::speak(Stream& stream) {
     talk->write_timed_out = write_timed_out_;
     websocket::stream_base::timeout timeouts{limits_.header_timeout, limits_.idle_timeout, true};
     talk->socket.set_option(timeouts);
-    talk->socket.set_option(websocket::stream_base::decorator([](websocket::response_type& answer) {
-        answer.set(beast::http::field::server, "nvllm-serve");
-    }));
+    talk->socket.set_option(
+        websocket::stream_base::decorator([](websocket::response_type& response) {
+            response.set(beast::http::field::server, "nvllm-serve");
+        }));
     talk->socket.read_message_max(limits_.http.max_body_bytes);
     co_await talk->socket.async_accept(as_beast(upgrade_), use_awaitable);
     talk->socket.text(true);

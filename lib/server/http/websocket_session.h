@@ -1,7 +1,7 @@
 // A connection that turned into a WebSocket: each text message is the body of a request to the
-// route it was opened at; each event of the answer is a message.
+// route it was opened at; each event of the response is a message.
 //
-// Requests are answered one after the other; a closed socket ends the one under way.
+// Requests are served one after the other; a closed socket ends the one in flight.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -33,7 +33,7 @@ class WebSocketSession {
     asio::awaitable<void> run(Socket& stream);
     asio::awaitable<void> run(TlsStream& stream);
 
-    // The server ends: the answer under way is cut off.
+    // The server ends: the response in flight is cut off.
     std::function<void()> cut;
 
   private:

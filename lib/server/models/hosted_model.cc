@@ -1,4 +1,4 @@
-// From a configuration to an engine that answers.
+// From a configuration to an engine that serves.
 #include "lib/server/models/hosted_model.h"
 
 #include <algorithm>

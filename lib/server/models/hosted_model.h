@@ -1,4 +1,4 @@
-// A model this server answers for: its name, its engine, and what it is doing.
+// A model of this server: its names, its engine and its state.
 #pragma once
 
 #include <atomic>
@@ -31,8 +31,8 @@ struct ModelLimits {
 
 class HostedModel {
   public:
-    // `names`: the first is the model's own, the others are also answered to. `metrics` outlives
-    // the model.
+    // `names`: the first is the model's own, requests may use the others as well. `metrics`
+    // outlives the model.
     HostedModel(std::vector<std::string> names, EngineConfig config, const ModelLimits& limits,
                 ServerMetrics& metrics);
     ~HostedModel();
@@ -44,7 +44,7 @@ class HostedModel {
     void load(const EngineConfig& fitted);
     // It cannot be loaded: the state is `failed`, and failure() says why.
     void fail(const std::string& why);
-    // Ends the engine, if there is one: nobody is answered from here on.
+    // Ends the engine, if there is one: no request is served from here on.
     void stop();
 
     const std::string& name() const { return names_.front(); }
@@ -65,10 +65,10 @@ class HostedModel {
     size_t longest_token_bytes() const { return longest_token_bytes_; }
     const SamplingParams& default_sampling() const { return default_sampling_; }
     const std::shared_ptr<AdmissionControl>& admission() const { return admission_; }
-    // The process has too little memory: nothing new is let in before `when`.
+    // The process has too little memory: no request is admitted before `when`.
     void refuse_until(std::chrono::steady_clock::time_point when) { refused_until_ = when; }
     // That, or a step had not enough within the last kOutOfMemoryPause: asked of the engine, so
-    // that nobody is let in between the step and the next look at it.
+    // that no request is admitted between the step and the next check.
     bool is_short_of_memory() const;
     ModelMetrics& metrics() const { return metrics_; }
     ServerMetrics& server_metrics() const { return server_metrics_; }

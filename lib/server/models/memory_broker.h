@@ -19,7 +19,7 @@ namespace nvllm::server {
 // Bytes of one model's cache.
 struct CacheRequest {
     uint64_t min_bytes = 0;     // one longest sequence fits
-    uint64_t needed_bytes = 0;  // what is used, or all of it while somebody waits
+    uint64_t needed_bytes = 0;  // what is used, or all of it while a sequence waits
     uint64_t max_bytes = 0;     // as planned
 };
 
@@ -36,7 +36,7 @@ class MemoryBroker {
     MemoryBroker(const MemoryBroker&) = delete;
     MemoryBroker& operator=(const MemoryBroker&) = delete;
 
-    // The same configuration with the limits that are left beside the models that are there: their
+    // The same configuration with the limits that the loaded models leave: their
     // weights, and one longest sequence of each.
     EngineConfig fit(EngineConfig config) const;
     // A model came or went: shares are made anew at once, on the broker's thread.
@@ -51,7 +51,7 @@ class MemoryBroker {
     std::condition_variable wake_;
     bool shutdown_ = false;
     bool changed_ = false;
-    size_t num_sharing_ = 0;  // models at the last look; its thread's own
+    size_t num_sharing_ = 0;  // models at the last check; its thread's own
     std::thread thread_;
 };
 

@@ -50,9 +50,9 @@ class ModelLoader {
     // Requests no longer find it; empty when there was one, else why not.
     std::optional<ApiError> unload(const std::string& name);
     // --backup-model takes its place under its names; without one it goes on as it is. Requests
-    // under way end with the old one, new ones wait for the backup.
+    // in flight end with the old one, new ones wait for the backup.
     void replace(const std::shared_ptr<HostedModel>& model);
-    // Ends the engines of models that have gone and that nobody uses; not on the I/O thread.
+    // Ends the engines of models that have gone and that are unused; not on the I/O thread.
     void end_unused();
 
   private:

@@ -21,9 +21,9 @@ class ModelSet {
     std::vector<std::shared_ptr<HostedModel>> all() const;
     // Those that were removed and have not ended yet as well.
     std::vector<std::shared_ptr<HostedModel>> all_active() const;
-    // Requests no longer find it; those under way keep it until they have ended.
+    // Requests no longer find it; those in flight keep it until they have ended.
     bool remove(std::string_view name);
-    // Ends the engines of removed models that nobody uses any more. Blocks for as long as that
+    // Ends the engines of removed models that are no longer used. Blocks for as long as that
     // takes, so not on the I/O thread.
     void end_unused();
     bool has_unused() const;

@@ -1,4 +1,4 @@
-// What memory is left, and counts of faults that rose since the last look.
+// What memory is left, and counts of faults that rose since the last check.
 #include "lib/server/models/model_supervisor.h"
 
 #include <utility>

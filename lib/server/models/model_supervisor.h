@@ -17,7 +17,7 @@ namespace nvllm::server {
 
 struct SupervisionLimits {
     // Requests are refused as long as the process could not have so much more address space
-    // (ulimit -v): what is under way needs some to end well.
+    // (ulimit -v): requests in flight need memory to end well.
     size_t spare_bytes = size_t{64} << 20;
     // Sequences whose logits were no numbers, after the weights were read again, before the backup
     // takes over.

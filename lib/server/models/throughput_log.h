@@ -1,4 +1,4 @@
-// A line in the log, now and again, on what each model that is at work gets done.
+// A periodic line in the log on the throughput of each active model.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Fields that belong to the call; those that say how tokens are chosen are in
+// Fields that belong to the request; those that say how tokens are chosen are in
 // lib/engine/options/request_json.cc.
 #include "lib/server/openai/generation_request.h"
 
@@ -88,27 +88,27 @@ class Fields {
     std::optional<Fault> fault_;
 };
 
-void take_streaming(Fields& fields, const RequestLimits& limits, GenerationRequest& call) {
-    fields.take_bool("stream", call.stream);
-    if (call.stream && !limits.allows_streaming) {
+void take_streaming(Fields& fields, const RequestLimits& limits, GenerationRequest& request) {
+    fields.take_bool("stream", request.stream);
+    if (request.stream && !limits.allows_streaming) {
         fields.keep(unsupported("stream", "is switched off at this server (--no-streaming)"));
     }
-    fields.take_bool("return_progress", call.return_progress);
-    fields.take_bool("return_token_ids", call.return_token_ids);
-    fields.take_bool("return_tokens_as_token_ids", call.shows_ids);
+    fields.take_bool("return_progress", request.return_progress);
+    fields.take_bool("return_token_ids", request.return_token_ids);
+    fields.take_bool("return_tokens_as_token_ids", request.shows_ids);
     const auto options = fields.take("stream_options");
     if (!options) return;
     if (!options->is_object()) {
         fields.keep(field_fault("stream_options", "must be an object"));
         return;
     }
-    if (!call.stream) {
+    if (!request.stream) {
         fields.keep(field_fault("stream_options", "is for streamed answers: set 'stream' to true"));
     }
     Fields inner(*options, "stream_options.");
     bool is_obfuscated = false;
-    inner.take_bool("include_usage", call.include_usage);
-    inner.take_bool("continuous_usage_stats", call.continuous_usage_stats);
+    inner.take_bool("include_usage", request.include_usage);
+    inner.take_bool("continuous_usage_stats", request.continuous_usage_stats);
     inner.take_bool("include_obfuscation", is_obfuscated);
     if (inner.fault()) fields.keep(*inner.fault());
 }
@@ -156,16 +156,16 @@ void take_modalities(Fields& fields) {
     }
 }
 
-// Of `body` what such a call knows; what all calls have in common, and the names of the rest, are
-// in `call`.
+// The fields of `body` that such a request knows. The fields that all requests share, and the names
+// of the rest, are in `request`.
 Result<Fields> begin(Json body, CallKind kind, const RequestLimits& limits,
-                     GenerationRequest& call) {
+                     GenerationRequest& request) {
     auto ignored = take_idle_fields(body, kind, limits.is_strict);
     if (!ignored) return ignored.fault();
-    call.ignored = std::move(*ignored);
+    request.ignored = std::move(*ignored);
     Fields fields(std::move(body));
-    fields.take_text("model", call.model);
-    take_streaming(fields, limits, call);
+    fields.take_text("model", request.model);
+    take_streaming(fields, limits, request);
     take_format(fields);
     take_tools(fields, kind, limits);
     take_modalities(fields);
@@ -198,11 +198,11 @@ bool has_messages(const Json& body) {
 }
 
 // With max_tokens 0 and echo, the prompt alone comes back; one token is made all the same.
-void take_max_tokens(Fields& fields, GenerationRequest& call) {
+void take_max_tokens(Fields& fields, GenerationRequest& request) {
     const auto found = fields.rest().find("max_tokens");
-    if (!call.echo || found == fields.rest().end() || *found != Json(0)) return;
+    if (!request.echo || found == fields.rest().end() || *found != Json(0)) return;
     *found = 1;
-    call.is_prompt_only = true;
+    request.is_prompt_only = true;
 }
 
 }  // namespace
@@ -267,26 +267,26 @@ Result<std::vector<int32_t>> read_token_ids(const Json& ids, const std::string& 
 
 Result<GenerationRequest> read_completion_request(Json body, const SamplingParams& defaults,
                                                   const RequestLimits& limits) {
-    GenerationRequest call;
-    auto known = begin(std::move(body), CallKind::completion, limits, call);
+    GenerationRequest request;
+    auto known = begin(std::move(body), CallKind::completion, limits, request);
     if (!known) return known.fault();
     Fields& fields = *known;
-    fields.take_bool("echo", call.echo);
-    call.logprobs = fields.take_logprobs("logprobs", limits.max_logprobs);
+    fields.take_bool("echo", request.echo);
+    request.logprobs = fields.take_logprobs("logprobs", limits.max_logprobs);
     const auto prompt_logprobs = fields.take_logprobs("prompt_logprobs", limits.max_logprobs);
     const auto prompt = fields.take("prompt");
     if (!prompt) return field_fault("prompt", "is missing");
-    take_max_tokens(fields, call);
+    take_max_tokens(fields, request);
     auto prompts = split_prompts(*prompt, "prompt", limits);
     if (!prompts) return prompts.fault();
     fields.rest()["prompt"] = "";
     auto input = read_input(fields, defaults, limits);
     if (!input) return input.fault();
-    call.prompt_logprobs = prompt_logprobs.has_value();
-    input->sampling.logprobs = call.logprobs;
+    request.prompt_logprobs = prompt_logprobs.has_value();
+    input->sampling.logprobs = request.logprobs;
     input->sampling.prompt_logprobs = prompt_logprobs;
-    if (call.echo && call.logprobs && !call.prompt_logprobs) {
-        input->sampling.prompt_logprobs = call.logprobs;
+    if (request.echo && request.logprobs && !request.prompt_logprobs) {
+        input->sampling.prompt_logprobs = request.logprobs;
     }
     if (!input->sampling.max_tokens) {
         input->sampling.max_tokens = std::max(kCompletionTokens, input->sampling.min_tokens);
@@ -295,19 +295,19 @@ Result<GenerationRequest> read_completion_request(Json body, const SamplingParam
         RequestInput one = *input;
         std::string text;
         if (auto fault = set_prompt(each, "prompt", one, text)) return *fault;
-        call.inputs.push_back(std::move(one));
-        call.prompt_texts.push_back(std::move(text));
+        request.inputs.push_back(std::move(one));
+        request.prompt_texts.push_back(std::move(text));
     }
-    return call;
+    return request;
 }
 
 Result<GenerationRequest> read_chat_request(Json body, const SamplingParams& defaults,
                                             const RequestLimits& limits) {
-    GenerationRequest call;
-    auto known = begin(std::move(body), CallKind::chat, limits, call);
+    GenerationRequest request;
+    auto known = begin(std::move(body), CallKind::chat, limits, request);
     if (!known) return known.fault();
     Fields& fields = *known;
-    call.is_chat = true;
+    request.is_chat = true;
     bool wants_logprobs = false;
     fields.take_bool("logprobs", wants_logprobs);
     const auto top = fields.take_logprobs("top_logprobs", limits.max_logprobs);
@@ -319,13 +319,13 @@ Result<GenerationRequest> read_chat_request(Json body, const SamplingParams& def
     if (auto fault = check_template(fields.rest(), limits)) fields.keep(*fault);
     auto input = read_input(fields, defaults, limits);
     if (!input) return input.fault();
-    call.prompt_logprobs = prompt_logprobs.has_value();
+    request.prompt_logprobs = prompt_logprobs.has_value();
     input->sampling.prompt_logprobs = prompt_logprobs;
     input->sampling.logprobs.reset();
     if (wants_logprobs) input->sampling.logprobs = top.value_or(0);
-    call.inputs.push_back(std::move(*input));
-    call.prompt_texts.emplace_back();
-    return call;
+    request.inputs.push_back(std::move(*input));
+    request.prompt_texts.emplace_back();
+    return request;
 }
 
 }  // namespace nvllm::server

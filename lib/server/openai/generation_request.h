@@ -1,7 +1,7 @@
 // What a client asks of /v1/completions and /v1/chat/completions, read from JSON into typed data.
 //
-// Field names and meanings are those of the OpenAI API and, for extensions, of vLLM. Nothing that
-// would change an answer is ignored: what is not built is refused.
+// Field names and meanings are those of the OpenAI API and, for extensions, of vLLM. A field that
+// would change the output is never ignored: it is refused if it is not built.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,7 +22,7 @@ struct GenerationRequest {
     bool include_usage = false;           // in one more chunk at the end
     bool continuous_usage_stats = false;  // in every chunk
     bool return_progress = false;         // chunks while the prompt is computed
-    bool echo = false;                    // the prompt before the answer
+    bool echo = false;                    // the prompt before the output
     bool is_prompt_only = false;          // max_tokens 0: the prompt alone is wanted back
     bool return_token_ids = false;
     bool shows_ids = false;        // tokens of logprobs as "token_id:17"
@@ -34,13 +34,13 @@ struct GenerationRequest {
 
     int32_t n() const { return inputs.front().sampling.n; }
     size_t num_choices() const { return inputs.size() * static_cast<size_t>(n()); }
-    // Continuations that are computed.
+    // Sequences that are computed.
     int64_t num_sequences() const {
         return static_cast<int64_t>(inputs.size()) * inputs.front().sampling.num_sequences();
     }
 };
 
-// Of one call, however its prompts, n and best_of come to them.
+// Of one request, however its prompts, n and best_of come to them.
 inline constexpr int64_t kMaxSequencesOfRequest = 16'384;
 
 // A body of /v1/completions, and one of /v1/chat/completions: `defaults` hold where it says

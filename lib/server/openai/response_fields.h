@@ -1,5 +1,5 @@
-// How each type of an answer's fields is written as JSON, and what its JSON Schema says: side by
-// side, for the types of answer_types.h. Included only by what writes answers or their schemas.
+// How each type of a response's fields is written as JSON, and what its JSON Schema says: side by
+// side, for the types of response_types.h. Included only by what writes responses or their schemas.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ struct JsonOf;
 template <typename T>
 schema::Json object_schema();
 
-// A whole answer.
+// A whole response.
 template <typename T>
 std::string json_of(const T& answer) {
     std::string json;

@@ -1,4 +1,4 @@
-// From what the engine said to the types of answers; a chunk is made for every token of every
+// From engine outputs to the types of responses; a chunk is made for every token of every
 // stream.
 #include "lib/server/openai/response_json.h"
 
@@ -62,32 +62,32 @@ void say(const ChoicePiece& piece, DeltaChoice& choice) {
 
 template <typename Response>
 Response begin(const ResponseEnvelope& head) {
-    Response answer;
-    answer.beginning.id = head.id;
-    answer.beginning.created = head.created;
-    answer.beginning.model = head.model;
-    return answer;
+    Response response;
+    response.beginning.id = head.id;
+    response.beginning.created = head.created;
+    response.beginning.model = head.model;
+    return response;
 }
 
 // The prompt of a chat is one, whatever the number of its choices.
 template <typename Response>
-void add_prompt_logprobs(const ChoicePiece& piece, Response& answer) {
-    if (answer.prompt_logprobs || piece.prompt_logprobs.empty()) return;
-    answer.prompt_logprobs = written<PromptLogprobs>(piece.prompt_logprobs);
+void add_prompt_logprobs(const ChoicePiece& piece, Response& response) {
+    if (response.prompt_logprobs || piece.prompt_logprobs.empty()) return;
+    response.prompt_logprobs = written<PromptLogprobs>(piece.prompt_logprobs);
 }
 
 template <typename Response>
 std::string whole(const ResponseEnvelope& head, const std::vector<ChoicePiece>& pieces,
                   const Usage& usage) {
-    auto answer = begin<Response>(head);
+    auto response = begin<Response>(head);
     for (const ChoicePiece& piece : pieces) {
-        auto& choice =
-            answer.beginning.choices.emplace_back(choice_of<typename Response::ChoiceType>(piece));
+        auto& choice = response.beginning.choices.emplace_back(
+            choice_of<typename Response::ChoiceType>(piece));
         say(piece, choice);
-        add_prompt_logprobs(piece, answer);
+        add_prompt_logprobs(piece, response);
     }
-    answer.usage = usage;
-    return json_of(answer);
+    response.usage = usage;
+    return json_of(response);
 }
 
 template <typename Chunk>
@@ -153,7 +153,7 @@ TopLogprob LogprobWriter::shown(const TokenLogprob& token) const {
 
 ChatLogprobs LogprobWriter::of_chat(const LogprobPiece& piece) const {
     ChatLogprobs logprobs;
-    for (const SampledLogprobs& token : piece.answer) {
+    for (const SampledLogprobs& token : piece.output) {
         ChosenLogprob& one = logprobs.content.emplace_back();
         one.chosen = shown(token.chosen);
         for (const TokenLogprob& other : token.top) one.top_logprobs.push_back(shown(other));
@@ -165,7 +165,7 @@ CompletionLogprobs LogprobWriter::of_completion(const LogprobPiece& piece) {
     CompletionLogprobs lists;
     num_characters_ += utf8::count(piece.text);
     if (piece.start) add_start(piece, lists);
-    for (const SampledLogprobs& token : piece.answer) {
+    for (const SampledLogprobs& token : piece.output) {
         const size_t offset = offsets_.next(token.chosen.token_id);
         add(token, piece.is_last ? std::min(offset, num_characters_) : offset, lists);
     }

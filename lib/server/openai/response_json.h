@@ -1,4 +1,4 @@
-// The JSON of answers to completions and chats, whole and in chunks, in the OpenAI API's shapes.
+// The JSON of responses to completions and chats, whole and in chunks, in the OpenAI API's shapes.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace nvllm::server {
 
-// The same in every part of one answer.
+// The same in every part of one response.
 struct ResponseEnvelope {
     bool is_chat = false;
     std::string id;
@@ -35,7 +35,7 @@ struct ChoiceStart {
 struct LogprobPiece {
     std::optional<ChoiceStart> start;     // with the first piece, of completions
     std::vector<SampledLogprobs> prompt;  // of an echo, all but the first, which nothing predicts
-    std::vector<SampledLogprobs> answer;
+    std::vector<SampledLogprobs> output;
     std::string_view text;  // what is returned with this piece, of completions
     bool is_last = false;
 };
@@ -48,7 +48,7 @@ class LogprobWriter {
     // `shows_ids`: tokens are shown as "token_id:17" in place of their text.
     LogprobWriter(std::shared_ptr<const Tokenizer> tokenizer, bool is_chat, bool shows_ids = false);
 
-    // answers::ChatLogprobs or answers::CompletionLogprobs.
+    // responses::ChatLogprobs or responses::CompletionLogprobs.
     std::string json(const LogprobPiece& piece);
 
   private:
@@ -94,8 +94,8 @@ std::string usage_chunk(const ResponseEnvelope& head, const Usage& usage);
 std::string progress_chunk(const ResponseEnvelope& head, const PromptProgress& progress,
                            ChunkUsage usage, const Usage& counts);
 
-// answers::PromptLogprobs. One entry a prompt token, as vLLM: null, then a map from id to logprob,
-// rank and text.
+// responses::PromptLogprobs. One entry a prompt token, as vLLM: null, then a map from id to
+// logprob, rank and text.
 std::string prompt_logprobs_json(const std::vector<SampledLogprobs>& logprobs,
                                  const Tokenizer* tokenizer);
 

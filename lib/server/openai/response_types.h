@@ -1,4 +1,4 @@
-// Every answer as data. Each type lists its fields once, in their order: its JSON is written from
+// Every response as data. Each type lists its fields once, in their order: its JSON is written from
 // that list and its schema is made from it (answer_fields.h), so neither can say what the other
 // does not.
 #pragma once
@@ -181,7 +181,7 @@ struct PromptLogprob {
 // One of each prompt token, by token id; null for the first.
 using PromptLogprobs = std::vector<std::optional<Keyed<PromptLogprob>>>;
 
-// The token id of stop_token_ids, or the string of stop; null where the answer ended by itself or
+// The token id of stop_token_ids, or the string of stop; null where the output ended by itself or
 // for its length.
 using StopReason = std::optional<std::variant<int32_t, std::string>>;
 
@@ -195,7 +195,8 @@ struct Choice {
     std::optional<std::string_view> finish_reason;
     Maybe<StopReason> stop_reason;  // with the finish
     Maybe<std::vector<int32_t>> token_ids;
-    Maybe<Written<PromptLogprobs>> prompt_logprobs;  // of chats it is the answer's, not a choice's
+    Maybe<Written<PromptLogprobs>>
+        prompt_logprobs;  // of chats it is the response's, not a choice's
     template <typename Visit>
     void fields(Visit& visit) const {
         visit("index", index);
@@ -234,7 +235,7 @@ using TextChoice = Choice<"text", std::string_view, CompletionLogprobs>;
 using MessageChoice = Choice<"message", Message, ChatLogprobs>;
 using DeltaChoice = Choice<"delta", Delta, ChatLogprobs>;
 
-// What an answer and each of its chunks begin with.
+// What a response and each of its chunks begin with.
 template <Word kKind, typename OneChoice>
 struct Beginning {
     std::string_view id;
@@ -437,7 +438,7 @@ struct Version {
 
 struct Load {
     static constexpr const char* kName = "Load";
-    size_t server_load = 0;  // calls under way
+    size_t server_load = 0;  // requests in flight
     template <typename Visit>
     void fields(Visit& visit) const {
         visit("server_load", server_load);

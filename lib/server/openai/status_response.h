@@ -1,4 +1,4 @@
-// The answer of /nvllm/status as data, as answer_types.h has the others.
+// The response of /nvllm/status as data, as response_types.h has the others.
 #pragma once
 
 #include "lib/server/openai/response_types.h"
@@ -111,7 +111,7 @@ struct TokenCounts {
     }
 };
 
-// A call under way.
+// A request in flight.
 struct RequestStatus {
     std::string id;
     std::string_view state;  // running, waiting

@@ -1,4 +1,4 @@
-// Where each token of an answer stands in the returned text, in characters.
+// Where each token of an output stands in the returned text, in characters.
 //
 // A character that several tokens spell is where all of them stand; a token without text (one of
 // the special ones, which are left out) stands where the next text begins.
@@ -24,7 +24,7 @@ class TextOffsets {
 
     // The prompt's tokens come, and the returned text begins with `text`.
     void begin_echo(std::string_view text);
-    // The answer's tokens come; what was echoed stands before them.
+    // The output's tokens come; what was echoed stands before them.
     void begin_response(std::span<const int32_t> prompt, bool skip_special_tokens);
 
     // Of the next token.

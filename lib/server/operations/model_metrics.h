@@ -2,7 +2,7 @@
 //
 // Made by ServerMetrics::model(), which owns it. Requests are counted by RequestMetrics (one for
 // each, request_meter.h), so that each that came in goes out exactly once; what the engine keeps
-// count of is asked for when somebody scrapes. Threads: any.
+// count of is asked for at a scrape. Threads: any.
 #pragma once
 
 #include <array>
@@ -47,7 +47,7 @@ enum class RecoveryLevel : uint8_t {
     request,          // one request ended or began anew
     worker,           // a worker was started again
     process,          // the whole process was
-    operator_action,  // somebody had to act
+    operator_action,  // an operator had to act
 };
 inline constexpr size_t kNumRecoveryLevels = 5;
 // "adjust", "request", "worker", "process", "operator".

@@ -7,17 +7,17 @@
 
 namespace nvllm::server {
 
-void log_request(const CompletedRequest& answered) {
-    const HttpRequest& request = answered.request;
-    const RequestNotes::Values& notes = answered.notes;
+void log_request(const CompletedRequest& completed) {
+    const HttpRequest& request = completed.request;
+    const RequestNotes::Values& notes = completed.notes;
     constexpr bool kInMessage = true;
     std::vector<LogField> fields = {
         {"method", request.method, kInMessage},
         {"path", request.path, kInMessage},
-        {"status", int64_t{answered.status}, kInMessage},
-        {"seconds", answered.seconds, kInMessage},
-        {"bytes", static_cast<int64_t>(answered.bytes), kInMessage},
-        {"request_id", answered.request_id},
+        {"status", int64_t{completed.status}, kInMessage},
+        {"seconds", completed.seconds, kInMessage},
+        {"bytes", static_cast<int64_t>(completed.bytes), kInMessage},
+        {"request_id", completed.request_id},
     };
     for (const auto& [name, text] :
          {std::pair("model", &notes.model), std::pair("key", &notes.key),
@@ -31,7 +31,7 @@ void log_request(const CompletedRequest& answered) {
     }
     log_message(LogLevel::info,
                 fmt::format("{} {} {} {:.3f} s {} bytes", request.method, request.path,
-                            answered.status, answered.seconds, answered.bytes),
+                            completed.status, completed.seconds, completed.bytes),
                 fields);
 }
 

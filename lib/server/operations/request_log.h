@@ -6,7 +6,7 @@
 namespace nvllm::server {
 
 // Method, path, status, time and size; then id, model, key, tokens and what it was refused for,
-// those that are known. Never the prompt or the answer.
-void log_request(const CompletedRequest& answered);
+// those that are known. Never the prompt or the output.
+void log_request(const CompletedRequest& completed);
 
 }  // namespace nvllm::server

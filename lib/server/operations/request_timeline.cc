@@ -132,7 +132,7 @@ class RequestTimeline::Writer {
         }
     }
 
-    // What begins with the event when `before` was under way; null: nothing new.
+    // What begins with the event when `before` was in flight; null: nothing new.
     static const char* phase_after(Kind kind, const char* before) {
         const std::string_view was = before == nullptr ? "" : before;
         switch (kind) {

@@ -35,7 +35,7 @@ class RequestTimeline {
     // A JSON document: each request is a bar that holds its phases (queued, prefill, decode,
     // preempted, resumed), each step a bar of its own, and counters say how many sequences ran and
     // waited. A request whose beginning was forgotten begins with what is known of it, one that is
-    // under way ends where the trace does. One of several continuations is preempted as soon as one
+    // in flight ends where the trace does. One of several continuations is preempted as soon as one
     // of them is.
     std::string chrome_trace() const;
 

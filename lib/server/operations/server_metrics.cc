@@ -148,7 +148,7 @@ void ServerMetrics::refresh() {
     for (ModelMetrics* model : models) model->refresh();
 }
 
-// A device that is not told of any more is not shown any more.
+// A device that is no longer reported is no longer shown.
 void ServerMetrics::refresh_devices() {
     const std::vector<DeviceStats> devices = devices_ ? devices_() : std::vector<DeviceStats>{};
     for (const auto& [device, product] : known_devices_) {

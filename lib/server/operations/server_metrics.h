@@ -23,12 +23,12 @@
 namespace nvllm::server {
 
 struct ServerMetricsOptions {
-    bool vllm_names = true;  // vLLM's names beside our own
+    bool vllm_names = true;  // vLLM's names in addition to our own
     std::string version = "unknown";
     int64_t most_tokens = 131'072;  // the longest context of any model: edges of token counts
 };
 
-// One request and its answer, once the answer is out.
+// One request and its response, once the response is written.
 struct HttpRequestSample {
     std::string_view handler;  // the route as it is declared, never the path that was asked for
     std::string_view method;
@@ -71,10 +71,10 @@ class ServerMetrics {
     // an empty function.
     void set_devices(std::function<std::vector<DeviceStats>()> devices);
 
-    // For further families of whoever builds on this.
+    // For further families of other parts.
     MetricsRegistry& registry() { return registry_; }
 
-    // What a scrape is answered with; its type is kContentType.
+    // The response to a scrape; its type is kContentType.
     std::string text() { return registry_.text(); }
     static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -108,7 +108,7 @@ class ServerMetrics {
     CounterFamily& timeouts_;
     Histogram& loop_lag_;
     Gauge& streams_paused_;
-    ProcessStats process_;  // as of the scrape under way
+    ProcessStats process_;  // as of the scrape in flight
 
     std::mutex mutex_;
     std::map<std::string, std::unique_ptr<ModelMetrics>> models_;

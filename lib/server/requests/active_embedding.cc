@@ -139,25 +139,25 @@ RequestStats ActiveEmbedding::stats() const {
 HttpResponse ActiveEmbedding::response() const {
     try {
         HttpResponse response;
-        response.body = answer();
+        response.body = body();
         return response;
     } catch (const std::bad_alloc&) {
         return error_response(out_of_memory());
     }
 }
 
-std::string ActiveEmbedding::answer() const {
+std::string ActiveEmbedding::body() const {
     const std::lock_guard lock(mutex_);
-    responses::Embeddings answer;
-    answer.model = request_.model.empty() ? model_->name() : request_.model;
+    responses::Embeddings embeddings;
+    embeddings.model = request_.model.empty() ? model_->name() : request_.model;
     for (size_t i = 0; i < texts_.size(); ++i) {
-        responses::Embedding& one = answer.data.emplace_back();
+        responses::Embedding& one = embeddings.data.emplace_back();
         one.index = i;
         one.embedding = std::span<const float>(texts_[i].vector);
         if (request_.as_base64) one.embedding = base64_of(texts_[i].vector);
-        answer.usage.prompt_tokens += texts_[i].num_tokens;
+        embeddings.usage.prompt_tokens += texts_[i].num_tokens;
     }
-    return json_of(answer);
+    return json_of(embeddings);
 }
 
 }  // namespace nvllm::server

@@ -45,7 +45,7 @@ class ActiveEmbedding final : public ActiveRequest,
     Usage usage_locked() const;
     void fail(const ApiError& error, AbortCause cause);
     HttpResponse response() const;
-    std::string answer() const;
+    std::string body() const;
 
     const EmbeddingRequest request_;
     const std::shared_ptr<HostedModel> model_;

@@ -1,4 +1,4 @@
-// Gathering outputs and saying them.
+// Gathering outputs and writing them.
 #include "lib/server/requests/active_generation.h"
 
 #include <algorithm>
@@ -12,12 +12,12 @@ double milliseconds_between(ActiveGeneration::Clock::time_point begin,
     return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-ResponseEnvelope head_of(const GenerationRequest& call, const HostedModel& model,
+ResponseEnvelope head_of(const GenerationRequest& request, const HostedModel& model,
                          const HttpTransaction& transaction) {
-    return {.is_chat = call.is_chat,
-            .id = (call.is_chat ? "chatcmpl-" : "cmpl-") + transaction.request_id,
+    return {.is_chat = request.is_chat,
+            .id = (request.is_chat ? "chatcmpl-" : "cmpl-") + transaction.request_id,
             .created = std::time(nullptr),
-            .model = call.model.empty() ? model.name() : call.model};
+            .model = request.model.empty() ? model.name() : request.model};
 }
 
 AbortCause cause_of(DisconnectReason why) {
@@ -32,7 +32,7 @@ AbortCause cause_of(DisconnectReason why) {
     return AbortCause::shutdown;
 }
 
-// About what it takes in the answer.
+// Its approximate size in the response.
 size_t bytes_of(const ContinuationOutput& part) {
     constexpr size_t kBytesOfId = 8;
     constexpr size_t kBytesOfLogprob = 96;
@@ -51,22 +51,22 @@ void append(std::vector<T>& target, std::vector<T>&& more) {
 
 }  // namespace
 
-ActiveGeneration::ActiveGeneration(GenerationRequest call, std::shared_ptr<HostedModel> model,
+ActiveGeneration::ActiveGeneration(GenerationRequest request, std::shared_ptr<HostedModel> model,
                                    std::shared_ptr<HttpTransaction> transaction,
                                    AdmissionPermit permit, TaskPool& pool,
                                    RequestEndListener on_end)
-    : call_(std::move(call)),
+    : request_(std::move(request)),
       model_(std::move(model)),
       transaction_(std::move(transaction)),
       pool_(pool),
       on_end_(std::move(on_end)),
-      head_(head_of(call_, *model_, *transaction_)),
+      head_(head_of(request_, *model_, *transaction_)),
       permit_(std::move(permit)),
-      choices_(call_.num_choices()),
-      completion_tokens_(call_.num_choices()) {
+      choices_(request_.num_choices()),
+      completion_tokens_(request_.num_choices()) {
     for (size_t i = 0; i < choices_.size(); ++i) {
-        logprob_writers_.emplace_back(model_->engine()->tokenizer(), call_.is_chat,
-                                      call_.shows_ids);
+        logprob_writers_.emplace_back(model_->engine()->tokenizer(), request_.is_chat,
+                                      request_.shows_ids);
     }
 }
 
@@ -89,7 +89,7 @@ void ActiveGeneration::start(std::vector<Request> prepared) {
                 [self, i](RequestOutput&& output) { self->gather(i, std::move(output)); });
         }
     }
-    if (call_.stream) transaction_->stream(self);
+    if (request_.stream) transaction_->stream(self);
     transaction_->on_disconnect([self](DisconnectReason why) { self->disconnected(why); });
 }
 
@@ -113,11 +113,11 @@ void ActiveGeneration::gather(size_t number, RequestOutput&& output) {
             prompt.is_finished = true;
             is_over = --num_open_prompts_ == 0;
         }
-        if (call_.stream && unsent_bytes_ > kMaxUnsentBytes && !is_over) set_paused(true);
+        if (request_.stream && unsent_bytes_ > kMaxUnsentBytes && !is_over) set_paused(true);
         if (is_over) release();
         has_responded = error_.has_value();
     }
-    if (call_.stream) {
+    if (request_.stream) {
         transaction_->wake();
     } else if (is_over && !has_responded) {
         const auto self = shared_from_this();
@@ -144,13 +144,14 @@ void ActiveGeneration::set_paused(bool is_paused) {
 }
 
 void ActiveGeneration::gather_choice(size_t number, ContinuationOutput&& part) {
-    const size_t index = number * static_cast<size_t>(call_.n()) + static_cast<size_t>(part.index);
+    const size_t index =
+        number * static_cast<size_t>(request_.n()) + static_cast<size_t>(part.index);
     PendingChoice& pending = choices_[index];
     pending.has_any = true;
-    if (!call_.is_prompt_only) {
+    if (!request_.is_prompt_only) {
         unsent_bytes_ += bytes_of(part);
         pending.text += part.text;
-        if (call_.return_token_ids) append(pending.token_ids, std::move(part.token_ids));
+        if (request_.return_token_ids) append(pending.token_ids, std::move(part.token_ids));
         append(pending.logprobs, std::move(part.logprobs));
         completion_tokens_[index] = part.num_generated_tokens;
     }
@@ -163,7 +164,7 @@ void ActiveGeneration::gather_choice(size_t number, ContinuationOutput&& part) {
         end_ = RequestEnd::failed;
         transaction_->notes.set_error(error_word(*error_), error_->param);
         cancel_all(AbortCause::unknown);
-        if (!call_.stream) transaction_->respond(error_response(*error_));
+        if (!request_.stream) transaction_->respond(error_response(*error_));
     }
 }
 
@@ -175,7 +176,7 @@ responses::StopReason ActiveGeneration::stop_reason_of(const ContinuationOutput&
         return std::ranges::find(ids, *part.stop_token_id) != ids.end();
     };
     if (!part.stop_token_id) return std::nullopt;
-    const SamplingParams& sampling = call_.inputs.front().sampling;
+    const SamplingParams& sampling = request_.inputs.front().sampling;
     const bool is_end = !sampling.ignore_eos && is_in(end_token_ids_);
     if (is_end || !is_in(sampling.stop_token_ids)) return std::nullopt;
     return *part.stop_token_id;
@@ -200,7 +201,7 @@ void ActiveGeneration::fail(ApiError error, AbortCause cause) {
         transaction_->notes.set_error(error_word(error), error.param);
         cancel_all(cause);
     }
-    if (call_.stream) {
+    if (request_.stream) {
         transaction_->wake();
     } else {
         transaction_->respond(error_response(error));
@@ -233,7 +234,7 @@ void ActiveGeneration::check_deadlines(const RequestTimeouts& timeouts, Clock::t
     if (timeouts.request_s == 0.0 || age_s <= timeouts.request_s) return;
     if (timeouts.gives_partial_response) {
         const std::lock_guard lock(mutex_);
-        cancel_all(AbortCause::deadline);  // and what has gathered is answered as it is
+        cancel_all(AbortCause::deadline);  // the response has the tokens gathered so far
         return;
     }
     fail({.status = 504,
@@ -265,7 +266,7 @@ Usage ActiveGeneration::usage_locked() const {
     return usage;
 }
 
-// --- Saying it ---
+// --- Writing ---
 
 void ActiveGeneration::respond_whole() {
     HttpResponse response;
@@ -293,16 +294,16 @@ ChoicePiece ActiveGeneration::piece_of(size_t index) {
     piece.finish_reason = pending.finish_reason;
     if (piece.finish_reason == FinishReason::cancelled) piece.finish_reason = FinishReason::length;
     piece.stop_reason = pending.stop_reason;
-    if (call_.return_token_ids) piece.token_ids = std::exchange(pending.token_ids, {});
+    if (request_.return_token_ids) piece.token_ids = std::exchange(pending.token_ids, {});
     const bool is_first = !std::exchange(pending.has_begun, true);
     pending.has_any = false;
-    if (is_first && call_.echo) {
+    if (is_first && request_.echo) {
         piece.text.insert(0, echo_text(prompts_[prompt_of(index)], prompt_of(index)));
     }
-    if (call_.inputs.front().sampling.logprobs) {
+    if (request_.inputs.front().sampling.logprobs) {
         piece.logprobs = logprobs_of(index, piece, is_first);
     }
-    const bool is_wanted = call_.prompt_logprobs && !(call_.is_chat && index > 0);
+    const bool is_wanted = request_.prompt_logprobs && !(request_.is_chat && index > 0);
     if (is_first && is_wanted) {
         piece.prompt_logprobs = prompt_logprobs_json(prompts_[prompt_of(index)].logprobs,
                                                      model_->engine()->tokenizer().get());
@@ -312,34 +313,34 @@ ChoicePiece ActiveGeneration::piece_of(size_t index) {
 
 std::string ActiveGeneration::logprobs_of(size_t index, const ChoicePiece& piece, bool is_first) {
     const Prompt& prompt = prompts_[prompt_of(index)];
-    const std::string echo = is_first && call_.echo ? echo_text(prompt, prompt_of(index)) : "";
+    const std::string echo = is_first && request_.echo ? echo_text(prompt, prompt_of(index)) : "";
     LogprobPiece logprobs{.start = {},
                           .prompt = {},
-                          .answer = std::exchange(choices_[index].logprobs, {}),
+                          .output = std::exchange(choices_[index].logprobs, {}),
                           .text = piece.text,
                           .is_last = piece.finish_reason.has_value()};
     if (is_first) {
         logprobs.start = ChoiceStart{prompt.token_ids, std::nullopt,
-                                     call_.inputs.front().sampling.skip_special_tokens};
-        if (call_.echo) logprobs.start->echo = echo;
-        if (call_.echo) logprobs.prompt = prompt.logprobs;
+                                     request_.inputs.front().sampling.skip_special_tokens};
+        if (request_.echo) logprobs.start->echo = echo;
+        if (request_.echo) logprobs.prompt = prompt.logprobs;
     }
     return logprob_writers_[index].json(logprobs);
 }
 
 std::string ActiveGeneration::echo_text(const Prompt& prompt, size_t number) const {
-    if (!call_.prompt_texts[number].empty()) return call_.prompt_texts[number];
+    if (!request_.prompt_texts[number].empty()) return request_.prompt_texts[number];
     const auto& tokenizer = model_->engine()->tokenizer();
     return tokenizer == nullptr ? std::string() : tokenizer->decode(prompt.token_ids, true);
 }
 
 ChunkUsage ActiveGeneration::chunk_usage() const {
-    if (call_.continuous_usage_stats) return ChunkUsage::given;
-    return call_.include_usage ? ChunkUsage::null : ChunkUsage::absent;
+    if (request_.continuous_usage_stats) return ChunkUsage::given;
+    return request_.include_usage ? ChunkUsage::null : ChunkUsage::absent;
 }
 
 std::optional<std::string> ActiveGeneration::progress_event() {
-    if (!call_.return_progress || !scheduled_at_) return std::nullopt;
+    if (!request_.return_progress || !scheduled_at_) return std::nullopt;
     PromptProgress progress;
     for (const Prompt& prompt : prompts_) {
         progress.total += static_cast<int64_t>(prompt.token_ids.size());
@@ -365,9 +366,9 @@ StreamState ActiveGeneration::take(std::vector<std::string>& events) {
         if (!pending.has_any) continue;
         // A token without text yet is no news to the client.
         const bool has_something = !pending.text.empty() || pending.finish_reason ||
-                                   call_.return_token_ids || !pending.logprobs.empty();
+                                   request_.return_token_ids || !pending.logprobs.empty();
         if (!has_something) continue;
-        if (call_.is_chat && !pending.has_begun) {
+        if (request_.is_chat && !pending.has_begun) {
             events.push_back(role_chunk(head_, index, chunk_usage(), usage_locked()));
         }
         events.push_back(chunk_of(head_, piece_of(index), chunk_usage(), usage_locked()));
@@ -375,7 +376,7 @@ StreamState ActiveGeneration::take(std::vector<std::string>& events) {
     unsent_bytes_ = 0;
     if (num_open_prompts_ > 0) set_paused(false);
     if (num_open_prompts_ > 0) return StreamState::open;
-    if (call_.include_usage) events.push_back(usage_chunk(head_, usage_locked()));
+    if (request_.include_usage) events.push_back(usage_chunk(head_, usage_locked()));
     return StreamState::complete;
 }
 

@@ -1,4 +1,4 @@
-// One call of completions or chat under way: from prepared requests to the client's answer.
+// An active request of completions or chat: from prepared requests to the client's response.
 //
 // Outputs arrive on the engine thread and are gathered; the I/O thread takes what has gathered
 // whenever the client can take it, so a slow client gets fewer and larger chunks. Of a stream no
@@ -38,19 +38,19 @@ class ActiveGeneration final : public EventSource,
     // be on its way into the socket.
     static constexpr size_t kMaxUnsentBytes = 64 * 1024;
 
-    // `on_end` runs once, when every request of the call has ended in the engine.
-    ActiveGeneration(GenerationRequest call, std::shared_ptr<HostedModel> model,
+    // `on_end` runs once, when the engine has ended every part of the request.
+    ActiveGeneration(GenerationRequest request, std::shared_ptr<HostedModel> model,
                      std::shared_ptr<HttpTransaction> transaction, AdmissionPermit permit,
                      TaskPool& pool, RequestEndListener on_end);
 
-    // Submits one request for each prompt and begins to answer.
+    // Submits one request for each prompt and begins to respond.
     void start(std::vector<Request> prepared);
 
     StreamState take(std::vector<std::string>& events) override;
 
     void check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) override;
 
-    const GenerationRequest& call() const { return call_; }
+    const GenerationRequest& request() const { return request_; }
     Usage usage() const override;
     RequestStats stats() const override;
 
@@ -78,14 +78,14 @@ class ActiveGeneration final : public EventSource,
     };
 
     void gather(size_t prompt, RequestOutput&& output);
-    // Everything is computed: gives back what the call held, before the client sees its end.
+    // Everything is computed: releases the permits before the client sees the end.
     void release();
     void gather_choice(size_t prompt, ContinuationOutput&& part);
     responses::StopReason stop_reason_of(const ContinuationOutput& part) const;
     void cancel_all(AbortCause cause);
     // The engine waits for the client, or does not.
     void set_paused(bool is_paused);
-    // The call fails as a whole: the client is told, and what still runs is taken back.
+    // Fails the request as a whole: responds with the error and cancels the rest.
     void fail(ApiError error, AbortCause cause);
     void disconnected(DisconnectReason why);
     void respond_whole();
@@ -96,9 +96,9 @@ class ActiveGeneration final : public EventSource,
     std::optional<std::string> progress_event();
     ChunkUsage chunk_usage() const;
     Usage usage_locked() const;
-    size_t prompt_of(size_t choice) const { return choice / static_cast<size_t>(call_.n()); }
+    size_t prompt_of(size_t choice) const { return choice / static_cast<size_t>(request_.n()); }
 
-    const GenerationRequest call_;
+    const GenerationRequest request_;
     const std::shared_ptr<HostedModel> model_;
     const std::shared_ptr<HttpTransaction> transaction_;
     TaskPool& pool_;

@@ -1,4 +1,4 @@
-// A call under way, whatever it is for.
+// A request in flight, of any kind.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,10 @@
 
 namespace nvllm::server {
 
-// How a call ended, for counts.
+// How a request ended, for counts.
 enum class RequestEnd { finished, aborted, failed };
 
-// For people who look.
+// For status reports.
 struct RequestStats {
     std::string id;
     bool is_scheduled = false;
@@ -27,13 +27,13 @@ class ActiveRequest {
     using Clock = std::chrono::steady_clock;
 
     virtual ~ActiveRequest() = default;
-    // Ends what is past its time. From any thread.
+    // Ends the request if a timeout has passed. From any thread.
     virtual void check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) = 0;
     virtual Usage usage() const = 0;
     virtual RequestStats stats() const = 0;
 };
 
-// Runs once, when every request of the call has ended in the engine; on the engine thread.
+// Runs once, when the engine has ended every part of the request; on the engine thread.
 using RequestEndListener = std::function<void(const ActiveRequest&, RequestEnd)>;
 
 }  // namespace nvllm::server

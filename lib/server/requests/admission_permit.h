@@ -1,4 +1,4 @@
-// What a call takes up from its admission until everything of it is computed.
+// The shares of limits that a request holds from its admission until all of it is computed.
 #pragma once
 
 #include "lib/server/access/admission_control.h"

@@ -13,7 +13,7 @@ namespace {
 
 using schema::Json;
 
-// What is answered to a client that goes beyond a limit; the other limits end in silence.
+// The response to a client that exceeds a limit; the other limits have none.
 constexpr std::pair<std::string_view, std::string_view> kBeyond[] = {
     {"max-body", "413"},
     {"max-header-bytes", "431"},

@@ -10,7 +10,7 @@
 namespace nvllm::server {
 
 // OpenAPI 3.1; without the administration's routes. x-nvllm-limits has the options that bound what
-// clients may do, with the values in force and what is answered beyond them.
+// clients may do, with the values in force and the response beyond them.
 nlohmann::ordered_json openapi_document(const RouteList& routes, const std::string& version,
                                         const ServerConfig& config);
 

@@ -50,32 +50,32 @@ responses::EngineStatus engine_status(const Engine& engine) {
     return status;
 }
 
-// The longest under way first, as many as a page shows.
+// The oldest first, as many as a page shows.
 constexpr size_t kMaxShownRequests = 100;
 
-std::vector<responses::RequestStatus> queue_of(const ActiveRequests& calls) {
+std::vector<responses::RequestStatus> queue_of(const ActiveRequests& requests) {
     std::vector<RequestStats> active;
-    for (const auto& call : calls.all()) active.push_back(call->stats());
+    for (const auto& request : requests.all()) active.push_back(request->stats());
     std::ranges::sort(active, std::ranges::greater{}, &RequestStats::age_s);
     if (active.size() > kMaxShownRequests) active.resize(kMaxShownRequests);
     std::vector<responses::RequestStatus> queue;
-    for (const RequestStats& call : active) {
+    for (const RequestStats& request : active) {
         responses::RequestStatus& one = queue.emplace_back();
-        one.id = call.id;
-        one.state = call.is_scheduled ? "running" : "waiting";
-        one.age_s = call.age_s;
-        one.prompt_tokens = call.prompt_tokens;
-        one.generated_tokens = call.generated_tokens;
-        if (!call.is_scheduled) one.why_waiting = "for a slot or for blocks";
+        one.id = request.id;
+        one.state = request.is_scheduled ? "running" : "waiting";
+        one.age_s = request.age_s;
+        one.prompt_tokens = request.prompt_tokens;
+        one.generated_tokens = request.generated_tokens;
+        if (!request.is_scheduled) one.why_waiting = "for a slot or for blocks";
     }
     return queue;
 }
 
-responses::TokenCounts token_counts(const ActiveRequests& calls, const ModelSet& models) {
-    responses::TokenCounts tokens{.prompt_total = calls.counts().prompt_tokens,
-                                  .generated_total = calls.counts().generated_tokens};
-    for (const auto& call : calls.all()) {
-        const Usage usage = call->usage();
+responses::TokenCounts token_counts(const ActiveRequests& requests, const ModelSet& models) {
+    responses::TokenCounts tokens{.prompt_total = requests.counts().prompt_tokens,
+                                  .generated_total = requests.counts().generated_tokens};
+    for (const auto& request : requests.all()) {
+        const Usage usage = request->usage();
         tokens.prompt_total += usage.prompt_tokens;
         tokens.generated_total += usage.completion_tokens;
     }

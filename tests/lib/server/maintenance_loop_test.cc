@@ -1,4 +1,4 @@
-// What one look after another does.
+// One round of checks after another.
 #include "lib/server/maintenance_loop.h"
 
 #include <doctest/doctest.h>
@@ -47,7 +47,7 @@ struct Surroundings {
 
 }  // namespace
 
-TEST_CASE("periodic look: calls are held to the options' times") {
+TEST_CASE("maintenance loop: requests are held to the options' times") {
     ServerConfig config;
     config.timeouts.request_s = 2.5;
     Surroundings parts(config);
@@ -59,7 +59,7 @@ TEST_CASE("periodic look: calls are held to the options' times") {
     CHECK(call->timeouts_seen.request_s == 2.5);
 }
 
-TEST_CASE("periodic look: how late it comes is measured") {
+TEST_CASE("maintenance loop: how late it comes is measured") {
     Surroundings parts;
     const auto lag = [&] {
         const test::PrometheusText text(parts.metrics.text());
@@ -72,7 +72,7 @@ TEST_CASE("periodic look: how late it comes is measured") {
     CHECK(lag() - before == doctest::Approx(0.5));
 }
 
-TEST_CASE("periodic look: a model that went and that nobody uses is ended") {
+TEST_CASE("maintenance loop: a model that went and that nobody uses is ended") {
     Surroundings parts;
     parts.loader.add({"one"}, {});
     CHECK_FALSE(parts.loader.unload("one"));
@@ -82,7 +82,7 @@ TEST_CASE("periodic look: a model that went and that nobody uses is ended") {
     CHECK(parts.models.all_active().empty());
 }
 
-TEST_CASE("periodic look: the manager hears at its interval that the server lives") {
+TEST_CASE("maintenance loop: the manager hears at its interval that the server lives") {
     test::ManagerListener listener;
     ::setenv("WATCHDOG_USEC", "2000000", 1);
     Surroundings parts({}, ServiceManager::from_environment());
@@ -95,7 +95,7 @@ TEST_CASE("periodic look: the manager hears at its interval that the server live
     CHECK(listener.heard() == "WATCHDOG=1");
 }
 
-TEST_CASE("periodic look: rules for alerts are read at once") {
+TEST_CASE("maintenance loop: rules for alerts are read at once") {
     ServerConfig config;
     config.alerts.rules = {"no rule"};
     CHECK_THROWS_AS(Surroundings{config}, Error);

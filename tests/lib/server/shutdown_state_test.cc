@@ -5,7 +5,7 @@
 
 using namespace nvllm::server;
 
-TEST_CASE("ending: a drain waits for answers until its deadline") {
+TEST_CASE("shutdown: a drain waits for responses until its deadline") {
     const auto now = ShutdownState::Clock::now();
     const auto deadline = now + std::chrono::seconds(30);
     ShutdownState shutdown;
@@ -22,7 +22,7 @@ TEST_CASE("ending: a drain waits for answers until its deadline") {
     CHECK_FALSE(shutdown.is_aborted());
 }
 
-TEST_CASE("ending: an abort is an end that a drain does not begin again") {
+TEST_CASE("shutdown: an abort is a shutdown that a drain does not begin again") {
     ShutdownState shutdown;
     shutdown.abort();
     CHECK(shutdown.has_begun());

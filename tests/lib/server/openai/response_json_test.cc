@@ -35,9 +35,9 @@ SampledLogprobs sampled(int32_t id, float logprob, std::vector<TokenLogprob> top
     return token;
 }
 
-LogprobPiece piece_of(std::vector<SampledLogprobs> answer, std::string_view text = {}) {
+LogprobPiece piece_of(std::vector<SampledLogprobs> output, std::string_view text = {}) {
     LogprobPiece piece;
-    piece.answer = std::move(answer);
+    piece.output = std::move(output);
     piece.text = text;
     return piece;
 }
