@@ -151,7 +151,7 @@ Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, i
         source.keeps_files() && !source.has(name) && source.quantization() != nullptr
             ? source.quantization()->scheme_for(module, "Embedding")
             : nullptr;
-    if (scheme == nullptr) return source.read_placed_matrix(name, {rows, hidden});
+    if (scheme == nullptr) return source.read_placed_matrix(name, {rows, hidden}, {});
     const Tensor values = read_values(source, {module, hidden, rows}, *scheme);
     return source.placed(as_type(source, values, source.compute_type()));
 }
@@ -160,7 +160,7 @@ void load_head(WeightSource& source, const ModelConfig& config, const Vocabulary
                DecoderParts& parts) {
     if (!config.generates) return;
     parts.tied = names.is_tied;
-    LinearSpec linear{names.head, config.hidden_size, config.vocab_size};
+    LinearSpec linear{names.head, config.hidden_size, config.vocab_size, false, ShardAxis::output};
     if (!parts.tied) {
         parts.head = load_linear(source, linear);
         return;

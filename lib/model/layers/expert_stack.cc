@@ -30,7 +30,7 @@ void place(WeightSource& source, const LinearSpec& linear, int64_t expert, int64
     const TensorView to = source.has_values()
                               ? part_of(stack.mutable_view(), expert, first, linear.out)
                               : TensorView();
-    source.read_matrix_into(linear.name + ".weight", {linear.out, linear.in}, to);
+    source.read_matrix_into(linear.name + ".weight", {linear.out, linear.in}, linear.slice(), to);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "kernels/host/thread_pool.h"
 #include "kernels/small_floats.h"
 #include "lib/checkpoint/quantization_config.h"
+#include "lib/model/weights/shard.h"
 #include "lib/tensor/tensor.h"
 
 namespace nvllm {
@@ -42,6 +43,8 @@ struct ScaleShape {
     bool operator==(const ScaleShape&) const = default;
 };
 ScaleShape scale_shape(const QuantizationArguments& arguments, int64_t out, int64_t in);
+// Outputs and inputs that share a scale, where it is not one of a whole row or matrix.
+ShardGranularity scale_granularity(const QuantizationArguments& arguments);
 
 // Where the scale of each weight lies. Refers to the matrix.
 class ScaleIndex {

@@ -89,6 +89,13 @@ SparseMatrix make_up(WeightSource& source, const LinearSpec& linear) {
     return matrix;
 }
 
+SparseMatrix made_up_slice(WeightSource& source, const LinearSpec& linear) {
+    if (linear.shard.is_whole() || !source.has_values()) return make_up(source, linear);
+    check_slice(linear, {1, 8});
+    SparseMatrix matrix = make_up(source, linear.whole());
+    return {cut(matrix.kept, linear.slice()), cut(matrix.places, linear.slice())};
+}
+
 // The kept values of four neighbours: those that are not zero, then the first others.
 template <typename T>
 void keep_two(const T* four, int64_t first, uint8_t* mask, T* kept, const std::string& linear) {
@@ -120,7 +127,7 @@ bool stores_sparse(const WeightSource& source, const LinearSpec& linear) {
 
 SparseMatrix read_sparse(WeightSource& source, const LinearSpec& linear,
                          std::initializer_list<DType> types) {
-    if (!source.keeps_files()) return make_up(source, linear);
+    if (!source.keeps_files()) return made_up_slice(source, linear);
     const std::string& name = linear.name;
     if (linear.in % 4 != 0) {
         throw Error(ErrorKind::bad_data,
@@ -128,10 +135,12 @@ SparseMatrix read_sparse(WeightSource& source, const LinearSpec& linear,
                                 source.place_of(name + ".compressed"), name, linear.in));
     }
     SparseMatrix matrix;
-    matrix.kept = source.read_stored(name + ".compressed", {linear.out, linear.in / 2}, types);
-    matrix.places =
-        source.read_stored(name + ".bitmask", {linear.out, mask_bytes(linear.in)}, {DType::u8});
-    source.read_stored(name + ".shape", {2}, {DType::i64});
+    check_slice(linear, {1, 8});  // a byte of the mask
+    matrix.kept = source.read_stored(name + ".compressed", {linear.out, linear.in / 2}, types,
+                                     linear.slice());
+    matrix.places = source.read_stored(name + ".bitmask", {linear.out, mask_bytes(linear.in)},
+                                       {DType::u8}, linear.slice());
+    source.read_stored(name + ".shape", {2}, {DType::i64}, {});
     if (!source.has_values()) return matrix;
     if (const auto wrong = find_wrong_four(matrix)) {
         throw Error(ErrorKind::bad_data,
