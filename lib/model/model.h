@@ -14,18 +14,30 @@
 
 namespace nvllm {
 
-// Layers whose keys and values have one geometry and therefore share one block table a sequence.
-struct KvGroup {
+// What the layers of one cache group store. They have one geometry and therefore share one block
+// table (or one state slot) a sequence.
+struct CacheLayout {
+    enum class Kind : uint8_t {
+        paged_kv,  // a key and a value of each KV head for each token
+        latent,    // one vector of head_dim for each token, from which both are made
+        state,     // state_bytes for each sequence, however long it is
+    };
+
     std::vector<int32_t> layers;
     int32_t kv_heads = 0;
     int32_t head_dim = 0;
-    int64_t window = 0;  // positions a query sees, itself included; 0: all
+    int64_t window = 0;  // positions a query attends to, itself included; 0: all
+    Kind kind = Kind::paged_kv;
+    int64_t state_bytes = 0;  // of one layer; 0 unless kind is state
 
-    // Bytes of keys and values of one token with their scales, all layers of the group.
-    int64_t bytes_per_token(DType kv_dtype) const {
-        return 2 * static_cast<int64_t>(layers.size()) * kv_heads *
-               ops::kv_head_bytes(kv_dtype, head_dim);
+    // Bytes of one token with the scales of its type, all layers of the group; 0 for states.
+    int64_t bytes_per_token(DType dtype) const {
+        if (kind == Kind::state) return 0;
+        const int64_t vectors = kind == Kind::latent ? 1 : 2 * kv_heads;
+        return static_cast<int64_t>(layers.size()) * vectors * ops::kv_head_bytes(dtype, head_dim);
     }
+    // Bytes of one sequence that do not grow with it, all layers of the group.
+    int64_t bytes_per_state() const { return static_cast<int64_t>(layers.size()) * state_bytes; }
 };
 
 // Storage of one layer, as ops::write_kv() writes it.
@@ -67,7 +79,7 @@ class Model {
     virtual ~Model() = default;
 
     virtual const ModelConfig& config() const = 0;
-    virtual const std::vector<KvGroup>& kv_groups() const = 0;
+    virtual const std::vector<CacheLayout>& kv_groups() const = 0;
     virtual int32_t num_blocks() const = 0;
 
     // Once per step before embed: what all blocks share (RoPE tables of these positions).

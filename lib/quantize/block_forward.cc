@@ -61,7 +61,7 @@ BlockForward::BlockForward(Model& model, ThreadPool& threads, int64_t most_token
 
 uint64_t BlockForward::planned_bytes(const Model& model, int64_t most_tokens) {
     int64_t bytes_per_token = 0;
-    for (const KvGroup& group : model.kv_groups()) {
+    for (const CacheLayout& group : model.kv_groups()) {
         bytes_per_token += group.bytes_per_token(DType::f32);
     }
     return static_cast<uint64_t>(bytes_per_token * most_tokens) +

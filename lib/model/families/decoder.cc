@@ -14,11 +14,11 @@ namespace nvllm {
 namespace {
 
 // One group for each window there is, in order of first use.
-std::vector<KvGroup> groups_of(const std::vector<DecoderBlock>& blocks) {
-    std::vector<KvGroup> groups;
+std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
+    std::vector<CacheLayout> groups;
     for (size_t layer = 0; layer < blocks.size(); ++layer) {
         const Attention& attention = blocks[layer].attention;
-        const auto same_geometry = [&](const KvGroup& group) {
+        const auto same_geometry = [&](const CacheLayout& group) {
             return group.window == attention.options.window &&
                    group.kv_heads == attention.kv_heads && group.head_dim == attention.head_dim;
         };
@@ -44,7 +44,7 @@ class Decoder final : public Model {
           groups_(groups_of(parts_.blocks)) {}
 
     const ModelConfig& config() const override { return config_; }
-    const std::vector<KvGroup>& kv_groups() const override { return groups_; }
+    const std::vector<CacheLayout>& kv_groups() const override { return groups_; }
     int32_t num_blocks() const override { return static_cast<int32_t>(parts_.blocks.size()); }
 
     void begin(const ForwardContext& batch) override {
@@ -134,7 +134,7 @@ class Decoder final : public Model {
     ModelConfig config_;
     ModelSettings settings_;
     DecoderParts parts_;
-    std::vector<KvGroup> groups_;
+    std::vector<CacheLayout> groups_;
     std::vector<CosSin> cos_sin_;  // of the current step, on its arena
 };
 

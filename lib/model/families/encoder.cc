@@ -11,8 +11,8 @@
 namespace nvllm {
 namespace {
 
-KvGroup group_of(const std::vector<EncoderBlock>& blocks) {
-    KvGroup group;
+CacheLayout group_of(const std::vector<EncoderBlock>& blocks) {
+    CacheLayout group;
     for (size_t layer = 0; layer < blocks.size(); ++layer) {
         group.layers.push_back(static_cast<int32_t>(layer));
         group.kv_heads = static_cast<int32_t>(blocks[layer].attention.kv_heads);
@@ -30,7 +30,7 @@ class Encoder final : public Model {
           groups_({group_of(parts_.blocks)}) {}
 
     const ModelConfig& config() const override { return config_; }
-    const std::vector<KvGroup>& kv_groups() const override { return groups_; }
+    const std::vector<CacheLayout>& kv_groups() const override { return groups_; }
     int32_t num_blocks() const override { return static_cast<int32_t>(parts_.blocks.size()); }
 
     void begin(const ForwardContext&) override {}
@@ -99,7 +99,7 @@ class Encoder final : public Model {
     ModelConfig config_;
     ModelSettings settings_;
     EncoderParts parts_;
-    std::vector<KvGroup> groups_;
+    std::vector<CacheLayout> groups_;
 };
 
 }  // namespace
