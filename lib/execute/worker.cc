@@ -104,7 +104,7 @@ void Worker::begin(const BatchPlan& plan) {
     if (shape) fill_up_rows(shape->rows);
     ForwardContext batch = builder_.build(rows_, context.stream,
                                           shape ? static_cast<size_t>(shape->width) : size_t{1});
-    batch.kernels = &context;
+    batch.context = &context;
     batch.kv = kv_.layers();
     gather_expected(batch, plan);
 
@@ -176,14 +176,14 @@ void Worker::gather_expected(const ForwardContext& batch, const BatchPlan& plan)
         std::byte* const target = tokens + (place - 1) * kBytes;
         const std::byte* const source = sequences_.at(plan.entries[i].sequence).expected_token;
         if (target != to + bytes || source != from + bytes) {
-            device_.copy_within(batch.kernels->stream, to, from, bytes);
+            device_.copy_within(batch.context->stream, to, from, bytes);
             to = target;
             from = source;
             bytes = 0;
         }
         bytes += kBytes;
     }
-    device_.copy_within(batch.kernels->stream, to, from, bytes);
+    device_.copy_within(batch.context->stream, to, from, bytes);
 }
 
 void Worker::expect_tokens(const Context& context, StepUnderWay& step) {
@@ -274,7 +274,7 @@ void Worker::note_graphs(const GraphCounts& before, DeviceCounts& counts) const 
 
 ComputedStep Worker::compute(const ForwardContext& batch, const std::optional<GraphShape>& shape) {
     if (!shape) return {run_blocks(batch), std::nullopt};
-    return graphs_->run(*batch.kernels, *shape, builder_.place(), [&]() -> ComputedStep {
+    return graphs_->run(*batch.context, *shape, builder_.place(), [&]() -> ComputedStep {
         const TensorView hidden = run_blocks(batch);
         const ConstTensorView& places = builder_.logit_rows();
         if (places.dim(0) > rows_at_once_) return {hidden, std::nullopt};
@@ -311,7 +311,7 @@ void Worker::pool_rows(const ForwardContext& batch, const TensorView& hidden,
     for (int64_t done = 0; done < wanted.count; done += rows_at_once_) {
         const ScratchArena::Scope scope(scratch_);
         const int64_t count = std::min(rows_at_once_, wanted.count - done);
-        pooling.add(fetch(*batch.kernels,
+        pooling.add(fetch(*batch.context,
                           model_->last_hidden(batch, hidden.rows(wanted.first + done, count))));
     }
     if (!ends) return;

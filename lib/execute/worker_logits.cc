@@ -82,14 +82,14 @@ void Worker::list_rows(const BatchPlan& plan, StepUnderWay& step) {
 
 TensorView Worker::run_head(const ForwardContext& batch, const TensorView& hidden,
                             const ConstTensorView& places) {
-    const TensorView wanted = take_activations(*batch.kernels, {places.dim(0), hidden.dim(1)});
-    ops::gather_rows(*batch.kernels, hidden, places, wanted);
+    const TensorView wanted = take_activations(*batch.context, {places.dim(0), hidden.dim(1)});
+    ops::gather_rows(*batch.context, hidden, places, wanted);
     return model_->head(batch, wanted);
 }
 
 void Worker::use_logits(const ForwardContext& batch, const ComputedStep& computed,
                         StepUnderWay& step) {
-    const Context& context = *batch.kernels;
+    const Context& context = *batch.context;
     const std::vector<LogitRow>& rows = step.logit_rows;
     const auto num_rows = static_cast<int64_t>(rows.size());
     step.row_faults.assign(rows.size(), std::nullopt);

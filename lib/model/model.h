@@ -56,13 +56,23 @@ struct GroupTables {
     ConstTensorView slots;         // int64 [tokens], where to write each token
 };
 
+// What each row of the batch has besides its token. Views of int32 [tokens]; those without data
+// mean the same for all rows.
+struct RowAttributes {
+    ConstTensorView positions;     // in the text; rows of a draft tree count from its root
+    ConstTensorView rope_choices;  // see Rotary::cos_sin(); without data: 0
+    // The row of its sequence's rows in this batch that a row of a draft tree follows, or -1, as
+    // ops::PagedAttentionOptions::parents; without data: each row follows the one before.
+    ConstTensorView parents;
+    ConstTensorView adapters;  // the adapter of the row's sequence, 0: none; without data: 0
+};
+
 // Everything a forward pass needs to know about the batch. Rows of one sequence are adjacent and in
 // order.
 struct ForwardContext {
-    const Context* kernels = nullptr;
-    ConstTensorView token_ids;        // int32 [tokens]
-    ConstTensorView positions;        // int32 [tokens]
-    ConstTensorView rope_choices;     // int32 [tokens], see Rotary::angles(); may have no data
+    const Context* context = nullptr;
+    ConstTensorView token_ids;  // int32 [tokens]
+    RowAttributes rows;
     ConstTensorView query_start_loc;  // int32 [sequences + 1]
     ConstTensorView seq_lens;         // int32 [sequences], this step's tokens included
     std::span<const GroupTables> groups;
@@ -104,7 +114,7 @@ class Model {
     // Of block `index`, in the order of computation; empty where the family states none.
     virtual std::span<const ChannelFlow> channel_flows(int32_t) const { return {}; }
     // Sequences whose positions all lie below it may take other rotary frequencies
-    // (ForwardContext::rope_choices); 0: all sequences have the same.
+    // (RowAttributes::rope_choices); 0: all sequences have the same.
     virtual int64_t original_context() const { return 0; }
     // Bytes of weights resident (mapped or owned).
     virtual size_t weight_bytes() const = 0;

@@ -76,7 +76,7 @@ ForwardContext BlockForward::lay_out(std::span<const int32_t> tokens) {
     row.count = static_cast<int32_t>(tokens.size());
     row.rope_choice = row.count <= model_.original_context() ? 1 : 0;
     ForwardContext batch = builder_.build({&row, 1});
-    batch.kernels = &context_;
+    batch.context = &context_;
     batch.kv = kv_.layers();
     model_.begin(batch);
     return batch;

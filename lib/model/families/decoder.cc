@@ -50,19 +50,21 @@ class Decoder final : public Model {
     void begin(const ForwardContext& batch) override {
         cos_sin_.clear();
         for (const Rotary& rotary : parts_.rotaries) {
-            cos_sin_.push_back(rotary.cos_sin(*batch.kernels, batch.positions, batch.rope_choices));
+            cos_sin_.push_back(
+                rotary.cos_sin(*batch.context, batch.rows.positions, batch.rows.rope_choices));
         }
     }
 
     TensorView embed(const ForwardContext& batch) override {
-        const Context& context = *batch.kernels;
+        const Context& context = *batch.context;
         const TensorView hidden = take_activations(context, {batch.tokens(), config_.hidden_size});
         ops::embedding(context, parts_.token_embedding.view(), batch.token_ids,
                        parts_.embedding_scale, hidden);
         if (parts_.position_embedding.empty()) return hidden;
         const ScratchArena::Scope scope(*context.scratch);
         const TensorView places = take_activations(context, {batch.tokens(), config_.hidden_size});
-        ops::embedding(context, parts_.position_embedding.view(), batch.positions, 1.0f, places);
+        ops::embedding(context, parts_.position_embedding.view(), batch.rows.positions, 1.0f,
+                       places);
         ops::add(context, places, hidden);
         return hidden;
     }
@@ -74,7 +76,7 @@ class Decoder final : public Model {
 
     ConstTensorView last_hidden(const ForwardContext& batch,
                                 const ConstTensorView& hidden) override {
-        const Context& context = *batch.kernels;
+        const Context& context = *batch.context;
         const TensorView normed = take_activations(context, {hidden.dim(0), config_.hidden_size});
         parts_.final_norm.apply(context, hidden, normed);
         return normed;
@@ -82,7 +84,7 @@ class Decoder final : public Model {
 
     TensorView head(const ForwardContext& batch, const ConstTensorView& hidden) override {
         NVLLM_CHECK(config_.generates, "a body without an output matrix has no logits");
-        const Context& context = *batch.kernels;
+        const Context& context = *batch.context;
         const TensorView logits =
             take_values(context, DType::f32, {hidden.dim(0), config_.vocab_size});
         const ScratchArena::Scope scope(*context.scratch);

@@ -36,7 +36,7 @@ class Encoder final : public Model {
     void begin(const ForwardContext&) override {}
 
     TensorView embed(const ForwardContext& batch) override {
-        const Context& context = *batch.kernels;
+        const Context& context = *batch.context;
         const int64_t tokens = batch.tokens();
         const TensorView hidden = take_activations(context, {tokens, config_.hidden_size});
         ops::embedding(context, parts_.token_embedding.view(), batch.token_ids, 1.0f, hidden);
@@ -49,7 +49,7 @@ class Encoder final : public Model {
         }
         const ConstTensorView places =
             parts_.position_embedding.view().rows(parts_.position_offset, config_.max_positions);
-        ops::embedding(context, places, batch.positions, 1.0f, more);
+        ops::embedding(context, places, batch.rows.positions, 1.0f, more);
         ops::add(context, more, hidden);
         parts_.embedding_norm.apply(context, hidden, hidden);
         return hidden;
