@@ -62,10 +62,10 @@ class Decoder final : public Model {
                        parts_.embedding_scale, hidden);
         if (parts_.position_embedding.empty()) return hidden;
         const ScratchArena::Scope scope(*context.scratch);
-        const TensorView places = take_activations(context, {batch.tokens(), config_.hidden_size});
+        const TensorView learned = take_activations(context, {batch.tokens(), config_.hidden_size});
         ops::embedding(context, parts_.position_embedding.view(), batch.rows.positions, 1.0f,
-                       places);
-        ops::add(context, places, hidden);
+                       learned);
+        ops::add(context, learned, hidden);
         return hidden;
     }
 

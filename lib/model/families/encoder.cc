@@ -47,9 +47,9 @@ class Encoder final : public Model {
                            more);
             ops::add(context, more, hidden);
         }
-        const ConstTensorView places =
+        const ConstTensorView table =
             parts_.position_embedding.view().rows(parts_.position_offset, config_.max_positions);
-        ops::embedding(context, places, batch.rows.positions, 1.0f, more);
+        ops::embedding(context, table, batch.rows.positions, 1.0f, more);
         ops::add(context, more, hidden);
         parts_.embedding_norm.apply(context, hidden, hidden);
         return hidden;

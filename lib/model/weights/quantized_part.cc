@@ -361,8 +361,8 @@ Tensor stacked(const WeightSource& source, std::span<const Tensor> tensors,
     for (size_t i = 0; i < tensors.size(); ++i) {
         const ConstTensorView& view = tensors[i].view();
         for (int64_t row = 0; row < rows[i]; ++row) {
-            const auto place = static_cast<size_t>(view.dim(0) == 1 ? 0 : row) * row_bytes;
-            std::memcpy(target, view.as<std::byte>() + place, row_bytes);
+            const auto offset = static_cast<size_t>(view.dim(0) == 1 ? 0 : row) * row_bytes;
+            std::memcpy(target, view.as<std::byte>() + offset, row_bytes);
             target += row_bytes;
         }
     }

@@ -51,8 +51,8 @@ class QuantizedReader {
     // NAME.suffix stored [groups, out], as scales() says.
     Tensor read_turned_scales(const char* suffix) const;
 
-    // A matrix with room for codes and, unless symmetric, zero points; nothing behind them where
-    // the source has no values. Scales are left to the caller.
+    // A matrix with memory for quantized values and, unless symmetric, zero points; nothing behind
+    // them where the source has no values. Scales are left to the caller.
     QuantizedMatrix make_matrix() const;
     // The same around codes that are there.
     QuantizedMatrix make_matrix(Tensor codes) const;

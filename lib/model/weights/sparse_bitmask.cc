@@ -65,7 +65,7 @@ void spread_row(const T* kept, const uint8_t* mask, int64_t in, T* row) {
     }
 }
 
-// Of each four every pair of places is as likely as another.
+// Of each four columns every pair is as likely as another.
 Tensor made_up_places(const LinearSpec& linear) {
     constexpr uint8_t kPairs[] = {3, 5, 6, 9, 10, 12};
     Tensor places = Tensor::allocate(DType::u8, {linear.out, mask_bytes(linear.in)});

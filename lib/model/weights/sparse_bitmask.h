@@ -1,5 +1,5 @@
 // Matrices of which two of four neighbours are zero, as compressed-tensors' sparse-24-bitmask keeps
-// them: the others in their order, and a bit for each place.
+// them: the others in their order, and a bit for each column.
 #pragma once
 
 #include <initializer_list>
